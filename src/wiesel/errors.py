@@ -1,0 +1,98 @@
+"""Everything Wiesel raises or warns with, as one small tree.
+
+A message says who, where, what was given, what is allowed and what to do.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "CollapseWarning",
+    "DataError",
+    "FeatureError",
+    "LabelingFunctionError",
+    "MissingExtraError",
+    "NotFittedError",
+    "ParameterError",
+    "SavedModelError",
+    "TrainingError",
+    "VoteError",
+    "WieselError",
+    "WieselWarning",
+    "listed",
+    "suggest",
+]
+
+
+class WieselError(Exception):
+    """Base of every error Wiesel raises on purpose."""
+
+
+class DataError(WieselError, ValueError):
+    """The user's data cannot be used as given."""
+
+
+class VoteError(DataError):
+    """A vote, a voter name or an item id is not allowed."""
+
+
+class FeatureError(DataError):
+    """The features or gold labels do not fit the votes or the end model."""
+
+
+class ParameterError(WieselError, ValueError):
+    """An option has a value that is not allowed, or does not exist."""
+
+
+class LabelingFunctionError(WieselError):
+    """A labeling function failed on a row, or could not be loaded."""
+
+
+class NotFittedError(WieselError, ValueError, AttributeError):
+    """The model was used before `fit`."""
+
+
+class TrainingError(WieselError):
+    """Training cannot go on, for instance because a loss is not finite."""
+
+
+class SavedModelError(WieselError):
+    """A saved model is incomplete, altered, or from an unknown format."""
+
+
+class MissingExtraError(WieselError, ImportError):
+    """An optional package is missing; the message has the install command."""
+
+
+class WieselWarning(UserWarning):
+    """Base of every warning Wiesel gives."""
+
+
+class CollapseWarning(WieselWarning):
+    """Training ended in a degenerate solution; the message says what to try."""
+
+
+def suggest(name: object, options: Iterable[str]) -> str:
+    """Return the sentence that helps after a misspelled name.
+
+    >>> suggest("epoch", ["epochs", "lr"])
+    "Did you mean 'epochs'?"
+    >>> suggest("zzz", ["epochs", "lr"])
+    "Allowed: 'epochs', 'lr'."
+    """
+    options = list(options)
+    close = difflib.get_close_matches(str(name), options, n=1)
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    return f"Allowed: {listed(options)}."
+
+
+def listed(values: Iterable[object], limit: int = 12) -> str:
+    """Return values as a short readable list.
+
+    >>> listed(["a", "b", "c"], limit=2)
+    "'a', 'b' and 1 more"
+    """
+    values = list(values)
+    shown = ", ".join(repr(value) for value in values[:limit])
+    return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"

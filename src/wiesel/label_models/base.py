@@ -1,0 +1,83 @@
+"""What every label model shares: checks, the class prior, and names in and out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import VoteError
+from wiesel.labels import FloatArray, LabelSpace, class_prior
+from wiesel.parameters import Parameterized
+from wiesel.votes import VoteMatrix, VoteSource
+
+__all__ = ["ClassBalance", "LabelModel", "normalized_exp"]
+
+ClassBalance = Mapping[str, float] | Sequence[float] | FloatArray | None
+
+
+@dataclass(eq=False, kw_only=True)
+class LabelModel(Parameterized, ABC):
+    """Turns votes into soft labels, without features.
+
+    A method is a dataclass: its options are fields, what it learns are fields with `init=False`
+    and a trailing underscore. It writes `_fit` and `_log_joint`; this class checks the input,
+    keeps the class prior and normalizes. Items without votes get the prior.
+    """
+
+    labels_: LabelSpace = field(init=False, repr=False)
+    """The classes seen in `fit`."""
+    voters_: tuple[str, ...] = field(init=False, repr=False)
+    """The voters seen in `fit`, in order."""
+    class_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
+    """P(class): as given, or as the method estimated it."""
+
+    def fit(self, votes: VoteSource, class_balance: ClassBalance = None) -> Self:
+        """Learn from votes; `class_balance` is P(class) if it is known."""
+        if votes.n_items == 0 or not votes.voters:
+            raise VoteError(
+                f"{type(self).__name__} needs at least one item and one voter; "
+                f"got {votes.n_items} items and {len(votes.voters)} voters."
+            )
+        self._check_options()
+        known = None if class_balance is None else class_prior(votes.labels, class_balance)
+        self.class_balance_ = class_prior(votes.labels, None) if known is None else known
+        self._fit(votes, known)
+        self.labels_, self.voters_ = votes.labels, votes.voters
+        return self
+
+    def predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        """Return P(class | votes): (n_items, n_classes), in the order of `labels_.names`."""
+        self.check_fitted()
+        votes.check_same_voters(self.voters_, self.labels_)
+        return self._predict_proba(votes)
+
+    def predict(self, votes: VoteMatrix) -> npt.NDArray[Any]:
+        """Return the name of the most probable class of every item."""
+        best = self.predict_proba(votes).argmax(axis=1)
+        return np.array(self.labels_.names, dtype=object)[best]
+
+    def _check_options(self) -> None:
+        """Refuse options with values that are not allowed; methods with options override it."""
+
+    @abstractmethod
+    def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
+        """Set the learned attributes; `class_balance` is None where the user gave none."""
+
+    @abstractmethod
+    def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        """Return the posterior of checked votes."""
+
+
+def normalized_exp(log_joint: FloatArray) -> npt.NDArray[np.float64]:
+    """Return exp(log_joint) with rows that sum to 1; no number of voters underflows.
+
+    >>> normalized_exp(np.array([[-2000.0, -2000.0], [0.0, -np.inf]]))
+    array([[0.5, 0.5],
+           [1. , 0. ]])
+    """
+    proba = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
+    proba /= proba.sum(axis=1, keepdims=True)
+    return proba

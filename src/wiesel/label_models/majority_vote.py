@@ -1,0 +1,70 @@
+"""Majority vote: every voter counts the same."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.label_models.base import LabelModel
+from wiesel.labels import FloatArray
+from wiesel.parameters import check_choice
+from wiesel.votes import VoteMatrix, VoteSource
+
+__all__ = ["MajorityVote", "hard_votes", "vote_shares"]
+
+
+@dataclass(eq=False, kw_only=True)
+class MajorityVote(LabelModel):
+    """Each class gets its share of the votes, or the winner gets everything.
+
+    Soft: P(class) = votes for the class / votes cast. Hard: the class with most votes has
+    probability 1; `ties` decides what happens where several have most. Items without votes get
+    the class balance.
+
+    >>> MajorityVote().fit(votes).predict_proba(votes)[:2]
+    array([[1. , 0. ],
+           [0.5, 0.5]])
+    """
+
+    hard: bool = False
+    """Give the winning class everything, instead of each class its share."""
+    ties: Literal["split", "lowest", "random"] = "split"
+    """Hard votes only: share a tie equally, take the first class, or draw one."""
+    seed: int = 0
+    """For `ties="random"`: the same seed breaks the same ties the same way."""
+
+    def _check_options(self) -> None:
+        check_choice(self, "ties", self.ties, ("split", "lowest", "random"))
+
+    def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
+        """Nothing to learn beyond the class balance, which the base class keeps."""
+
+    def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        counts = votes.counts()
+        if self.hard:
+            counts = hard_votes(counts, self.ties, np.random.default_rng(self.seed))
+        return vote_shares(counts, votes.covered, self.class_balance_)
+
+
+def vote_shares(
+    counts: npt.NDArray[np.float64], covered: npt.NDArray[np.bool_], prior: FloatArray
+) -> npt.NDArray[np.float64]:
+    """Return every item's vote counts as shares; items without votes get the prior."""
+    total = counts.sum(axis=1, keepdims=True)
+    return np.divide(counts, total, out=np.tile(prior, (len(counts), 1)), where=covered[:, None])
+
+
+def hard_votes(
+    counts: npt.NDArray[np.float64], ties: str, rng: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    """Return counts in which only the winners of each item are left, with equal weight."""
+    # Sums of float32 distributions carry rounding errors, hence the tolerance.
+    winners = counts >= counts.max(axis=1, keepdims=True) - 1e-5
+    if ties == "split":
+        return winners.astype(np.float64)
+    if ties == "lowest":
+        chosen = winners.argmax(axis=1)
+    else:
+        chosen = (winners * rng.random(winners.shape)).argmax(axis=1)
+    return np.eye(counts.shape[1])[chosen]

@@ -1,0 +1,157 @@
+"""Class names outside, class indices inside."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import DataError, ParameterError, listed, suggest
+
+__all__ = ["ABSTAIN", "FloatArray", "IntArray", "LabelSpace", "class_prior"]
+
+ABSTAIN = -1
+"""The class index that stands for *did not vote* in dense integer arrays."""
+
+FloatArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, init=False)
+class LabelSpace:
+    """The classes of a task, in order.
+
+    >>> labels = LabelSpace("ham", "spam")
+    >>> labels.index("spam"), len(labels), "eggs" in labels
+    (1, 2, False)
+    >>> labels.indices(["spam", "ham", "spam"])
+    array([1, 0, 1])
+    """
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise ParameterError(f"Class names must be non-empty strings; got {name!r}.")
+        if len(names) < 2:
+            raise ParameterError(
+                f"A task needs two classes or more; got {listed(names) or 'none'}."
+            )
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ParameterError(f"Each class is named once; {listed(repeated)} is repeated.")
+        object.__setattr__(self, "names", names)
+
+    @classmethod
+    def of(cls, labels: "LabelSpace | Sequence[str]") -> "LabelSpace":
+        """Return `labels` itself, or the label space of a sequence of names."""
+        if isinstance(labels, LabelSpace):
+            return labels
+        if isinstance(labels, str):
+            raise ParameterError(
+                f"Classes are given as a list of names; got the string {labels!r}."
+            )
+        return cls(*labels)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __repr__(self) -> str:
+        return f"LabelSpace({listed(self.names)})"
+
+    def index(self, name: str) -> int:
+        """Return the index of a class name."""
+        if name not in self.names:
+            raise DataError(f"{name!r} is not a class. {suggest(name, self.names)}")
+        return self.names.index(name)
+
+    def indices(self, values: Any, *, allow_unknown: bool = False) -> npt.NDArray[np.int64]:
+        """Return class indices of gold labels given as names or as indices.
+
+        With `allow_unknown`, `None`, NaN and -1 mean that the label is not known and give -1.
+        """
+        array = _as_vector(values)
+        if array.dtype.kind in "iub":
+            found = array.astype(np.int64)
+        elif array.dtype.kind == "f":
+            found = _whole_numbers(array)
+        else:
+            found = self._indices_of_names(array)
+        lowest = ABSTAIN if allow_unknown else 0
+        bad = (found < lowest) | (found >= len(self))
+        if bad.any():
+            raise DataError(self._label_problem(array, int(np.flatnonzero(bad)[0]), allow_unknown))
+        return found
+
+    def _indices_of_names(self, array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        known: dict[object, int] = {name: index for index, name in enumerate(self.names)}
+        known.update({None: ABSTAIN})
+        unknown_name = ABSTAIN - 1
+        return np.array([known.get(_plain(value), unknown_name) for value in array], dtype=np.int64)
+
+    def _label_problem(self, array: npt.NDArray[Any], row: int, allow_unknown: bool) -> str:
+        value = _plain(array[row])
+        unknown = ", or None where it is not known" if allow_unknown else ""
+        return (
+            f"The label of row {row} is {value!r}; it must be one of {listed(self.names)}, "
+            f"or its index 0 to {len(self) - 1}{unknown}."
+        )
+
+
+def class_prior(
+    labels: LabelSpace, balance: Mapping[str, float] | Sequence[float] | FloatArray | None
+) -> npt.NDArray[np.float64]:
+    """Return P(class) as a vector that sums to 1; `None` is uniform.
+
+    >>> class_prior(LabelSpace("ham", "spam"), {"ham": 3, "spam": 1})
+    array([0.75, 0.25])
+    """
+    n_classes = len(labels)
+    if balance is None:
+        return np.full(n_classes, 1 / n_classes)
+    if isinstance(balance, Mapping):
+        if set(balance) != set(labels.names):
+            raise ParameterError(
+                f"The class balance names {listed(balance)}; it must name {listed(labels.names)}."
+            )
+        balance = [balance[name] for name in labels]
+    prior = np.asarray(balance, dtype=np.float64)
+    if prior.shape != (n_classes,) or not np.isfinite(prior).all() or (prior <= 0).any():
+        raise ParameterError(
+            f"The class balance must be {n_classes} positive numbers, one for each of "
+            f"{listed(labels.names)}; got {balance!r}."
+        )
+    normal: npt.NDArray[np.float64] = prior / prior.sum()
+    return normal
+
+
+def _as_vector(values: Any) -> npt.NDArray[Any]:
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    elif hasattr(values, "numpy"):
+        values = values.numpy(force=True)
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(f"Labels must be one-dimensional; got the shape {array.shape}.")
+    return array
+
+
+def _whole_numbers(array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Float indices as integers: NaN is unknown, a fraction is no class."""
+    numbers = np.where(np.isnan(array), ABSTAIN, array)
+    whole = np.mod(numbers, 1) == 0
+    return np.where(whole, numbers, ABSTAIN - 1).astype(np.int64)
+
+
+def _plain(value: object) -> object:
+    """A NumPy scalar as the Python value a message should show; NaN as None."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(plain, float) and np.isnan(plain) else plain

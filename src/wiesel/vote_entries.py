@@ -1,0 +1,238 @@
+"""From the shapes in which votes arrive (dense, probabilistic, long) to sorted sparse entries."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.errors import VoteError, listed
+from wiesel.labels import ABSTAIN, LabelSpace
+
+__all__ = [
+    "Entries",
+    "Rows",
+    "dense_entries",
+    "item_ids",
+    "long_entries",
+    "proba_entries",
+    "row_indices",
+    "voter_names",
+]
+
+Rows = int | slice | Sequence[int] | npt.NDArray[Any]
+"""What selects items: an index, a slice, indices or a boolean mask."""
+
+
+class Entries(NamedTuple):
+    """Votes ordered by item, then voter, as `VoteMatrix` stores them."""
+
+    indptr: npt.NDArray[np.int64]
+    voter_index: npt.NDArray[np.int32]
+    class_index: npt.NDArray[np.int16]
+    distribution: npt.NDArray[np.float32] | None
+
+
+def dense_entries(dense: npt.NDArray[Any], labels: LabelSpace, voters: tuple[str, ...]) -> Entries:
+    """Return the votes of an items x voters array of class indices or names."""
+    classes = _dense_class_indices(dense, labels)
+    bad = (classes < ABSTAIN) | (classes >= len(labels))
+    if bad.any():
+        item, voter = np.argwhere(bad)[0]
+        value = dense[item, voter]
+        raise VoteError(
+            f"{voters[voter]!r} voted {value.item() if hasattr(value, 'item') else value!r} on row "
+            f"{item}; allowed are the classes {listed(labels)} (index 0 to {len(labels) - 1}), "
+            "or -1 to abstain."
+        )
+    item, voter = np.nonzero(classes != ABSTAIN)
+    return _entries(item, voter, classes[item, voter], len(dense))
+
+
+def proba_entries(proba: npt.NDArray[np.float32], voters: tuple[str, ...]) -> Entries:
+    """Return the votes of an items x voters x classes array; a zero or NaN row abstains."""
+    cast = ~(np.isnan(proba).all(axis=2) | (proba == 0).all(axis=2))
+    item, voter = np.nonzero(cast)
+    rows = _normalized(proba[item, voter], lambda k: f"{voters[voter[k]]!r} on row {item[k]}")
+    return _entries(item, voter, rows.argmax(axis=1), len(proba), rows)
+
+
+def long_entries(
+    answers: pl.DataFrame,
+    labels: LabelSpace | Sequence[str] | None,
+    items: pl.Series,
+    voters: Sequence[str] | None,
+    duplicates: str,
+) -> tuple[Entries, LabelSpace, tuple[str, ...]]:
+    """Return the votes of a frame with the columns `item`, `voter` (text) and `label`."""
+    answers = answers.drop_nulls(["item", "voter", "label"])
+    names = sorted(answers["voter"].unique()) if voters is None else list(voters)
+    probabilistic = answers["label"].dtype.base_type() in (pl.List, pl.Array)
+    space = _label_space(answers["label"], labels, probabilistic)
+    coded = answers.with_columns(
+        item_code=_codes(answers["item"], items, "item"),
+        voter_code=_codes(answers["voter"], pl.Series(names, dtype=pl.String), "voter"),
+    ).sort("item_code", "voter_code", maintain_order=True)
+    coded = _without_duplicates(coded, duplicates)
+    rows = _distributions(coded, space) if probabilistic else None
+    classes = _class_codes(coded, space) if rows is None else rows.argmax(axis=1)
+    item, voter = coded["item_code"].to_numpy(), coded["voter_code"].to_numpy()
+    return _entries(item, voter, classes, len(items), rows), space, tuple(names)
+
+
+def voter_names(voters: Sequence[str] | None, n_voters: int) -> tuple[str, ...]:
+    """Return the names given, or voter_0, voter_1, ..."""
+    names = tuple(f"voter_{j}" for j in range(n_voters)) if voters is None else tuple(voters)
+    if len(names) != n_voters:
+        raise VoteError(f"There are {n_voters} columns of votes but {len(names)} voter names.")
+    return names
+
+
+def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
+    """Return ids as an array of its own (strings as Python objects, so that they print well)."""
+    if ids is None:
+        return np.arange(n_items)
+    array = np.array(ids.to_list() if isinstance(ids, pl.Series) else ids)
+    if array.dtype.kind == "U":
+        array = array.astype(object)
+    if array.shape != (n_items,):
+        raise VoteError(f"There are {n_items} items but ids of the shape {array.shape}.")
+    values, counts = np.unique(array, return_counts=True)
+    if (counts > 1).any():
+        repeated = values[counts > 1].tolist()
+        raise VoteError(f"Item ids must be unique; repeated: {listed(repeated, limit=3)}.")
+    return array
+
+
+def row_indices(rows: Rows, n_items: int) -> npt.NDArray[np.int64]:
+    """Return the positions that an index, a slice, indices or a mask select."""
+    if isinstance(rows, (int, np.integer)):
+        if not -n_items <= rows < n_items:
+            raise IndexError(f"There is no item {rows}; there are {n_items}.")
+        rows = [int(rows)]
+    if isinstance(rows, slice):
+        return np.arange(n_items)[rows]
+    array = np.asarray(rows)
+    if array.dtype == bool:
+        if array.shape != (n_items,):
+            raise IndexError(f"A mask of {array.shape} does not fit {n_items} items.")
+        return np.flatnonzero(array)
+    chosen = array.astype(np.int64)
+    if chosen.size and (chosen.min() < -n_items or chosen.max() >= n_items):
+        raise IndexError(f"An index is out of range; there are {n_items} items.")
+    return np.where(chosen < 0, chosen + n_items, chosen)
+
+
+def _entries(
+    item: npt.NDArray[Any],
+    voter: npt.NDArray[Any],
+    classes: npt.NDArray[Any],
+    n_items: int,
+    distribution: npt.NDArray[np.float32] | None = None,
+) -> Entries:
+    indptr = np.searchsorted(item, np.arange(n_items + 1)).astype(np.int64)
+    return Entries(indptr, voter.astype(np.int32), classes.astype(np.int16), distribution)
+
+
+def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDArray[np.int64]:
+    """Class indices; what is neither a class nor an abstain becomes -2."""
+    unknown = ABSTAIN - 1
+    if dense.dtype.kind in "iu":
+        return dense.astype(np.int64)
+    known: dict[object, int] = {name: index for index, name in enumerate(labels)}
+    known.update({index: index for index in range(ABSTAIN, len(labels))})
+    flat = [ABSTAIN if _is_missing(v) else known.get(v, unknown) for v in dense.ravel().tolist()]
+    return np.array(flat, dtype=np.int64).reshape(dense.shape)
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or value != value  # NaN is the only value unequal to itself
+
+
+def _normalized(
+    rows: npt.NDArray[np.float32], where: Callable[[int], str]
+) -> npt.NDArray[np.float32]:
+    """Distributions that sum to 1, or an error that names the first that is none."""
+    total = rows.sum(axis=1, keepdims=True)
+    bad = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1) | (np.abs(total[:, 0] - 1) > 1e-3)
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        raise VoteError(
+            f"The probabilistic vote of {where(first)} is {rows[first].tolist()}; it must be "
+            "non-negative numbers that sum to 1, or all zeros to abstain."
+        )
+    normal: npt.NDArray[np.float32] = rows / total
+    return normal
+
+
+def _label_space(
+    column: pl.Series, labels: LabelSpace | Sequence[str] | None, probabilistic: bool
+) -> LabelSpace:
+    if labels is not None:
+        return LabelSpace.of(labels)
+    if probabilistic:
+        raise VoteError("Answers that are distributions need labels=[...], the class names.")
+    return LabelSpace(*column.unique().sort().cast(pl.String).to_list())
+
+
+def _codes(values: pl.Series, allowed: pl.Series, what: str) -> pl.Series:
+    """The position of every value in `allowed`."""
+    known = allowed if allowed.dtype == values.dtype else allowed.cast(values.dtype)
+    table = pl.DataFrame({"value": known}).with_row_index("code")
+    codes = pl.DataFrame({"value": values}).join(
+        table, on="value", how="left", maintain_order="left"
+    )["code"]
+    if codes.null_count():
+        first = values.filter(codes.is_null())[0]
+        raise VoteError(f"The {what} {first!r} is not among the {what}s given.")
+    return codes
+
+
+def _class_codes(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
+    """Class indices of names; integers are names where they read so, else indices."""
+    column = coded["label"]
+    as_text = column.cast(pl.String)
+    if column.dtype.is_integer() and not set(as_text.unique()) <= set(labels):
+        codes = column.cast(pl.Int64)
+        bad = (codes < 0) | (codes >= len(labels))
+    else:
+        codes = as_text.replace_strict(list(labels), list(range(len(labels))), default=ABSTAIN)
+        bad = codes == ABSTAIN
+    if bad.any():
+        row = coded.row(int(bad.arg_true()[0]), named=True)
+        raise VoteError(
+            f"{row['voter']!r} voted {row['label']!r} on item {row['item']!r}; "
+            f"it must be one of {listed(labels)}, or missing to abstain."
+        )
+    return codes.to_numpy()
+
+
+def _distributions(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[np.float32]:
+    rows = coded["label"].to_list()
+    for k, row in enumerate(rows):
+        if len(row) != len(labels):
+            raise VoteError(
+                f"{coded['voter'][k]!r} gave {len(row)} probabilities on item "
+                f"{coded['item'][k]!r}; there are {len(labels)} classes: {listed(labels)}."
+            )
+    array = np.array(rows, dtype=np.float32).reshape(len(rows), len(labels))
+    return _normalized(array, lambda k: f"{coded['voter'][k]!r} on item {coded['item'][k]!r}")
+
+
+def _without_duplicates(coded: pl.DataFrame, duplicates: str) -> pl.DataFrame:
+    """One answer for each item and voter; `coded` is sorted by both."""
+    if duplicates not in ("refuse", "first", "last"):
+        raise VoteError(f"duplicates must be 'refuse', 'first' or 'last'; got {duplicates!r}.")
+    step = -1 if duplicates == "last" else 1
+    repeats = (pl.col("item_code") == pl.col("item_code").shift(step)) & (
+        pl.col("voter_code") == pl.col("voter_code").shift(step)
+    )
+    repeated = coded.filter(repeats)
+    if duplicates == "refuse" and len(repeated):
+        row = repeated.row(0, named=True)
+        raise VoteError(
+            f"{row['voter']!r} answered item {row['item']!r} more than once ({len(repeated)} such "
+            "answers in all). Say which to keep: duplicates='first' or duplicates='last'."
+        )
+    return coded.filter(~repeats.fill_null(False)) if len(repeated) else coded

@@ -1,0 +1,401 @@
+"""VoteMatrix: who voted for what on which item. The one noun everything shares."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import scipy.sparse as sp
+
+from wiesel.errors import VoteError, listed, suggest
+from wiesel.labels import ABSTAIN, FloatArray, LabelSpace
+from wiesel.tables import as_frame, require_columns
+from wiesel.vote_entries import (
+    Entries,
+    Rows,
+    dense_entries,
+    item_ids,
+    long_entries,
+    proba_entries,
+    row_indices,
+    voter_names,
+)
+
+__all__ = ["Statistics", "VoteMatrix", "VoteSource"]
+
+Statistics = tuple[npt.NDArray[Any], ...]
+"""Arrays that add up over parts of a vote matrix: counts, moments, sums of an E-step."""
+
+
+class VoteSource(Protocol):
+    """Votes that are summed up part by part: a `VoteMatrix`, or many parts of one."""
+
+    @property
+    def labels(self) -> LabelSpace:
+        """The classes."""
+        ...
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The names of the voters."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """The number of items in all parts."""
+        ...
+
+    def sum(self, statistic: Callable[["VoteMatrix"], Statistics]) -> Statistics:
+        """Return the sum of `statistic(part)` over all parts."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class VoteMatrix:
+    """Items x voters, stored sparsely: memory grows with the votes cast.
+
+    A voter is a labeling function or a crowd worker. Votes of item `i` are the entries
+    `indptr[i]:indptr[i + 1]`, ordered by voter. A vote is a class, and for probabilistic voters
+    also a distribution over classes (`class_index` is then its largest entry).
+
+    Everything is checked when the matrix is made, and nothing changes afterwards.
+
+    >>> votes = VoteMatrix.from_dense([[0, -1], [1, 1], [-1, -1]], ["ham", "spam"], ["a", "b"])
+    >>> votes
+    VoteMatrix(3 items x 2 voters, 2 classes, 3 votes, 66.7 % of the items covered)
+    >>> votes.counts()
+    array([[1., 0.],
+           [0., 2.],
+           [0., 0.]])
+    >>> votes[1].to_long().rows()
+    [(1, 'a', 'spam'), (1, 'b', 'spam')]
+    """
+
+    indptr: npt.NDArray[np.int64]
+    voter_index: npt.NDArray[np.int32]
+    class_index: npt.NDArray[np.int16]
+    labels: LabelSpace
+    voters: tuple[str, ...]
+    ids: npt.NDArray[Any]
+    distribution: npt.NDArray[np.float32] | None = None
+
+    def __post_init__(self) -> None:
+        _check_structure(self)
+        for array in (self.indptr, self.voter_index, self.class_index, self.ids, self.distribution):
+            if array is not None:
+                array.setflags(write=False)
+
+    @classmethod
+    def from_dense(
+        cls,
+        array: Any,
+        labels: LabelSpace | Sequence[str],
+        voters: Sequence[str] | None = None,
+        ids: Any = None,
+    ) -> "VoteMatrix":
+        """Make votes from an (n_items, n_voters) array of class indices (-1 abstains) or names."""
+        labels = LabelSpace.of(labels)
+        dense = np.asarray(array)
+        if dense.ndim != 2:
+            raise VoteError(f"Dense votes are items x voters; got the shape {dense.shape}.")
+        names = voter_names(voters, dense.shape[1])
+        entries = dense_entries(dense, labels, names)
+        return cls._of(entries, labels, names, item_ids(ids, len(dense)))
+
+    @classmethod
+    def from_proba(
+        cls,
+        array: Any,
+        labels: LabelSpace | Sequence[str],
+        voters: Sequence[str] | None = None,
+        ids: Any = None,
+    ) -> "VoteMatrix":
+        """Make probabilistic votes from (items, voters, classes); a zero or NaN row abstains."""
+        labels = LabelSpace.of(labels)
+        proba = np.asarray(array, dtype=np.float32)
+        if proba.ndim != 3 or proba.shape[2] != len(labels):
+            raise VoteError(
+                f"Probabilistic votes are items x voters x {len(labels)} classes; "
+                f"got the shape {proba.shape}."
+            )
+        names = voter_names(voters, proba.shape[1])
+        return cls._of(proba_entries(proba, names), labels, names, item_ids(ids, len(proba)))
+
+    @classmethod
+    def from_long(  # noqa: PLR0913 - every keyword names a column or fixes an order
+        cls,
+        table: Any,
+        *,
+        item: str,
+        voter: str,
+        label: str,
+        labels: LabelSpace | Sequence[str] | None = None,
+        items: Any = None,
+        voters: Sequence[str] | None = None,
+        duplicates: Literal["refuse", "first", "last"] = "refuse",
+    ) -> "VoteMatrix":
+        """Make votes from a table with one row per answer: (item, voter, label).
+
+        Items keep the order in which they first appear, voters and classes are sorted. `items`
+        and `voters` fix both, and keep those without a vote. A missing label abstains. A label
+        that is a list of probabilities is a probabilistic vote. `duplicates` says what to do
+        where a voter answered an item twice.
+        """
+        frame = as_frame(table)
+        require_columns(frame, (item, voter, label), "named in from_long")
+        answers = frame.select(item=item, voter=pl.col(voter).cast(pl.String), label=label)
+        if items is None:
+            items = answers["item"].drop_nulls().unique(maintain_order=True)
+        entries, space, names = long_entries(answers, labels, pl.Series(items), voters, duplicates)
+        return cls._of(entries, space, names, item_ids(items, len(items)))
+
+    @classmethod
+    def _of(
+        cls, entries: Entries, labels: LabelSpace, voters: tuple[str, ...], ids: npt.NDArray[Any]
+    ) -> "VoteMatrix":
+        indptr, voter_index, class_index, distribution = entries
+        return cls(indptr, voter_index, class_index, labels, voters, ids, distribution)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["VoteMatrix"]) -> "VoteMatrix":
+        """Return the items of all parts, one after the other; voters and classes must agree."""
+        first = parts[0]
+        for part in parts[1:]:
+            part.check_same_voters(first.voters, first.labels)
+        ends = np.cumsum([0, *(part.n_votes for part in parts)])
+        starts = [part.indptr[:-1] + end for part, end in zip(parts, ends[:-1], strict=True)]
+        rows = [part.distribution for part in parts]
+        known = [part for part in rows if part is not None]
+        if known and len(known) < len(rows):
+            known = [part.vote_rows() for part in parts]
+        return cls(
+            np.concatenate([*starts, ends[-1:]]),
+            np.concatenate([part.voter_index for part in parts]),
+            np.concatenate([part.class_index for part in parts]),
+            first.labels,
+            first.voters,
+            np.concatenate([part.ids for part in parts]),
+            np.concatenate(known) if known else None,
+        )
+
+    @property
+    def n_items(self) -> int:
+        """The number of items, covered or not."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_voters(self) -> int:
+        """The number of voters."""
+        return len(self.voters)
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return len(self.labels)
+
+    @property
+    def n_votes(self) -> int:
+        """The number of votes cast."""
+        return len(self.voter_index)
+
+    def __len__(self) -> int:
+        return self.n_items
+
+    def __repr__(self) -> str:
+        covered = 100 * self.covered.mean() if self.n_items else 0.0
+        return (
+            f"VoteMatrix({self.n_items:,} items x {self.n_voters:,} voters, {self.n_classes} "
+            f"classes, {self.n_votes:,} votes, {covered:.1f} % of the items covered)"
+        )
+
+    @cached_property
+    def covered(self) -> npt.NDArray[np.bool_]:
+        """Whether at least one voter voted, for every item."""
+        return self.votes_per_item > 0
+
+    @property
+    def votes_per_item(self) -> npt.NDArray[np.int64]:
+        """How many voters voted, for every item."""
+        return np.diff(self.indptr)
+
+    @property
+    def item_index(self) -> npt.NDArray[np.int64]:
+        """The row of every vote, in the order of `voter_index`."""
+        return np.repeat(np.arange(self.n_items), self.votes_per_item)
+
+    def dense(self) -> npt.NDArray[np.int16]:
+        """Return an (n_items, n_voters) array of class indices, -1 where a voter abstains."""
+        array = np.full((self.n_items, self.n_voters), ABSTAIN, dtype=np.int16)
+        array[self.item_index, self.voter_index] = self.class_index
+        return array
+
+    def one_hot(self) -> sp.csr_array[np.float32, tuple[int, int]]:
+        """Return (n_items, n_voters * n_classes), column `voter * n_classes + class`, float32.
+
+        A probabilistic vote puts its distribution into its voter's columns.
+        """
+        n_classes, width = self.n_classes, self.n_voters * self.n_classes
+        dtype: type[np.signedinteger[Any]] = np.int32 if width < 2**31 else np.int64
+        first = self.voter_index.astype(dtype) * dtype(n_classes)
+        if self.distribution is None:
+            data, columns = np.ones(self.n_votes, np.float32), first + self.class_index
+            return sp.csr_array((data, columns, self.indptr), shape=(self.n_items, width))
+        columns = (first[:, None] + np.arange(n_classes, dtype=first.dtype)).ravel()
+        data = self.distribution.ravel()
+        return sp.csr_array((data, columns, self.indptr * n_classes), shape=(self.n_items, width))
+
+    def counts(self) -> npt.NDArray[np.float64]:
+        """Return how many votes (or how much probability) each class got: (n_items, n_classes)."""
+        mass: npt.NDArray[np.float64]
+        cell = self.item_index * self.n_classes
+        size = self.n_items * self.n_classes
+        if self.distribution is None:
+            mass = np.bincount(cell + self.class_index, minlength=size).astype(np.float64)
+        else:
+            cells = cell[:, None] + np.arange(self.n_classes)
+            mass = np.bincount(cells.ravel(), self.distribution.ravel(), minlength=size)
+        return mass.reshape(self.n_items, self.n_classes)
+
+    def vote_rows(self) -> npt.NDArray[np.float32]:
+        """Return every vote as a distribution over classes: (n_votes, n_classes)."""
+        if self.distribution is not None:
+            return self.distribution
+        return np.eye(self.n_classes, dtype=np.float32)[self.class_index]
+
+    def to_long(self) -> pl.DataFrame:
+        """Return one row per vote: item, voter, label (a distribution for probabilistic votes)."""
+        names = pl.Series("voter", list(self.voters), dtype=pl.Enum(self.voters))
+        return pl.DataFrame(
+            {
+                "item": pl.Series("item", self.ids[self.item_index]),
+                "voter": names.gather(self.voter_index),
+                "label": self._label_column(),
+            }
+        )
+
+    def _label_column(self) -> pl.Series:
+        if self.distribution is not None:
+            return pl.Series("label", self.distribution, pl.Array(pl.Float32, self.n_classes))
+        names = pl.Series("label", list(self.labels), dtype=pl.Enum(self.labels.names))
+        return names.gather(self.class_index)
+
+    def equals(self, other: "VoteMatrix") -> bool:
+        """Whether both hold the same votes of the same voters on the same items."""
+        return (
+            self.labels == other.labels
+            and self.voters == other.voters
+            and np.array_equal(self.ids, other.ids)
+            and np.array_equal(self.indptr, other.indptr)
+            and np.array_equal(self.voter_index, other.voter_index)
+            and np.array_equal(self.class_index, other.class_index)
+            and (self.distribution is None) == (other.distribution is None)
+            and (self.distribution is None or np.array_equal(self.distribution, other.distribution))  # type: ignore[arg-type]
+        )
+
+    def sum(self, statistic: Callable[["VoteMatrix"], Statistics]) -> Statistics:
+        """Return `statistic(self)`: one matrix is one part (see `VoteSource`)."""
+        return statistic(self)
+
+    def __getitem__(self, rows: Rows) -> "VoteMatrix":
+        """Return the votes on some items: an index, a slice, indices, or a boolean mask."""
+        chosen = row_indices(rows, self.n_items)
+        lengths = self.votes_per_item[chosen]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        # Entry k of the result is entry k of its row, whose votes start at indptr[chosen].
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], lengths)
+        return self._with_entries(entries, indptr, self.voters, self.ids[chosen])
+
+    def select(self, voters: Sequence[str] | Sequence[int]) -> "VoteMatrix":
+        """Return the votes of some voters, by name or position, in the order given."""
+        chosen = [self._voter_position(voter) for voter in voters]
+        new_index = np.full(self.n_voters, -1, dtype=np.int32)
+        new_index[chosen] = np.arange(len(chosen), dtype=np.int32)
+        if len(set(chosen)) < len(chosen):
+            raise VoteError(f"Each voter is selected once; got {listed(voters)}.")
+        entries = np.flatnonzero(new_index[self.voter_index] >= 0)
+        item, voter = self.item_index[entries], new_index[self.voter_index[entries]]
+        if np.any(np.diff(chosen) < 0):
+            order = np.lexsort((voter, item))
+            entries, item = entries[order], item[order]
+        indptr = np.searchsorted(item, np.arange(self.n_items + 1))
+        names = tuple(self.voters[position] for position in chosen)
+        return self._with_entries(entries, indptr, names, self.ids, new_index)
+
+    def check_same_voters(self, voters: tuple[str, ...], labels: LabelSpace) -> None:
+        """Refuse to go on if these votes are not of the voters and classes given."""
+        if self.labels != labels:
+            raise VoteError(f"These votes have {self.labels!r}; expected {labels!r}.")
+        if self.voters != voters:
+            missing = [name for name in voters if name not in set(self.voters)]
+            extra = [name for name in self.voters if name not in set(voters)]
+            problem = [f"missing: {listed(missing)}"] if missing else []
+            problem += [f"unknown: {listed(extra)}"] if extra else []
+            raise VoteError(
+                "These votes are not of the voters the model was fitted on "
+                f"({'; '.join(problem) or 'the order differs'}). "
+                "Use votes.select(voters=model.voters_) to bring them into order."
+            )
+
+    def _voter_position(self, voter: str | int) -> int:
+        if isinstance(voter, str):
+            if voter not in self._positions:
+                raise VoteError(f"There is no voter {voter!r}. {suggest(voter, self.voters)}")
+            return self._positions[voter]
+        if not -self.n_voters <= voter < self.n_voters:
+            raise VoteError(f"There is no voter number {voter}; there are {self.n_voters}.")
+        return int(voter) % self.n_voters
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.voters)}
+
+    def _with_entries(
+        self,
+        entries: npt.NDArray[np.int64],
+        indptr: npt.NDArray[np.int64],
+        voters: tuple[str, ...],
+        ids: npt.NDArray[Any],
+        new_index: npt.NDArray[np.int32] | None = None,
+    ) -> "VoteMatrix":
+        voter_index = self.voter_index[entries]
+        return VoteMatrix(
+            indptr,
+            voter_index if new_index is None else new_index[voter_index],
+            self.class_index[entries],
+            self.labels,
+            voters,
+            ids,
+            None if self.distribution is None else self.distribution[entries],
+        )
+
+
+def _check_structure(votes: VoteMatrix) -> None:
+    """The invariants that every VoteMatrix keeps, however it was made."""
+    for name in votes.voters:
+        if not isinstance(name, str) or not name:
+            raise VoteError(f"Voter names must be non-empty strings; got {name!r}.")
+    if len(set(votes.voters)) < len(votes.voters):
+        repeated = sorted({name for name in votes.voters if votes.voters.count(name) > 1})
+        raise VoteError(f"Voter names must be unique; {listed(repeated)} appear more than once.")
+    if len(votes.ids) != votes.n_items or votes.indptr[0] != 0 or (np.diff(votes.indptr) < 0).any():
+        raise VoteError("The row pointers do not fit the items: indptr must start at 0 and grow.")
+    if not len(votes.class_index) == len(votes.voter_index) == votes.indptr[-1]:
+        raise VoteError("indptr, voter_index and class_index disagree on the number of votes.")
+    for index, bound, what in (
+        (votes.voter_index, votes.n_voters, "voter"),
+        (votes.class_index, votes.n_classes, "class"),
+    ):
+        if len(index) and (index.min() < 0 or index.max() >= bound):
+            raise VoteError(f"A {what} index is outside 0 to {bound - 1}.")
+    _check_distribution(votes.distribution, votes)
+
+
+def _check_distribution(distribution: FloatArray | None, votes: VoteMatrix) -> None:
+    if distribution is not None and distribution.shape != (votes.n_votes, votes.n_classes):
+        raise VoteError(
+            f"The distributions have the shape {distribution.shape}; "
+            f"expected {(votes.n_votes, votes.n_classes)}: votes x classes."
+        )
