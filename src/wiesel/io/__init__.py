@@ -1,0 +1,29 @@
+"""Reading and writing: tables of rows, votes, crowd answers, gold labels and WRENCH folders."""
+
+from wiesel.io.answers import read_answers, read_gold
+from wiesel.io.dataset import Dataset, Split
+from wiesel.io.files import FORMATS, FilePath, existing_file, existing_folder, explained, replacing
+from wiesel.io.rows import read_batches, read_rows, scan_rows, write_rows
+from wiesel.io.vote_files import read_votes, write_votes
+from wiesel.io.wrench import load_wrench, read_json
+
+__all__ = [
+    "FORMATS",
+    "Dataset",
+    "FilePath",
+    "Split",
+    "existing_file",
+    "existing_folder",
+    "explained",
+    "load_wrench",
+    "read_answers",
+    "read_batches",
+    "read_gold",
+    "read_json",
+    "read_rows",
+    "read_votes",
+    "replacing",
+    "scan_rows",
+    "write_rows",
+    "write_votes",
+]

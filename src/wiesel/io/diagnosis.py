@@ -1,0 +1,75 @@
+"""Why a text table could not be read, found by going through it once more, slowly."""
+
+import codecs
+import csv
+import json
+from pathlib import Path
+
+__all__ = ["diagnose"]
+
+
+def diagnose(path: Path, kind: str) -> str | None:
+    r"""Return what is wrong with a CSV, TSV or JSONL file and where, if it can be told.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "mails.csv"
+    >>> _ = path.write_bytes(b"id,text\n1,caf\xe9\n")
+    >>> diagnose(path, "csv")
+    'is not UTF-8 text: the first wrong byte is at position 13, in line 2. Save it as UTF-8.'
+    """
+    place = _first_bad_byte(path)
+    if place is not None:
+        return (
+            f"is not UTF-8 text: the first wrong byte is at position {place[0]}, in line "
+            f"{place[1]}. Save it as UTF-8."
+        )
+    if kind == "jsonl":
+        return _first_bad_json(path)
+    return _first_long_row(path, "\t" if kind == "tsv" else ",")
+
+
+def _first_bad_byte(path: Path) -> tuple[int, int] | None:
+    """The position and the line (from 1) of the first byte that is not UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    offset, line = 0, 1
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError as error:
+                # The decoder keeps the start of a character that the last block cut in two.
+                start = error.start - (len(error.object) - len(block))
+                return offset + start, line + block[: max(start, 0)].count(b"\n")
+            offset += len(block)
+            line += block.count(b"\n")
+    return None
+
+
+def _first_bad_json(path: Path) -> str | None:
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+            except json.JSONDecodeError as error:
+                return f"has no valid JSON in line {number}: {error.msg} at character {error.pos}."
+            if not isinstance(value, dict):
+                return f"has a {type(value).__name__} in line {number}; each line is one object."
+    return None
+
+
+def _first_long_row(path: Path, separator: str) -> str | None:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=separator)
+        try:
+            width = len(next(reader))
+            for row in reader:
+                if len(row) > width:
+                    return (
+                        f"has {len(row)} fields in line {reader.line_num} but {width} in the "
+                        "header. Quote text that contains the separator."
+                    )
+        except (csv.Error, StopIteration):
+            return None
+    return None

@@ -1,0 +1,143 @@
+"""What readers and writers share: finding a file, saying what is wrong with it, replacing it."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from os import PathLike
+from pathlib import Path
+
+import polars as pl
+
+from wiesel.errors import DataError, listed, suggest
+from wiesel.io.diagnosis import diagnose
+
+__all__ = [
+    "FORMATS",
+    "FilePath",
+    "existing_file",
+    "existing_folder",
+    "explained",
+    "replacing",
+    "table_format",
+]
+
+FilePath = str | PathLike[str]
+"""A path as text or as a `pathlib.Path`."""
+
+FORMATS = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+"""The kind of table that each file extension stands for."""
+
+
+def table_format(path: FilePath) -> str:
+    """Return `parquet`, `csv`, `tsv` or `jsonl`, by the extension of the file.
+
+    >>> table_format("reviews.ndjson")
+    'jsonl'
+    """
+    extension = Path(path).suffix.lower()
+    if extension not in FORMATS:
+        what = f"the extension {extension!r}" if extension else "no extension"
+        raise DataError(
+            f"{path} has {what}; tables are read and written as {listed(FORMATS)}. "
+            f"{suggest(extension, FORMATS)}"
+        )
+    return FORMATS[extension]
+
+
+def existing_file(path: FilePath) -> Path:
+    """Return the path of a file with something in it, or say what is there instead.
+
+    >>> existing_file("no/such/folder/votes.parquet")
+    Traceback (most recent call last):
+    wiesel.errors.DataError: There is no file no/such/folder/votes.parquet: the folder no/such/...
+    """
+    found = Path(path)
+    if found.is_dir():
+        raise DataError(f"{found} is a folder, not a file. {_folder_listing(found)}")
+    if not found.exists():
+        raise DataError(f"There is no file {found}{_near_names(found)}")
+    if found.stat().st_size == 0:
+        raise DataError(f"{found} is empty (0 bytes).")
+    return found
+
+
+def existing_folder(path: FilePath) -> Path:
+    """Return the path of a folder that is there."""
+    found = Path(path)
+    if found.is_file():
+        raise DataError(f"{found} is a file, not a folder.")
+    if not found.is_dir():
+        raise DataError(f"There is no folder {found}{_near_names(found)}")
+    return found
+
+
+@contextmanager
+def explained(path: FilePath) -> Iterator[None]:
+    """Turn errors about the contents of a file into errors that name the file."""
+    try:
+        yield
+    except DataError as error:
+        message = str(error)
+        raise type(error)(message if str(path) in message else f"{path}: {message}") from error
+    except pl.exceptions.PolarsError as error:
+        raise DataError(_reading_problem(Path(path), str(error))) from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error}.") from error
+
+
+@contextmanager
+def replacing(path: FilePath) -> Iterator[Path]:
+    """Give a temporary path in the same folder, which takes the place of `path` at the end.
+
+    Whoever reads `path` meanwhile, or after a crash, finds the old file, never half of the new.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise DataError(f"{target} cannot be written: there is no folder {target.parent}.")
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        # mkstemp makes files private; the written one gets the usual permissions.
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        raise
+
+
+def _near_names(path: Path) -> str:
+    """The end of the sentence *There is no file X*: what its folder has."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f": the folder {folder} does not exist."
+    close = suggest(path.name, sorted(entry.name for entry in folder.iterdir()))
+    return f". {close}" if close.startswith("Did") else f". {_folder_listing(folder)}"
+
+
+def _folder_listing(folder: Path) -> str:
+    names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+    return f"{folder} has {listed(names)}." if names else f"{folder} is empty."
+
+
+def _reading_problem(path: Path, message: str) -> str:
+    """What to tell about a file that Polars refused."""
+    kind = FORMATS.get(path.suffix.lower(), "table")
+    if kind in ("csv", "tsv", "jsonl") and path.is_file():
+        cause = diagnose(path, kind)
+        if cause is not None:
+            return f"{path} {cause}"
+    first_line = message.strip().partition("\n")[0]
+    hint = "; is it complete?" if kind == "parquet" else ""
+    return f"{path} cannot be read as {kind}: {first_line}{hint}"

@@ -1,0 +1,136 @@
+"""Tables of rows in files: Parquet, CSV, TSV and JSON lines, whole or in batches."""
+
+from collections.abc import Iterator, Sequence
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from wiesel.errors import DataError, listed
+from wiesel.io.files import FilePath, existing_file, explained, replacing, table_format
+from wiesel.tables import as_frame, require_columns
+
+__all__ = ["read_batches", "read_rows", "scan_rows", "write_rows"]
+
+
+def read_rows(path: FilePath, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    r"""Return the rows of a Parquet, CSV, TSV or JSONL file, or of all files a pattern matches.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "mails.csv"
+    >>> _ = path.write_text("id,text\nm1,free prize\nm2,see you at eight\n")
+    >>> read_rows(path)["text"].to_list()
+    ['free prize', 'see you at eight']
+    """
+    lazy = scan_rows(path, columns)
+    with explained(path):
+        frame = lazy.collect()
+        if frame.is_empty():
+            raise DataError(f"{path} has columns but no rows.")
+    return frame
+
+
+def scan_rows(path: FilePath, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+    """Return the rows of a file, or of all files a pattern matches, as a lazy frame.
+
+    Column types are those that fit every row, not the first hundred, so that a name that turns up
+    late in a column of numbers is no surprise.
+    """
+    files = _matching_files(path)
+    with explained(path):
+        lazy = _scan(files, table_format(files[0]))
+        _check_header(lazy)
+        if columns is None:
+            return lazy
+        require_columns(pl.DataFrame(schema=lazy.collect_schema()), columns, f"asked of {path}")
+        return lazy.select(list(columns))
+
+
+def read_batches(
+    path: FilePath, columns: Sequence[str] | None = None, batch_size: int = 50_000
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows in order, `batch_size` at a time, so that a file may exceed the memory.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "mails.jsonl"
+    >>> write_rows({"id": [1, 2, 3]}, path)
+    >>> [batch["id"].to_list() for batch in read_batches(path, batch_size=2)]
+    [[1, 2], [3]]
+    """
+    if batch_size < 1:
+        raise DataError(f"A batch has one row or more; got batch_size={batch_size!r}.")
+    lazy = scan_rows(path, columns)
+    with explained(path):
+        empty = True
+        for batch in lazy.collect_batches(chunk_size=batch_size, maintain_order=True):
+            empty = empty and batch.is_empty()
+            if not batch.is_empty():
+                yield batch
+        if empty:
+            raise DataError(f"{path} has columns but no rows.")
+
+
+def write_rows(rows: Any, path: FilePath) -> None:
+    """Write a table of any common kind in the format of the file's extension, all or nothing.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "mails.parquet"
+    >>> write_rows([{"id": 1, "label": "spam"}], path)
+    >>> read_rows(path).rows()
+    [(1, 'spam')]
+    """
+    frame, kind = as_frame(rows), table_format(path)
+    if kind in ("csv", "tsv"):
+        nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
+        if nested:
+            raise DataError(
+                f"{path} cannot be written: the columns {listed(nested)} hold lists, which "
+                f"{kind.upper()} cannot. Write Parquet or JSONL instead."
+            )
+    with replacing(path) as temporary:
+        _write(frame, temporary, kind)
+
+
+def _matching_files(path: FilePath) -> list[Path]:
+    """The file itself, or the files that match it as a pattern, all of one format."""
+    if not any(sign in str(path) for sign in "*?[") or Path(path).exists():
+        return [existing_file(path)]
+    pattern = Path(path)
+    files = sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
+    if not files:
+        raise DataError(f"No file matches the pattern {path}.")
+    kinds = sorted({table_format(file) for file in files})
+    if len(kinds) > 1:
+        raise DataError(f"{path} matches files of several formats: {listed(kinds)}.")
+    return [existing_file(file) for file in files]
+
+
+def _scan(files: list[Path], kind: str) -> pl.LazyFrame:
+    # From here on names are literal: a bracket in one is no pattern.
+    if kind == "parquet":
+        return pl.scan_parquet(files, glob=False)
+    if kind == "jsonl":
+        return pl.scan_ndjson([escape(str(file)) for file in files], infer_schema_length=None)
+    separator = "\t" if kind == "tsv" else ","
+    return pl.scan_csv(files, separator=separator, infer_schema_length=None, glob=False)
+
+
+def _check_header(lazy: pl.LazyFrame) -> None:
+    """Refuse what Polars repairs in silence in a CSV header: bad bytes, a name given twice."""
+    names = lazy.collect_schema().names()
+    for name in names:
+        if "\N{REPLACEMENT CHARACTER}" in name:
+            raise pl.exceptions.ComputeError("the header has bytes that are not UTF-8")
+        original = name.removesuffix("_duplicated_0")
+        if original != name and original in names:
+            raise DataError(f"The column {original!r} appears twice in the header.")
+
+
+def _write(frame: pl.DataFrame, path: Path, kind: str) -> None:
+    if kind == "parquet":
+        frame.write_parquet(path)
+    elif kind == "jsonl":
+        frame.write_ndjson(path)
+    else:
+        frame.write_csv(path, separator="\t" if kind == "tsv" else ",")

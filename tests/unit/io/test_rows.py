@@ -1,0 +1,247 @@
+"""Tables in files: what comes back, and what a wrong file is told."""
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from wiesel.errors import DataError
+from wiesel.io import read_batches, read_rows, scan_rows, write_rows
+
+ROWS = {
+    "id": ["m1", "m2", "m3"],
+    "text": ["free prize", "a, b", "zwölf\nZeilen"],
+    "n": [1, 2, None],
+}
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.tsv", "a.jsonl", "a.ndjson", "a.CSV"])
+def test_rows_come_back_as_they_were_written(tmp_path: Path, name: str) -> None:
+    write_rows(ROWS, tmp_path / name)
+    assert read_rows(tmp_path / name).to_dict(as_series=False) == ROWS
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.jsonl"])
+def test_batches_hold_all_rows_in_order(tmp_path: Path, name: str) -> None:
+    write_rows({"n": range(10)}, tmp_path / name)
+    batches = list(read_batches(tmp_path / name, batch_size=4))
+    assert [len(batch) for batch in batches] == [4, 4, 2]
+    assert pl.concat(batches)["n"].to_list() == list(range(10))
+
+
+def test_batches_can_be_left_before_the_end(tmp_path: Path) -> None:
+    write_rows({"n": range(1000)}, tmp_path / "a.csv")
+    assert next(read_batches(tmp_path / "a.csv", batch_size=10))["n"].to_list() == list(range(10))
+
+
+def test_columns_are_chosen_and_ordered(tmp_path: Path) -> None:
+    write_rows(ROWS, tmp_path / "a.csv")
+    assert read_rows(tmp_path / "a.csv", ["n", "id"]).columns == ["n", "id"]
+
+
+def test_a_word_late_in_a_column_of_numbers_makes_it_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n\n" + "1\n" * 5000 + "many\n")
+    assert read_rows(tmp_path / "a.csv")["n"].to_list()[-1] == "many"
+
+
+def test_a_key_late_in_json_lines_is_a_column(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n' * 500 + '{"a": 2, "late": "x"}\n')
+    assert read_rows(tmp_path / "a.jsonl")["late"].to_list()[-1] == "x"
+
+
+def test_a_pattern_reads_all_files_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for part in (2, 1):
+        write_rows({"n": [part]}, tmp_path / f"part-{part}.parquet")
+    assert read_rows(tmp_path / "part-*.parquet")["n"].to_list() == [1, 2]
+    assert scan_rows(f"{tmp_path}/part-?.parquet").collect().height == 2
+
+
+@pytest.mark.parametrize("extension", ["parquet", "csv", "jsonl"])
+def test_brackets_in_the_name_of_a_file_are_no_pattern(tmp_path: Path, extension: str) -> None:
+    path = tmp_path / f"mails [1].{extension}"
+    write_rows({"n": [7]}, path)
+    assert read_rows(path)["n"].to_list() == [7]
+
+
+def test_a_pattern_is_relative_to_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rows({"n": [7]}, tmp_path / "a.csv")
+    monkeypatch.chdir(tmp_path)
+    assert read_rows("*.csv")["n"].to_list() == [7]
+
+
+def test_a_pattern_without_a_match_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"No file matches the pattern .*part-\*"):
+        read_rows(tmp_path / "part-*.parquet")
+
+
+def test_a_pattern_of_two_formats_is_refused(tmp_path: Path) -> None:
+    write_rows({"n": [1]}, tmp_path / "part.csv")
+    write_rows({"n": [1]}, tmp_path / "part.jsonl")
+    with pytest.raises(DataError, match="several formats: 'csv', 'jsonl'"):
+        read_rows(tmp_path / "part.*")
+
+
+def test_a_missing_file_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
+    write_rows(ROWS, tmp_path / "reviews.parquet")
+    with pytest.raises(DataError, match=r"no file .*review\.parquet\. Did you mean 'reviews"):
+        read_rows(tmp_path / "review.parquet")
+
+
+def test_a_missing_file_without_a_near_name_lists_the_folder(tmp_path: Path) -> None:
+    write_rows(ROWS, tmp_path / "reviews.parquet")
+    with pytest.raises(DataError, match=r"no file .*x\.csv.* has 'reviews.parquet'"):
+        read_rows(tmp_path / "x.csv")
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"the folder .*nowhere does not exist"):
+        read_rows(tmp_path / "nowhere" / "a.csv")
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "inner.csv").mkdir()
+    with pytest.raises(DataError, match=r"is a folder, not a file.*is empty"):
+        read_rows(tmp_path / "inner.csv")
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.jsonl"])
+def test_an_empty_file_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(DataError, match=f"{name} is empty"):
+        read_rows(tmp_path / name)
+
+
+def test_a_header_without_rows_is_refused_whole_and_in_batches(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n")
+    with pytest.raises(DataError, match="columns but no rows"):
+        read_rows(tmp_path / "a.csv")
+    with pytest.raises(DataError, match="columns but no rows"):
+        list(read_batches(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "position", "line"),
+    [
+        ("a.csv", b"id,text\n1,caf\xe9 bar\n", 13, 2),
+        ("a.jsonl", b'{"a": "x"}\n{"a": "\xff"}\n', 18, 2),
+        ("a.tsv", b"\xff\xfei\x00d\x00\n\x00", 0, 1),
+    ],
+)
+def test_bytes_that_are_not_utf8_are_located(
+    tmp_path: Path, name: str, content: bytes, position: int, line: int
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    expected = f"not UTF-8 text: the first wrong byte is at position {position}, in line {line}"
+    with pytest.raises(DataError, match=expected):
+        read_rows(tmp_path / name)
+
+
+def test_a_bad_byte_beyond_the_first_block_is_located(tmp_path: Path) -> None:
+    # One mebibyte of two-byte characters, shifted by one so that a block cuts one in two.
+    good = b"text\n" + "ü".encode() * (1 << 19) + b"\n"
+    (tmp_path / "a.csv").write_bytes(good + b"\xe9\n")
+    with pytest.raises(DataError, match=f"at position {len(good)}, in line 3"):
+        read_rows(tmp_path / "a.csv")
+
+
+def test_broken_json_is_located(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n\n{"a":\n')
+    with pytest.raises(DataError, match="no valid JSON in line 3"):
+        read_rows(tmp_path / "a.jsonl")
+
+
+def test_a_json_line_that_is_no_object_is_located(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n[1, 2]\n')
+    with pytest.raises(DataError, match="a list in line 2; each line is one object"):
+        read_rows(tmp_path / "a.jsonl")
+
+
+def test_a_csv_row_that_is_too_long_is_located(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,text\n1,"x, y"\n2,x, y\n')
+    with pytest.raises(DataError, match="3 fields in line 3 but 2 in the header"):
+        read_rows(tmp_path / "a.csv")
+
+
+def test_a_column_named_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,id\n1,2\n")
+    with pytest.raises(DataError, match="'id' appears twice"):
+        read_rows(tmp_path / "a.csv")
+
+
+def test_a_wrong_column_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    write_rows(ROWS, tmp_path / "a.csv")
+    with pytest.raises(DataError, match=r"'texts' \(asked of .*a.csv\)\. Did you mean 'text'"):
+        read_rows(tmp_path / "a.csv", ["texts"])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("a.xlsx", "the extension '.xlsx'"), ("a", "no extension")]
+)
+def test_an_unknown_extension_lists_what_is_read(tmp_path: Path, name: str, words: str) -> None:
+    (tmp_path / name).write_text("x")
+    with pytest.raises(DataError, match=f"{words}.*'.parquet', '.csv', '.tsv', '.jsonl'"):
+        read_rows(tmp_path / name)
+
+
+def test_half_a_parquet_file_is_refused(tmp_path: Path) -> None:
+    write_rows(ROWS, tmp_path / "a.parquet")
+    whole = (tmp_path / "a.parquet").read_bytes()
+    (tmp_path / "a.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"a.parquet cannot be read as parquet.*complete\?"):
+        read_rows(tmp_path / "a.parquet")
+
+
+def test_text_under_the_name_of_a_parquet_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_text("id,text\n1,hello\n")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        read_rows(tmp_path / "a.parquet")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    write_rows(ROWS, tmp_path / "a.csv")
+    (tmp_path / "a.csv").chmod(0)
+    with pytest.raises(DataError, match=r"a.csv cannot be read"):
+        read_rows(tmp_path / "a.csv")
+
+
+def test_a_batch_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="batch_size=0"):
+        next(read_batches(tmp_path / "a.csv", batch_size=0))
+
+
+def test_lists_do_not_go_into_csv(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"'tags' hold lists.*Parquet or JSONL"):
+        write_rows({"id": [1], "tags": [["a", "b"]]}, tmp_path / "a.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_writing_into_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"there is no folder .*nowhere"):
+        write_rows(ROWS, tmp_path / "nowhere" / "a.csv")
+
+
+def test_a_failed_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    write_rows({"n": [1]}, path)
+
+    def disk_full(*_: object, **__: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", disk_full)
+    with pytest.raises(OSError, match="No space left"):
+        write_rows({"n": [2]}, path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.parquet"]
+    assert read_rows(path)["n"].to_list() == [1]
+
+
+def test_a_written_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.touch()
+    write_rows(ROWS, tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").stat().st_mode == plain.stat().st_mode
