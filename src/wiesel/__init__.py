@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wiesel.version import __version__
 
 if TYPE_CHECKING:
+    from wiesel.analysis import agreement, findings, summarize
     from wiesel.label_models import LabelModel, MajorityVote
     from wiesel.labels import ABSTAIN, LabelSpace
     from wiesel.votes import VoteMatrix
@@ -21,9 +22,13 @@ __all__ = [
     "MajorityVote",
     "VoteMatrix",
     "__version__",
+    "agreement",
+    "findings",
+    "summarize",
 ]
 
 _HOMES = {
+    "wiesel.analysis": ("agreement", "findings", "summarize"),
     "wiesel.label_models": ("LabelModel", "MajorityVote"),
     "wiesel.labels": ("ABSTAIN", "LabelSpace"),
     "wiesel.votes": ("VoteMatrix",),

@@ -1,0 +1,9 @@
+"""Votes to understanding: what voters do, how they agree, and what is odd about them."""
+
+from wiesel.analysis.agreement import agreement
+from wiesel.analysis.disagreements import disagreements
+from wiesel.analysis.findings import findings
+from wiesel.analysis.summary import summarize
+from wiesel.analysis.table import Table
+
+__all__ = ["Table", "agreement", "disagreements", "findings", "summarize"]

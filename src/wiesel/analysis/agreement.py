@@ -1,0 +1,159 @@
+"""Agreement: how often two voters vote together, and how often they say the same."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import scipy.sparse as sp
+
+from wiesel.analysis.table import Table, count, number, percent, text
+from wiesel.votes import VoteMatrix
+
+__all__ = ["PairCounts", "agreement", "pair_counts"]
+
+SHARED_ITEMS = 3
+"""Fewer items with votes of both make no duplicates: two rare voters meet by accident."""
+
+_DENSE_CELLS = 2**23
+_DENSE_VOTERS = 4096
+_DENSE_SHARE = 0.02
+
+
+class PairCounts(NamedTuple):
+    """Pairs of voters that vote together at least once, `first` before `second`."""
+
+    first: npt.NDArray[np.int64]
+    second: npt.NDArray[np.int64]
+    both: npt.NDArray[np.float64]
+    """Items on which both vote."""
+    agree: npt.NDArray[np.float64]
+    """Items on which both vote for the same class."""
+    chance: npt.NDArray[np.float64]
+    """The share on which they would agree if they voted independently of each other."""
+    either: npt.NDArray[np.float64]
+    """Items on which one of them votes, or both."""
+
+
+def agreement(votes: VoteMatrix, near: float = 0.95) -> Table:
+    """Return a row per pair of voters that vote together, the most alike first.
+
+    `both` counts the items on which both vote, `agreement` is the share of these on which they
+    vote for the same class, and `kappa` is agreement beyond chance (Cohen): 1 always, 0 as if
+    independent, unknown where both always vote for one class. `same` is the share of the items
+    that either votes on for which both cast the same vote. Pairs with `same` = 1 are duplicates,
+    from `near` on near-duplicates: they add little and count twice in a majority vote. Pairs that
+    meet on fewer than three items come last and are neither.
+
+    >>> print(agreement(votes).to_text(width=100))
+    3 pairs of voters vote together; 0 duplicates, 0 near-duplicates
+     first     second   both   agreement   kappa     same   relation
+    ─────────────────────────────────────────────────────────────────
+     keyword   link        3      66.7 %    0.40   50.0 %   –
+     link      length      2      50.0 %    0.00   25.0 %   –
+     keyword   length      1     100.0 %       –   25.0 %   –
+    """
+    frame = _pair_frame(votes, near).sort(
+        pl.col("both") >= SHARED_ITEMS, "same", "both", descending=True, maintain_order=True
+    )
+    relations = frame["relation"]
+    caption = (
+        f"{len(frame):,} pairs of voters vote together; "
+        f"{(relations == 'duplicate').sum():,} duplicates, "
+        f"{(relations == 'near-duplicate').sum():,} near-duplicates"
+    )
+    columns = (
+        text("first"),
+        text("second"),
+        count("both"),
+        percent("agreement"),
+        number("kappa"),
+        percent("same"),
+        text("relation"),
+    )
+    return Table(frame, columns, caption, limit=20)
+
+
+def pair_counts(votes: VoteMatrix) -> PairCounts:
+    """Return the counts of every pair of voters that vote together.
+
+    Sums of products of (items x voters) indicators, one class at a time: memory grows with the
+    pairs, never with items x pairs.
+    """
+    voting = _indicator(votes, np.ones(votes.n_votes, dtype=np.bool_))
+    n_votes = np.bincount(votes.voter_index, minlength=votes.n_voters)
+    both = sp.triu(_products(voting, voting), k=1, format="coo")
+    first, second = both.coords[0].astype(np.int64), both.coords[1].astype(np.int64)
+    agree, chance = np.zeros(both.nnz), np.zeros(both.nnz)
+    for label in range(votes.n_classes):
+        voting_label = _indicator(votes, votes.class_index == label)
+        agree += _values_at(_products(voting_label, voting_label), first, second)
+        one_sided = _products(voting_label, voting)
+        chance += _values_at(one_sided, first, second) * _values_at(one_sided, second, first)
+    either = n_votes[first] + n_votes[second] - both.data
+    return PairCounts(first, second, both.data, agree, chance / both.data**2, either)
+
+
+def _pair_frame(votes: VoteMatrix, near: float) -> pl.DataFrame:
+    pairs = pair_counts(votes)
+    names = pl.Series(votes.voters, dtype=pl.String)
+    rate, same = pairs.agree / pairs.both, pairs.agree / pairs.either
+    beyond = 1 - pairs.chance
+    kappa = np.divide(
+        rate - pairs.chance, beyond, out=np.full(len(rate), np.nan), where=beyond > 1e-12
+    )
+    enough = pl.col("both") >= SHARED_ITEMS
+    return pl.DataFrame(
+        {
+            "first": names.gather(pairs.first),
+            "second": names.gather(pairs.second),
+            "both": pairs.both.astype(np.int64),
+            "agree": pairs.agree.astype(np.int64),
+            "agreement": rate,
+            "kappa": pl.Series(kappa).fill_nan(None),
+            "same": same,
+        }
+    ).with_columns(
+        relation=pl.when(enough & (pl.col("same") == 1))
+        .then(pl.lit("duplicate"))
+        .when(enough & (pl.col("same") >= near))
+        .then(pl.lit("near-duplicate"))
+    )
+
+
+def _indicator(
+    votes: VoteMatrix, chosen: npt.NDArray[np.bool_]
+) -> sp.csr_array[np.float32, tuple[int, int]]:
+    """Items x voters, 1 where a chosen vote was cast."""
+    starts = np.concatenate([[0], np.cumsum(chosen)])[votes.indptr]
+    columns = votes.voter_index[chosen]
+    data = np.ones(len(columns), dtype=np.float32)
+    return sp.csr_array((data, columns, starts), shape=(votes.n_items, votes.n_voters))
+
+
+def _products(
+    left: sp.csr_array[np.float32, tuple[int, int]],
+    right: sp.csr_array[np.float32, tuple[int, int]],
+) -> sp.csr_array[np.float64, tuple[int, int]]:
+    """left.T @ right, by dense blocks of items where the votes are dense enough to gain by it."""
+    n_items, n_voters = right.shape
+    dense = n_voters <= _DENSE_VOTERS and right.nnz > _DENSE_SHARE * n_items * n_voters
+    if not dense:
+        return sp.csr_array((left.T.tocsr() @ right).astype(np.float64))
+    total = np.zeros((n_voters, n_voters))
+    # A block has fewer than 2**24 items, so that float32 counts are exact.
+    step = max(1, _DENSE_CELLS // n_voters)
+    for start in range(0, n_items, step):
+        block = slice(start, start + step)
+        total += left[block].toarray().T @ right[block].toarray()
+    return sp.csr_array(total)
+
+
+def _values_at(
+    matrix: sp.csr_array[np.float64, tuple[int, int]],
+    rows: npt.NDArray[np.int64],
+    columns: npt.NDArray[np.int64],
+) -> npt.NDArray[np.float64]:
+    if not len(rows):
+        return np.zeros(0)
+    return np.asarray(matrix[rows, columns]).ravel()

@@ -1,0 +1,127 @@
+"""What can be counted per voter, in one pass over the votes."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import DataError
+from wiesel.labels import ABSTAIN, FloatArray, IntArray
+from wiesel.votes import VoteMatrix
+
+__all__ = [
+    "GoldCounts",
+    "VoterCounts",
+    "class_counts",
+    "conflicted",
+    "gold_counts",
+    "gold_indices",
+    "ratio",
+    "voter_counts",
+    "wilson_interval",
+]
+
+Counts = npt.NDArray[np.int64]
+
+
+class VoterCounts(NamedTuple):
+    """Numbers of votes, one entry per voter."""
+
+    votes: Counts
+    overlap: Counts
+    """Votes on items on which another voter voted too."""
+    conflict: Counts
+    """Votes on items on which another voter voted for another class."""
+
+
+class GoldCounts(NamedTuple):
+    """Votes beside known labels: (n_voters, n_classes) by the class voted for."""
+
+    support: Counts
+    """Votes on items whose label is known."""
+    correct: Counts
+    """Those that are right."""
+    items: Counts
+    """The number of items of each class, (n_classes,)."""
+
+
+def voter_counts(votes: VoteMatrix) -> VoterCounts:
+    """Return how often every voter votes, not alone, and against another voter."""
+    lengths = votes.votes_per_item
+    shared = np.repeat(lengths > 1, lengths)
+    disputed = np.repeat(conflicted(votes), lengths)
+    return VoterCounts(
+        np.bincount(votes.voter_index, minlength=votes.n_voters),
+        np.bincount(votes.voter_index[shared], minlength=votes.n_voters),
+        np.bincount(votes.voter_index[disputed], minlength=votes.n_voters),
+    )
+
+
+def class_counts(votes: VoteMatrix) -> Counts:
+    """Return how often every voter votes for every class: (n_voters, n_classes).
+
+    A probabilistic vote counts for its most probable class.
+    """
+    return _by_voter_and_class(votes, np.ones(votes.n_votes, dtype=np.bool_))
+
+
+def conflicted(votes: VoteMatrix) -> npt.NDArray[np.bool_]:
+    """Return whether two voters vote for different classes, for every item."""
+    covered, lengths = votes.covered, votes.votes_per_item
+    first = votes.class_index[votes.indptr[:-1][covered]]
+    differs = votes.class_index != np.repeat(first, lengths[covered])
+    disputed = np.zeros(votes.n_items, dtype=np.bool_)
+    disputed[votes.item_index[differs]] = True
+    return disputed
+
+
+def gold_indices(votes: VoteMatrix, gold: object) -> IntArray:
+    """Return gold labels, names or indices, as indices; -1 where the label is not known."""
+    known = votes.labels.indices(gold, allow_unknown=True)
+    if len(known) != votes.n_items:
+        raise DataError(
+            f"There are {len(known):,} gold labels for {votes.n_items:,} items; give one for each "
+            "item, None where it is not known."
+        )
+    return known
+
+
+def gold_counts(votes: VoteMatrix, gold: IntArray) -> GoldCounts:
+    """Return how often every voter is right where the label is known."""
+    truth = np.repeat(gold, votes.votes_per_item)
+    known = gold[gold != ABSTAIN]
+    return GoldCounts(
+        _by_voter_and_class(votes, truth != ABSTAIN),
+        _by_voter_and_class(votes, truth == votes.class_index),
+        np.bincount(known, minlength=votes.n_classes),
+    )
+
+
+def ratio(part: IntArray, whole: IntArray | int) -> npt.NDArray[np.float64]:
+    """Return part / whole, NaN where the whole is 0: unknown is unknown."""
+    whole = np.broadcast_to(np.asarray(whole), part.shape)
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+
+
+def wilson_interval(
+    successes: FloatArray | IntArray, trials: FloatArray | IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the 95 % Wilson score interval of a share; NaN where there are no trials.
+
+    >>> low, high = wilson_interval(np.array([8, 0]), np.array([10, 0]))
+    >>> low.round(3), high.round(3)
+    (array([0.49,  nan]), array([0.943,   nan]))
+    """
+    z = 1.959964
+    n = np.where(np.asarray(trials) > 0, trials, np.nan)
+    share = np.asarray(successes) / n
+    center = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    spread = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return np.clip(center - spread, 0, 1), np.clip(center + spread, 0, 1)
+
+
+def _by_voter_and_class(votes: VoteMatrix, chosen: npt.NDArray[np.bool_]) -> Counts:
+    voter = votes.voter_index[chosen].astype(np.int64)
+    cells = voter * votes.n_classes + votes.class_index[chosen]
+    size = votes.n_voters * votes.n_classes
+    return np.bincount(cells, minlength=size).reshape(votes.n_voters, votes.n_classes)

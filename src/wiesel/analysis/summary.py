@@ -1,0 +1,136 @@
+"""Summarize: one row per voter, what it votes for, how often, and how well."""
+
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+
+from wiesel.analysis.counts import (
+    class_counts,
+    conflicted,
+    gold_counts,
+    gold_indices,
+    ratio,
+    voter_counts,
+    wilson_interval,
+)
+from wiesel.analysis.table import Column, Table, count, interval, percent, text
+from wiesel.errors import DataError
+from wiesel.labels import FloatArray, IntArray, LabelSpace
+from wiesel.votes import VoteMatrix
+
+__all__ = ["FittedModel", "summarize"]
+
+
+class FittedModel(Protocol):
+    """What `summarize` reads of a label model.
+
+    A method `voter_accuracies()`, where there is one, gives P(right | votes) of every voter.
+    """
+
+    labels_: LabelSpace
+    voters_: tuple[str, ...]
+
+    def check_fitted(self) -> None:
+        """Raise unless `fit` has run."""
+
+
+def summarize(votes: VoteMatrix, gold: Any = None, label_model: FittedModel | None = None) -> Table:
+    """Return a row per voter: polarity, coverage, overlap, conflict, precision.
+
+    Coverage is the share of all items on which it votes, overlap the share on which it votes and
+    another voter does too, conflict the share on which another votes for another class. With
+    `gold` (class names or indices, None where unknown) precision is the share of its votes that
+    are right, with a 95 % Wilson interval; `frame` also has the recall of every class. With a
+    fitted `label_model`, `learned` is the accuracy that the model believes the voter has.
+
+    >>> print(summarize(votes, gold=["ham", "spam", "spam", None]).to_text(width=100))
+    4 items, 100.0 % covered, 100.0 % by two voters or more, 50.0 % in conflict
+     voter     votes for   coverage   overlap   conflict   support          precision
+    ──────────────────────────────────────────────────────────────────────────────────
+     keyword   ham, spam     75.0 %    75.0 %     25.0 %         3     66.7 % (21–94)
+     link      ham, spam    100.0 %   100.0 %     50.0 %         3   100.0 % (44–100)
+     length    ham, spam     50.0 %    50.0 %     25.0 %         1   100.0 % (21–100)
+    """
+    frame = _vote_columns(votes)
+    columns: list[Column] = [
+        text("voter"),
+        text("polarity", "votes for"),
+        percent("coverage"),
+        percent("overlap"),
+        percent("conflict"),
+    ]
+    if gold is not None:
+        frame = frame.with_columns(_gold_columns(votes, gold_indices(votes, gold)))
+        columns.append(count("support"))
+        columns.append(interval("precision", "precision_low", "precision_high"))
+    if label_model is not None:
+        frame = frame.with_columns(_learned_column(votes, label_model))
+        columns.append(percent("learned"))
+    return Table(frame, tuple(columns), caption=_caption(votes))
+
+
+def _vote_columns(votes: VoteMatrix) -> pl.DataFrame:
+    counts, classes = voter_counts(votes), class_counts(votes)
+    names = np.array(votes.labels.names, dtype=object)
+    return pl.DataFrame(
+        {
+            "voter": pl.Series(votes.voters, dtype=pl.String),
+            "polarity": pl.Series(
+                [names[row > 0].tolist() for row in classes], dtype=pl.List(pl.String)
+            ),
+            "votes": counts.votes,
+            "coverage": _shares(counts.votes, votes.n_items),
+            "overlap": _shares(counts.overlap, votes.n_items),
+            "conflict": _shares(counts.conflict, votes.n_items),
+        }
+    )
+
+
+def _gold_columns(votes: VoteMatrix, gold: IntArray) -> list[pl.Series]:
+    counts = gold_counts(votes, gold)
+    support, correct = counts.support.sum(axis=1), counts.correct.sum(axis=1)
+    low, high = wilson_interval(correct, support)
+    columns = [
+        pl.Series("support", support),
+        pl.Series("correct", correct),
+        _unknown_is_null("precision", ratio(correct, support)),
+        _unknown_is_null("precision_low", low),
+        _unknown_is_null("precision_high", high),
+    ]
+    for index, name in enumerate(votes.labels):
+        recall = ratio(counts.correct[:, index], int(counts.items[index]))
+        columns.append(_unknown_is_null(f"recall_{name}", recall))
+    return columns
+
+
+def _learned_column(votes: VoteMatrix, label_model: FittedModel) -> pl.Series:
+    label_model.check_fitted()
+    votes.check_same_voters(label_model.voters_, label_model.labels_)
+    read = getattr(label_model, "voter_accuracies", None)
+    learned = np.full(votes.n_voters, np.nan) if read is None else np.asarray(read(), np.float64)
+    if learned.shape != (votes.n_voters,):
+        raise DataError(
+            f"voter_accuracies() of {type(label_model).__name__} has the shape {learned.shape}; "
+            f"it must give one number for each of the {votes.n_voters} voters."
+        )
+    return _unknown_is_null("learned", learned)
+
+
+def _caption(votes: VoteMatrix) -> str:
+    if not votes.n_items:
+        return "0 items"
+    shares = (votes.covered.mean(), (votes.votes_per_item > 1).mean(), conflicted(votes).mean())
+    covered, shared, disputed = (f"{100 * share:.1f} %" for share in shares)
+    return (
+        f"{votes.n_items:,} items, {covered} covered, {shared} by two voters or more, "
+        f"{disputed} in conflict"
+    )
+
+
+def _shares(counts: IntArray, n_items: int) -> pl.Series:
+    return _unknown_is_null("", ratio(counts, n_items))
+
+
+def _unknown_is_null(name: str, values: FloatArray) -> pl.Series:
+    return pl.Series(name, values, dtype=pl.Float64).fill_nan(None)

@@ -1,0 +1,167 @@
+"""Table: a Polars frame that prints well, in a terminal and as HTML."""
+
+import io
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import polars as pl
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+__all__ = ["UNKNOWN", "Column", "Table", "count", "interval", "number", "percent", "text"]
+
+UNKNOWN = "\N{EN DASH}"
+"""What is printed where a value is not known."""
+
+_NARROWEST, _WIDEST = 60, 120
+_LISTED = 3
+
+
+@dataclass(frozen=True)
+class Column:
+    """A printed column: its header, and how a row of the frame becomes its text."""
+
+    header: str
+    cell: Callable[[Mapping[str, Any]], str]
+    numeric: bool = True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """A Polars frame (`frame`) with the columns people read, in the form they read.
+
+    Unknown values are null in the frame and a dash in print. Printing stops after `limit` rows;
+    the frame has all.
+
+    >>> frame = pl.DataFrame({"voter": ["a", "b"], "precision": [0.75, None]})
+    >>> print(Table(frame, (text("voter"), percent("precision"))))
+     voter   precision
+    ───────────────────
+     a          75.0 %
+     b               –
+    """
+
+    frame: pl.DataFrame
+    """Every value, for code."""
+    columns: tuple[Column, ...]
+    caption: str = ""
+    """A sentence about the whole, above the rows."""
+    limit: int = 40
+    """How many rows are printed."""
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return the rows as dicts, ready for JSON: unknown is None."""
+        return self.frame.to_dicts()
+
+    def to_text(self, width: int | None = None) -> str:
+        """Return the table for a terminal, `width` characters wide at most."""
+        if width is None:
+            terminal = shutil.get_terminal_size(fallback=(100, 24)).columns
+            width = min(max(terminal, _NARROWEST), _WIDEST)
+        grid = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=True)
+        for column in self.columns:
+            grid.add_column(
+                column.header,
+                justify="right" if column.numeric else "left",
+                no_wrap=column.numeric,
+                overflow="fold",
+            )
+        for row in self._cells():
+            # Text objects, because a name in square brackets would be taken for markup.
+            grid.add_row(*(Text(cell) for cell in row))
+        parts = [self.caption, _rendered(grid, width) if len(self.frame) else "", self._rest()]
+        return "\n".join(part for part in parts if part)
+
+    def to_html(self) -> str:
+        """Return the table as HTML; every name and value is escaped."""
+        head = "".join(_html_cell("th", c.header, c.numeric) for c in self.columns)
+        body = "\n".join(f"<tr>{self._html_row(row)}</tr>" for row in self._cells())
+        caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
+        rest = f"<p>{escape(self._rest())}</p>" if self._rest() else ""
+        return (
+            f'<table class="wiesel-table">{caption}\n<thead><tr>{head}</tr></thead>\n'
+            f"<tbody>\n{body}\n</tbody>\n</table>{rest}"
+        )
+
+    def _html_row(self, row: list[str]) -> str:
+        pairs = zip(row, self.columns, strict=True)
+        return "".join(_html_cell("td", content, column.numeric) for content, column in pairs)
+
+    def _cells(self) -> list[list[str]]:
+        rows = self.frame.head(self.limit).to_dicts()
+        return [[column.cell(row) for column in self.columns] for row in rows]
+
+    def _rest(self) -> str:
+        hidden = len(self.frame) - self.limit
+        return f"{hidden:,} more rows in .frame" if hidden > 0 else ""
+
+
+def text(name: str, header: str | None = None) -> Column:
+    """Return a column of words; of a list, the first few."""
+    return Column(header or name, lambda row: _words(row[name]), numeric=False)
+
+
+def count(name: str, header: str | None = None) -> Column:
+    """Return a column of whole numbers."""
+    return Column(header or name, lambda row: _known(row[name], "{:,}"))
+
+
+def number(name: str, header: str | None = None) -> Column:
+    """Return a column of numbers with two decimals."""
+    return Column(header or name, lambda row: _known(row[name], "{:.2f}"))
+
+
+def percent(name: str, header: str | None = None) -> Column:
+    """Return a column of shares, printed as percentages."""
+    return Column(header or name, lambda row: _known(row[name], "{:.1%}").replace("%", " %"))
+
+
+def interval(name: str, low: str, high: str, header: str | None = None) -> Column:
+    """Return a column of shares with their interval, as in `75.0 % (41–93)`."""
+    share = percent(name)
+
+    def cell(row: Mapping[str, Any]) -> str:
+        if row[name] is None:
+            return UNKNOWN
+        return f"{share.cell(row)} ({100 * row[low]:.0f}{UNKNOWN}{100 * row[high]:.0f})"
+
+    return Column(header or name, cell)
+
+
+def _known(value: float | None, pattern: str) -> str:
+    return UNKNOWN if value is None else pattern.format(value)
+
+
+def _words(value: object) -> str:
+    if isinstance(value, list):
+        shown = ", ".join(map(str, value[:_LISTED])) or UNKNOWN
+        return shown if len(value) <= _LISTED else f"{shown} and {len(value) - _LISTED} more"
+    return UNKNOWN if value is None else str(value)
+
+
+def _rendered(grid: RichTable, width: int) -> str:
+    page = io.StringIO()
+    Console(file=page, width=width, color_system=None, legacy_windows=False).print(grid)
+    return "\n".join(line.rstrip() for line in page.getvalue().splitlines())
+
+
+def _html_cell(tag: str, content: str, numeric: bool) -> str:
+    align = ' style="text-align: right"' if numeric else ' style="text-align: left"'
+    return f"<{tag}{align}>{escape(content)}</{tag}>"

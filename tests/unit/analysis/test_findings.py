@@ -1,0 +1,154 @@
+import numpy as np
+import pytest
+
+from wiesel import VoteMatrix
+from wiesel.analysis import findings
+
+
+def found(votes, gold=None):
+    """Findings by kind; a kind found twice keeps the first."""
+    by_kind = {}
+    for record in findings(votes, gold).to_records():
+        by_kind.setdefault(record["kind"], record)
+    return by_kind
+
+
+def binary(dense, voters=None):
+    return VoteMatrix.from_dense(dense, ["neg", "pos"], voters)
+
+
+def noisy(truth, accuracy, rng):
+    return np.where(rng.random(len(truth)) < accuracy, truth, 1 - truth)
+
+
+def test_duplicates_are_named_once_as_a_group():
+    column = np.tile([0, 1], 10)
+    other = np.repeat([0, 1], 10)
+    votes = binary(np.column_stack([column, column, column, other]), ["a", "b", "c", "d"])
+    record = found(votes)["duplicate"]
+    assert record["voters"] == ["a", "b", "c"]
+    assert record["sentence"] == (
+        "'a', 'b' and 'c' always vote the same: they count 3 times in a majority vote."
+    )
+
+
+def test_near_duplicates_come_with_the_share_on_which_they_agree():
+    column = np.tile([0, 1], 20)
+    nearly = column.copy()
+    nearly[0] = 1
+    record = found(binary(np.column_stack([column, nearly]), ["a", "b"]))["near_duplicate"]
+    assert record["voters"] == ["a", "b"]
+    assert record["value"] == pytest.approx(39 / 40)
+    assert "97.5 %" in record["sentence"]
+
+
+def test_a_class_nobody_votes_for_is_named():
+    votes = VoteMatrix.from_dense([[0, 1], [1, 0]], ["x", "y", "z"])
+    record = found(votes)["missing_class"]
+    assert record["classes"] == ["z"]
+    assert "Nothing votes for the class 'z'" in record["sentence"]
+
+
+def test_one_sided_votes_are_said_once_and_not_as_missing_classes():
+    kinds = found(binary([[1, -1], [1, 1]]))
+    assert "all voters vote 'pos'" in kinds["one_sided"]["sentence"]
+    assert "missing_class" not in kinds
+
+
+def test_skewed_votes_and_the_only_voter_for_a_class_are_named():
+    dense = np.ones((20, 2), int)
+    dense[0, 0] = 0
+    kinds = found(binary(dense, ["a", "b"]))
+    assert kinds["skewed"]["value"] == pytest.approx(39 / 40)
+    assert kinds["single_voter_class"]["voters"] == ["a"]
+
+
+def test_silent_rare_and_constant_voters_are_named():
+    dense = np.full((200, 4), -1)
+    dense[:, 0] = 1
+    dense[:3, 1] = 0
+    dense[50:150, 2] = np.tile([0, 1], 50)
+    kinds = found(binary(dense, ["always", "rare", "normal", "silent"]))
+    assert kinds["never_votes"]["voters"] == ["silent"]
+    assert kinds["few_votes"]["voters"] == ["rare"]
+    assert kinds["constant"]["voters"] == ["always"]
+    assert kinds["constant"]["classes"] == ["pos"]
+
+
+def test_no_votes_at_all_is_one_finding():
+    assert list(found(binary([[-1, -1]]))) == ["no_votes"]
+
+
+def test_low_coverage_and_low_overlap_are_shares():
+    dense = np.full((100, 2), -1)
+    dense[:10, 0] = np.tile([0, 1], 5)
+    dense[10:20, 1] = np.tile([0, 1], 5)
+    kinds = found(binary(dense))
+    assert kinds["low_coverage"]["value"] == pytest.approx(0.2)
+    assert kinds["low_overlap"]["value"] == 0
+
+
+def test_a_voter_worse_than_chance_is_named_with_its_interval():
+    gold = np.tile([0, 1], 50)
+    wrong = 1 - gold
+    wrong[:20] = gold[:20]
+    record = found(binary(np.column_stack([gold, wrong]), ["good", "bad"]), gold)
+    record = record["worse_than_chance"]
+    assert record["voters"] == ["bad"]
+    assert record["value"] == pytest.approx(0.2)
+    assert "right on 20 of 100" in record["sentence"]
+    assert "interval" in record["sentence"]
+
+
+def test_a_few_wrong_votes_are_no_evidence_against_a_voter():
+    votes = binary([[0, 1], [1, 0], [0, 0]], ["a", "b"])
+    assert "worse_than_chance" not in found(votes, gold=[0, 1, 0])
+
+
+def test_a_one_sided_voter_is_compared_with_the_share_of_its_class():
+    # 'rare' votes pos on 100 items, 30 of them rightly: bad for balanced classes, but pos is rare.
+    gold = np.zeros(1000, int)
+    gold[:50] = 1
+    rare = np.full(1000, -1)
+    rare[20:120] = 1
+    assert "worse_than_chance" not in found(binary(rare[:, None], ["rare"]), gold)
+
+
+def test_voters_that_mostly_disagree_are_a_conflict():
+    a = np.tile([0, 1], 10)
+    b = 1 - a
+    b[0] = a[0]
+    record = found(binary(np.column_stack([a, b]), ["a", "b"]))["conflict"]
+    assert record["voters"] == ["a", "b"]
+    assert record["value"] == pytest.approx(0.95)
+    assert "19 of the 20 items" in record["sentence"]
+
+
+def test_random_and_contrary_voters_stand_out_from_the_others():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 2000)
+    columns = [noisy(truth, 0.8, rng) for _ in range(5)]
+    columns += [noisy(truth, 0.5, rng), noisy(truth, 0.3, rng)]
+    names = [f"good_{j}" for j in range(5)] + ["random", "contrary"]
+    kinds = found(binary(np.column_stack(columns), names))
+    assert kinds["spammer"]["voters"] == ["random"]
+    assert kinds["contrary"]["voters"] == ["contrary"]
+
+
+def test_voters_that_all_draw_at_random_quarrel():
+    dense = np.random.default_rng(0).integers(0, 2, (500, 4))
+    assert found(binary(dense))["high_conflict"]["value"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_good_votes_have_no_findings():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 500)
+    table = findings(binary(np.column_stack([noisy(truth, 0.8, rng) for _ in range(4)])), truth)
+    assert len(table) == 0
+    assert "Nothing odd" in str(table)
+
+
+def test_a_name_that_looks_like_html_is_escaped():
+    table = findings(binary([[1], [1]], ["<img src=x>"]))
+    assert len(table) > 0
+    assert "<img" not in table.to_html()

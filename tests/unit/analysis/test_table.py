@@ -1,0 +1,63 @@
+import polars as pl
+
+from wiesel.analysis.table import UNKNOWN, Table, count, interval, number, percent, text
+
+
+def table(**columns):
+    frame = pl.DataFrame(columns)
+    return Table(frame, tuple(text(name) for name in columns))
+
+
+def test_unknown_values_are_a_dash_in_print_and_null_in_the_frame():
+    shown = Table(pl.DataFrame({"p": [0.5, None]}), (percent("p"),))
+    assert [line.strip() for line in str(shown).splitlines()[2:]] == ["50.0 %", UNKNOWN]
+    assert shown.to_records() == [{"p": 0.5}, {"p": None}]
+
+
+def test_every_kind_of_column_prints_unknown_as_a_dash():
+    row = {"x": None, "low": None, "high": None}
+    columns = [text("x"), count("x"), number("x"), percent("x"), interval("x", "low", "high")]
+    assert [column.cell(row) for column in columns] == [UNKNOWN] * 5
+
+
+def test_values_read_as_people_write_them():
+    row = {"x": 0.1234, "low": 0.05, "high": 0.25, "n": 1234567, "names": ["a", "b", "c", "d"]}
+    assert percent("x").cell(row) == "12.3 %"
+    assert interval("x", "low", "high").cell(row) == f"12.3 % (5{UNKNOWN}25)"
+    assert number("x").cell(row) == "0.12"
+    assert count("n").cell(row) == "1,234,567"
+    assert text("names").cell(row) == "a, b, c and 1 more"
+
+
+def test_html_escapes_names_headers_and_the_caption():
+    frame = pl.DataFrame({"voter": ["<script>alert('x')</script>"]})
+    html = Table(frame, (text("voter", "<b>"),), caption="a < b").to_html()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "&lt;b&gt;" in html
+    assert "a &lt; b" in html
+    assert html == Table(frame, (text("voter", "<b>"),), caption="a < b")._repr_html_()
+
+
+def test_square_brackets_in_a_name_are_printed_not_taken_for_markup():
+    assert "[bold]x[/bold]" in str(table(voter=["[bold]x[/bold]"]))
+
+
+def test_lines_stay_within_the_width():
+    wide = table(voter=["a_very_long_name_of_a_voter" * 5], sentence=["many words " * 30])
+    lines = wide.to_text(width=80).splitlines()
+    assert len(lines) > 5
+    assert max(map(len, lines)) <= 80
+
+
+def test_printing_stops_after_the_limit_and_says_what_is_left():
+    frame = pl.DataFrame({"n": range(50)})
+    shown = Table(frame, (count("n"),), limit=10)
+    assert "40 more rows in .frame" in str(shown)
+    assert "40 more rows in .frame" in shown.to_html()
+    assert len(str(shown).splitlines()) == 2 + 10 + 1
+    assert len(shown) == 50
+
+
+def test_an_empty_table_prints_its_caption_only():
+    assert str(Table(pl.DataFrame({"n": []}), (count("n"),), caption="Nothing.")) == "Nothing."
