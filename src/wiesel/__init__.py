@@ -11,6 +11,7 @@ from wiesel.version import __version__
 
 if TYPE_CHECKING:
     from wiesel.analysis import agreement, findings, summarize
+    from wiesel.datasets import load_dataset
     from wiesel.label_models import LabelModel, MajorityVote
     from wiesel.labels import ABSTAIN, LabelSpace
     from wiesel.votes import VoteMatrix
@@ -24,11 +25,13 @@ __all__ = [
     "__version__",
     "agreement",
     "findings",
+    "load_dataset",
     "summarize",
 ]
 
 _HOMES = {
     "wiesel.analysis": ("agreement", "findings", "summarize"),
+    "wiesel.datasets": ("load_dataset",),
     "wiesel.label_models": ("LabelModel", "MajorityVote"),
     "wiesel.labels": ("ABSTAIN", "LabelSpace"),
     "wiesel.votes": ("VoteMatrix",),

@@ -1,0 +1,7 @@
+"""Data sets: folders of real data, the embedded movie reviews, and synthetic ones."""
+
+from wiesel.datasets.folders import load_dataset, standardized
+from wiesel.datasets.movie_reviews import load_movie_reviews
+from wiesel.io import Dataset, Split
+
+__all__ = ["Dataset", "Split", "load_dataset", "load_movie_reviews", "standardized"]

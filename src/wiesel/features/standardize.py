@@ -1,0 +1,106 @@
+"""Columns with mean 0 and standard deviation 1, learned from the training rows only."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import FeatureError, NotFittedError
+from wiesel.features.state import FeatureState, check_kind
+from wiesel.labels import FloatArray
+
+__all__ = ["Standardizer"]
+
+_BLOCK = 8192
+"""Rows looked at together, so that a memory-mapped array never becomes a copy in memory."""
+
+
+@dataclass(eq=False)
+class Standardizer:
+    """Subtracts the mean of every column and divides by its standard deviation.
+
+    A constant column becomes 0. Works on memory-mapped arrays, in one small block at a time.
+
+    >>> X = np.array([[1.0, 5.0], [3.0, 5.0]])
+    >>> Standardizer().fit(X).transform([[2.0, 5.0], [3.0, 5.0]])
+    array([[0., 0.],
+           [1., 0.]], dtype=float32)
+    """
+
+    mean_: npt.NDArray[np.float64] = field(init=False, repr=False)
+    """The mean of every column, as `fit` saw it."""
+    scale_: npt.NDArray[np.float64] = field(init=False, repr=False)
+    """The standard deviation of every column; 1 for a constant one."""
+
+    def fit(self, X: Any) -> Self:
+        """Learn mean and standard deviation of the columns of (n_items, n_features)."""
+        array = _matrix(X)
+        total = np.zeros(array.shape[1])
+        for start, block in _blocks(array):
+            _check_finite(block, start)
+            total += block.sum(axis=0)
+        self.mean_ = total / len(array)
+        squares = sum(((block - self.mean_) ** 2).sum(axis=0) for _, block in _blocks(array))
+        deviation = np.sqrt(squares / len(array))
+        # Rounding leaves a constant column a tiny deviation, which must not be blown up.
+        constant = deviation <= 1e-9 * np.maximum(1, np.abs(self.mean_))
+        self.scale_ = np.where(constant, 1.0, deviation)
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the standardized features, as float32."""
+        if not hasattr(self, "mean_"):
+            raise NotFittedError("This Standardizer is not fitted yet: call fit(...) first.")
+        array = _matrix(X)
+        if array.shape[1] != len(self.mean_):
+            raise FeatureError(
+                f"The features have {array.shape[1]} columns; the Standardizer was fitted on "
+                f"{len(self.mean_)}."
+            )
+        result = np.empty(array.shape, np.float32)
+        for start, block in _blocks(array):
+            _check_finite(block, start)
+            result[start : start + len(block)] = (block - self.mean_) / self.scale_
+        return result
+
+    def fit_transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return `fit(X).transform(X)`."""
+        return self.fit(X).transform(X)
+
+    def to_state(self) -> FeatureState:
+        """Return what was learned, as plain data."""
+        return FeatureState({"kind": "standardizer"}, {"mean": self.mean_, "scale": self.scale_})
+
+    @classmethod
+    def from_state(cls, state: FeatureState) -> "Standardizer":
+        """Return the Standardizer that `to_state` described."""
+        check_kind(state, "standardizer", arrays=("mean", "scale"))
+        standardizer = cls()
+        standardizer.mean_, standardizer.scale_ = state.arrays["mean"], state.arrays["scale"]
+        return standardizer
+
+
+def _matrix(X: Any) -> npt.NDArray[Any]:
+    array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    if array.ndim != 2 or not len(array) or array.dtype.kind not in "fiub":
+        raise FeatureError(
+            "Features must be numbers, items x columns, with one item or more; "
+            f"got the shape {array.shape} of {array.dtype}."
+        )
+    return array
+
+
+def _blocks(array: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[np.float64]]]:
+    for start in range(0, len(array), _BLOCK):
+        yield start, np.asarray(array[start : start + _BLOCK], dtype=np.float64)
+
+
+def _check_finite(block: FloatArray, start: int) -> None:
+    if not np.isfinite(block).all():
+        row, column = np.argwhere(~np.isfinite(block))[0]
+        raise FeatureError(
+            f"The feature in row {start + row}, column {column} is {block[row, column]}; "
+            "features must be finite. Fill or drop missing values first."
+        )
