@@ -11,29 +11,44 @@ from wiesel.version import __version__
 
 if TYPE_CHECKING:
     from wiesel.analysis import agreement, findings, summarize
+    from wiesel.catalog import load_model
     from wiesel.datasets import load_dataset
+    from wiesel.end_to_end import EndToEndModel, Supervised, TwoStage, WeaSEL
     from wiesel.label_models import LabelModel, MajorityVote
     from wiesel.labels import ABSTAIN, LabelSpace
+    from wiesel.lfs import apply_lfs, keywords, labeling_function, regex
     from wiesel.votes import VoteMatrix
 
 __all__ = [
     "ABSTAIN",
+    "EndToEndModel",
     "LabelModel",
     "LabelSpace",
     "MajorityVote",
+    "Supervised",
+    "TwoStage",
     "VoteMatrix",
+    "WeaSEL",
     "__version__",
     "agreement",
+    "apply_lfs",
     "findings",
+    "keywords",
+    "labeling_function",
     "load_dataset",
+    "load_model",
+    "regex",
     "summarize",
 ]
 
 _HOMES = {
     "wiesel.analysis": ("agreement", "findings", "summarize"),
+    "wiesel.catalog": ("load_model",),
     "wiesel.datasets": ("load_dataset",),
+    "wiesel.end_to_end": ("EndToEndModel", "Supervised", "TwoStage", "WeaSEL"),
     "wiesel.label_models": ("LabelModel", "MajorityVote"),
     "wiesel.labels": ("ABSTAIN", "LabelSpace"),
+    "wiesel.lfs": ("apply_lfs", "keywords", "labeling_function", "regex"),
     "wiesel.votes": ("VoteMatrix",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -1,0 +1,65 @@
+"""Every method in one view, and loading whatever one of them saved."""
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from wiesel import end_to_end, label_models
+from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end.storage import Saved, restore_end_to_end
+from wiesel.errors import ParameterError, SavedModelError, suggest
+from wiesel.label_models import LabelModel
+from wiesel.label_models.storage import ARRAYS, fitted_label_model
+from wiesel.registry import Method, find_method, index_methods
+from wiesel.saving import read_folder
+
+__all__ = ["METHODS", "load_model", "method"]
+
+METHODS: dict[str, Method] = index_methods(
+    *label_models.REGISTRY.values(), *end_to_end.REGISTRY.values()
+)
+"""All methods by name: label models and end-to-end methods."""
+
+
+def method(name: str) -> Method:
+    """Return the method of a name.
+
+    >>> method("majority_vote").cls.__name__
+    'MajorityVote'
+    """
+    return find_method(METHODS, name)
+
+
+def load_model(
+    path: str | Path, end_model: nn.Module | None = None, encoder: nn.Module | None = None
+) -> Any:
+    """Return the fitted model saved at `path`; no stored code is run.
+
+    `end_model` is a module of the architecture that was trained, and `encoder` likewise; shipped
+    modules need neither.
+    """
+    for role, module in (("end_model", end_model), ("encoder", encoder)):
+        if module is not None and not isinstance(module, nn.Module):
+            raise ParameterError(f"{role} must be a torch.nn.Module; got {module!r:.60}.")
+    manifest, files = read_folder(path)
+    classes = {entry.cls.__name__: entry.cls for entry in METHODS.values()}
+    cls = classes.get(str(manifest.get("class")))
+    if cls is None:
+        name = manifest.get("class")
+        raise SavedModelError(
+            f"{path} holds an unknown kind of model, {name!r}. {suggest(name, classes)}"
+        )
+    if issubclass(cls, LabelModel):
+        return _label_model(manifest, files)
+    if not issubclass(cls, EndToEndModel):
+        raise SavedModelError(f"{path} holds a {cls.__name__}, which cannot be loaded.")
+    modules = {"end_model": end_model, "encoder": encoder}
+    return restore_end_to_end(cls, Saved(manifest, files, modules))
+
+
+def _label_model(manifest: dict[str, Any], files: dict[str, bytes]) -> LabelModel:
+    try:
+        return fitted_label_model(manifest, files[ARRAYS])
+    except (KeyError, TypeError) as error:
+        raise SavedModelError(f"The saved label model does not fit together: {error!r}") from error

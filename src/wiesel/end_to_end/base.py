@@ -1,0 +1,230 @@
+"""What every end-to-end method shares: from checked data to a trained end model."""
+
+import copy
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from wiesel.end_to_end.checks import check_end_model, check_lengths, gold_validation
+from wiesel.end_to_end.diagnosis import warn_if_collapsed
+from wiesel.end_to_end.fingerprints import run_fingerprint
+from wiesel.end_to_end.storage import Saved, save_end_to_end
+from wiesel.errors import VoteError, WieselWarning
+from wiesel.labels import LabelSpace
+from wiesel.parameters import Parameterized, check_number
+from wiesel.training import (
+    History,
+    Objective,
+    TrainingData,
+    TrainOptions,
+    Validation,
+    as_inputs,
+    seeded,
+    train,
+)
+from wiesel.training.options import resolve_device
+from wiesel.training.validation import predict_logits
+from wiesel.votes import VoteMatrix
+
+__all__ = ["EndToEndModel", "GoldSet"]
+
+GoldSet = tuple[Any, Any]
+"""A pair (X, y) of inputs and gold labels, as names or indices."""
+
+
+@dataclass(eq=False, kw_only=True)
+class EndToEndModel(Parameterized, ABC):
+    """Trains the user's own network from votes.
+
+    A method is a dataclass with an `end_model` field. It writes `_objective` (its networks and
+    losses), and may replace `_training_data`. This class does the rest: checks, training,
+    selection on the validation set, prediction and saving. The end model is any `nn.Module` that
+    returns logits; it is copied, and the trained copy is `end_model_`.
+    """
+
+    epochs: int = 150
+    """How often training goes through all covered items."""
+    lr: float = 1e-4
+    """The learning rate of Adam."""
+    batch_size: int = 64
+    """How many items make a step."""
+    weight_decay: float = 7e-7
+    """The weight of the squared norm of all parameters in the loss."""
+    patience: int | None = None
+    """Stop when the validation score has not improved for so many epochs; None never does."""
+    seed: int = 0
+    """Everything random in `fit` is drawn from it."""
+    device: str = "auto"
+    """Where to train: `auto`, `cpu`, `cuda`, ..."""
+    checkpoint: str | Path | None = None
+    """A file written after every epoch; `fit` goes on from it if it exists."""
+    progress: bool | None = None
+    """Show a progress bar; None shows it on a terminal."""
+
+    labels_: LabelSpace = field(init=False, repr=False)
+    """The classes seen in `fit`."""
+    voters_: tuple[str, ...] = field(init=False, repr=False)
+    """The voters seen in `fit`, in order."""
+    end_model_: nn.Module = field(init=False, repr=False)
+    """The trained end model, on the CPU and in evaluation mode."""
+    history_: History = field(init=False, repr=False)
+    """What happened, epoch by epoch."""
+    threshold_: float | None = field(init=False, repr=False)
+    """Two classes: predict the second if its probability reaches this; None is the larger one."""
+    selection_: dict[str, Any] = field(init=False, repr=False)
+    """Which epoch was kept, and by what measure."""
+    trained_on_: dict[str, Any] = field(init=False, repr=False)
+    """How many items were used, and a fingerprint of the votes."""
+
+    def fit(self, X: Any, votes: VoteMatrix, validation: GoldSet | None = None) -> Self:
+        """Train on inputs and votes; `validation=(X, y)` selects the epoch and the threshold.
+
+        Parameters
+        ----------
+        X
+            What the end model reads: an array, a tensor, a dict of tensors, or a Dataset.
+        votes
+            The votes on the same items, in the same order.
+        validation
+            A few items with gold labels (names or indices). Nothing is trained on them.
+        """
+        return self._fit(TrainingData(as_inputs(X), votes=votes), votes, validation)
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return P(class) from the inputs alone: (n_items, n_classes), as in `labels_.names`."""
+        self.check_fitted()
+        logits = predict_logits(self.end_model_, as_inputs(X))
+        if len(logits) == 0:
+            return np.empty((0, len(self.labels_)))
+        return torch.softmax(logits.double(), dim=1).numpy()
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the name of the predicted class of every item."""
+        proba = self.predict_proba(X)
+        if self.threshold_ is None:
+            chosen = proba.argmax(axis=1)
+        else:
+            chosen = (proba[:, 1] >= self.threshold_).astype(np.int64)
+        return np.array(self.labels_.names, dtype=object)[chosen]
+
+    def save(self, path: str | Path) -> None:
+        """Write the model as a folder of data files; `wiesel.load_model` reads it."""
+        self.check_fitted()
+        save_end_to_end(self, path)
+
+    def saved_modules(self) -> dict[str, nn.Module]:
+        """Return the trained modules whose weights are saved, by name."""
+        return {"end_model": self.end_model_}
+
+    def saved_values(self) -> dict[str, Any]:
+        """Return what only this method learned, as values that `wiesel.saving` can encode."""
+        return {}
+
+    def saved_files(self) -> dict[str, bytes]:
+        """Return further files of this method, by name."""
+        return {}
+
+    @classmethod
+    def restored_options(cls, saved: Saved) -> dict[str, Any]:
+        """Return options that are not stored as plain values, such as modules."""
+        return {}
+
+    def restore_learned(self, saved: Saved) -> None:
+        """Set the learned attributes that only this method has, from a folder."""
+
+    @property
+    def _network(self) -> nn.Module:
+        """The user's end model, as given: every method declares it, at its own position."""
+        network: nn.Module = self.end_model  # type: ignore[attr-defined]
+        return network
+
+    @abstractmethod
+    def _objective(
+        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
+    ) -> Objective:
+        """Return the networks and losses to train; random numbers are seeded."""
+
+    def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
+        """Return the data with what the method adds to it and the items it trains on."""
+        covered = np.flatnonzero(data.votes.covered)  # type: ignore[union-attr]
+        if len(covered) < 2:
+            raise VoteError(
+                f"Only {len(covered)} of {len(data.inputs)} items have a vote; training needs two "
+                "or more. Write labeling functions that vote more often."
+            )
+        return replace(data, used=covered)
+
+    def _keep(self, objective: Objective, data: TrainingData) -> None:
+        """Set the learned attributes that only this method has."""
+
+    def _check_options(self) -> None:
+        check_number(self, "epochs", self.epochs, low=1, whole=True)
+        check_number(self, "batch_size", self.batch_size, low=2, whole=True)
+        check_number(self, "lr", self.lr, low=0)
+        check_number(self, "weight_decay", self.weight_decay, low=0)
+        check_number(self, "seed", self.seed, low=0, whole=True)
+        if self.patience is not None:
+            check_number(self, "patience", self.patience, low=1, whole=True)
+        resolve_device(self.device)
+
+    def _fit(
+        self, data: TrainingData, votes: VoteMatrix | None, validation: GoldSet | None
+    ) -> Self:
+        self._check_options()
+        labels = self._label_space(votes)
+        check_lengths(data)
+        check_end_model(self._network, data.inputs, len(labels))
+        held_out = gold_validation(validation, labels, self._network)
+        with seeded(self.seed):
+            data = self._training_data(data, held_out)
+            objective = self._objective(copy.deepcopy(self._network), data, held_out)
+            fingerprint = run_fingerprint(self, data)
+            history = train(objective, data, self._train_options(), held_out, fingerprint)
+        self.labels_, self.voters_ = labels, votes.voters if votes is not None else ()
+        self.end_model_, self.history_ = objective.end_model.eval(), history
+        self.trained_on_ = {"items": len(data.items), "fingerprint": fingerprint}
+        self._select(held_out)
+        self._keep(objective, data)
+        warn_if_collapsed(self.history_, labels)
+        return self
+
+    def _label_space(self, votes: VoteMatrix | None) -> LabelSpace:
+        if not isinstance(votes, VoteMatrix):
+            raise VoteError(
+                f"votes must be a VoteMatrix; got {type(votes).__name__}. "
+                "Make one with VoteMatrix.from_dense(array, labels) or apply_lfs(...)."
+            )
+        return votes.labels
+
+    def _select(self, validation: Validation | None) -> None:
+        """Note which epoch was kept, and tune the decision threshold for F1 (two classes)."""
+        self.threshold_ = None
+        self.selection_ = {"by": "last epoch", "epoch": len(self.history_)}
+        if self.history_.interrupted:
+            message = f"Training was interrupted after {len(self.history_)} epochs"
+            warnings.warn(f"{message}; the best weights so far are kept.", WieselWarning, 4)
+        if validation is None or self.history_.best_epoch is None:
+            return
+        name = f"validation_{validation.metric}"
+        self.selection_ = {
+            "by": validation.metric,
+            "epoch": self.history_.best_epoch,
+            "score": self.history_.kept[name],
+        }
+        if validation.metric == "auc":
+            from wiesel.evaluation import choose_threshold
+
+            logits = predict_logits(self.end_model_, validation.inputs)
+            proba = torch.softmax(logits.double(), dim=1).numpy()
+            self.threshold_ = choose_threshold(proba[:, 1], validation.gold)
+
+    def _train_options(self) -> TrainOptions:
+        names = TrainOptions.__dataclass_fields__
+        return TrainOptions(**{name: getattr(self, name) for name in names})

@@ -1,0 +1,62 @@
+"""CARD.md: what a saved model is, for the person who finds it."""
+
+from typing import TYPE_CHECKING
+
+from wiesel.errors import listed
+from wiesel.version import __version__
+
+if TYPE_CHECKING:
+    from wiesel.end_to_end.base import EndToEndModel
+
+__all__ = ["model_card"]
+
+
+def model_card(model: "EndToEndModel") -> str:
+    """Return a short description of a fitted model in Markdown."""
+    names = ", ".join(f"`{name}`" for name in model.labels_)
+    lines = [
+        f"# {type(model).__name__} model",
+        "",
+        f"Predicts one of {names}. Trained by Wiesel {__version__} on "
+        f"{model.trained_on_['items']:,} items{_voters(model)}, without looking at their labels."
+        if model.voters_
+        else f"Predicts one of {names}. Trained by Wiesel {__version__} on "
+        f"{model.trained_on_['items']:,} items with gold labels.",
+        "",
+        f"- Kept weights: epoch {model.selection_['epoch']} of {len(model.history_)} "
+        f"({_selection(model)}).",
+        f"- Decision threshold: {_threshold(model)}.",
+        "",
+        "## Options",
+        "",
+        "```",
+        repr(model),
+        "```",
+        "",
+        "## Use it",
+        "",
+        "```python",
+        "from wiesel import load_model",
+        "",
+        'model = load_model("this-folder")  # end_model=net, if the network is your own',
+        "model.predict(X)",
+        "```",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _voters(model: "EndToEndModel") -> str:
+    return f" and the votes of {len(model.voters_):,} voters ({listed(model.voters_, limit=5)})"
+
+
+def _selection(model: "EndToEndModel") -> str:
+    if "score" not in model.selection_:
+        return "the last: there was no validation set"
+    return f"best validation {model.selection_['by']}: {model.selection_['score']:.4f}"
+
+
+def _threshold(model: "EndToEndModel") -> str:
+    if model.threshold_ is None:
+        return "none, the most probable class is predicted"
+    return f"`{model.labels_.names[1]}` from a probability of {model.threshold_:.4f}"

@@ -1,0 +1,90 @@
+"""What must hold before training starts, each with a message that says what to do."""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from wiesel.errors import FeatureError, ParameterError
+from wiesel.labels import LabelSpace
+from wiesel.training import TrainingData, Validation, as_inputs
+from wiesel.training.inputs import Inputs
+from wiesel.training.validation import predict_logits
+
+__all__ = ["check_end_model", "check_lengths", "gold_validation"]
+
+_TRIED_ITEMS = 8
+
+
+def check_lengths(data: TrainingData) -> None:
+    """Refuse inputs, votes and encoder features that are not of the same items."""
+    lengths = {"X": len(data.inputs)}
+    if data.votes is not None:
+        lengths["votes"] = data.votes.n_items
+    if data.features is not None:
+        lengths["encoder_X"] = len(data.features)
+    if len(set(lengths.values())) > 1:
+        described = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise FeatureError(f"One item each is needed, in the same order, but {described}.")
+    if not lengths["X"]:
+        raise FeatureError("There are no items to train on: X is empty.")
+
+
+def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int) -> None:
+    """Call the end model on a few items and refuse it if it does not return logits."""
+    if not isinstance(end_model, nn.Module):
+        raise ParameterError(
+            f"The end model must be a torch.nn.Module that returns logits; got {end_model!r:.80}."
+        )
+    rows = np.arange(min(_TRIED_ITEMS, len(inputs)))
+    try:
+        logits = predict_logits(end_model, inputs, rows)
+    except (RuntimeError, TypeError, IndexError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise FeatureError(
+            f"The end model cannot read X: {reason} (X is {_described(inputs, rows)})."
+        ) from error
+    if logits.ndim != 2 or tuple(logits.shape) != (len(rows), n_classes):
+        advice = (
+            " For two classes, return two logits." if logits.ndim != 2 or n_classes == 2 else ""
+        )
+        raise FeatureError(
+            f"The end model must return logits of the shape (items, {n_classes}), one for each "
+            f"class; for {len(rows)} items it returned {tuple(logits.shape)}.{advice}"
+        )
+    if _looks_like_probabilities(logits):
+        raise FeatureError(
+            "The end model returns probabilities (rows that sum to 1); it must return logits. "
+            "Drop its final softmax."
+        )
+
+
+def gold_validation(
+    validation: tuple[object, object] | None, labels: LabelSpace, end_model: nn.Module
+) -> Validation | None:
+    """Return the validation set, checked, or None."""
+    if validation is None:
+        return None
+    if not isinstance(validation, (tuple, list)) or len(validation) != 2:
+        raise ParameterError("validation must be a pair (X, y) of inputs and gold labels.")
+    inputs = as_inputs(validation[0], "validation X")
+    gold = labels.indices(validation[1])
+    if len(gold) != len(inputs) or not len(gold):
+        raise FeatureError(
+            f"The validation set has {len(inputs)} inputs and {len(gold)} gold labels; "
+            "it needs one label for each, and at least one item."
+        )
+    check_end_model(end_model, inputs, len(labels))
+    return Validation(inputs, gold, len(labels))
+
+
+def _looks_like_probabilities(logits: Tensor) -> bool:
+    sums_to_one = torch.allclose(logits.sum(dim=1), torch.ones(len(logits)), atol=1e-4)
+    return bool((logits >= 0).all()) and sums_to_one
+
+
+def _described(inputs: Inputs, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
+    batch = inputs.take(rows)
+    if isinstance(batch, Tensor):
+        return f"a batch of the shape {tuple(batch.shape)}, {batch.dtype}"
+    shapes = {name: tuple(value.shape) for name, value in batch.items()}
+    return f"a dict of tensors: {shapes}"

@@ -1,0 +1,73 @@
+"""What the history tells about the networks, and the warning when they have collapsed."""
+
+import warnings
+
+import torch
+from torch import Tensor
+
+from wiesel.errors import CollapseWarning
+from wiesel.labels import LabelSpace
+from wiesel.training import History, Record
+
+__all__ = ["DIAGNOSED_ITEMS", "prediction_record", "voter_record", "warn_if_collapsed"]
+
+DIAGNOSED_ITEMS = 512
+"""How many training items are looked at after every epoch: enough to see, too few to cost."""
+
+_ALL_OF_IT = 0.995
+_ADVICE = (
+    "What helps: a validation set (its best epoch is kept), fewer epochs, a lower lr, "
+    "tau_1=1/3 or lower, or class_balance=[...] if you know it."
+)
+
+
+def prediction_record(predicted: Tensor, wanted: Tensor, voted: Tensor, n_classes: int) -> Record:
+    """Return how often prediction and target agree, and which classes are predicted and voted.
+
+    >>> ham, spam = torch.tensor([0, 0]), torch.tensor([0, 1])
+    >>> prediction_record(ham, spam, spam, 2)
+    {'agreement': 0.5, 'predicted_shares': [1.0, 0.0], 'voted_shares': [0.5, 0.5]}
+    """
+    return {
+        "agreement": (predicted == wanted).float().mean().item(),
+        "predicted_shares": _class_shares(predicted, n_classes),
+        "voted_shares": _class_shares(voted, n_classes),
+    }
+
+
+def voter_record(accuracies: Tensor) -> Record:
+    """Return how many voters share the weight, and the largest share of a single one.
+
+    The number is the exponential of the entropy of the weights, averaged over items.
+
+    >>> voter_record(torch.tensor([[1.0, 1.0, 0.0]]))
+    {'effective_voters': 2.0, 'largest_voter_share': 0.5}
+    """
+    weights = accuracies.clamp_min(0)
+    if weights.ndim == 3:
+        weights = weights.mean(dim=2)
+    shares = weights / weights.sum(dim=1, keepdim=True).clamp_min(1e-12)
+    entropy = torch.special.entr(shares).sum(dim=1)
+    return {
+        "effective_voters": entropy.exp().mean().item(),
+        "largest_voter_share": shares.mean(dim=0).max().item(),
+    }
+
+
+def warn_if_collapsed(history: History, labels: LabelSpace) -> None:
+    """Warn if one class or one voter has taken everything in the weights that were kept."""
+    kept = history.kept if len(history) else {}
+    shares, voted = kept.get("predicted_shares"), kept.get("voted_shares")
+    if shares and voted and max(shares) >= _ALL_OF_IT and max(voted) < _ALL_OF_IT:
+        name = labels.names[shares.index(max(shares))]
+        message = f"The end model predicts {name!r} for nearly all items although the votes do not."
+        warnings.warn(f"{message} {_ADVICE}", CollapseWarning, stacklevel=5)
+    if kept.get("largest_voter_share", 0.0) >= _ALL_OF_IT:
+        message = "One voter has taken all the weight, on all items."
+        warnings.warn(f"{message} {_ADVICE}", CollapseWarning, stacklevel=5)
+
+
+def _class_shares(classes: Tensor, n_classes: int) -> list[float]:
+    counts = torch.bincount(classes, minlength=n_classes)
+    shares: list[float] = (counts / len(classes)).tolist()
+    return shares

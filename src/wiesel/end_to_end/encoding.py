@@ -1,0 +1,116 @@
+"""What WeaSEL's encoder is made of and reads, from the options the user gave."""
+
+import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from wiesel.errors import FeatureError, ParameterError
+from wiesel.label_models import ClassBalance
+from wiesel.labels import class_prior
+from wiesel.nn.encoders import VoteEncoder, encoded_width, mlp_encoder, scale
+from wiesel.training import Inputs, Validation, as_inputs
+from wiesel.training.inputs import is_matrix
+from wiesel.votes import VoteMatrix
+
+if TYPE_CHECKING:
+    from wiesel.end_to_end.weasel import WeaSEL
+
+__all__ = [
+    "EncoderShape",
+    "build_encoder",
+    "encoder_features",
+    "feature_width",
+    "log_class_balance",
+]
+
+
+def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | None:
+    """Return what the encoder reads beside the votes, or None."""
+    if not wanted:
+        if encoder_X is not None:
+            raise ParameterError(
+                "encoder_X is given, but encoder_features=False says not to use it."
+            )
+        return None
+    features = inputs if encoder_X is None else as_inputs(encoder_X, "encoder_X")
+    if not is_matrix(features):
+        raise FeatureError(
+            "The encoder needs a plain feature vector for each item (items x features, floating "
+            "point), and X is none. Give it one with fit(..., encoder_X=...), or let it read the "
+            "votes alone with encoder_features=False."
+        )
+    return features
+
+
+class EncoderShape(NamedTuple):
+    """The sizes that decide how an encoder is built."""
+
+    n_voters: int
+    n_classes: int
+    n_features: int
+
+
+def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteEncoder:
+    """Return a new encoder that fits the votes and features."""
+    n_voters, n_classes, n_features = shape
+    n_inputs = encoded_width(n_voters, n_classes, options.encoding) + n_features
+    n_outputs = n_voters * (n_classes if options.class_conditional else 1)
+    encoder = VoteEncoder(
+        _network(options, n_inputs, n_outputs),
+        n_voters,
+        activation=options.activation,
+        tau_1=tau_1,
+        # The paper's code counts one number for each vote, so sqrt_input does too.
+        tau_2=scale(options.tau_2, n_voters, n_voters + n_features),
+        class_conditional=options.class_conditional,
+    )
+    return encoder.requires_grad_(options.train_encoder)
+
+
+def log_class_balance(
+    balance: ClassBalance | str, votes: VoteMatrix, validation: Validation | None
+) -> Tensor:
+    """Return log P(y): given, uniform, or estimated where the option says."""
+    labels = votes.labels
+    if not isinstance(balance, str):
+        prior = class_prior(labels, balance)
+    elif balance == "votes":
+        from wiesel.label_models import estimate_class_balance
+
+        prior = estimate_class_balance(votes)
+    elif validation is None:
+        raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")
+    else:
+        # One more of each class, so that none that is missing by chance is ruled out.
+        prior = class_prior(labels, np.bincount(validation.gold, minlength=len(labels)) + 1.0)
+    return torch.from_numpy(np.log(prior)).float()
+
+
+def feature_width(features: Inputs | None) -> int:
+    """Return how many features the encoder reads beside the votes."""
+    return 0 if features is None else features.item_bytes // 4
+
+
+def _network(options: "WeaSEL", n_inputs: int, n_outputs: int) -> nn.Module:
+    if not isinstance(options.encoder, nn.Module):
+        hidden = tuple(options.encoder)
+        return mlp_encoder(n_inputs, n_outputs, hidden, options.batch_norm, options.dropout)
+    network = copy.deepcopy(options.encoder)
+    with torch.no_grad():
+        try:
+            shape = tuple(network.eval()(torch.zeros(2, n_inputs)).shape)
+        except (RuntimeError, TypeError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ParameterError(
+                f"The encoder must read vectors of {n_inputs} numbers (encoded votes and "
+                f"features): {reason}"
+            ) from error
+    if shape != (2, n_outputs):
+        raise ParameterError(
+            f"The encoder must return {n_outputs} scores for each item; for 2 items of {n_inputs} "
+            f"numbers it returned the shape {shape}."
+        )
+    return network.train()

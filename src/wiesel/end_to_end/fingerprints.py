@@ -1,0 +1,66 @@
+"""What identifies a run: its options, its votes and a look at its inputs."""
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from wiesel.parameters import Parameterized
+from wiesel.training import TrainingData
+from wiesel.training.inputs import Batchable, Inputs
+from wiesel.votes import VoteMatrix
+
+__all__ = ["run_fingerprint", "votes_fingerprint"]
+
+# Options that do not change what is computed.
+_IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
+_SAMPLED_ITEMS = 64
+
+
+def run_fingerprint(model: Parameterized, data: TrainingData) -> str:
+    """Return a short hash that is equal for equal options, votes and (sampled) inputs."""
+    digest = hashlib.sha256(json.dumps(_options(model), sort_keys=True).encode())
+    for inputs in (data.inputs, data.features):
+        if inputs is not None:
+            _update_with_inputs(digest, inputs)
+    if data.votes is not None:
+        digest.update(votes_fingerprint(data.votes).encode())
+    if data.targets is not None:
+        digest.update(np.ascontiguousarray(data.targets).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def votes_fingerprint(votes: VoteMatrix) -> str:
+    """Return a short hash of who voted what on which item."""
+    digest = hashlib.sha256(repr((votes.voters, votes.labels.names)).encode())
+    for array in (votes.indptr, votes.voter_index, votes.class_index, votes.distribution):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _options(model: Parameterized) -> dict[str, str]:
+    options = model.get_params(deep=True)
+    return {key: _text(value) for key, value in options.items() if key not in _IRRELEVANT}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, nn.Module):
+        digest = hashlib.sha256(str(value).encode())
+        for tensor in value.state_dict().values():
+            digest.update(tensor.detach().cpu().contiguous().numpy(force=True).tobytes())
+        return digest.hexdigest()
+    return type(value).__name__ if isinstance(value, Parameterized) else repr(value)
+
+
+def _update_with_inputs(digest: Any, inputs: Inputs) -> None:
+    rows = np.linspace(0, len(inputs) - 1, min(_SAMPLED_ITEMS, len(inputs))).astype(np.int64)
+    digest.update(str(len(inputs)).encode())
+    for tensor in _tensors(inputs.take(rows)):
+        digest.update(tensor.contiguous().numpy().tobytes())
+
+
+def _tensors(batch: Batchable) -> list[Tensor]:
+    return [batch] if isinstance(batch, Tensor) else [batch[key] for key in sorted(batch)]

@@ -1,0 +1,159 @@
+"""End-to-end models as folders of data: what goes in, and how it comes back."""
+
+import copy
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from wiesel.end_to_end.card import model_card
+from wiesel.errors import SavedModelError, WieselError, listed
+from wiesel.labels import LabelSpace
+from wiesel.nn.end_models import shipped_module, shipped_spec
+from wiesel.parameters import Parameterized
+from wiesel.saving import decoded, encoded, write_folder
+from wiesel.training import History, seeded
+from wiesel.version import __version__
+
+if TYPE_CHECKING:
+    from wiesel.end_to_end.base import EndToEndModel
+
+__all__ = ["Saved", "restore_end_to_end", "save_end_to_end"]
+
+WEIGHTS = "weights.safetensors"
+HISTORY = "history.json"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checked folder, and the modules the user brought to fill."""
+
+    manifest: dict[str, Any]
+    files: dict[str, bytes]
+    modules: Mapping[str, nn.Module | None]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What only this method learned, as plain values."""
+        values: dict[str, Any] = decoded(self.manifest["learned"])
+        return values
+
+    def blank(self, name: str, seed: int) -> nn.Module:
+        """Return an untrained module: the user's own, or a shipped one made anew."""
+        given, spec = self.modules.get(name), self.manifest["modules"].get(name)
+        if given is not None:
+            return given
+        if spec is None:
+            raise SavedModelError(
+                f"This model's {name} is a module of your own, which is not stored as code: "
+                f"load_model(path, {name}=net) needs a module of the same architecture."
+            )
+        with seeded(seed):
+            return shipped_module(spec)
+
+    def filled(self, module: nn.Module, name: str) -> nn.Module:
+        """Return a copy of a module with the weights stored under `name`."""
+        network = copy.deepcopy(module)
+        load_weights(network, name, self.files)
+        return network.eval()
+
+
+def save_end_to_end(model: "EndToEndModel", path: str | Path) -> None:
+    """Write a fitted model: manifest, weights, history and a card for people."""
+    modules = model.saved_modules()
+    files = {
+        WEIGHTS: save(_tensors(modules)),
+        HISTORY: json.dumps(model.history_.to_dict()).encode(),
+        "CARD.md": model_card(model).encode(),
+        **model.saved_files(),
+    }
+    manifest = {
+        "wiesel": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "class": type(model).__name__,
+        "parameters": _parameters(model),
+        "labels": list(model.labels_.names),
+        "voters": list(model.voters_),
+        "threshold": model.threshold_,
+        "selection": encoded(model.selection_),
+        "trained_on": encoded(model.trained_on_),
+        "modules": {name: shipped_spec(module) for name, module in modules.items()},
+        "learned": encoded(model.saved_values()),
+    }
+    write_folder(path, manifest, files)
+
+
+def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
+    """Return the fitted model that a folder describes."""
+    try:
+        manifest = saved.manifest
+        options = decoded(manifest["parameters"])
+        end_model = saved.blank("end_model", options["seed"])
+        options |= {"end_model": end_model, **cls.restored_options(saved)}
+        model = cls(**options)
+        model.labels_ = LabelSpace(*manifest["labels"])
+        model.voters_ = tuple(manifest["voters"])
+        model.threshold_ = manifest["threshold"]
+        model.selection_ = decoded(manifest["selection"])
+        model.trained_on_ = decoded(manifest["trained_on"])
+        model.history_ = History.from_dict(json.loads(saved.files[HISTORY]))
+        model.end_model_ = saved.filled(end_model, "end_model")
+        model.restore_learned(saved)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, WieselError):
+            raise
+        raise SavedModelError(f"The saved model does not fit together: {error!r}.") from error
+    return model
+
+
+def load_weights(module: nn.Module, name: str, files: dict[str, bytes]) -> None:
+    """Fill a module with the weights stored under a name, or say what does not fit."""
+    try:
+        stored = load(files[WEIGHTS])
+    except (KeyError, SafetensorError) as error:
+        raise SavedModelError(f"The stored weights cannot be read: {error}") from error
+    prefix = f"{name}/"
+    weights = {k.removeprefix(prefix): v for k, v in stored.items() if k.startswith(prefix)}
+    expected = module.state_dict()
+    wrong = [
+        f"{key}: stored {_shape(weights.get(key))}, the module has {_shape(expected.get(key))}"
+        for key in sorted(weights.keys() | expected.keys())
+        if _shape(weights.get(key)) != _shape(expected.get(key))
+    ]
+    if wrong:
+        raise SavedModelError(
+            f"The stored weights do not fit the {name}: {listed(wrong, limit=3)}. "
+            "Give load_model a module of the architecture that was trained."
+        )
+    module.load_state_dict(weights)
+
+
+def _shape(tensor: Tensor | None) -> str:
+    return "nothing" if tensor is None else str(tuple(tensor.shape))
+
+
+def _tensors(modules: dict[str, nn.Module]) -> dict[str, Tensor]:
+    # Tied weights share memory, which the file format refuses: every tensor is stored as itself.
+    return {
+        f"{name}/{key}": value.detach().cpu().clone().contiguous()
+        for name, module in modules.items()
+        for key, value in module.state_dict().items()
+    }
+
+
+def _parameters(model: "EndToEndModel") -> dict[str, Any]:
+    """The options as data; modules and nested models are stored elsewhere."""
+    options = model.get_params(deep=False)
+    return {
+        name: encoded(value)
+        for name, value in options.items()
+        if not isinstance(value, (nn.Module, Parameterized))
+    }

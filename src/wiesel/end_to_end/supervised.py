@@ -1,0 +1,77 @@
+"""Supervised: the end model trained on gold labels, the reference row of every table."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
+
+import numpy as np
+from torch import nn
+
+from wiesel.end_to_end.base import EndToEndModel, GoldSet
+from wiesel.end_to_end.soft_labels import SoftLabelObjective
+from wiesel.errors import FeatureError, ParameterError
+from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.training import Objective, TrainingData, Validation, as_inputs
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Supervised"]
+
+
+@dataclass(eq=False)
+class Supervised(EndToEndModel):
+    """The end model trained on gold labels with the same loop as every other method.
+
+    Items whose label is unknown (`None` or -1) are left out.
+
+    >>> import torch
+    >>> from wiesel.datasets.synthetic import make_task
+    >>> X, votes, gold = make_task(n_items=200, n_voters=5, seed=0)
+    >>> net = torch.nn.Linear(X.shape[1], 2)
+    >>> model = Supervised(net, labels=votes.labels, epochs=5, lr=0.01).fit(X, gold)
+    >>> model.predict(X).shape
+    (200,)
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. It is copied, never changed."""
+    _: KW_ONLY
+    labels: LabelSpace | Sequence[str] | None = None
+    """The classes; None takes the distinct gold labels, sorted, if they are names."""
+
+    def fit(self, X: Any, y: Any, validation: GoldSet | None = None) -> Self:
+        """Train on inputs and gold labels, given as names or indices."""
+        if isinstance(y, VoteMatrix):
+            raise ParameterError("Supervised learns from gold labels; for votes use WeaSEL.")
+        labels = self._classes(y)
+        gold = labels.indices(y, allow_unknown=True)
+        inputs = as_inputs(X)
+        if len(gold) != len(inputs):
+            raise FeatureError(f"X has {len(inputs)} items, but there are {len(gold)} gold labels.")
+        known = np.flatnonzero(gold != ABSTAIN)
+        if len(known) < 2:
+            raise FeatureError(f"Training needs two gold labels or more; {len(known)} are known.")
+        targets = np.eye(len(labels))[gold]
+        self.labels_ = labels
+        return self._fit(TrainingData(inputs, targets=targets, used=known), None, validation)
+
+    def _classes(self, y: Any) -> LabelSpace:
+        if self.labels is not None:
+            return LabelSpace.of(self.labels)
+        names = {value for value in y if value is not None}
+        if not all(isinstance(name, str) for name in names):
+            raise ParameterError(
+                "Gold labels are given as indices, so the class names are needed: "
+                "Supervised(net, labels=['ham', 'spam'])."
+            )
+        return LabelSpace(*sorted(names))
+
+    def _label_space(self, votes: VoteMatrix | None) -> LabelSpace:
+        return self.labels_
+
+    def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
+        return data
+
+    def _objective(
+        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
+    ) -> Objective:
+        return SoftLabelObjective(end_model)

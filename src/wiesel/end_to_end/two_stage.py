@@ -1,0 +1,105 @@
+"""TwoStage: first a label model makes soft labels, then the end model learns them."""
+
+import copy
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.soft_labels import SoftLabelObjective
+from wiesel.end_to_end.storage import Saved
+from wiesel.errors import ParameterError
+from wiesel.label_models import LabelModel
+from wiesel.label_models.storage import (
+    fitted_label_model,
+    label_model_arrays,
+    label_model_values,
+    unfitted_label_model,
+)
+from wiesel.parameters import check_choice
+from wiesel.training import Objective, TrainingData, Validation
+from wiesel.votes import VoteMatrix
+
+__all__ = ["TwoStage"]
+
+_ARRAYS = "label_model.safetensors"
+
+
+@dataclass(eq=False)
+class TwoStage(EndToEndModel):
+    """A label model first, then the end model on its soft labels (Ratner et al. 2016).
+
+    The label model is fitted on the votes alone. The end model minimizes the cross-entropy to its
+    soft labels on the covered items (or the mutual-information loss of Max-MIG).
+
+    >>> import torch
+    >>> from wiesel import MajorityVote
+    >>> from wiesel.datasets.synthetic import make_task
+    >>> X, votes, gold = make_task(n_items=200, n_voters=5, seed=0)
+    >>> model = TwoStage(MajorityVote(), torch.nn.Linear(X.shape[1], 2), epochs=5, lr=0.01)
+    >>> model.fit(X, votes).soft_labels(X, votes).shape
+    (200, 2)
+    """
+
+    label_model: LabelModel
+    """Any label model. It is copied; the fitted one is `label_model_`."""
+    end_model: nn.Module
+    """Your network: any module that returns logits. It is copied, never changed."""
+    _: KW_ONLY
+    loss: Literal["ce", "mig"] = "ce"
+    """`ce` is the cross-entropy to the soft labels, `mig` the mutual-information loss."""
+    hard: bool = False
+    """Train on the most probable class instead of on the soft label."""
+
+    label_model_: LabelModel = field(init=False, repr=False)
+    """The fitted label model."""
+
+    def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        """Return what the label model says of the votes; X is not looked at."""
+        self.check_fitted()
+        return self.label_model_.predict_proba(votes)
+
+    def saved_values(self) -> dict[str, Any]:
+        """Return the label model's options and what it learned, but for its arrays."""
+        return {"label_model": label_model_values(self.label_model_)}
+
+    def saved_files(self) -> dict[str, bytes]:
+        """Return the label model's arrays."""
+        return {_ARRAYS: label_model_arrays(self.label_model_)}
+
+    @classmethod
+    def restored_options(cls, saved: Saved) -> dict[str, Any]:
+        """Return the label model, unfitted."""
+        return {"label_model": unfitted_label_model(saved.values["label_model"])}
+
+    def restore_learned(self, saved: Saved) -> None:
+        """Bring back the fitted label model."""
+        values, arrays = saved.values["label_model"], saved.files[_ARRAYS]
+        self.label_model_ = fitted_label_model(values, arrays)
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_choice(self, "loss", self.loss, ("ce", "mig"))
+        if not isinstance(self.label_model, LabelModel):
+            raise ParameterError(
+                "The first argument of TwoStage is a label model such as MajorityVote(); "
+                f"got {self.label_model!r:.60}."
+            )
+
+    def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
+        data = super()._training_data(data, validation)
+        votes: VoteMatrix = data.votes  # type: ignore[assignment]
+        self.label_model_ = copy.deepcopy(self.label_model).fit(votes)
+        soft_labels = self.label_model_.predict_proba(votes)
+        if self.hard:
+            soft_labels = np.eye(votes.n_classes)[soft_labels.argmax(axis=1)]
+        # The votes have done their work: without them no step makes them dense.
+        return replace(data, votes=None, targets=soft_labels)
+
+    def _objective(
+        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
+    ) -> Objective:
+        return SoftLabelObjective(end_model, self.loss)

@@ -1,0 +1,99 @@
+"""Why one item got its label."""
+
+import html
+from dataclasses import dataclass
+
+from wiesel.labels import LabelSpace
+
+__all__ = ["Explanation", "Push"]
+
+
+@dataclass(frozen=True)
+class Push:
+    """What one voter said about an item, and how much it counted."""
+
+    voter: str
+    vote: str
+    """The class it voted for (its most probable one, if it gave a distribution)."""
+    weight: float
+    """The accuracy the model gave it for this item."""
+    effect: float
+    """What it adds to the log-odds of the explained class against the others."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Which voter pushed an item which way, and what came of it.
+
+    >>> labels = LabelSpace("ham", "spam")
+    >>> print(Explanation(17, labels, (0.1, 0.9), (0.25, 0.75), (Push("link", "spam", 1.1, 1.1),),
+    ...     n_abstaining=2, abstaining_share=0.4))
+    Item 17 is 'spam': end model 90 %, soft label 75 %.
+      voter  vote  weight  effect on 'spam'
+      link   spam    1.10  +1.10 ++++++++++
+    2 voters abstained; they hold 40 % of the weight.
+    """
+
+    item: object
+    labels: LabelSpace
+    end_proba: tuple[float, ...]
+    """The end model's probability of every class."""
+    soft_label: tuple[float, ...]
+    """What the weighted votes say, as a probability of every class."""
+    pushes: tuple[Push, ...]
+    """The voters that voted, strongest effect first."""
+    n_abstaining: int
+    abstaining_share: float
+
+    @property
+    def label(self) -> str:
+        """The class the end model finds most probable."""
+        return self.labels.names[max(range(len(self.labels)), key=self.end_proba.__getitem__)]
+
+    def __str__(self) -> str:
+        return "\n".join([self._headline(), *self._lines(), self._footer()])
+
+    def _headline(self) -> str:
+        index = self.labels.index(self.label)
+        return (
+            f"Item {self.item} is {self.label!r}: end model {100 * self.end_proba[index]:.0f} %, "
+            f"soft label {100 * self.soft_label[index]:.0f} %."
+        )
+
+    def _lines(self) -> list[str]:
+        if not self.pushes:
+            return ["  No voter voted: the soft label is the class prior."]
+        name = max(len("voter"), *(len(push.voter) for push in self.pushes))
+        vote = max(len("vote"), *(len(push.vote) for push in self.pushes))
+        strongest = max(abs(push.effect) for push in self.pushes) or 1.0
+        lines = [f"  {'voter':<{name}}  {'vote':<{vote}}  weight  effect on {self.label!r}"]
+        for push in self.pushes:
+            bar = ("+" if push.effect > 0 else "-") * round(10 * abs(push.effect) / strongest)
+            lines.append(
+                f"  {push.voter:<{name}}  {push.vote:<{vote}}  {push.weight:6.2f}  "
+                f"{push.effect:+.2f} {bar}".rstrip()
+            )
+        return lines
+
+    def _footer(self) -> str:
+        plural = "voter" if self.n_abstaining == 1 else "voters"
+        share = f"{100 * self.abstaining_share:.0f} %"
+        return f"{self.n_abstaining} {plural} abstained; they hold {share} of the weight."
+
+    def to_html(self) -> str:
+        """Return the explanation as an HTML fragment."""
+        rows = "".join(
+            f"<tr><td>{html.escape(push.voter)}</td><td>{html.escape(push.vote)}</td>"
+            f"<td>{push.weight:.2f}</td><td>{push.effect:+.2f}</td></tr>"
+            for push in self.pushes
+        )
+        head = "<tr><th>voter</th><th>vote</th><th>weight</th><th>effect on {}</th></tr>"
+        table = f"<table>{head.format(html.escape(repr(self.label)))}{rows}</table>"
+        body = table if self.pushes else f"<p>{html.escape(self._lines()[0].strip())}</p>"
+        return (
+            f'<div class="wiesel-explanation"><p>{html.escape(self._headline())}</p>{body}'
+            f"<p>{html.escape(self._footer())}</p></div>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.to_html()

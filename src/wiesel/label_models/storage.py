@@ -1,0 +1,88 @@
+"""Label models as data: their options, what they learned, and the arrays among it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from wiesel.errors import SavedModelError, suggest
+from wiesel.saving import decoded, encoded, write_folder
+from wiesel.version import __version__
+
+if TYPE_CHECKING:
+    from wiesel.label_models.base import LabelModel
+
+__all__ = [
+    "fitted_label_model",
+    "label_model_arrays",
+    "label_model_values",
+    "save_label_model",
+    "unfitted_label_model",
+]
+
+ARRAYS = "arrays.safetensors"
+
+
+def save_label_model(model: "LabelModel", path: str | Path) -> None:
+    """Write a fitted label model as a folder."""
+    values = label_model_values(model)
+    write_folder(path, {"wiesel": __version__, **values}, {ARRAYS: label_model_arrays(model)})
+
+
+def label_model_values(model: "LabelModel") -> dict[str, Any]:
+    """Return everything about a fitted label model but its learned arrays."""
+    learned = {name: getattr(model, name) for name in _learned(model)}
+    return {
+        "class": type(model).__name__,
+        "parameters": encoded(model.get_params(deep=False)),
+        "learned": {
+            name: encoded(value)
+            for name, value in learned.items()
+            if not isinstance(value, np.ndarray)
+        },
+    }
+
+
+def label_model_arrays(model: "LabelModel") -> bytes:
+    """Return the learned arrays of a fitted label model."""
+    learned = {name: getattr(model, name) for name in _learned(model)}
+    return save(
+        {
+            name: np.ascontiguousarray(value)
+            for name, value in learned.items()
+            if isinstance(value, np.ndarray)
+        }
+    )
+
+
+def unfitted_label_model(values: dict[str, Any]) -> "LabelModel":
+    """Return a label model with the stored options."""
+    from wiesel.label_models import REGISTRY
+
+    classes = {method.cls.__name__: method.cls for method in REGISTRY.values()}
+    name = values["class"]
+    if name not in classes:
+        raise SavedModelError(f"There is no label model {name!r}. {suggest(name, classes)}")
+    model: LabelModel = classes[name](**decoded(values["parameters"]))
+    return model
+
+
+def fitted_label_model(values: dict[str, Any], arrays: bytes) -> "LabelModel":
+    """Return a fitted label model from what the two functions above gave."""
+    model = unfitted_label_model(values)
+    try:
+        learned = {**decoded(values["learned"]), **load(arrays)}
+    except SafetensorError as error:
+        raise SavedModelError(f"The stored arrays cannot be read: {error}") from error
+    unknown = learned.keys() - set(model.learned_names())
+    if unknown or "labels_" not in learned:
+        raise SavedModelError(f"The stored values do not fit {values['class']}: {sorted(unknown)}")
+    for name, value in learned.items():
+        setattr(model, name, value)
+    return model
+
+
+def _learned(model: "LabelModel") -> list[str]:
+    return [name for name in model.learned_names() if hasattr(model, name)]

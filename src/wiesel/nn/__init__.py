@@ -1,0 +1,21 @@
+"""Encoders, losses and ready-made end models."""
+
+from wiesel.nn.encoders import VoteEncoder, accuracies_of, encode_votes, mlp_encoder
+from wiesel.nn.end_models import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
+from wiesel.nn.losses import AGREEMENT_LOSSES, mutual_information_loss, soft_cross_entropy
+
+__all__ = [
+    "AGREEMENT_LOSSES",
+    "CNN",
+    "LSTM",
+    "MLP",
+    "Linear",
+    "VoteEncoder",
+    "accuracies_of",
+    "encode_votes",
+    "mlp_encoder",
+    "mutual_information_loss",
+    "shipped_module",
+    "shipped_spec",
+    "soft_cross_entropy",
+]

@@ -1,0 +1,159 @@
+"""WeaSEL's encoder: from votes and features to an accuracy for every voter and item."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from wiesel.errors import ParameterError
+
+__all__ = [
+    "Activation",
+    "Encoding",
+    "VoteEncoder",
+    "accuracies_of",
+    "encode_votes",
+    "encoded_width",
+    "label_logits",
+    "mlp_encoder",
+]
+
+Encoding = Literal["one_hot", "signed", "index"]
+Activation = Literal["softmax", "sigmoid", "relu", "tanh"]
+
+
+def encode_votes(votes: Tensor, encoding: Encoding) -> Tensor:
+    """Return votes (n_items, n_voters, n_classes) as the encoder's input (n_items, width).
+
+    `one_hot` writes every vote as its distribution and a flag for abstain, so that no class is
+    larger than another. `signed` (two classes: -1, 0, +1) and `index` (-1 for abstain, else the
+    class index) are what the paper's experiments were run with.
+
+    >>> ham_then_abstain = torch.tensor([[[1.0, 0.0], [0.0, 0.0]]])
+    >>> encode_votes(ham_then_abstain, "one_hot")
+    tensor([[1., 0., 0., 0., 0., 1.]])
+    >>> encode_votes(ham_then_abstain, "signed"), encode_votes(ham_then_abstain, "index")
+    (tensor([[-1.,  0.]]), tensor([[ 0., -1.]]))
+    """
+    voted = votes.sum(dim=2, keepdim=True)
+    if encoding == "one_hot":
+        return torch.cat([votes, 1 - voted], dim=2).flatten(start_dim=1)
+    if encoding == "signed":
+        if votes.shape[2] != 2:
+            raise ParameterError(
+                f"encoding='signed' is for two classes; there are {votes.shape[2]}. "
+                "Use 'one_hot', or 'index' as the paper's code does."
+            )
+        return votes[:, :, 1] - votes[:, :, 0]
+    index = votes @ torch.arange(votes.shape[2], dtype=votes.dtype, device=votes.device)
+    return index - (1 - voted.squeeze(2))
+
+
+def encoded_width(n_voters: int, n_classes: int, encoding: Encoding) -> int:
+    """Return how many numbers `encode_votes` gives for an item."""
+    return n_voters * (n_classes + 1) if encoding == "one_hot" else n_voters
+
+
+def mlp_encoder(
+    n_inputs: int,
+    n_outputs: int,
+    hidden: Sequence[int] = (70, 70),
+    batch_norm: bool = True,
+    dropout: float = 0.3,
+) -> nn.Sequential:
+    """Return the paper's encoder network; `hidden=()` is a linear one.
+
+    >>> [type(layer).__name__ for layer in mlp_encoder(9, 3, hidden=(4,))]
+    ['Linear', 'BatchNorm1d', 'ReLU', 'Dropout', 'Linear']
+    """
+    layers: list[nn.Module] = []
+    for size, following in itertools.pairwise((n_inputs, *hidden)):
+        layers.append(nn.Linear(size, following))
+        if batch_norm:
+            layers.append(nn.BatchNorm1d(following))
+        layers += [nn.ReLU(), nn.Dropout(dropout)]
+    return nn.Sequential(*layers, nn.Linear((n_inputs, *hidden)[-1], n_outputs))
+
+
+def accuracies_of(
+    scores: Tensor, activation: Activation = "softmax", tau_1: float = 1.0, tau_2: float = 1.0
+) -> Tensor:
+    """Return the accuracies of the voters from the encoder's scores (voters in dimension 1).
+
+    theta = tau_2 * softmax(tau_1 * scores) over voters (paper, equation 3), or one of the
+    ablations: tau_2 * sigmoid, ReLU + 1e-5, tanh (the last two are not scaled).
+
+    >>> accuracies_of(torch.zeros(1, 4), tau_2=2.0)
+    tensor([[0.5000, 0.5000, 0.5000, 0.5000]])
+    """
+    scores = tau_1 * scores
+    if activation == "softmax":
+        return tau_2 * torch.softmax(scores, dim=1)
+    if activation == "sigmoid":
+        return tau_2 * torch.sigmoid(scores)
+    if activation == "relu":
+        return torch.relu(scores) + 1e-5
+    return torch.tanh(scores)
+
+
+def label_logits(accuracies: Tensor, votes: Tensor) -> Tensor:
+    """Return s = theta^T votes: (n_items, n_classes), the logits of the soft labels.
+
+    `accuracies` is (n_items, n_voters), or (n_items, n_voters, n_classes) if they differ by the
+    class that is voted for.
+
+    >>> label_logits(torch.tensor([[0.9, 0.4]]), torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]))
+    tensor([[0.9000, 0.4000]])
+    """
+    if accuracies.ndim == 3:
+        return (accuracies * votes).sum(dim=1)
+    return torch.bmm(accuracies.unsqueeze(1), votes).squeeze(1)
+
+
+class VoteEncoder(nn.Module):
+    """A network that scores every voter for every item, and what becomes of the scores.
+
+    The network is called with one vector for each item: its encoded votes, followed by its
+    features if there are any. It returns a score for each voter, or for each voter and class.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        n_voters: int,
+        *,
+        activation: Activation,
+        tau_1: float,
+        tau_2: float,
+        class_conditional: bool = False,
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.n_voters = n_voters
+        self.activation: Activation = activation
+        self.tau_1, self.tau_2 = tau_1, tau_2
+        self.class_conditional = class_conditional
+
+    def forward(self, encoded: Tensor) -> Tensor:
+        """Return the accuracies of the voters for every item."""
+        scores = self.network(encoded)
+        if self.class_conditional:
+            scores = scores.view(len(scores), self.n_voters, -1)
+        return accuracies_of(scores, self.activation, self.tau_1, self.tau_2)
+
+
+def scale(tau_2: str | float, n_voters: int, n_inputs: int) -> float:
+    """Return tau_2 as a number.
+
+    >>> scale("sqrt_voters", 100, 400), scale("sqrt_input", 100, 400), scale(3.0, 100, 400)
+    (10.0, 20.0, 3.0)
+    """
+    named = {
+        "sqrt_voters": math.sqrt(n_voters),
+        "sqrt_input": math.sqrt(n_inputs),
+        "voters": float(n_voters),
+    }
+    return named[tau_2] if isinstance(tau_2, str) else float(tau_2)

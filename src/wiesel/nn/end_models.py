@@ -1,0 +1,177 @@
+"""Ready-made end models. Each can be rebuilt from its arguments, so it is saved without code."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wiesel.errors import SavedModelError, suggest
+
+__all__ = ["CNN", "LSTM", "MLP", "Linear", "shipped_module", "shipped_spec"]
+
+
+class _Shipped(nn.Module):
+    """A module that remembers the arguments it was made with."""
+
+    arguments: dict[str, Any]
+
+
+class MLP(_Shipped):
+    """A multilayer perceptron; the defaults are the paper's end model.
+
+    >>> MLP(300, 2)(torch.zeros(4, 300)).shape
+    torch.Size([4, 2])
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_classes: int,
+        hidden: Sequence[int] = (50, 50, 25),
+        dropout: float = 0.3,
+    ) -> None:
+        super().__init__()
+        hidden = tuple(hidden)
+        self.arguments = {
+            "n_features": n_features,
+            "n_classes": n_classes,
+            "hidden": list(hidden),
+            "dropout": dropout,
+        }
+        layers: list[nn.Module] = []
+        for position, (size, following) in enumerate(itertools.pairwise((n_features, *hidden))):
+            layers += [nn.Linear(size, following), nn.ReLU()]
+            # The paper's network has no dropout after its last hidden layer, if it has several.
+            if position + 1 < len(hidden) or len(hidden) == 1:
+                layers.append(nn.Dropout(dropout))
+        self.layers = nn.Sequential(*layers, nn.Linear((n_features, *hidden)[-1], n_classes))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the logits of a batch of feature vectors."""
+        logits: Tensor = self.layers(features)
+        return logits
+
+
+class Linear(_Shipped):
+    """Logistic regression.
+
+    >>> Linear(300, 2)(torch.zeros(4, 300)).shape
+    torch.Size([4, 2])
+    """
+
+    def __init__(self, n_features: int, n_classes: int) -> None:
+        super().__init__()
+        self.arguments = {"n_features": n_features, "n_classes": n_classes}
+        self.layer = nn.Linear(n_features, n_classes)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the logits of a batch of feature vectors."""
+        logits: Tensor = self.layer(features)
+        return logits
+
+
+class LSTM(_Shipped):
+    """A bidirectional LSTM on token ids (0 is padding), then a small perceptron.
+
+    >>> LSTM(vocabulary=100, n_classes=2)(torch.ones(4, 7, dtype=torch.long)).shape
+    torch.Size([4, 2])
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        n_classes: int,
+        embedding: int = 36,
+        hidden: int = 50,
+        head: Sequence[int] = (64, 32),
+    ) -> None:
+        super().__init__()
+        self.arguments = {
+            "vocabulary": vocabulary,
+            "n_classes": n_classes,
+            "embedding": embedding,
+            "hidden": hidden,
+            "head": list(head),
+        }
+        self.embedding = nn.Embedding(vocabulary, embedding, padding_idx=0)
+        self.lstm = nn.LSTM(embedding, hidden, batch_first=True, bidirectional=True)
+        self.head = MLP(2 * hidden, n_classes, hidden=tuple(head))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the logits of a batch of token ids."""
+        lengths = (tokens != 0).sum(dim=1).clamp(min=1).cpu()
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self.embedding(tokens), lengths, batch_first=True, enforce_sorted=False
+        )
+        _, (states, _) = self.lstm(packed)
+        logits: Tensor = self.head(torch.cat([states[0], states[1]], dim=1))
+        return logits
+
+
+class CNN(_Shipped):
+    """Two convolutions and a perceptron for small images (items, channels, height, width).
+
+    >>> CNN(channels=3, n_classes=8)(torch.zeros(4, 3, 32, 32)).shape
+    torch.Size([4, 8])
+    """
+
+    def __init__(
+        self, channels: int, n_classes: int, filters: Sequence[int] = (16, 32), dropout: float = 0.3
+    ) -> None:
+        super().__init__()
+        first, second = filters
+        self.arguments = {
+            "channels": channels,
+            "n_classes": n_classes,
+            "filters": [first, second],
+            "dropout": dropout,
+        }
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels, first, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(first, second, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(4),
+            nn.Flatten(),
+            nn.Dropout(dropout),
+            nn.Linear(16 * second, n_classes),
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the logits of a batch of images."""
+        logits: Tensor = self.layers(images)
+        return logits
+
+
+_SHIPPED: dict[str, type[_Shipped]] = {cls.__name__: cls for cls in (MLP, Linear, LSTM, CNN)}
+
+
+def shipped_spec(module: nn.Module) -> dict[str, Any] | None:
+    """Return how to rebuild a shipped module, or None for a module of the user's own.
+
+    >>> shipped_spec(Linear(3, 2))
+    {'name': 'Linear', 'arguments': {'n_features': 3, 'n_classes': 2}}
+    """
+    name = type(module).__name__
+    if _SHIPPED.get(name) is not type(module):
+        return None
+    return {"name": name, "arguments": module.arguments}
+
+
+def shipped_module(spec: dict[str, Any]) -> nn.Module:
+    """Return a new module from what `shipped_spec` gave."""
+    cls = _SHIPPED.get(str(spec.get("name")))
+    if cls is None:
+        raise SavedModelError(
+            f"There is no shipped end model {spec.get('name')!r}. "
+            f"{suggest(spec.get('name'), _SHIPPED)}"
+        )
+    try:
+        return cls(**spec["arguments"])
+    except (TypeError, ValueError, KeyError) as error:
+        raise SavedModelError(
+            f"The stored arguments of {cls.__name__} do not fit: {error}"
+        ) from error

@@ -1,0 +1,106 @@
+"""How two sets of logits are made to agree: the losses of the paper and of its ablations.
+
+Legend: P_f is the end model's distribution, P_e the encoder's soft label, CE(p, q) is the
+cross-entropy of the prediction p to the target q.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "AGREEMENT_LOSSES",
+    "AgreementLoss",
+    "mutual_information_loss",
+    "soft_cross_entropy",
+]
+
+AgreementLoss = Callable[[Tensor, Tensor], dict[str, Tensor]]
+"""From the logits of the end model and of the soft labels to losses by name."""
+
+
+def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean of -sum_c target_c log softmax(logits)_c.
+
+    >>> soft_cross_entropy(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))
+    tensor(0.6931)
+    """
+    return -(targets * torch.log_softmax(logits, dim=1)).sum(dim=1).mean()
+
+
+def symmetric(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
+    """CE(P_f, sg P_e) for the end model and CE(P_e, sg P_f) for the encoder (Algorithm 1)."""
+    log_end, log_label = torch.log_softmax(end_logits, 1), torch.log_softmax(label_logits, 1)
+    return {
+        "end_model": -(log_label.detach().exp() * log_end).sum(dim=1).mean(),
+        "encoder": -(log_end.detach().exp() * log_label).sum(dim=1).mean(),
+    }
+
+
+def encoder_target(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
+    """CE(P_f, P_e): one loss, gradients through both arguments."""
+    return {"agreement": soft_cross_entropy(end_logits, torch.softmax(label_logits, 1))}
+
+
+def end_model_target(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
+    """CE(P_e, P_f): one loss, gradients through both arguments."""
+    return {"agreement": soft_cross_entropy(label_logits, torch.softmax(end_logits, 1))}
+
+
+def no_stop_gradient(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
+    """Half of each cross-entropy, gradients through all arguments."""
+    to_encoder = soft_cross_entropy(end_logits, torch.softmax(label_logits, 1))
+    to_end_model = soft_cross_entropy(label_logits, torch.softmax(end_logits, 1))
+    return {"agreement": (to_encoder + to_end_model) / 2}
+
+
+def l1(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
+    """Mean absolute difference of the two distributions."""
+    difference = torch.softmax(end_logits, 1) - torch.softmax(label_logits, 1)
+    return {"agreement": difference.abs().mean()}
+
+
+def hellinger(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
+    """Squared Hellinger distance (without the factor 1/2): sum_c (sqrt p_c - sqrt q_c)^2."""
+    # sqrt(p) = exp(log p / 2) has a finite gradient at p = 0, where sqrt itself has none.
+    roots = [torch.exp(torch.log_softmax(z, 1) / 2) for z in (end_logits, label_logits)]
+    return {"agreement": (roots[0] - roots[1]).square().sum(dim=1).mean()}
+
+
+def mutual_information_loss(
+    end_proba: Tensor, label_proba: Tensor, prior: Tensor | None = None
+) -> Tensor:
+    """Return minus the mutual-information gain (Max-MIG, KL form).
+
+    K_ab = sum_c p_c(a) q_c(b) / prior_c pairs item a's prediction with item b's soft label; the
+    gain is mean_a (1 + log K_aa) - mean_{a != b} K_ab. Constant predictions have K = 1 everywhere,
+    and a gain of 0.
+
+    >>> mutual_information_loss(torch.full((4, 2), 0.5), torch.full((4, 2), 0.5)).abs().item()
+    0.0
+    """
+    n_items, n_classes = end_proba.shape
+    prior = end_proba.new_full((n_classes,), 1 / n_classes) if prior is None else prior
+    pairing = (end_proba / prior) @ label_proba.T
+    same = pairing.diagonal()
+    others = (pairing.sum() - same.sum()) / max(1, n_items * (n_items - 1))
+    # Two confident, contradicting predictions make K_aa vanish; log needs a floor.
+    return others - 1 - same.clamp_min(1e-6).log().mean()
+
+
+def mig(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
+    """The mutual-information gain of the two networks, with a uniform prior."""
+    end_proba, label_proba = torch.softmax(end_logits, 1), torch.softmax(label_logits, 1)
+    return {"agreement": mutual_information_loss(end_proba, label_proba)}
+
+
+AGREEMENT_LOSSES: dict[str, AgreementLoss] = {
+    "symmetric": symmetric,
+    "encoder_target": encoder_target,
+    "end_model_target": end_model_target,
+    "no_stop_gradient": no_stop_gradient,
+    "l1": l1,
+    "hellinger": hellinger,
+    "mig": mig,
+}

@@ -1,0 +1,22 @@
+"""The loop, and what goes through it. Nothing here is about weak supervision."""
+
+from wiesel.training.batches import Batch, TrainingData
+from wiesel.training.history import History
+from wiesel.training.inputs import Inputs, as_inputs
+from wiesel.training.loop import Objective, Record, seeded, train
+from wiesel.training.options import TrainOptions
+from wiesel.training.validation import Validation
+
+__all__ = [
+    "Batch",
+    "History",
+    "Inputs",
+    "Objective",
+    "Record",
+    "TrainOptions",
+    "TrainingData",
+    "Validation",
+    "as_inputs",
+    "seeded",
+    "train",
+]

@@ -1,0 +1,145 @@
+"""Batches as slices: items are gathered by the thousand, and steps look at views of that."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from wiesel.labels import FloatArray
+from wiesel.training.inputs import Batchable, Inputs, move, part
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Batch", "TrainingData", "batch_bounds"]
+
+_CHUNK_BYTES = 64 * 2**20
+_CHUNK_ITEMS = 4096
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some items, as tensors on the training device. What a method does not use is None."""
+
+    rows: Tensor
+    """The position of every item in the training data."""
+    inputs: Batchable
+    """What the end model reads."""
+    votes: Tensor | None = None
+    """(n_items, n_voters, n_classes): one-hot votes, or their distributions; zeros abstain."""
+    features: Tensor | None = None
+    """What the encoder reads beside the votes."""
+    targets: Tensor | None = None
+    """(n_items, n_classes): fixed soft labels."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, start: int, stop: int) -> "Batch":
+        """Return some consecutive items, without copying."""
+        return Batch(
+            self.rows[start:stop],
+            part(self.inputs, start, stop),
+            None if self.votes is None else self.votes[start:stop],
+            None if self.features is None else self.features[start:stop],
+            None if self.targets is None else self.targets[start:stop],
+        )
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Everything `fit` was given, item by item, on the CPU and as compact as it came.
+
+    >>> from wiesel.training.inputs import as_inputs
+    >>> data = TrainingData(as_inputs(np.zeros((4, 2))), votes=votes)
+    >>> [len(batch) for batch in data.batches(data.items, 3)]
+    [4]
+    """
+
+    inputs: Inputs
+    votes: VoteMatrix | None = None
+    features: Inputs | None = None
+    targets: FloatArray | None = None
+    used: npt.NDArray[np.int64] | None = None
+    """The positions of the items to train on; None is all of them."""
+
+    @cached_property
+    def items(self) -> npt.NDArray[np.int64]:
+        """The positions of the items to train on."""
+        return np.arange(len(self.inputs)) if self.used is None else self.used
+
+    def sample(self, size: int) -> npt.NDArray[np.int64]:
+        """Return up to `size` of the training items, evenly spread and always the same."""
+        chosen = np.linspace(0, len(self.items) - 1, min(size, len(self.items)))
+        return self.items[chosen.astype(np.int64)]
+
+    def gather(self, rows: npt.NDArray[np.int64], device: torch.device | None = None) -> Batch:
+        """Return the items at these positions as one batch."""
+        device = device or torch.device("cpu")
+        return Batch(
+            torch.from_numpy(rows).to(device),
+            move(self.inputs.take(rows), device),
+            None if self.votes is None else self._votes_of(rows).to(device),
+            None if self.features is None else move(self.features.take(rows), device),  # type: ignore[arg-type]
+            None if self._targets is None else self._targets[torch.from_numpy(rows)].to(device),
+        )
+
+    def batches(
+        self,
+        rows: npt.NDArray[np.int64],
+        batch_size: int,
+        device: torch.device | None = None,
+        prepare: Callable[[Batch], Batch] = lambda batch: batch,
+    ) -> Iterator[Batch]:
+        """Yield the items at these positions, in this order, `batch_size` at a time.
+
+        Items are gathered, moved and prepared in large chunks and handed out as views, so that a
+        step does no work that can be done once.
+        """
+        bounds = batch_bounds(len(rows), batch_size)
+        per_chunk = max(1, self._chunk_items // batch_size)
+        for first in range(0, len(bounds), per_chunk):
+            group = bounds[first : first + per_chunk]
+            offset = group[0][0]
+            chunk = prepare(self.gather(rows[offset : group[-1][1]], device))
+            for start, stop in group:
+                yield chunk.part(start - offset, stop - offset)
+
+    @property
+    def _chunk_items(self) -> int:
+        item_bytes = self.inputs.item_bytes
+        item_bytes += 0 if self.features is None else self.features.item_bytes
+        # The votes are needed twice: as they are, and as what the encoder makes of them.
+        item_bytes += 0 if self.votes is None else 8 * self.votes.n_voters * self.votes.n_classes
+        return min(_CHUNK_ITEMS, _CHUNK_BYTES // max(1, item_bytes))
+
+    @cached_property
+    def _one_hot(self) -> sp.csr_array[np.float32, tuple[int, int]]:
+        return self.votes.one_hot()  # type: ignore[union-attr]
+
+    @cached_property
+    def _targets(self) -> Tensor | None:
+        if self.targets is None:
+            return None
+        return torch.from_numpy(np.asarray(self.targets, dtype=np.float32))
+
+    def _votes_of(self, rows: npt.NDArray[np.int64]) -> Tensor:
+        dense = torch.from_numpy(self._one_hot[rows].toarray())
+        return dense.view(len(rows), self.votes.n_voters, self.votes.n_classes)  # type: ignore[union-attr]
+
+
+def batch_bounds(n_items: int, batch_size: int) -> list[tuple[int, int]]:
+    """Return where batches start and stop; a last item alone joins the batch before it.
+
+    BatchNorm cannot train on a single item.
+
+    >>> batch_bounds(7, 3)
+    [(0, 3), (3, 7)]
+    """
+    starts = list(range(0, n_items, batch_size))
+    if len(starts) > 1 and n_items - starts[-1] == 1:
+        starts.pop()
+    return list(zip(starts, [*starts[1:], n_items], strict=True))

@@ -1,0 +1,98 @@
+"""Where training stands, in one file that holds data and never code."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from wiesel.errors import SavedModelError
+from wiesel.saving import write_file
+from wiesel.training.history import History
+
+__all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything that decides how training goes on."""
+
+    weights: dict[str, Tensor]
+    best_weights: dict[str, Tensor] | None
+    optimizer: dict[int, dict[str, Tensor]]
+    """What the optimizer keeps for every parameter, by the parameter's number."""
+    random_state: Tensor
+    history: History
+    best_score: float
+
+    def optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """Return a state dict that `optimizer.load_state_dict` takes."""
+        return {
+            "state": self.optimizer,
+            "param_groups": optimizer.state_dict()["param_groups"],
+        }
+
+
+def write_checkpoint(path: str | Path, checkpoint: Checkpoint, fingerprint: str) -> None:
+    """Write the checkpoint; a crash leaves either the old file or the new one."""
+    tensors = {f"weights/{name}": value for name, value in checkpoint.weights.items()}
+    tensors |= {f"best/{name}": value for name, value in (checkpoint.best_weights or {}).items()}
+    for number, values in checkpoint.optimizer.items():
+        tensors |= {f"optimizer/{number}/{name}": value for name, value in values.items()}
+    tensors["random_state"] = checkpoint.random_state
+    # Tied weights share memory, which the file format refuses: every tensor is written as itself.
+    tensors = {name: value.detach().clone().contiguous() for name, value in tensors.items()}
+    about = {
+        "format": _FORMAT,
+        "fingerprint": fingerprint,
+        "history": checkpoint.history.to_dict(),
+        "best_score": checkpoint.best_score,
+    }
+    write_file(path, save(tensors, metadata={"wiesel": json.dumps(about)}))
+
+
+def read_checkpoint(path: str | Path, fingerprint: str) -> Checkpoint | None:
+    """Return the checkpoint at `path`, or None if there is none yet."""
+    if not Path(path).exists():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {}).get("wiesel", "{}"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise SavedModelError(
+            f"{path} is not a readable checkpoint ({error}). Delete it to start over."
+        ) from error
+    if about.get("format") != _FORMAT:
+        raise SavedModelError(f"{path} is not a checkpoint of this version; delete it to go on.")
+    if about["fingerprint"] != fingerprint:
+        raise SavedModelError(
+            f"The checkpoint {path} is of other options or other data. Delete it to start over, "
+            "or give the run a checkpoint of its own."
+        )
+    return Checkpoint(
+        weights=_below(tensors, "weights/"),
+        best_weights=_below(tensors, "best/") or None,
+        optimizer=_by_parameter(_below(tensors, "optimizer/")),
+        random_state=tensors["random_state"],
+        history=History.from_dict(about["history"]),
+        best_score=about["best_score"],
+    )
+
+
+def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): value for k, value in tensors.items() if k.startswith(prefix)}
+
+
+def _by_parameter(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition("/")
+        state.setdefault(int(number), {})[name] = value
+    return state

@@ -1,0 +1,39 @@
+"""What the loop is told, as frozen data."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from wiesel.errors import ParameterError
+
+__all__ = ["TrainOptions", "resolve_device"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """How long, how fast and where to train.
+
+    >>> TrainOptions(epochs=3, lr=1e-3).batch_size
+    64
+    """
+
+    epochs: int = 150
+    lr: float = 1e-4
+    batch_size: int = 64
+    weight_decay: float = 7e-7
+    patience: int | None = None
+    device: str = "auto"
+    checkpoint: str | Path | None = None
+    progress: bool | None = None
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the torch device of a name; `auto` is the first accelerator, or the CPU."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:  # torch raises either, depending on the build
+        reason = str(error).splitlines()[0]
+        raise ParameterError(f"The device {name!r} cannot be used here: {reason}") from error

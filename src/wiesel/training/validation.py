@@ -1,0 +1,67 @@
+"""A few items with gold labels: which epoch was best, and by what measure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from wiesel.errors import FeatureError
+from wiesel.training.inputs import Inputs, move
+
+__all__ = ["Validation", "logits_of", "predict_logits"]
+
+_PREDICTED_ITEMS = 2048
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Held-out items with gold labels."""
+
+    inputs: Inputs
+    gold: npt.NDArray[np.int64]
+    n_classes: int
+
+    @property
+    def metric(self) -> str:
+        """What `score` measures: ROC-AUC for two classes, else accuracy."""
+        two_classes = self.n_classes == 2 and len(np.unique(self.gold)) == 2
+        return "auc" if two_classes else "accuracy"
+
+    def score(self, proba: npt.NDArray[np.float64]) -> float:
+        """Return how good these probabilities are."""
+        from sklearn.metrics import roc_auc_score
+
+        if self.metric == "auc":
+            return float(roc_auc_score(self.gold, proba[:, 1]))
+        return float((proba.argmax(axis=1) == self.gold).mean())
+
+
+def logits_of(output: object) -> Tensor:
+    """Return the logits in what a module returned: a tensor, or an output with `.logits`."""
+    logits = getattr(output, "logits", output)
+    if not isinstance(logits, Tensor):
+        raise FeatureError(
+            "The end model must return a tensor of logits (or an object with .logits); "
+            f"it returned {type(output).__name__}."
+        )
+    return logits
+
+
+@torch.no_grad()
+def predict_logits(
+    module: nn.Module, inputs: Inputs, rows: npt.NDArray[np.int64] | None = None
+) -> Tensor:
+    """Return the module's logits for items, in evaluation mode, on the CPU."""
+    rows = np.arange(len(inputs)) if rows is None else rows
+    device = next((p.device for p in module.parameters()), torch.device("cpu"))
+    was_training = module.training
+    module.eval()
+    chunks = max(1, min(_PREDICTED_ITEMS, 2**28 // max(1, inputs.item_bytes)))
+    parts = [
+        logits_of(module(move(inputs.take(rows[start : start + chunks]), device))).cpu()
+        for start in range(0, len(rows), chunks)
+    ]
+    module.train(was_training)
+    return torch.cat(parts).float() if parts else torch.empty(0, 0)
