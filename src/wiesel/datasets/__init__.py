@@ -2,6 +2,15 @@
 
 from wiesel.datasets.folders import load_dataset, standardized
 from wiesel.datasets.movie_reviews import load_movie_reviews
+from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.io import Dataset, Split
 
-__all__ = ["Dataset", "Split", "load_dataset", "load_movie_reviews", "standardized"]
+__all__ = [
+    "Dataset",
+    "Split",
+    "load_dataset",
+    "load_movie_reviews",
+    "make_features",
+    "make_votes",
+    "standardized",
+]
