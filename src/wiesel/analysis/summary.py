@@ -3,6 +3,7 @@
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis.counts import (
@@ -25,11 +26,14 @@ __all__ = ["FittedModel", "summarize"]
 class FittedModel(Protocol):
     """What `summarize` reads of a label model.
 
-    A method `voter_accuracies()`, where there is one, gives P(right | votes) of every voter.
+    The accuracy it believes a voter has, P(right | votes), is what its method
+    `voter_accuracies()` returns; without that, its attribute `accuracies_` (n_voters,); without
+    that, what `confusions_` (n_voters, true, voted) and the class balance say; else unknown.
     """
 
     labels_: LabelSpace
     voters_: tuple[str, ...]
+    class_balance_: npt.NDArray[np.float64]
 
     def check_fitted(self) -> None:
         """Raise unless `fit` has run."""
@@ -107,14 +111,27 @@ def _gold_columns(votes: VoteMatrix, gold: IntArray) -> list[pl.Series]:
 def _learned_column(votes: VoteMatrix, label_model: FittedModel) -> pl.Series:
     label_model.check_fitted()
     votes.check_same_voters(label_model.voters_, label_model.labels_)
-    read = getattr(label_model, "voter_accuracies", None)
-    learned = np.full(votes.n_voters, np.nan) if read is None else np.asarray(read(), np.float64)
+    learned = _learned_accuracies(label_model, votes.n_voters)
     if learned.shape != (votes.n_voters,):
         raise DataError(
-            f"voter_accuracies() of {type(label_model).__name__} has the shape {learned.shape}; "
-            f"it must give one number for each of the {votes.n_voters} voters."
+            f"The accuracies of {type(label_model).__name__} have the shape {learned.shape}; "
+            f"there must be one number for each of the {votes.n_voters} voters."
         )
     return _unknown_is_null("learned", learned)
+
+
+def _learned_accuracies(label_model: FittedModel, n_voters: int) -> npt.NDArray[np.float64]:
+    if hasattr(label_model, "voter_accuracies"):
+        return np.asarray(label_model.voter_accuracies(), dtype=np.float64)
+    if hasattr(label_model, "accuracies_"):
+        return np.asarray(label_model.accuracies_, dtype=np.float64)
+    if not hasattr(label_model, "confusions_"):
+        return np.full(n_voters, np.nan)
+    n_classes = len(label_model.labels_)
+    # A last column for abstains, where there is one, is no vote.
+    joint = label_model.class_balance_[:, None] * label_model.confusions_[:, :, :n_classes]
+    accuracies: npt.NDArray[np.float64] = joint.trace(axis1=1, axis2=2) / joint.sum(axis=(1, 2))
+    return accuracies
 
 
 def _caption(votes: VoteMatrix) -> str:

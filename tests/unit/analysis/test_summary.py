@@ -104,6 +104,22 @@ def test_learned_accuracies_are_those_of_the_label_model(four_voters):
     assert learned == {"a": 0.9, "b": None, "c": 0.5, "silent": 0.25}
 
 
+def test_learned_accuracies_come_from_an_attribute_or_from_confusions(votes):
+    model = MajorityVote().fit(votes, class_balance=[0.75, 0.25])
+    # Right: 3/4 * 0.8 + 1/4 * 0.4 = 0.7; silence is no vote: 0.3 / (0.3 + 0.3), 0.5 / (0.5 + 0).
+    model.confusions_ = np.array(
+        [
+            [[0.8, 0.2, 0.0], [0.6, 0.4, 0.0]],
+            [[0.3, 0.3, 0.4], [0.3, 0.3, 0.4]],
+            [[0.5, 0.0, 0.5], [0.0, 0.5, 0.5]],
+        ]
+    )
+    learned = summarize(votes, label_model=model).frame["learned"].to_list()
+    assert learned == pytest.approx([0.7, 0.5, 1.0])
+    model.accuracies_ = np.array([0.6, 0.7, 0.8])
+    assert summarize(votes, label_model=model).frame["learned"].to_list() == [0.6, 0.7, 0.8]
+
+
 def test_a_label_model_without_accuracies_leaves_them_unknown(four_voters):
     table = summarize(four_voters, label_model=MajorityVote().fit(four_voters))
     assert table.frame["learned"].null_count() == 4
