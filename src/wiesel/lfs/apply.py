@@ -1,0 +1,89 @@
+"""apply_lfs: rows in, votes out."""
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from wiesel.errors import ParameterError, suggest
+from wiesel.labels import LabelSpace
+from wiesel.lfs.cache import VoteCache
+from wiesel.lfs.engines import Engine, Job, LocalEngine
+from wiesel.lfs.failures import FailureLog
+from wiesel.lfs.function import LabelingFunction, as_lfs, check_classes
+from wiesel.lfs.sources import RowSource
+from wiesel.vote_entries import item_ids
+from wiesel.votes import VoteMatrix
+
+__all__ = ["apply_lfs"]
+
+ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine}
+
+
+def apply_lfs(
+    lfs: LabelingFunction | Iterable[Any],
+    rows: Any,
+    *,
+    labels: LabelSpace | Sequence[str],
+    engine: str | Engine = "local",
+    cache: VoteCache | str | os.PathLike[str] | None = None,
+    on_error: Literal["raise", "abstain"] | FailureLog = "raise",
+    ids: str | None = None,
+) -> VoteMatrix:
+    """Return the votes of labeling functions on rows: a `VoteMatrix`, one voter per function.
+
+    `rows` is a Polars (eager or lazy), pandas or Arrow table, a list of dicts, or the path of a
+    Parquet, CSV or JSONL file, which may be larger than memory. `ids` names the column of item
+    ids; without it items are numbered. `cache` is a file in which votes are kept: a labeling
+    function is run again only if it or the rows have changed. `on_error` says what to do when a
+    labeling function raises: stop, or abstain on that row and warn (a `FailureLog` collects
+    the failures instead).
+
+    >>> from wiesel import keywords, labeling_function
+    >>> @labeling_function
+    ... def short(row):
+    ...     return "ham" if len(row["text"]) < 12 else None
+    >>> lfs = [keywords("spam", ["free", "prize"], column="text"), short]
+    >>> rows = [{"text": "A free prize for you"}, {"text": "see you"}, {"text": "free at 8?"}]
+    >>> apply_lfs(lfs, rows, labels=["ham", "spam"]).dense()
+    array([[ 1, -1],
+           [-1,  0],
+           [ 1,  0]], dtype=int16)
+    """
+    space = LabelSpace.of(labels)
+    functions = as_lfs(lfs)
+    check_classes(functions, space)
+    log = on_error if isinstance(on_error, FailureLog) else FailureLog()
+    source = RowSource(rows, ids, needed_columns(functions))
+    job = Job(tuple(functions), source, space, VoteCache.of(cache), _stops(on_error), log)
+    votes = find_engine(engine).apply(job)
+    if ids is not None:
+        item_ids(votes.ids, votes.n_items)
+    if log.failures and not isinstance(on_error, FailureLog):
+        warnings.warn(log.warning(), stacklevel=2)
+    return votes
+
+
+def needed_columns(lfs: Sequence[LabelingFunction]) -> tuple[str, ...] | None:
+    """Return the columns that labeling functions read, or None if one may read any."""
+    known = [lf.columns for lf in lfs]
+    if any(columns is None for columns in known):
+        return None
+    return tuple(dict.fromkeys(name for columns in known for name in columns or ()))
+
+
+def find_engine(engine: str | Engine) -> Engine:
+    """Return an engine by its name, or the engine given."""
+    if isinstance(engine, Engine):
+        return engine
+    if engine not in ENGINES:
+        raise ParameterError(f"There is no engine {engine!r}. {suggest(engine, ENGINES)}")
+    return ENGINES[engine]()
+
+
+def _stops(on_error: object) -> bool:
+    if on_error not in ("raise", "abstain") and not isinstance(on_error, FailureLog):
+        raise ParameterError(
+            f"on_error must be 'raise', 'abstain' or a FailureLog; got {on_error!r}."
+        )
+    return on_error == "raise"

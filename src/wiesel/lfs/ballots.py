@@ -1,0 +1,123 @@
+"""What a labeling function may return, read as votes and checked."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.errors import VoteError, listed
+from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.lfs.batch import Batch
+from wiesel.lfs.column_votes import ColumnVotes
+
+__all__ = ["read_ballots", "read_column", "read_proba"]
+
+_TOLERANCE = 1e-3
+"""How far the probabilities of a vote may be from summing to 1."""
+
+
+def read_ballots(ballots: Sequence[Any], labels: LabelSpace, lf: str, batch: Batch) -> ColumnVotes:
+    """Return the votes of one answer per row: a class name, a distribution, or None.
+
+    >>> labels, batch = LabelSpace("ham", "spam"), Batch(pl.DataFrame({"text": ["a", "b"]}))
+    >>> read_ballots([None, {"spam": 0.9, "ham": 0.1}], labels, "lf", batch).distribution
+    array([[0.1, 0.9]], dtype=float32)
+    """
+    codes_of = _codes_of(labels)
+    try:
+        codes = list(map(codes_of.__getitem__, ballots))
+    except (KeyError, TypeError):
+        return _read_mixed(ballots, labels, lf, batch)
+    return ColumnVotes.of_codes(np.array(codes, dtype=np.int16))
+
+
+def read_column(column: Any, labels: LabelSpace, lf: str, batch: Batch) -> ColumnVotes:
+    """Return the votes of a column of class names, or of distributions (one row for each row)."""
+    if isinstance(column, pl.DataFrame):
+        column = column.to_series() if column.width == 1 else column.to_numpy()
+    if not hasattr(column, "__len__") or isinstance(column, str) or len(column) != len(batch):
+        given = f"{len(column)} values" if hasattr(column, "__len__") else f"{column!r:.60}"
+        raise VoteError(
+            f"{lf!r} is vectorized and got {len(batch)} rows, but returned {given}; "
+            "it must return one vote for each row, None to abstain."
+        )
+    if isinstance(column, np.ndarray) and column.ndim == 2:
+        return read_proba(column, labels, lf, batch)
+    if isinstance(column, pl.Series) and column.dtype in (pl.String, pl.Categorical, pl.Enum):
+        return _read_names(column, labels, lf, batch)
+    values = column.to_list() if hasattr(column, "to_list") else list(column)
+    return read_ballots([_scalar(value) for value in values], labels, lf, batch)
+
+
+def read_proba(proba: npt.NDArray[Any], labels: LabelSpace, lf: str, batch: Batch) -> ColumnVotes:
+    """Return probabilistic votes, one row for each row; all zeros or NaN abstains."""
+    if proba.shape[1] != len(labels):
+        raise VoteError(
+            f"{lf!r} gave {proba.shape[1]} probabilities per row; there are {len(labels)} classes: "
+            f"{listed(labels)}."
+        )
+    numbers = proba.astype(np.float64)
+    silent = np.isnan(numbers).all(axis=1) | (numbers == 0).all(axis=1)
+    wrong = (np.abs(numbers.sum(axis=1) - 1) > _TOLERANCE) | ~(numbers >= 0).all(axis=1)
+    if (wrong & ~silent).any():
+        position = int(np.flatnonzero(wrong & ~silent)[0])
+        raise _problem(lf, batch, position, numbers[position].tolist(), labels)
+    return ColumnVotes.of_proba(np.where(silent[:, None], 0, numbers))
+
+
+def _codes_of(labels: LabelSpace) -> dict[object, int]:
+    return {None: ABSTAIN} | {name: code for code, name in enumerate(labels)}
+
+
+def _read_mixed(ballots: Sequence[Any], labels: LabelSpace, lf: str, batch: Batch) -> ColumnVotes:
+    """Votes some of which are distributions; a class name counts as certain."""
+    proba = np.zeros((len(ballots), len(labels)))
+    for position, ballot in enumerate(ballots):
+        if isinstance(ballot, str) and ballot in labels:
+            proba[position, labels.index(ballot)] = 1
+        elif ballot is not None:
+            proba[position] = _distribution(ballot, labels, lf, batch, position)
+    return read_proba(proba, labels, lf, batch)
+
+
+def _distribution(
+    ballot: Any, labels: LabelSpace, lf: str, batch: Batch, position: int
+) -> npt.NDArray[np.float64]:
+    if isinstance(ballot, Mapping) and set(ballot) <= set(labels):
+        ballot = [ballot.get(name, 0) for name in labels]
+    if not isinstance(ballot, (str, bytes, Mapping)) and hasattr(ballot, "__len__"):
+        try:
+            numbers = np.asarray(ballot, dtype=np.float64)
+        except (TypeError, ValueError):
+            numbers = np.empty(0)
+        if numbers.shape == (len(labels),):
+            return numbers
+    raise _problem(lf, batch, position, ballot, labels)
+
+
+def _problem(lf: str, batch: Batch, position: int, ballot: object, labels: LabelSpace) -> VoteError:
+    other = "" if isinstance(ballot, str) else " a distribution over them that sums to 1,"
+    return VoteError(
+        f"{lf!r} voted {_scalar(ballot)!r} on {batch.item(position)}; it must return one of "
+        f"{listed(labels)},{other} or None to abstain."
+    )
+
+
+def _read_names(column: pl.Series, labels: LabelSpace, lf: str, batch: Batch) -> ColumnVotes:
+    names = column.cast(pl.String)
+    codes = names.replace_strict(
+        list(labels), list(range(len(labels))), default=ABSTAIN - 1, return_dtype=pl.Int16
+    )
+    codes = codes.set(names.is_null(), ABSTAIN)
+    bad = (codes < ABSTAIN).arg_true()
+    if len(bad):
+        raise _problem(lf, batch, int(bad[0]), names[int(bad[0])], labels)
+    return ColumnVotes.of_codes(codes.to_numpy())
+
+
+def _scalar(value: Any) -> Any:
+    """A NumPy scalar as a Python value; NaN, which pandas uses for missing, as None."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(plain, float) and np.isnan(plain) else plain

@@ -1,0 +1,73 @@
+"""A batch of rows: the frame, how its rows are named, and what labeling functions share on it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.lfs.failures import Failure, shortened_row
+from wiesel.vote_entries import item_ids
+
+__all__ = ["Batch"]
+
+
+@dataclass(eq=False)
+class Batch:
+    """Some rows in a row, with their place in the whole table.
+
+    >>> batch = Batch(pl.DataFrame({"id": ["m1"], "text": ["hi"]}), start=5, id_column="id")
+    >>> batch.item(0), batch.rows
+    ("row 5 (id 'm1')", [{'id': 'm1', 'text': 'hi'}])
+    """
+
+    frame: pl.DataFrame
+    start: int = 0
+    """The number of rows before this batch."""
+    id_column: str | None = None
+    stop_at_failure: bool = False
+    """Whether a labeling function need not go on after the first row on which it fails."""
+    shared: dict[object, list[Any]] = field(default_factory=dict, repr=False)
+    """Columns computed by preprocessors, one value per row."""
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @cached_property
+    def ids(self) -> npt.NDArray[Any]:
+        """The ids of the items: the id column, or the row numbers."""
+        if self.id_column is None:
+            return np.arange(self.start, self.start + len(self))
+        return item_ids(self.frame[self.id_column], len(self))
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """Every row as a dict, made once for all row-wise labeling functions."""
+        return self.frame.rows(named=True)
+
+    def item(self, position: int) -> str:
+        """Return how a message names the row at a position."""
+        name = f"row {self.start + position}"
+        return name if self.id_column is None else f"{name} (id {self.ids[position]!r})"
+
+    def failure(self, lf: str, position: int, error: BaseException | str) -> Failure:
+        """Return the record of a labeling function that failed on a row."""
+        reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        row = shortened_row(self.frame.row(position, named=True))
+        return Failure(lf, self.item(position), reason, row)
+
+    def share(self, key: object, compute: Callable[[], list[Any]]) -> list[Any]:
+        """Return the column of a preprocessor, computed when it is first asked for."""
+        if key not in self.shared:
+            self.shared[key] = compute()
+        return self.shared[key]
+
+    def split(self, size: int) -> list["Batch"]:
+        """Return the same rows as batches of at most `size` rows."""
+        return [
+            replace(self, frame=self.frame.slice(first, size), start=self.start + first, shared={})
+            for first in range(0, max(len(self), 1), size)
+        ]

@@ -1,0 +1,51 @@
+"""What an engine is given and what it must return, whatever machines it uses."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from wiesel.labels import LabelSpace
+from wiesel.lfs.cache import VoteCache
+from wiesel.lfs.failures import Failure, FailureLog
+from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.sources import RowSource
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Engine", "Job"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Labeling functions, the rows to apply them to, and what to do when one fails."""
+
+    lfs: tuple[LabelingFunction, ...]
+    source: RowSource
+    labels: LabelSpace
+    cache: VoteCache | None = None
+    stop_at_failure: bool = True
+    log: FailureLog = field(default_factory=FailureLog)
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The names of the labeling functions."""
+        return tuple(lf.name for lf in self.lfs)
+
+    def report(self, failures: Iterable[Failure]) -> None:
+        """Raise the first failure that stops the job, or note them all."""
+        failures = list(failures)
+        for failure in failures:
+            if self.stop_at_failure and failure.stops:
+                raise failure.error()
+        self.log.add(failures)
+
+
+class Engine(ABC):
+    """Applies labeling functions to rows, on this machine or on others.
+
+    Every engine gives the same votes in the same order. One that leaves this process sends
+    labeling functions by `wiesel.lfs.engines.portable` and lets `vote_on_batch` run there.
+    """
+
+    @abstractmethod
+    def apply(self, job: Job) -> VoteMatrix:
+        """Return the votes of all labeling functions on all rows."""

@@ -1,0 +1,74 @@
+"""Running labeling functions on one batch, the same in every engine and every process."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from wiesel.errors import WieselError
+from wiesel.labels import LabelSpace
+from wiesel.lfs.batch import Batch
+from wiesel.lfs.column_votes import ColumnVotes, assemble
+from wiesel.lfs.failures import Failure
+from wiesel.lfs.function import LabelingFunction
+from wiesel.votes import VoteMatrix
+
+__all__ = ["passes", "run_pass", "vote_on_batch"]
+
+
+def passes(lfs: Sequence[LabelingFunction]) -> list[list[int]]:
+    """Return the positions of labeling functions that are run together, pass by pass.
+
+    Cheap shared passes come first, so that a mistake in a rule shows before slow functions run.
+    """
+    shared: dict[type, list[int]] = {}
+    single = []
+    for position, lf in enumerate(lfs):
+        if lf.shares_a_pass:
+            shared.setdefault(type(lf), []).append(position)
+        else:
+            single.append([position])
+    return [*shared.values(), *single]
+
+
+def run_pass(
+    lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
+) -> list[ColumnVotes]:
+    """Return the votes of labeling functions of one class on a batch."""
+    kind: Any = type(lfs[0])
+    try:
+        votes: list[ColumnVotes] = kind.run_together(lfs, batch, labels)
+    except WieselError:
+        raise
+    except Exception as error:  # noqa: BLE001 - an expression may raise whatever Polars raises
+        if len(lfs) == 1:
+            return [ColumnVotes.none([_failure(lfs[0], batch, error)])]
+        # Together they cannot say which of them failed; one by one they can.
+        return [run_pass([lf], batch, labels)[0] for lf in lfs]
+    return votes
+
+
+def run_all(
+    lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
+) -> Iterator[tuple[list[int], list[ColumnVotes]]]:
+    """Yield the votes of every pass, with the positions of its labeling functions."""
+    for positions in passes(lfs):
+        yield positions, run_pass([lfs[position] for position in positions], batch, labels)
+
+
+def vote_on_batch(
+    lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
+) -> tuple[VoteMatrix, list[Failure]]:
+    """Return the votes on one batch as a part of the vote matrix, and what failed."""
+    columns: dict[int, ColumnVotes] = {}
+    for positions, votes in run_all(lfs, batch, labels):
+        columns.update(zip(positions, votes, strict=True))
+    ordered = [columns[position] for position in range(len(lfs))]
+    part = assemble(ordered, labels, [lf.name for lf in lfs], batch.ids)
+    return part, [failure for column in ordered for failure in column.failures]
+
+
+def _failure(lf: LabelingFunction, batch: Batch, error: Exception) -> Failure:
+    said = str(error).strip().splitlines()
+    where = f"rows {batch.start} to {batch.start + len(batch) - 1}"
+    return Failure(
+        lf.name, where, f"{type(error).__name__}: {said[0] if said else ''}".rstrip(": ")
+    )

@@ -1,0 +1,113 @@
+"""What is told about a labeling function that failed on a row."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from wiesel.errors import LabelingFunctionError, WieselWarning
+
+__all__ = ["Failure", "FailureLog", "LabelingFunctionWarning", "shortened_row"]
+
+_EXAMPLES = 3
+_VALUE_WIDTH = 80
+_ROW_WIDTH = 400
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One row on which one labeling function failed, and abstains for that reason."""
+
+    lf: str
+    """The name of the labeling function."""
+    item: str
+    """The row as a message names it: `row 3`, or `row 3 (id 'm17')`."""
+    reason: str
+    """What went wrong, such as `KeyError: 'txt'`."""
+    row: str = ""
+    """The row, shortened."""
+    stops: bool = True
+    """Whether `on_error="raise"` stops for it; an unreadable answer of a prompt does not."""
+
+    def __str__(self) -> str:
+        shown = f" The row: {self.row}" if self.row else ""
+        return f"{self.lf!r} failed on {self.item}: {self.reason}.{shown}"
+
+    def error(self) -> LabelingFunctionError:
+        """Return the error that says so and what to do."""
+        return LabelingFunctionError(
+            f"{self} Mend it, or use on_error='abstain' to go on without its vote there."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the failure as plain data."""
+        return asdict(self)
+
+
+class LabelingFunctionWarning(WieselWarning):
+    """Some labeling functions abstained because they failed; `failures` has every one."""
+
+    def __init__(self, message: str, failures: tuple[Failure, ...]) -> None:
+        super().__init__(message)
+        self.failures = failures
+
+
+@dataclass(eq=False)
+class FailureLog:
+    """Collects the failures of a run: `apply_lfs(..., on_error=log)` abstains and fills it.
+
+    >>> log = FailureLog()
+    >>> log.add([Failure("broken", "row 0", "KeyError: 'txt'")])
+    >>> log.counts
+    {'broken': 1}
+    >>> print(log)
+    'broken' failed on 1 row, for instance row 0: KeyError: 'txt'.
+    """
+
+    failures: list[Failure] = field(default_factory=list)
+
+    def add(self, failures: Iterable[Failure]) -> None:
+        """Take in more failures."""
+        self.failures.extend(failures)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows each labeling function failed on."""
+        return dict(Counter(failure.lf for failure in self.failures))
+
+    def examples(self, lf: str, limit: int = _EXAMPLES) -> list[Failure]:
+        """Return the first failures of one labeling function, one for each reason first."""
+        own = [failure for failure in self.failures if failure.lf == lf]
+        by_reason = {failure.reason: failure for failure in reversed(own)}
+        kinds = list(reversed(by_reason.values()))
+        return (kinds + [failure for failure in own if failure not in kinds])[:limit]
+
+    def __str__(self) -> str:
+        return "\n".join(self._sentence(lf, count) for lf, count in self.counts.items())
+
+    def _sentence(self, lf: str, count: int) -> str:
+        shown = "; ".join(f"{each.item}: {each.reason}" for each in self.examples(lf))
+        rows = "1 row" if count == 1 else f"{count:,} rows"
+        return f"{lf!r} failed on {rows}, for instance {shown}."
+
+    def warning(self) -> LabelingFunctionWarning:
+        """Return the warning that gives counts and examples."""
+        return LabelingFunctionWarning(
+            f"{self}\nThey abstain there. Pass on_error=FailureLog() to collect every failure.",
+            tuple(self.failures),
+        )
+
+
+def shortened_row(row: Mapping[str, Any]) -> str:
+    """Return a row for a message, long values cut.
+
+    >>> shortened_row({"id": 7, "text": "free " * 100})
+    "{'id': 7, 'text': 'free free ... free free '}"
+    """
+    shown = ", ".join(f"{name!r}: {_shortened(value)}" for name, value in row.items())
+    return f"{{{shown if len(shown) <= _ROW_WIDTH else shown[:_ROW_WIDTH] + '…'}}}"
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _VALUE_WIDTH else f"{text[: _VALUE_WIDTH - 20]}…{text[-19:]}"

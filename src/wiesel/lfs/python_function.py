@@ -1,0 +1,211 @@
+"""Labeling functions written in Python: the decorator, and how the function is run on a batch."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, overload
+
+from wiesel.errors import LabelingFunctionError, ParameterError, suggest
+from wiesel.labels import LabelSpace
+from wiesel.lfs.ballots import read_ballots, read_column
+from wiesel.lfs.batch import Batch
+from wiesel.lfs.column_votes import ColumnVotes
+from wiesel.lfs.failures import Failure
+from wiesel.lfs.fingerprints import digest
+from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.preprocessing import BrokenRow, Preprocessor, as_preprocessors, rows_with
+
+__all__ = ["PythonFunction", "labeling_function"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PythonFunction(LabelingFunction):
+    """A labeling function written in Python; made by `labeling_function`."""
+
+    function: Callable[..., Any]
+    name: str
+    vectorized: bool = False
+    uses: tuple[Preprocessor, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters that differ from the function's defaults."""
+    automatic_name: bool = field(default=False, init=False)
+    shares_a_pass: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        defaults = parameter_defaults(self.function, self.name)
+        for name in self.params:
+            if name not in defaults:
+                problem = f"{self.name!r} has no parameter {name!r}."
+                raise ParameterError(f"{problem} {suggest(name, defaults)}")
+        for attribute in ("__doc__", "__module__"):
+            object.__setattr__(self, attribute, getattr(self.function, attribute, None))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Every tunable parameter with its value."""
+        return parameter_defaults(self.function, self.name) | dict(self.params)
+
+    def with_params(self, **params: Any) -> Self:
+        """Return the same labeling function with other values of its keyword parameters.
+
+        >>> @labeling_function
+        ... def short(row, limit=4):
+        ...     return "ham" if len(row["text"].split()) < limit else None
+        >>> short.with_params(limit=2)({"text": "see you"}) is None
+        True
+        """
+        return replace(self, params=dict(self.params) | params)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A digest of the code, of what it refers to, and of the parameters."""
+        return digest(
+            self.function, self.parameters, self.vectorized, [use.fingerprint for use in self.uses]
+        )
+
+    def __call__(self, row: Any) -> Any:
+        """Return the vote on one row (on one frame, if vectorized)."""
+        if self.uses and not self.vectorized:
+            return _unbroken(self.bound)(rows_with(self.uses, [row])[0])
+        return self.bound(row)
+
+    @property
+    def bound(self) -> Callable[[Any], Any]:
+        """The function with its parameters filled in."""
+        return functools.partial(self.function, **self.params) if self.params else self.function
+
+    @classmethod
+    def run_together(
+        cls, lfs: Sequence[Self], batch: Batch, labels: LabelSpace
+    ) -> list[ColumnVotes]:
+        """Return the votes of several functions on a batch, one function after the other."""
+        return [lf.run(batch, labels) for lf in lfs]
+
+    def run(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
+        """Return the votes on a batch; a row on which the function raises is a failure."""
+        if self.vectorized:
+            return self._run_on_frame(batch, labels)
+        rows, function = self._prepared(batch)
+        ballots: list[Any] = []
+        failures = []
+        for position, error in failing_calls(function, iter(rows), ballots):
+            failures.append(batch.failure(self.name, position, error))
+            if batch.stop_at_failure:
+                break
+        votes = read_ballots(ballots, labels, self.name, batch)
+        return replace(votes, failures=tuple(failures)) if failures else votes
+
+    def _prepared(self, batch: Batch) -> tuple[list[Any], Callable[[Any], Any]]:
+        """The rows with what preprocessors add to them, and the function to call on each."""
+        if not self.uses:
+            return batch.rows, self.bound
+        return rows_with(self.uses, batch.rows, batch.share), _unbroken(self.bound)
+
+    def _run_on_frame(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
+        try:
+            column = self.bound(batch.frame)
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            reason = f"{type(error).__name__}: {error}"
+            where = f"rows {batch.start} to {batch.start + len(batch) - 1}"
+            return ColumnVotes.none([Failure(self.name, where, reason)])
+        return read_column(column, labels, self.name, batch)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        return f"<labeling function {self.name}({shown})>"
+
+
+def _unbroken(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function, raising what a preprocessor raised on the row."""
+
+    def call(row: Any) -> Any:
+        if isinstance(row, BrokenRow):
+            raise row.error
+        return function(row)
+
+    return call
+
+
+@overload
+def labeling_function(function: Callable[..., Any], /) -> PythonFunction: ...
+
+
+@overload
+def labeling_function(
+    *,
+    name: str = "",
+    vectorized: bool = False,
+    uses: Preprocessor | Iterable[Preprocessor] = (),
+) -> Callable[[Callable[..., Any]], PythonFunction]: ...
+
+
+def labeling_function(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str = "",
+    vectorized: bool = False,
+    uses: Preprocessor | Iterable[Preprocessor] = (),
+) -> PythonFunction | Callable[[Callable[..., Any]], PythonFunction]:
+    """Make a labeling function of a Python function (a decorator, with or without parentheses).
+
+    It gets a row (a dict, not to be changed) and returns a class name, a distribution over the
+    classes (a dict by name, or one number for each), or None to abstain. With `vectorized` it gets
+    a Polars frame and returns a Series with one vote per row. Keyword parameters with defaults can
+    be tuned: `lf.with_params(limit=3)`. `uses` names preprocessors whose values it finds in the
+    row.
+
+    >>> @labeling_function
+    ... def very_short(row):
+    ...     return "ham" if len(row["text"].split()) < 4 else None
+    >>> very_short({"text": "see you"})
+    'ham'
+    """
+    if function is None:
+        return functools.partial(
+            _decorated, name=name, vectorized=vectorized, uses=as_preprocessors(uses)
+        )
+    return _decorated(function, name=name, vectorized=vectorized, uses=as_preprocessors(uses))
+
+
+def _decorated(
+    function: Callable[..., Any], name: str, vectorized: bool, uses: tuple[Preprocessor, ...]
+) -> PythonFunction:
+    if not callable(function):
+        raise ParameterError(
+            f"labeling_function decorates a function; got {function!r:.60}. "
+            "Its options are given by name: @labeling_function(name=...)."
+        )
+    own_name = getattr(function, "__name__", type(function).__name__)
+    return PythonFunction(function, name or own_name, vectorized, uses)
+
+
+def parameter_defaults(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    """Return the tunable parameters of a function: all but the row, each with its default."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        raise LabelingFunctionError(f"{name!r} takes no arguments; it must take a row.")
+    plain = [p for p in parameters[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    for parameter in plain:
+        if parameter.default is parameter.empty:
+            raise LabelingFunctionError(
+                f"The parameter {parameter.name!r} of {name!r} has no default. A labeling function "
+                "is called with a row only, so give it one."
+            )
+    return {parameter.name: parameter.default for parameter in plain}
+
+
+def failing_calls(
+    function: Callable[[Any], Any], rows: Iterator[Any], results: list[Any]
+) -> Iterator[tuple[int, Exception]]:
+    """Call the function on every row into `results`; yield where it raised (None stands there)."""
+    while True:
+        try:
+            # `extend` keeps what came before an exception, and is as fast as a loop gets.
+            results.extend(map(function, rows))
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            results.append(None)
+            yield len(results) - 1, error
+        else:
+            return

@@ -1,0 +1,149 @@
+"""Rule: a labeling function that is data, so that it can be printed, stored and read again."""
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.errors import ParameterError, listed, suggest
+from wiesel.labels import LabelSpace
+from wiesel.lfs.batch import Batch
+from wiesel.lfs.column_votes import ColumnVotes
+from wiesel.lfs.fingerprints import digest
+from wiesel.lfs.function import LabelingFunction
+
+__all__ = ["LabelRule", "Rule", "text_column"]
+
+
+@dataclass(frozen=True, repr=False)
+class Rule(LabelingFunction):
+    """A labeling function made of plain data: fields in, votes out."""
+
+    kind: ClassVar[str]
+    """The word for it in rules files."""
+    name: str = field(default="", kw_only=True)
+    automatic_name: bool = field(default=False, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise ParameterError(f"A name is a string; got {self.name!r}.")
+        if not self.name:
+            object.__setattr__(self, "name", self.default_name())
+            object.__setattr__(self, "automatic_name", True)
+
+    @abstractmethod
+    def default_name(self) -> str:
+        """Return the name it has where none is given."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of everything but the name."""
+        data = self.to_dict()
+        data.pop("name", None)
+        return digest(json.dumps(data, sort_keys=True, default=str))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain data; `wiesel.lfs.rule_from_dict` makes it again."""
+        data: dict[str, Any] = {"kind": self.kind}
+        for name, value in self._given().items():
+            data[name] = list(value) if isinstance(value, tuple) else value
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the rule that `to_dict` described."""
+        given = {name: value for name, value in data.items() if name != "kind"}
+        allowed = {f.name: f for f in fields(cls) if f.init}
+        for name in given:
+            if name not in allowed:
+                raise ParameterError(f"{cls.kind} has no option {name!r}. {suggest(name, allowed)}")
+        missing = [
+            name for name, f in allowed.items() if f.default is MISSING and name not in given
+        ]
+        if missing:
+            raise ParameterError(f"{cls.kind} needs {listed(missing)}.")
+        return cls(**given)
+
+    def _given(self) -> dict[str, Any]:
+        """The fields that differ from their default."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        if self.automatic_name:
+            del values["name"]
+        defaults = {f.name: f.default for f in fields(self)}
+        return {name: value for name, value in values.items() if value != defaults[name]}
+
+    def __repr__(self) -> str:
+        shown = [
+            f"{name}={list(value) if isinstance(value, tuple) else value!r}"
+            for name, value in self._given().items()
+        ]
+        return f"{self.kind}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, repr=False)
+class LabelRule(Rule):
+    """Votes for one class wherever a condition holds."""
+
+    label: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.label, str) or not self.label:
+            raise ParameterError(
+                f"The first argument of {self.kind} is the class it votes for, a non-empty string; "
+                f"got {self.label!r}."
+            )
+        super().__post_init__()
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The one class."""
+        return (self.label,)
+
+    @classmethod
+    @abstractmethod
+    def matching_rows(cls, rules: Sequence[Self], frame: pl.DataFrame) -> list[npt.NDArray[Any]]:
+        """Return for every rule the positions of the rows where its condition holds."""
+
+    @classmethod
+    def run_together(
+        cls, lfs: Sequence[Self], batch: Batch, labels: LabelSpace
+    ) -> list[ColumnVotes]:
+        """Return the votes of several rules on a batch."""
+        found = cls.matching_rows(lfs, batch.frame)
+        return [
+            ColumnVotes.of_class(rows, labels.index(lf.label))
+            for lf, rows in zip(lfs, found, strict=True)
+        ]
+
+    def __call__(self, row: Mapping[str, Any]) -> str | None:
+        """Return the vote on one row, None for abstain."""
+        frame = pl.DataFrame([dict(row)], infer_schema_length=None)
+        return self.label if len(self.matching_rows([self], frame)[0]) else None
+
+
+def text_column(frame: pl.DataFrame, rule: Rule, column: str) -> pl.Series:
+    """Return a column of text, or say that a rule needs one."""
+    if column not in frame.columns:
+        raise ParameterError(
+            f"{rule.name!r} reads the column {column!r}, which is not there. "
+            f"{suggest(column, frame.columns)} The table has {listed(frame.columns)}."
+        )
+    values = frame[column]
+    if values.dtype.base_type() in (pl.Categorical, pl.Enum) or values.dtype == pl.Null:
+        return values.cast(pl.String)
+    if values.dtype != pl.String:
+        raise ParameterError(
+            f"{rule.name!r} needs text, but the column {column!r} holds {values.dtype}. "
+            f"Cast it first: rows.with_columns(pl.col({column!r}).cast(pl.String))."
+        )
+    return values
+
+
+def true_rows(mask: pl.Series) -> npt.NDArray[np.int64]:
+    """Return the positions where a boolean column is true; missing is not true."""
+    return mask.fill_null(False).arg_true().to_numpy().astype(np.int64)

@@ -1,0 +1,74 @@
+"""Rows of any kind as batches: tables in memory, lazy frames, and files larger than memory."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from wiesel.errors import ParameterError
+from wiesel.io import read_batches
+from wiesel.lfs.batch import Batch
+from wiesel.tables import as_frame, require_columns
+
+__all__ = ["BATCH_ROWS", "RowSource"]
+
+BATCH_ROWS = 50_000
+"""Rows that are held at once; a row of text is some kilobytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource:
+    """Rows, where they come from, and which of their columns are needed.
+
+    >>> source = RowSource([{"id": 1, "text": "a"}, {"id": 2, "text": "b"}], id_column="id")
+    >>> [batch.ids.tolist() for batch in source.batches(size=1)]
+    [[1], [2]]
+    """
+
+    rows: Any
+    id_column: str | None = None
+    columns: tuple[str, ...] | None = None
+    """The columns that labeling functions read; None for all."""
+
+    def __post_init__(self) -> None:
+        if self.id_column is not None and not isinstance(self.id_column, str):
+            raise ParameterError(f"ids=... is the name of a column; got {self.id_column!r:.60}.")
+
+    @property
+    def path(self) -> Path | None:
+        """The file or pattern, where the rows are in files."""
+        return Path(self.rows) if isinstance(self.rows, (str, os.PathLike)) else None
+
+    @property
+    def needed(self) -> list[str] | None:
+        """The columns to read, with the id column; None for all."""
+        if self.columns is None:
+            return None
+        ids = [] if self.id_column is None else [self.id_column]
+        return list(dict.fromkeys([*ids, *self.columns]))
+
+    def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
+        """Yield all rows in order, at most `size` at a time; always at least one batch."""
+        start = 0
+        for frame in self._frames(size):
+            if self.id_column is not None:
+                require_columns(frame, [self.id_column], "named by ids=")
+            yield Batch(frame, start, self.id_column)
+            start += len(frame)
+
+    def _frames(self, size: int) -> Iterator[pl.DataFrame]:
+        if self.path is not None:
+            yield from read_batches(self.path, self._readable(), batch_size=size)
+        elif isinstance(self.rows, pl.LazyFrame):
+            yield from self.rows.collect_batches(chunk_size=size, maintain_order=True)
+        else:
+            frame = as_frame(self.rows)
+            for first in range(0, max(len(frame), 1), size):
+                yield frame.slice(first, size)
+
+    def _readable(self) -> Sequence[str] | None:
+        # A rule that reads no column would leave nothing to count the rows by.
+        return self.needed or None

@@ -1,0 +1,182 @@
+"""Keywords and regular expressions in a column of text."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+import numpy.typing as npt
+import polars as pl
+from polars.exceptions import PolarsError
+
+from wiesel.errors import ParameterError
+from wiesel.lfs.function import slug
+from wiesel.lfs.keyword_pass import KeywordPass, KeywordQuery
+from wiesel.lfs.rules import LabelRule, text_column, true_rows
+from wiesel.parameters import check_number
+
+__all__ = ["Keywords", "Regex", "keywords", "regex"]
+
+
+@dataclass(frozen=True, repr=False)
+class Keywords(LabelRule):
+    """Votes where enough of the keywords occur in a column of text; made by `keywords`."""
+
+    kind: ClassVar[str] = "keywords"
+    keywords: tuple[str, ...]
+    column: str
+    whole_words: bool = True
+    case_sensitive: bool = False
+    min_matches: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keywords", _checked_keywords(self.keywords))
+        super().__post_init__()
+        check_number(self, "min_matches", self.min_matches, low=1, whole=True)
+        if self.min_matches > len(set(self.keywords)):
+            raise ParameterError(
+                f"{self.name!r} asks for {self.min_matches} different keywords, "
+                f"but has only {len(set(self.keywords))}: it would never vote."
+            )
+
+    def default_name(self) -> str:
+        """Return the class and the first keywords."""
+        return "_".join([slug(self.label), *map(slug, self.keywords[:2])]).rstrip("_")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column of text."""
+        return (self.column,)
+
+    @property
+    def query(self) -> KeywordQuery:
+        """What is looked for, without the name and the class."""
+        return KeywordQuery(self.keywords, self.whole_words, self.case_sensitive, self.min_matches)
+
+    @classmethod
+    def matching_rows(cls, rules: Sequence[Self], frame: pl.DataFrame) -> list[npt.NDArray[Any]]:
+        """Return the rows of every rule; the rules of one column share one pass over it."""
+        found: dict[int, npt.NDArray[Any]] = {}
+        for column in dict.fromkeys(rule.column for rule in rules):
+            own = [number for number, rule in enumerate(rules) if rule.column == column]
+            texts = text_column(frame, rules[own[0]], column)
+            shared = _keyword_pass(tuple(rules[number].query for number in own))
+            found.update(zip(own, shared.matching_rows(texts), strict=True))
+        return [found[number] for number in range(len(rules))]
+
+
+@dataclass(frozen=True, repr=False)
+class Regex(LabelRule):
+    """Votes where a regular expression matches a column of text; made by `regex`."""
+
+    kind: ClassVar[str] = "regex"
+    pattern: str
+    column: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_pattern(self.pattern)
+
+    def default_name(self) -> str:
+        """Return the class and the words of the pattern."""
+        return f"{slug(self.label)}_{slug(str(self.pattern)) or 'regex'}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column of text."""
+        return (self.column,)
+
+    @classmethod
+    def matching_rows(cls, rules: Sequence[Self], frame: pl.DataFrame) -> list[npt.NDArray[Any]]:
+        """Return the rows of every rule, all patterns at once on all cores."""
+        texts = {rule.column: text_column(frame, rule, rule.column) for rule in rules}
+        masks = pl.DataFrame(texts).select(
+            pl.col(rule.column).str.contains(rule.pattern).alias(str(number))
+            for number, rule in enumerate(rules)
+        )
+        return [true_rows(mask) for mask in masks]
+
+
+def keywords(
+    label: str,
+    keywords: Iterable[str],
+    *,
+    column: str,
+    whole_words: bool = True,
+    case_sensitive: bool = False,
+    min_matches: int = 1,
+    name: str = "",
+) -> Keywords:
+    """Return a labeling function that votes `label` where keywords occur in a column of text.
+
+    Phrases of several words are keywords too; any white space matches between their words. With
+    `whole_words`, "free" is not found in "freedom" or "caffè-free2"; only an end that is a letter,
+    digit or underscore is checked, so "http://" is found in "http://x.org". `min_matches` asks for
+    so many *different* keywords.
+
+    >>> lf = keywords("spam", ["free", "click here"], column="text")
+    >>> lf({"text": "CLICK  here"}), lf({"text": "freedom"})
+    ('spam', None)
+    """
+    return Keywords(
+        label,
+        tuple([keywords] if isinstance(keywords, str) else keywords),
+        column,
+        whole_words,
+        case_sensitive,
+        min_matches,
+        name=name,
+    )
+
+
+def regex(label: str, pattern: str, *, column: str, name: str = "") -> Regex:
+    r"""Return a labeling function that votes `label` where a pattern matches a column of text.
+
+    Patterns are those of Rust's regex engine, which Polars uses: matching takes time linear in the
+    text whatever the pattern, so look-around and backreferences are not available. Start with
+    `(?i)` to ignore case.
+
+    >>> link = regex("spam", r"https?://|www\.", column="text")
+    >>> link({"text": "see www.example.org"}), link({"text": "see you"})
+    ('spam', None)
+    """
+    return Regex(label, pattern, column, name=name)
+
+
+def check_pattern(pattern: str) -> None:
+    """Refuse a pattern that the linear-time engine cannot run, and say what to do instead."""
+    if not isinstance(pattern, str) or not pattern:
+        raise ParameterError(f"A pattern is a non-empty string; got {pattern!r}.")
+    try:
+        pl.Series([""]).str.contains(pattern)
+    except PolarsError as error:
+        raise ParameterError(
+            f"The pattern {pattern!r} cannot be used: {_cure(str(error))}"
+        ) from None
+
+
+def _cure(problem: str) -> str:
+    if "look-around" in problem or "backreference" in problem:
+        return (
+            "look-around and backreferences are not available, because they can make matching "
+            "take forever. Write it without them, or as a Python @labeling_function with re."
+        )
+    lines = [line.strip() for line in problem.splitlines() if line.strip()]
+    said = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return f"{(said or lines)[0].rstrip('.')}."
+
+
+def _checked_keywords(keywords: Iterable[str]) -> tuple[str, ...]:
+    checked = tuple(keywords)
+    if not checked:
+        raise ParameterError("keywords needs at least one keyword; the list is empty.")
+    for keyword in checked:
+        if not isinstance(keyword, str) or not keyword.strip():
+            raise ParameterError(f"Keywords are non-empty strings; got {keyword!r}.")
+    return checked
+
+
+@lru_cache(maxsize=16)
+def _keyword_pass(queries: tuple[KeywordQuery, ...]) -> KeywordPass:
+    """The compiled pass; batches of one table, and the next run, use it again."""
+    return KeywordPass(queries)
