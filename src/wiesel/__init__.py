@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from wiesel.catalog import load_model
     from wiesel.datasets import load_dataset
     from wiesel.end_to_end import EndToEndModel, Supervised, TwoStage, WeaSEL
+    from wiesel.evaluation import evaluate
     from wiesel.label_models import LabelModel, MajorityVote
     from wiesel.labels import ABSTAIN, LabelSpace
     from wiesel.lfs import apply_lfs, keywords, labeling_function, regex
@@ -32,6 +33,7 @@ __all__ = [
     "__version__",
     "agreement",
     "apply_lfs",
+    "evaluate",
     "findings",
     "keywords",
     "labeling_function",
@@ -46,6 +48,7 @@ _HOMES = {
     "wiesel.catalog": ("load_model",),
     "wiesel.datasets": ("load_dataset",),
     "wiesel.end_to_end": ("EndToEndModel", "Supervised", "TwoStage", "WeaSEL"),
+    "wiesel.evaluation": ("evaluate",),
     "wiesel.label_models": ("LabelModel", "MajorityVote"),
     "wiesel.labels": ("ABSTAIN", "LabelSpace"),
     "wiesel.lfs": ("apply_lfs", "keywords", "labeling_function", "regex"),

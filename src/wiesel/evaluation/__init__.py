@@ -1,0 +1,23 @@
+"""Stage 4: how good is a model? Figures, intervals, reports, thresholds and comparisons."""
+
+from wiesel.evaluation.comparison import Comparison, compare_paired, compare_paired_proba
+from wiesel.evaluation.intervals import percentile_interval, resampled_figures
+from wiesel.evaluation.report import ClassScores, Report, Score
+from wiesel.evaluation.scoring import evaluate, evaluate_proba
+from wiesel.evaluation.thresholds import ThresholdCurve, choose_threshold, threshold_curve
+
+__all__ = [
+    "ClassScores",
+    "Comparison",
+    "Report",
+    "Score",
+    "ThresholdCurve",
+    "choose_threshold",
+    "compare_paired",
+    "compare_paired_proba",
+    "evaluate",
+    "evaluate_proba",
+    "percentile_interval",
+    "resampled_figures",
+    "threshold_curve",
+]

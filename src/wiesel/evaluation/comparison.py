@@ -1,0 +1,177 @@
+"""Is one model better than another? Both judged on the same items."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import binomtest
+
+from wiesel.analysis.table import Table
+from wiesel.errors import FeatureError, ParameterError
+from wiesel.evaluation.intervals import percentile_interval, resampled_figures
+from wiesel.evaluation.metrics import figures, predicted_classes
+from wiesel.evaluation.rendering import TITLES, html_fragment, score_text, string_table
+from wiesel.evaluation.report import Score, known
+from wiesel.evaluation.scoring import Classifier, checked_proba, labels_of, model_proba
+from wiesel.labels import LabelSpace
+
+__all__ = ["Comparison", "compare_paired", "compare_paired_proba"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """The first model minus the second, on the same items.
+
+    >>> proba = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6], [0.3, 0.7]])
+    >>> gold = ["ham", "spam", "spam", "spam"]
+    >>> result = compare_paired_proba(proba, proba[:, ::-1], gold, ["ham", "spam"])
+    >>> float(result.differences["accuracy"]), result.only_first, result.p_value
+    (1.0, 4, 0.125)
+    """
+
+    n_items: int
+    differences: Mapping[str, Score]
+    """First minus second of every figure, with a 95 % interval from paired resamples."""
+    only_first: int
+    """How many items only the first model predicts right."""
+    only_second: int
+    """How many items only the second model predicts right."""
+    p_value: float
+    """McNemar's exact test: how likely such a difference in right items is by chance alone."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data for JSON; NaN becomes None."""
+        return {
+            "n_items": self.n_items,
+            "differences": {
+                name: {"value": known(score), "low": known(score.low), "high": known(score.high)}
+                for name, score in self.differences.items()
+            },
+            "only_first": self.only_first,
+            "only_second": self.only_second,
+            "p_value": self.p_value,
+        }
+
+    def __repr__(self) -> str:
+        return "\n".join([*self._sentences(), self._table().to_text()])
+
+    def _repr_html_(self) -> str:
+        return html_fragment("wiesel-comparison", list(self._sentences()), self._table())
+
+    def _table(self) -> Table:
+        rows = [[TITLES[name], score_text(score)] for name, score in self.differences.items()]
+        return string_table(["", "difference"], rows)
+
+    def _sentences(self) -> Iterator[str]:
+        yield f"First minus second on {self.n_items:,} items, with 95 % intervals"
+        yield (
+            f"Right only by the first: {self.only_first:,}, only by the second: "
+            f"{self.only_second:,} (McNemar p = {self.p_value:.3g})"
+        )
+
+
+def compare_paired(
+    first: Classifier,
+    second: Classifier,
+    X: Any,
+    y: Any,
+    *,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> Comparison:
+    """Return how much better the first model is than the second on the same items.
+
+    Both are resampled together, so what makes an item hard for both cancels out. Items without a
+    known gold label are left out.
+
+    >>> from wiesel import MajorityVote
+    >>> soft, hard = MajorityVote().fit(votes), MajorityVote(hard=True).fit(votes)
+    >>> compare_paired(soft, hard, votes, ["ham", "spam", "spam", "spam"]).p_value
+    1.0
+    """
+    labels = labels_of(first)
+    if labels_of(second) != labels:
+        raise ParameterError(
+            f"The models have different classes: {labels!r} and {labels_of(second)!r}."
+        )
+    return compare_paired_proba(
+        model_proba(first, X),
+        model_proba(second, X),
+        y,
+        labels,
+        thresholds=(getattr(first, "threshold_", None), getattr(second, "threshold_", None)),
+        n_resamples=n_resamples,
+        seed=seed,
+    )
+
+
+def compare_paired_proba(
+    first: Any,
+    second: Any,
+    y: Any,
+    labels: LabelSpace | Sequence[str],
+    *,
+    thresholds: tuple[float | None, float | None] = (None, None),
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> Comparison:
+    """Return the comparison of probabilities that are already there; see `compare_paired`."""
+    labels = LabelSpace.of(labels)
+    pair = [checked_proba(proba, labels) for proba in (first, second)]
+    gold = labels.indices(y, allow_unknown=True)
+    if not len(pair[0]) == len(pair[1]) == len(gold):
+        raise FeatureError(
+            f"The models predict {len(pair[0])} and {len(pair[1])} items, and there are "
+            f"{len(gold)} gold labels; all must be of the same items."
+        )
+    is_known = gold >= 0
+    if not is_known.any():
+        raise FeatureError("None of the gold labels is known; there is nothing to compare on.")
+    gold, pair = gold[is_known], [proba[is_known] for proba in pair]
+    predicted = [
+        predicted_classes(proba, threshold)
+        for proba, threshold in zip(pair, thresholds, strict=True)
+    ]
+    right = [classes == gold for classes in predicted]
+    only_first, only_second = int(np.sum(right[0] & ~right[1])), int(np.sum(right[1] & ~right[0]))
+    return Comparison(
+        n_items=len(gold),
+        differences=_differences(gold, pair, predicted, n_resamples, seed),
+        only_first=only_first,
+        only_second=only_second,
+        p_value=mcnemar(only_first, only_second),
+    )
+
+
+def mcnemar(only_first: int, only_second: int) -> float:
+    """Return the p-value of McNemar's exact test: 1 where the models never differ.
+
+    >>> mcnemar(0, 5)
+    0.0625
+    """
+    differing = only_first + only_second
+    return float(binomtest(only_first, differing, 0.5).pvalue) if differing else 1.0
+
+
+def _differences(
+    gold: npt.NDArray[np.int64],
+    pair: Sequence[npt.NDArray[np.float64]],
+    predicted: Sequence[npt.NDArray[np.int64]],
+    n_resamples: int,
+    seed: int,
+) -> dict[str, Score]:
+    values = [figures(gold, *both) for both in zip(pair, predicted, strict=True)]
+    # The same seed draws the same items for both: this is what makes the test a paired one.
+    samples = [
+        resampled_figures(gold, *both, n_resamples, seed)
+        for both in zip(pair, predicted, strict=True)
+    ]
+    return {
+        name: Score(
+            values[0][name] - values[1][name],
+            *percentile_interval(samples[0][name] - samples[1][name]),
+        )
+        for name in values[0]
+    }

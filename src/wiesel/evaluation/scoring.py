@@ -1,0 +1,212 @@
+"""From a model and gold labels to a report."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import FeatureError, ParameterError
+from wiesel.evaluation import metrics
+from wiesel.evaluation.intervals import percentile_interval, resampled_figures
+from wiesel.evaluation.report import ClassScores, Report, Score
+from wiesel.labels import LabelSpace
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Classifier", "checked_proba", "evaluate", "evaluate_proba", "labels_of", "model_proba"]
+
+
+class Classifier(Protocol):
+    """What can be evaluated: anything that gives a probability for every class."""
+
+    def predict_proba(self, X: Any, /) -> Any:
+        """Return P(class) of every item: (n_items, n_classes)."""
+        ...
+
+
+def evaluate(
+    model: Classifier,
+    X: Any,
+    y: Any,
+    votes: VoteMatrix | None = None,
+    *,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> Report:
+    """Return how well a model predicts gold labels, with 95 % bootstrap intervals.
+
+    `model` has `predict_proba(X)` and its classes in `labels_` (or scikit-learn's `classes_`);
+    where it has a `threshold_`, the second of two classes is predicted from that P on. `y` are
+    names or indices; items whose label is not known (None, NaN, -1) are left out and counted.
+    With `votes`, items with and without a vote are also evaluated apart.
+
+    >>> from wiesel import MajorityVote
+    >>> model = MajorityVote().fit(votes)
+    >>> evaluate(model, votes, ["ham", "spam", "spam", "spam"]).accuracy
+    Score(0.5000, 0.0000 to 1.0000)
+    """
+    labels = labels_of(model)
+    return evaluate_proba(
+        model_proba(model, X),
+        y,
+        labels,
+        threshold=getattr(model, "threshold_", None),
+        covered=None if votes is None else votes.covered,
+        n_resamples=n_resamples,
+        seed=seed,
+    )
+
+
+def evaluate_proba(
+    proba: Any,
+    y: Any,
+    labels: LabelSpace | Sequence[str],
+    *,
+    threshold: float | None = None,
+    covered: Any = None,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> Report:
+    """Return the report on probabilities that are already there; see `evaluate`.
+
+    `n_resamples=0` leaves the intervals out.
+
+    >>> proba = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]
+    >>> report = evaluate_proba(proba, ["ham", "spam", "spam"], ["ham", "spam"], n_resamples=0)
+    >>> print(report)  # doctest: +ELLIPSIS
+    Report on 3 items, 2 classes
+                         all (3)
+    ─────────────────────────────
+     accuracy              0.667
+     F1 of 'spam'          0.667
+    ...
+    """
+    labels = LabelSpace.of(labels)
+    array = checked_proba(proba, labels)
+    if threshold is not None and len(labels) != 2:
+        raise ParameterError(f"A threshold needs two classes; there are {len(labels)}.")
+    gold = _checked_gold(y, labels, len(array))
+    report = _report(array, gold, labels, threshold, n_resamples, seed)
+    if covered is None:
+        return report
+    mask = _checked_mask(covered, len(array))
+    parts = {
+        name: _report(array[part], gold[part], labels, threshold, n_resamples, seed)
+        for name, part in (("covered", mask), ("uncovered", ~mask))
+        if (gold[part] >= 0).any()
+    }
+    return replace(report, covered=parts.get("covered"), uncovered=parts.get("uncovered"))
+
+
+def labels_of(model: Any) -> LabelSpace:
+    """Return the classes of a fitted model, ours or scikit-learn's."""
+    if hasattr(model, "labels_"):
+        return LabelSpace.of(model.labels_)
+    if hasattr(model, "classes_"):
+        return LabelSpace(*map(str, model.classes_))
+    raise ParameterError(
+        f"{type(model).__name__} has neither labels_ nor classes_: fit it first, or use "
+        "evaluate_proba(proba, y, labels)."
+    )
+
+
+def model_proba(model: Classifier, X: Any) -> Any:
+    """Return `model.predict_proba(X)`, or say that it has none."""
+    if not hasattr(model, "predict_proba"):
+        raise ParameterError(
+            f"{type(model).__name__} has no predict_proba, which evaluation needs."
+        )
+    return model.predict_proba(X)
+
+
+def checked_proba(proba: Any, labels: LabelSpace) -> npt.NDArray[np.float64]:
+    """Return probabilities as an array of float64, or say what is wrong with them."""
+    array = np.asarray(proba, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != len(labels) or not len(array):
+        raise FeatureError(
+            f"Probabilities must be items x {len(labels)} classes, with one item or more; got the "
+            f"shape {array.shape}."
+        )
+    bad = ~(np.isfinite(array) & (array >= 0)).all(axis=1) | (np.abs(array.sum(axis=1) - 1) > 1e-3)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise FeatureError(
+            f"The probabilities of row {row} are {array[row].tolist()}; they must be non-negative "
+            "and sum to 1. Logits need a softmax first."
+        )
+    return array
+
+
+def _checked_gold(y: Any, labels: LabelSpace, n_items: int) -> npt.NDArray[np.int64]:
+    gold = labels.indices(y, allow_unknown=True)
+    if len(gold) != n_items:
+        raise FeatureError(f"There are {n_items} predictions but {len(gold)} gold labels.")
+    if (gold < 0).all():
+        raise FeatureError("None of the gold labels is known; there is nothing to evaluate on.")
+    return gold
+
+
+def _checked_mask(covered: Any, n_items: int) -> npt.NDArray[np.bool_]:
+    mask = np.asarray(covered, dtype=bool)
+    if mask.shape != (n_items,):
+        raise FeatureError(f"There are {n_items} predictions but votes on {mask.shape[0]} items.")
+    return mask
+
+
+def _report(
+    proba: npt.NDArray[np.float64],
+    gold: npt.NDArray[np.int64],
+    labels: LabelSpace,
+    threshold: float | None,
+    n_resamples: int,
+    seed: int,
+) -> Report:
+    known = gold >= 0
+    n_unknown = int(np.sum(~known))
+    proba, gold = proba[known], gold[known]
+    predicted = metrics.predicted_classes(proba, threshold)
+    confusion = metrics.confusion_matrix(gold, predicted, len(labels))
+    return Report(
+        labels=labels,
+        n_items=len(gold),
+        n_unknown=n_unknown,
+        threshold=threshold,
+        **_scores(gold, proba, predicted, n_resamples, seed),  # type: ignore[arg-type]
+        per_class=_class_scores(confusion, labels),
+        confusion=confusion,
+        calibration=metrics.calibration_bins(gold, proba, predicted),
+    )
+
+
+def _scores(
+    gold: npt.NDArray[np.int64],
+    proba: npt.NDArray[np.float64],
+    predicted: npt.NDArray[np.int64],
+    n_resamples: int,
+    seed: int,
+) -> dict[str, Score]:
+    values = metrics.figures(gold, proba, predicted)
+    if n_resamples == 0:
+        return {name: Score(value) for name, value in values.items()}
+    samples = resampled_figures(gold, proba, predicted, n_resamples, seed)
+    # A figure that the whole data do not define has no interval, whatever some resamples give.
+    return {
+        name: Score(value) if np.isnan(value) else Score(value, *percentile_interval(samples[name]))
+        for name, value in values.items()
+    }
+
+
+def _class_scores(confusion: npt.NDArray[np.int64], labels: LabelSpace) -> tuple[ClassScores, ...]:
+    precision, recall, f1 = metrics.class_figures(confusion)
+    return tuple(
+        ClassScores(
+            name,
+            float(precision[k]),
+            float(recall[k]),
+            float(f1[k]),
+            int(confusion[k].sum()),
+            int(confusion[:, k].sum()),
+        )
+        for k, name in enumerate(labels)
+    )

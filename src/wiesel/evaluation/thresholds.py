@@ -1,0 +1,74 @@
+"""The decision threshold of a binary model, chosen on items with gold labels."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import precision_recall_curve
+
+from wiesel.errors import FeatureError
+from wiesel.labels import FloatArray
+
+__all__ = ["ThresholdCurve", "choose_threshold", "threshold_curve"]
+
+
+class ThresholdCurve(NamedTuple):
+    """What each threshold on P(second class) would give."""
+
+    threshold: npt.NDArray[np.float64]
+    precision: npt.NDArray[np.float64]
+    recall: npt.NDArray[np.float64]
+    f1: npt.NDArray[np.float64]
+
+
+def choose_threshold(proba: FloatArray, gold: Any) -> float:
+    """Return the threshold on P(second class) with the best F1; predict it where P >= threshold.
+
+    Of thresholds with equal F1 the one nearest to 0.5 is taken; it lies halfway between the
+    scores that it separates. Where gold has one class only, F1 has nothing to say: 0.5.
+
+    >>> choose_threshold(np.array([0.1, 0.2, 0.3, 0.6]), np.array([0, 0, 1, 1]))
+    0.25
+    """
+    scores, positive = _scores(proba, gold)
+    if positive.all() or not positive.any():
+        return 0.5
+    curve = threshold_curve(scores, positive)
+    lower = np.concatenate([[0.0], curve.threshold[:-1]])
+    between = (lower + curve.threshold) / 2
+    best = np.flatnonzero(curve.f1 >= curve.f1.max() - 1e-12)
+    return float(between[best[np.abs(between[best] - 0.5).argmin()]])
+
+
+def threshold_curve(proba: FloatArray, gold: Any) -> ThresholdCurve:
+    """Return precision, recall and F1 at every score that occurs, in ascending order.
+
+    >>> threshold_curve(np.array([0.1, 0.3, 0.6]), np.array([0, 1, 1])).f1
+    array([0.8       , 1.        , 0.66666667])
+    """
+    scores, positive = _scores(proba, gold)
+    if not positive.any():
+        raise FeatureError("A threshold curve needs at least one item of the second class.")
+    precision, recall, threshold = precision_recall_curve(positive, scores)
+    precision, recall = precision[:-1], recall[:-1]  # the last point predicts nothing
+    total = precision + recall
+    f1 = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
+    return ThresholdCurve(threshold.astype(np.float64), precision, recall, f1)
+
+
+def _scores(proba: FloatArray, gold: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """P(second class) and whether it is the true one."""
+    scores = np.asarray(proba, dtype=np.float64)
+    if scores.ndim == 2 and scores.shape[1] == 2:
+        scores = scores[:, 1]
+    truth = np.asarray(gold)
+    if scores.ndim != 1 or not len(scores) or truth.shape != scores.shape:
+        raise FeatureError(
+            "A threshold is chosen for two classes: probabilities (n_items,) or (n_items, 2) and "
+            f"as many gold labels; got {np.shape(proba)} and {truth.shape}."
+        )
+    if not np.isfinite(scores).all():
+        raise FeatureError("The probabilities must be finite; found NaN or infinity.")
+    if not np.isin(truth, (0, 1)).all():
+        raise FeatureError("Gold labels for a threshold are class indices, 0 or 1.")
+    return scores, truth.astype(bool)
