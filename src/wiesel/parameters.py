@@ -1,6 +1,8 @@
 """What every estimator shares: its options, by name, as scikit-learn expects them."""
 
+import math
 from dataclasses import fields
+from numbers import Integral, Real
 from typing import Any, Self
 
 from wiesel.errors import NotFittedError, ParameterError, suggest
@@ -14,7 +16,19 @@ class Parameterized:
     Options are the fields with `init=True`, stored untouched. What `fit` learns is declared as
     `name_: Type = field(init=False, repr=False)` and exists only after `fit`.
     `sklearn.base.clone` and grid search work on it.
+
+    >>> from wiesel import MajorityVote
+    >>> MajorityVote(hart=True)
+    Traceback (most recent call last):
+    wiesel.errors.ParameterError: MajorityVote has no option 'hart'. Did you mean 'hard'?
     """
+
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        """Refuse unknown options before the dataclass's own constructor sees them."""
+        # __new__ is called with the arguments of __init__; copying and unpickling give it none.
+        for name in options:
+            cls._refuse_unknown(name)
+        return super().__new__(cls)
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
@@ -40,13 +54,17 @@ class Parameterized:
         """Set options by name (`label_model__tol=1e-4` reaches a nested estimator)."""
         for name, value in params.items():
             own, _, nested = name.partition("__")
-            if own not in self.option_names():
-                message = f"{type(self).__name__} has no option {own!r}."
-                raise ParameterError(f"{message} {suggest(own, self.option_names())}")
-            if nested:
-                getattr(self, own).set_params(**{nested: value})
-            else:
+            self._refuse_unknown(own)
+            if not nested:
                 setattr(self, own, value)
+                continue
+            inner = getattr(self, own)
+            if not isinstance(inner, Parameterized):
+                raise ParameterError(
+                    f"{name!r} cannot be set: the {own!r} of this {type(self).__name__} is "
+                    f"a {type(inner).__name__}, which has no options."
+                )
+            inner.set_params(**{nested: value})
         return self
 
     def check_fitted(self) -> None:
@@ -54,6 +72,12 @@ class Parameterized:
         if not hasattr(self, "labels_"):
             name = type(self).__name__
             raise NotFittedError(f"This {name} is not fitted yet: call fit(...) first.")
+
+    @classmethod
+    def _refuse_unknown(cls, name: str) -> None:
+        known = cls.option_names()
+        if name not in known:
+            raise ParameterError(f"{cls.__name__} has no option {name!r}. {suggest(name, known)}")
 
 
 def check_choice(owner: object, name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -74,10 +98,12 @@ def check_number(
     high: float | None = None,
     whole: bool = False,
 ) -> None:
-    """Refuse an option that is not a number in [low, high]."""
-    kind = int if whole else (int, float)
-    fits = isinstance(value, kind) and not isinstance(value, bool)
-    fits = fits and (low is None or value >= low) and (high is None or value <= high)  # type: ignore[operator]
+    """Refuse an option that is not a finite number in [low, high]; NumPy's numbers count."""
+    fits = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+    if fits:
+        number = float(value)  # type: ignore[arg-type]
+        fits = math.isfinite(number) and (low is None or number >= low)
+        fits = fits and (high is None or number <= high)
     if not fits:
         what = "a whole number" if whole else "a number"
         bounds = [f"at least {low}"] if low is not None else []
