@@ -1,0 +1,1 @@
+"""Side-by-side timing and accuracy against other packages: `python -m benchmarks --list`."""

@@ -1,0 +1,140 @@
+"""What benchmarks share: jobs in processes of their own, medians, results and tables."""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import ensure_peers
+
+__all__ = [
+    "RESULTS",
+    "UNKNOWN",
+    "arguments",
+    "markdown_table",
+    "merge_results",
+    "peak",
+    "read_results",
+    "run_job",
+    "seconds",
+    "setting",
+]
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results"
+
+UNKNOWN = "\N{EN DASH}"
+"""What a table shows where a value is not known."""
+
+ONE_THREAD = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "POLARS_MAX_THREADS",
+    ),
+    "1",
+)
+
+
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Return the options that every benchmark understands; others are left to others."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("--quick", action="store_true", help="small sizes; results are not kept")
+    parser.add_argument("--only", default="", help="run only the cases whose name contains this")
+    parser.add_argument("--repeats", type=int, default=3, help="processes per case; median")
+    parser.add_argument("--show", action="store_true", help="print the committed results only")
+    return parser.parse_known_args(argv)[0]
+
+
+def run_job(job: Mapping[str, Any], repeats: int = 1) -> dict[str, Any]:
+    """Return the medians of a job of `benchmarks.worker`, each repeat in a new process."""
+    python = sys.executable if job["package"] == "wiesel" else str(ensure_peers())
+    command = [python, "-m", "benchmarks.worker", json.dumps(job)]
+    environment = {**os.environ, **ONE_THREAD}
+    runs = []
+    for _ in range(repeats):
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"{job['package']} {job['method']} failed:\n{done.stderr[-3000:]}")
+        runs.append(json.loads(done.stdout.splitlines()[-1]))
+    measured = [key for key in runs[0] if key.endswith(("_seconds", "_mb"))]
+    medians = {key: statistics.median(run[key] for run in runs) for key in measured}
+    return {**runs[0], **medians, "repeats": repeats}
+
+
+def setting() -> dict[str, Any]:
+    """Return where and when a result was measured."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    )
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": commit.stdout.strip() or None,
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {_memory_gb():.0f} GB",
+        "system": platform.platform(terse=True),
+        "threads": 1,
+    }
+
+
+def merge_results(name: str, rows: Iterable[Mapping[str, Any]], key: str = "case") -> Path:
+    """Write rows to results/NAME.json; rows of an earlier run stay unless measured anew."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    known = {row[key]: row for row in read_results(name)}
+    known.update({row[key]: dict(row) for row in rows})
+    path.write_text(json.dumps(list(known.values()), indent=1) + "\n")
+    return path
+
+
+def read_results(name: str) -> list[dict[str, Any]]:
+    """Return the rows of results/NAME.json; none where there is no such file."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table whose columns line up in plain text too."""
+    cells = [list(header), *(list(row) for row in rows)]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        for row in cells
+    ]
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def seconds(value: float | None) -> str:
+    """Return CPU seconds as they read in a table."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:.3f} s" if value < 1 else f"{value:.1f} s"
+
+
+def peak(value: float | None) -> str:
+    """Return megabytes as they read in a table."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:.0f} MB" if value < 1000 else f"{value / 1000:.1f} GB"
+
+
+def _processor() -> str:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _memory_gb() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9

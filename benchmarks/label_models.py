@@ -1,0 +1,249 @@
+"""Label models beside Snorkel, crowd-kit and FlyingSquid: CPU seconds and peak memory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from benchmarks.harness import (
+    UNKNOWN,
+    arguments,
+    markdown_table,
+    merge_results,
+    peak,
+    read_results,
+    run_job,
+    seconds,
+    setting,
+)
+from benchmarks.vote_files import Planted, planted_folder
+
+Measured = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a stage must reach; every field is a bound on the number of that name in a result."""
+
+    stage: str
+    faster: float | None = None
+    """At least: the peer's CPU seconds over ours."""
+    leaner: float | None = None
+    """At least: the peer's extra peak memory over ours."""
+    seconds: float | None = None
+    """At most: our CPU seconds."""
+    total_mb: float | None = None
+    """At most: our whole process, votes and Python included."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One method beside one peer on the same votes."""
+
+    method: str
+    votes: Planted
+    bars: tuple[Bar, ...]
+    peer: tuple[str, str] | None = None
+    """Package and class."""
+    options: dict[str, Any] = field(default_factory=dict)
+    peer_options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Method and votes, as in the table."""
+        return f"{self.method}, {self.votes.title}"
+
+
+SNORKEL = ("snorkel", "LabelModel")
+DAWID_SKENE = ("crowdkit", "DawidSkene")
+MILLION = 1_000_000
+THREE_PERCENT = (0.03, 0.03)
+LARGEST_MB = 8000
+
+CASES = (
+    Case(
+        "snorkel",
+        Planted(MILLION, 100),
+        (Bar("fit", faster=8, leaner=10), Bar("predict", faster=8)),
+        SNORKEL,
+    ),
+    Case(
+        "snorkel",
+        Planted(MILLION, 100, coverage=THREE_PERCENT),
+        (Bar("fit", faster=20, leaner=10), Bar("predict", faster=20)),
+        SNORKEL,
+    ),
+    Case(
+        "snorkel",
+        Planted(MILLION, 50, n_classes=10),
+        (Bar("fit", faster=10, leaner=10), Bar("predict", faster=10, leaner=10)),
+        SNORKEL,
+    ),
+    Case(
+        "dawid_skene",
+        Planted(MILLION, 10),
+        (Bar("fit and predict", faster=10), Bar("one step", faster=10)),
+        DAWID_SKENE,
+    ),
+    Case(
+        "dawid_skene",
+        Planted(100_000, 50),
+        (Bar("fit and predict", faster=10), Bar("one step", faster=10)),
+        DAWID_SKENE,
+    ),
+    Case(
+        "one_coin",
+        Planted(100_000, 50),
+        (Bar("fit and predict"), Bar("one step")),
+        ("crowdkit", "OneCoinDawidSkene"),
+    ),
+    Case(
+        "majority_vote",
+        Planted(MILLION, 10),
+        (Bar("fit and predict", faster=20),),
+        ("crowdkit", "MajorityVote"),
+    ),
+    Case(
+        "triplet",
+        Planted(10_000, 100),
+        (Bar("fit", seconds=0.1), Bar("predict", seconds=0.02)),
+        ("flyingsquid", "LabelModel"),
+        options={"aggregate": "mean"},
+    ),
+)
+LARGE = Planted(10 * MILLION, 100, coverage=THREE_PERCENT)
+
+
+def main(argv: Sequence[str] = ()) -> None:
+    """Time every case, print the table, and keep the results unless `--quick`."""
+    options = arguments(argv)
+    if options.show:
+        print(results_table(read_results("label_models")))
+        return
+    rows = []
+    for case in _chosen(options.only, options.quick):
+        print(f"{case.name} ...", flush=True)
+        rows.append(_compared(case, options.repeats))
+        if not options.quick:
+            merge_results("label_models", rows)
+    print("\n" + results_table(rows))
+
+
+def results_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the results as a Markdown table: a line per case and stage."""
+    header = (
+        "case",
+        "stage",
+        "Wiesel",
+        "peer",
+        "ratio",
+        "memory",
+        "peer's memory",
+        "labels right, %",
+        "bar",
+    )
+    lines = [_line(row, entry) for row in rows for entry in row["stages"]]
+    return markdown_table(header, lines)
+
+
+def _chosen(only: str, quick: bool) -> Iterator[Case]:
+    from wiesel.label_models import REGISTRY
+
+    bars = (Bar("fit", total_mb=LARGEST_MB), Bar("predict"))
+    large = (Case(name, LARGE, bars) for name in REGISTRY)
+    for case in (*CASES, *large):
+        if case.method not in REGISTRY:
+            print(f"{case.name}: no such method is registered, left out")
+        elif only in case.name:
+            yield _smaller(case) if quick else case
+
+
+def _smaller(case: Case) -> Case:
+    """A hundredth of the items, at which the bars do not apply."""
+    votes = replace(case.votes, n_items=max(1000, case.votes.n_items // 100))
+    return replace(case, votes=votes, bars=tuple(Bar(bar.stage) for bar in case.bars))
+
+
+def _compared(case: Case, repeats: int) -> dict[str, Any]:
+    folder = str(planted_folder(case.votes))
+    job = {"package": "wiesel", "method": case.method, "options": case.options, "votes": folder}
+    repeats = 1 if case.votes == LARGE else repeats
+    ours = {**run_job(job, repeats), "package": "wiesel"}
+    theirs = None
+    if case.peer:
+        package, name = case.peer
+        job = {"package": package, "method": name, "options": case.peer_options, "votes": folder}
+        theirs = {**run_job(job, repeats), "package": package}
+    stages = [_stage(bar, ours, theirs) for bar in case.bars]
+    return {
+        "case": case.name,
+        "ours": ours,
+        "peer": theirs,
+        "stages": stages,
+        **setting(),
+    }
+
+
+def _stage(bar: Bar, ours: Measured, theirs: Measured | None) -> dict[str, Any]:
+    """One line of the table: seconds and megabytes of both, and whether the bar is met."""
+    mine, room = _cost(bar.stage, ours)
+    other, other_room = (None, None) if theirs is None else _cost(bar.stage, theirs)
+    entry = {
+        "stage": bar.stage,
+        "seconds": mine,
+        "peer_seconds": other,
+        "faster": None if other is None else other / mine,
+        "mb": room,
+        "peer_mb": other_room,
+        # Less than a page more or less is no measurement.
+        "leaner": None if other_room is None else other_room / max(room, 0.1),
+        "total_mb": ours["total_mb"],
+    }
+    bounds = {name: value for name, value in asdict(bar).items() if name != "stage" and value}
+    entry["bar"] = bounds
+    entry["met"] = all(_within(name, entry[name], bounds[name]) for name in bounds)
+    return entry
+
+
+def _cost(stage: str, run: Measured) -> tuple[float, float]:
+    """CPU seconds and extra peak memory of a stage."""
+    if stage == "one step":
+        return run["fit_seconds"] / run["n_iter"], run["fit_mb"]
+    if stage != "fit and predict":
+        return run[f"{stage}_seconds"], run[f"{stage}_mb"]
+    if run["package"] == "crowdkit":
+        # It labels the items in `fit`; what `predict` does here is to reorder a table.
+        return run["fit_seconds"], run["fit_mb"]
+    return run["fit_seconds"] + run["predict_seconds"], max(run["fit_mb"], run["predict_mb"])
+
+
+def _within(name: str, measured: float, bound: float) -> bool:
+    return measured >= bound if name in ("faster", "leaner") else measured <= bound
+
+
+def _line(row: dict[str, Any], entry: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        row["case"],
+        entry["stage"],
+        seconds(entry["seconds"]),
+        seconds(entry["peer_seconds"]),
+        UNKNOWN if entry["faster"] is None else f"{entry['faster']:.1f}x",
+        peak(entry["mb"]),
+        peak(entry["peer_mb"]),
+        " / ".join(f"{100 * run['label_accuracy']:.1f}" for run in _runs(row)),
+        _bar_text(entry),
+    )
+
+
+def _runs(row: dict[str, Any]) -> list[Measured]:
+    return [run for run in (row["ours"], row["peer"]) if run is not None]
+
+
+def _bar_text(entry: dict[str, Any]) -> str:
+    words = {
+        "faster": "{:g}x",
+        "leaner": "1/{:g} of the memory",
+        "seconds": "{:g} s",
+        "total_mb": "{:g} MB in all",
+    }
+    parts = [words[name].format(bound) for name, bound in entry["bar"].items()]
+    return f"{', '.join(parts)}: {'met' if entry['met'] else 'MISSED'}" if parts else UNKNOWN

@@ -1,0 +1,177 @@
+"""Label models behind one face: Wiesel's and those of its peers.
+
+Packages are imported when a system is made, because a process has either Wiesel or the peers.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from benchmarks.vote_files import StoredVotes
+
+__all__ = ["System", "system"]
+
+
+class System(Protocol):
+    """A label model that is timed."""
+
+    def prepare(self, votes: StoredVotes) -> Any:
+        """Return the votes in the form that the package takes; this is not timed."""
+        ...
+
+    def fit(self, data: Any) -> None:
+        """Learn."""
+        ...
+
+    def predict(self, data: Any) -> np.ndarray:
+        """Return P(class): (n_items, n_classes)."""
+        ...
+
+    def accuracies(self, data: Any) -> np.ndarray | None:
+        """Return P(right | votes) of every voter as learned, if it is."""
+        ...
+
+    def n_iter(self) -> int | None:
+        """Return how many steps `fit` took, where it counts them."""
+        ...
+
+
+def system(package: str, method: str, options: dict[str, Any], balance: Any) -> System:
+    """Return the label model of a package; `balance` is P(class) where it is given."""
+    kinds = {"wiesel": Wiesel, "snorkel": Snorkel, "crowdkit": CrowdKit, "flyingsquid": FlyingSquid}
+    return kinds[package](method, options, balance)
+
+
+class Wiesel:
+    """Any method of Wiesel's registry."""
+
+    def __init__(self, method: str, options: dict[str, Any], balance: Any) -> None:
+        from wiesel.label_models import REGISTRY
+
+        self.balance = balance
+        self.model = REGISTRY[method].cls(**options)
+
+    def prepare(self, votes: StoredVotes) -> Any:
+        from wiesel import LabelSpace, VoteMatrix
+
+        return VoteMatrix(
+            votes.indptr,
+            votes.voter,
+            votes.label,
+            LabelSpace(*(f"class_{c}" for c in range(votes.n_classes))),
+            tuple(f"voter_{j}" for j in range(votes.n_voters)),
+            np.arange(votes.n_items),
+        )
+
+    def fit(self, data: Any) -> None:
+        self.model.fit(data, class_balance=self.balance)
+
+    def predict(self, data: Any) -> np.ndarray:
+        return self.model.predict_proba(data)
+
+    def accuracies(self, data: Any) -> np.ndarray | None:
+        from wiesel import summarize
+
+        learned = summarize(data, label_model=self.model).frame["learned"]
+        return None if learned.null_count() else learned.to_numpy()
+
+    def n_iter(self) -> int | None:
+        evidence = getattr(self.model, "evidence_", None)
+        return None if evidence is None else len(evidence)
+
+
+class Snorkel:
+    """Snorkel's LabelModel with its defaults; dense votes."""
+
+    def __init__(self, method: str, options: dict[str, Any], balance: Any) -> None:
+        from snorkel.labeling.model import LabelModel
+
+        self.make, self.options, self.balance = LabelModel, options, balance
+
+    def prepare(self, votes: StoredVotes) -> Any:
+        self.model = self.make(cardinality=votes.n_classes, verbose=False)
+        return votes.dense()
+
+    def fit(self, data: Any) -> None:
+        balance = None if self.balance is None else list(self.balance)
+        self.model.fit(data, class_balance=balance, progress_bar=False, seed=0, **self.options)
+
+    def predict(self, data: Any) -> np.ndarray:
+        return self.model.predict_proba(data)
+
+    def accuracies(self, data: Any) -> np.ndarray | None:
+        return np.asarray(self.model.get_weights())
+
+    def n_iter(self) -> int | None:
+        return self.model.train_config.n_epochs
+
+
+class CrowdKit:
+    """crowd-kit's aggregators; a long table. They label the items in `fit`."""
+
+    def __init__(self, method: str, options: dict[str, Any], balance: Any) -> None:
+        import crowdkit.aggregation as aggregation
+
+        self.model = getattr(aggregation, method)(**options)
+
+    def prepare(self, votes: StoredVotes) -> Any:
+        import pandas as pd
+
+        self.sizes = votes.n_items, votes.n_voters, votes.n_classes
+        table = {"task": votes.item, "worker": votes.voter, "label": votes.label.astype(np.int64)}
+        return pd.DataFrame(table)
+
+    def fit(self, data: Any) -> None:
+        if hasattr(self.model, "fit_predict_proba"):
+            self.found = self.model.fit_predict_proba(data)
+        else:
+            self.found = self.model.fit(data).probas_
+
+    def predict(self, data: Any) -> np.ndarray:
+        n_items, _, n_classes = self.sizes
+        found = self.found.reindex(index=range(n_items), columns=range(n_classes))
+        return found.fillna(0.0).to_numpy()
+
+    def accuracies(self, data: Any) -> np.ndarray | None:
+        if hasattr(self.model, "skills_") and not hasattr(self.model, "errors_"):
+            return None
+        _, n_voters, n_classes = self.sizes
+        errors, priors = self.model.errors_, self.model.priors_
+        accuracies = np.zeros(n_voters)
+        for label in range(n_classes):
+            right = errors[label].xs(label, level="label").reindex(range(n_voters)).fillna(0.0)
+            accuracies += priors.get(label, 0.0) * right.to_numpy()
+        return accuracies
+
+    def n_iter(self) -> int | None:
+        history = getattr(self.model, "loss_history_", None)
+        return None if history is None else len(history)
+
+
+class FlyingSquid:
+    """FlyingSquid's binary triplet model with its defaults; dense votes -1, 0, +1."""
+
+    def __init__(self, method: str, options: dict[str, Any], balance: Any) -> None:
+        vars(np)["product"] = np.prod  # pgmpy 0.1.14 predates NumPy 2, which removed it
+        from flyingsquid.label_model import LabelModel
+
+        self.make, self.options = LabelModel, options
+        self.balance = np.array([0.5, 0.5] if balance is None else balance)
+
+    def prepare(self, votes: StoredVotes) -> Any:
+        self.model = self.make(votes.n_voters)
+        dense = votes.dense()
+        return np.where(dense < 0, 0, 2 * dense - 1)
+
+    def fit(self, data: Any) -> None:
+        self.model.fit(data, class_balance=self.balance, **self.options)
+
+    def predict(self, data: Any) -> np.ndarray:
+        return self.model.predict_proba(data, verbose=False)
+
+    def accuracies(self, data: Any) -> np.ndarray | None:
+        # What it reports is P(votes and is right); the others condition on a vote.
+        return np.array(self.model.estimated_accuracies()) / (data != 0).mean(axis=0)
+
+    def n_iter(self) -> int | None:
+        return None
