@@ -8,7 +8,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, default_collate
+from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from wiesel.errors import FeatureError, listed
 
@@ -17,7 +17,7 @@ __all__ = ["Batchable", "Inputs", "as_inputs", "is_matrix", "move", "part"]
 Batchable = Tensor | dict[str, Tensor]
 """What a module is called with: a tensor, or a dict of tensors as Hugging Face models take."""
 
-_CHECKED_ROWS = 65_536
+_CHECKED_BYTES = 64 * 2**20
 
 
 class Inputs(Protocol):
@@ -43,18 +43,16 @@ def as_inputs(values: Any, name: str = "X") -> Inputs:
         return DictInputs({str(key): value for key, value in values.items()}, name)
     if sp.issparse(values):
         return SparseInputs(values, name)
-    if hasattr(values, "to_numpy") and not isinstance(values, (np.ndarray, Tensor)):
-        values = values.to_numpy()
+    if isinstance(values, TensorDataset):
+        values = values.tensors[0]  # in memory already: sliced, not collated item by item
     if isinstance(values, (np.ndarray, Tensor)):
         return ArrayInputs(values, name)
-    if isinstance(values, Dataset) or (
-        hasattr(values, "__getitem__")
-        and hasattr(values, "__len__")
-        and not isinstance(values, (str, bytes, Sequence))
-    ):
+    if isinstance(values, Dataset):
         return DatasetInputs(values, name)
-    if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
-        return ArrayInputs(np.asarray(values), name)
+    if hasattr(values, "to_numpy") or _is_plain_sequence(values):
+        return ArrayInputs(_array(values, name), name)
+    if hasattr(values, "__getitem__") and hasattr(values, "__len__") and _is_no_text(values):
+        return DatasetInputs(values, name)
     raise FeatureError(
         f"{name} must be an array, a tensor, a sparse matrix, a dict of tensors or a torch "
         f"Dataset with a length; got {type(values).__name__}."
@@ -83,17 +81,15 @@ def move(batch: Batchable, device: torch.device) -> Batchable:
 
 
 class ArrayInputs:
-    """A tensor or an array; a memory-mapped one is read batch by batch."""
+    """A tensor or an array; what torch cannot share, such as a memory map, is read by batch."""
 
     def __init__(self, values: npt.NDArray[Any] | Tensor, name: str) -> None:
-        if values.ndim == 0 or (isinstance(values, np.ndarray) and values.dtype.kind not in "fiub"):
+        if values.ndim == 0 or not _is_numeric(values):
             raise FeatureError(
                 f"{name} must be an array of numbers, items first; "
                 f"got the shape {tuple(values.shape)} of {values.dtype}."
             )
-        if isinstance(values, np.ndarray) and not isinstance(values, np.memmap):
-            values = torch.from_numpy(np.ascontiguousarray(values))
-        self._values = values
+        self._values = _shared(values)
         self.item_bytes = 4 * int(np.prod(values.shape[1:], dtype=np.int64))
         self._check_finite(name)
 
@@ -111,11 +107,12 @@ class ArrayInputs:
         """Return the items at these positions as one tensor."""
         if isinstance(self._values, Tensor):
             return _network_dtype(self._values[torch.from_numpy(rows)])
-        return _network_dtype(torch.from_numpy(np.ascontiguousarray(self._values[rows])))
+        return _network_dtype(torch.from_numpy(_native(self._values[rows])))
 
     def _check_finite(self, name: str) -> None:
-        for start in range(0, len(self), _CHECKED_ROWS):
-            rows = np.arange(start, min(start + _CHECKED_ROWS, len(self)))
+        at_once = max(1, _CHECKED_BYTES // max(1, self.item_bytes))
+        for start in range(0, len(self), at_once):
+            rows = np.arange(start, min(start + at_once, len(self)))
             _refuse_non_finite(self.take(rows), rows, name)
 
 
@@ -123,24 +120,37 @@ class SparseInputs:
     """A SciPy sparse matrix; only the batch is ever dense."""
 
     def __init__(self, values: Any, name: str) -> None:
+        if values.ndim != 2 or values.dtype.kind not in "fiub":
+            raise FeatureError(
+                f"{name} must be a sparse matrix of numbers, items x features; "
+                f"got the shape {values.shape} of {values.dtype}."
+            )
         self._values = sp.csr_array(values)
         self.item_bytes = 4 * self._values.shape[1]
-        if not np.isfinite(self._values.data).all():
-            raise FeatureError(f"{name} has values that are not finite numbers.")
+        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and refused
+            self._values = self._values.astype(np.float32)
+        bad = np.flatnonzero(~np.isfinite(self._values.data))
+        if len(bad):
+            row = int(np.searchsorted(self._values.indptr, bad[0], side="right")) - 1
+            column = int(self._values.indices[bad[0]])
+            raise _not_finite(name, float(self._values.data[bad[0]]), row, [column])
 
     def __len__(self) -> int:
         return int(self._values.shape[0])
 
     def take(self, rows: npt.NDArray[np.int64]) -> Tensor:
         """Return the items at these positions as one dense tensor."""
-        return torch.from_numpy(self._values[rows].toarray().astype(np.float32))
+        return torch.from_numpy(self._values[rows].toarray())
 
 
 class DictInputs:
     """Several named tensors of the same length, as tokenizers return them."""
 
     def __init__(self, values: dict[str, Any], name: str) -> None:
-        self._parts = {key: ArrayInputs(_array(v), f"{name}[{key!r}]") for key, v in values.items()}
+        self._parts = {}
+        for key, value in values.items():
+            part_name = f"{name}[{key!r}]"
+            self._parts[key] = ArrayInputs(_array(value, part_name), part_name)
         lengths = {key: len(inputs) for key, inputs in self._parts.items()}
         if len(set(lengths.values())) != 1:
             raise FeatureError(f"The tensors in {name} must be equally long; got {lengths}.")
@@ -161,9 +171,11 @@ class DatasetInputs:
         if not hasattr(dataset, "__len__"):
             raise FeatureError(f"{name} must be a Dataset with a length; iterable ones have none.")
         self._dataset, self._name = dataset, name
-        example = self.take(np.arange(min(1, len(self))))
-        tensors = example.values() if isinstance(example, dict) else [example]
-        self.item_bytes = sum(tensor.nbytes for tensor in tensors)
+        self.item_bytes = 0
+        if len(self):
+            example = self.take(np.arange(1))
+            tensors = example.values() if isinstance(example, dict) else [example]
+            self.item_bytes = sum(tensor.nbytes for tensor in tensors)
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -171,20 +183,72 @@ class DatasetInputs:
     def take(self, rows: npt.NDArray[np.int64]) -> Batchable:
         """Return the items at these positions, collated as a DataLoader would."""
         items = [self._dataset[int(row)] for row in rows]
-        collated = default_collate([item[0] if isinstance(item, tuple) else item for item in items])
+        first = [item[0] if isinstance(item, tuple) else item for item in items]
+        try:
+            collated = default_collate(first)
+        except (RuntimeError, TypeError, KeyError) as error:
+            raise FeatureError(
+                f"The items of {self._name} do not make a batch: {str(error).splitlines()[0]}"
+            ) from error
         if isinstance(collated, Tensor):
-            _refuse_non_finite(collated, rows, self._name)
-            return _network_dtype(collated)
-        if isinstance(collated, Mapping):
-            return {str(key): _network_dtype(value) for key, value in collated.items()}
+            return _checked(collated, rows, self._name)
+        if isinstance(collated, Mapping) and all(isinstance(v, Tensor) for v in collated.values()):
+            return {
+                str(key): _checked(value, rows, f"{self._name}[{key!r}]")
+                for key, value in collated.items()
+            }
         raise FeatureError(
             f"The items of {self._name} must be tensors, arrays, numbers or dicts of them, or "
-            f"tuples that start with one; got {type(items[0]).__name__}."
+            f"tuples that start with one; got {type(first[0]).__name__}."
         )
 
 
-def _array(values: Any) -> npt.NDArray[Any] | Tensor:
-    return values if isinstance(values, (np.ndarray, Tensor)) else np.asarray(values)
+def _is_no_text(values: object) -> bool:
+    return not isinstance(values, (str, bytes))
+
+
+def _is_plain_sequence(values: object) -> bool:
+    return isinstance(values, Sequence) and _is_no_text(values)
+
+
+def _array(values: Any, name: str) -> npt.NDArray[Any] | Tensor:
+    if isinstance(values, (np.ndarray, Tensor)):
+        return values
+    try:
+        array: npt.NDArray[Any] = (
+            values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+        )
+    except ValueError as error:  # rows of different lengths
+        raise FeatureError(f"{name} is not a rectangular array of numbers: {error}") from error
+    return array
+
+
+def _is_numeric(values: npt.NDArray[Any] | Tensor) -> bool:
+    if isinstance(values, Tensor):
+        return not values.is_complex() and values.layout == torch.strided
+    return values.dtype.kind in "fiub"
+
+
+def _shared(values: npt.NDArray[Any] | Tensor) -> npt.NDArray[Any] | Tensor:
+    """The values as a tensor on the same memory; an array where torch cannot have one."""
+    if isinstance(values, Tensor):
+        return values.detach()
+    # torch warns of arrays that are read-only, and refuses foreign byte orders.
+    fits = values.flags.writeable and values.dtype.isnative and values.dtype.itemsize <= 8
+    if isinstance(values, np.memmap) or not fits:
+        return values
+    return torch.from_numpy(np.ascontiguousarray(values))
+
+
+def _native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if array.dtype.itemsize > 8 or not array.dtype.isnative:
+        array = array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+    return np.ascontiguousarray(array)
+
+
+def _checked(tensor: Tensor, rows: npt.NDArray[np.int64], name: str) -> Tensor:
+    _refuse_non_finite(tensor, rows, name)
+    return _network_dtype(tensor)
 
 
 def _network_dtype(tensor: Tensor) -> Tensor:
@@ -200,8 +264,12 @@ def _refuse_non_finite(tensor: Tensor, rows: npt.NDArray[np.int64], name: str) -
     if len(bad) == 0:
         return
     row, *position = bad[0].tolist()
-    value = tensor[tuple(bad[0])].item()
-    raise FeatureError(
-        f"{name} is {value} at row {rows[row]}, position {listed(position)}: features must be "
-        "finite numbers. Fill or drop missing values first."
+    raise _not_finite(name, tensor[tuple(bad[0])].item(), int(rows[row]), position)
+
+
+def _not_finite(name: str, value: float, row: int, position: list[int]) -> FeatureError:
+    where = f"row {row}, position {listed(position)}" if position else f"row {row}"
+    return FeatureError(
+        f"{name} is {value} at {where}: features must be finite numbers. "
+        "Fill or drop missing values first."
     )
