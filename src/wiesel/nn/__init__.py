@@ -2,11 +2,17 @@
 
 from wiesel.nn.encoders import VoteEncoder, accuracies_of, encode_votes, mlp_encoder
 from wiesel.nn.end_models import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
-from wiesel.nn.losses import AGREEMENT_LOSSES, mutual_information_loss, soft_cross_entropy
+from wiesel.nn.losses import (
+    AGREEMENT_LOSSES,
+    DIVERGENCES,
+    mutual_information_loss,
+    soft_cross_entropy,
+)
 
 __all__ = [
     "AGREEMENT_LOSSES",
     "CNN",
+    "DIVERGENCES",
     "LSTM",
     "MLP",
     "Linear",

@@ -4,13 +4,16 @@ Legend: P_f is the end model's distribution, P_e the encoder's soft label, CE(p,
 cross-entropy of the prediction p to the target q.
 """
 
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 __all__ = [
     "AGREEMENT_LOSSES",
+    "DIVERGENCES",
     "AgreementLoss",
     "mutual_information_loss",
     "soft_cross_entropy",
@@ -68,25 +71,58 @@ def hellinger(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
     return {"agreement": (roots[0] - roots[1]).square().sum(dim=1).mean()}
 
 
+class _Divergence(NamedTuple):
+    """An f-divergence as its variational form needs it, both as functions of log K."""
+
+    gain: Callable[[Tensor], Tensor]
+    """f'(K), for an item's own pair."""
+    cost: Callable[[Tensor], Tensor]
+    """f*(f'(K)) = K f'(K) - f(K), for pairs of different items."""
+
+
+def _log_mean(log_pairing: Tensor) -> Tensor:
+    """log((1 + K) / 2)."""
+    return torch.nn.functional.softplus(log_pairing) - math.log(2)
+
+
+def _half_tanh(log_pairing: Tensor) -> Tensor:
+    # f'(K) = sign(K - 1) / 2 has no gradient; tanh is the same choice made softly, within the
+    # bounds +-1/2 for which f*(t) = t.
+    return torch.tanh(log_pairing) / 2
+
+
+DIVERGENCES: dict[str, _Divergence] = {
+    "kl": _Divergence(lambda k: 1 + k, torch.exp),
+    "reverse_kl": _Divergence(lambda k: -torch.exp(-k), lambda k: k - 1),
+    "pearson": _Divergence(lambda k: 2 * torch.expm1(k), lambda k: torch.expm1(2 * k)),
+    "hellinger": _Divergence(lambda k: -torch.expm1(-k / 2), lambda k: torch.expm1(k / 2)),
+    "total_variation": _Divergence(_half_tanh, _half_tanh),
+    "jensen_shannon": _Divergence(lambda k: k - _log_mean(k), _log_mean),
+}
+"""The f-divergences that two answers can be measured by; `kl` gives mutual information."""
+
+
 def mutual_information_loss(
-    end_proba: Tensor, label_proba: Tensor, prior: Tensor | None = None
+    end_proba: Tensor, label_proba: Tensor, prior: Tensor | None = None, divergence: str = "kl"
 ) -> Tensor:
-    """Return minus the mutual-information gain (Max-MIG, KL form).
+    """Return minus the f-mutual-information gain of two answers to the same items (Max-MIG).
 
     K_ab = sum_c p_c(a) q_c(b) / prior_c pairs item a's prediction with item b's soft label; the
-    gain is mean_a (1 + log K_aa) - mean_{a != b} K_ab. Constant predictions have K = 1 everywhere,
-    and a gain of 0.
+    gain is mean_a f'(K_aa) - mean_{a != b} f*(f'(K_ab)), for KL (f = t log t) that is
+    mean_a (1 + log K_aa) - mean_{a != b} K_ab. Constant predictions have K = 1 everywhere, and a
+    gain of 0.
 
     >>> mutual_information_loss(torch.full((4, 2), 0.5), torch.full((4, 2), 0.5)).abs().item()
     0.0
     """
     n_items, n_classes = end_proba.shape
     prior = end_proba.new_full((n_classes,), 1 / n_classes) if prior is None else prior
-    pairing = (end_proba / prior) @ label_proba.T
-    same = pairing.diagonal()
-    others = (pairing.sum() - same.sum()) / max(1, n_items * (n_items - 1))
-    # Two confident, contradicting predictions make K_aa vanish; log needs a floor.
-    return others - 1 - same.clamp_min(1e-6).log().mean()
+    gain, cost = DIVERGENCES[divergence]
+    # Two confident, contradicting predictions make K vanish; log needs a floor.
+    log_pairing = ((end_proba / prior) @ label_proba.T).clamp_min(1e-6).log()
+    costs = cost(log_pairing)
+    others = (costs.sum() - costs.diagonal().sum()) / max(1, n_items * (n_items - 1))
+    return others - gain(log_pairing.diagonal()).mean()
 
 
 def mig(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:

@@ -1,6 +1,7 @@
 """The loop, and what goes through it. Nothing here is about weak supervision."""
 
 from wiesel.training.batches import Batch, TrainingData
+from wiesel.training.entries import VoteEntries, vote_entries
 from wiesel.training.history import History
 from wiesel.training.inputs import Inputs, as_inputs
 from wiesel.training.loop import Objective, Record, seeded, train
@@ -16,7 +17,9 @@ __all__ = [
     "TrainOptions",
     "TrainingData",
     "Validation",
+    "VoteEntries",
     "as_inputs",
     "seeded",
     "train",
+    "vote_entries",
 ]

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from wiesel.labels import FloatArray
+from wiesel.training.entries import VoteEntries, vote_entries
 from wiesel.training.inputs import Batchable, Inputs, move, part
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Batch", "TrainingData", "batch_bounds"]
 
 _CHUNK_BYTES = 64 * 2**20
-_CHUNK_ITEMS = 4096
+_CHUNK_ITEMS = 2048
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Batch:
     """What the encoder reads beside the votes."""
     targets: Tensor | None = None
     """(n_items, n_classes): fixed soft labels."""
+    entries: VoteEntries | None = None
+    """The votes one by one, in place of `votes`, for methods that ask for it."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -46,6 +49,7 @@ class Batch:
             None if self.votes is None else self.votes[start:stop],
             None if self.features is None else self.features[start:stop],
             None if self.targets is None else self.targets[start:stop],
+            None if self.entries is None else self.entries.part(start, stop),
         )
 
 
@@ -65,6 +69,8 @@ class TrainingData:
     targets: FloatArray | None = None
     used: npt.NDArray[np.int64] | None = None
     """The positions of the items to train on; None is all of them."""
+    sparse_votes: bool = False
+    """Give batches their votes as `entries`: right for thousands of voters."""
 
     @cached_property
     def items(self) -> npt.NDArray[np.int64]:
@@ -79,12 +85,15 @@ class TrainingData:
     def gather(self, rows: npt.NDArray[np.int64], device: torch.device | None = None) -> Batch:
         """Return the items at these positions as one batch."""
         device = device or torch.device("cpu")
+        dense, sparse = self._votes_of(rows)
+        inputs = move(self.inputs.take(rows), device)
         return Batch(
             torch.from_numpy(rows).to(device),
-            move(self.inputs.take(rows), device),
-            None if self.votes is None else self._votes_of(rows).to(device),
-            None if self.features is None else move(self.features.take(rows), device),  # type: ignore[arg-type]
+            inputs,
+            None if dense is None else dense.to(device),
+            self._features_of(rows, inputs, device),
             None if self._targets is None else self._targets[torch.from_numpy(rows)].to(device),
+            None if sparse is None else sparse.to(device),
         )
 
     def batches(
@@ -112,8 +121,9 @@ class TrainingData:
     def _chunk_items(self) -> int:
         item_bytes = self.inputs.item_bytes
         item_bytes += 0 if self.features is None else self.features.item_bytes
-        # The votes are needed twice: as they are, and as what the encoder makes of them.
-        item_bytes += 0 if self.votes is None else 8 * self.votes.n_voters * self.votes.n_classes
+        if self.votes is not None and not self.sparse_votes:
+            # The votes are needed twice: as they are, and as what the encoder makes of them.
+            item_bytes += 8 * self.votes.n_voters * self.votes.n_classes
         return min(_CHUNK_ITEMS, _CHUNK_BYTES // max(1, item_bytes))
 
     @cached_property
@@ -126,9 +136,23 @@ class TrainingData:
             return None
         return torch.from_numpy(np.asarray(self.targets, dtype=np.float32))
 
-    def _votes_of(self, rows: npt.NDArray[np.int64]) -> Tensor:
-        dense = torch.from_numpy(self._one_hot[rows].toarray())
-        return dense.view(len(rows), self.votes.n_voters, self.votes.n_classes)  # type: ignore[union-attr]
+    def _features_of(
+        self, rows: npt.NDArray[np.int64], inputs: Batchable, device: torch.device
+    ) -> Tensor | None:
+        if self.features is None:
+            return None
+        # Most encoders read what the end model reads: it is gathered once.
+        same = self.features is self.inputs
+        return inputs if same else move(self.features.take(rows), device)  # type: ignore[return-value]
+
+    def _votes_of(self, rows: npt.NDArray[np.int64]) -> tuple[Tensor | None, VoteEntries | None]:
+        if self.votes is None:
+            return None, None
+        chosen, n_classes = self._one_hot[rows], self.votes.n_classes
+        if self.sparse_votes:
+            return None, vote_entries(chosen, n_classes)
+        dense = torch.from_numpy(chosen.toarray())
+        return dense.view(len(rows), self.votes.n_voters, n_classes), None
 
 
 def batch_bounds(n_items: int, batch_size: int) -> list[tuple[int, int]]:
