@@ -7,10 +7,21 @@ from torch import Tensor, nn
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import LabelSpace
 from wiesel.training import TrainingData, Validation, as_inputs
-from wiesel.training.inputs import Inputs
-from wiesel.training.validation import predict_logits
+from wiesel.training.inputs import Batchable, Inputs, move
+from wiesel.training.validation import evaluating, logits_of
 
-__all__ = ["check_end_model", "check_lengths", "gold_validation"]
+__all__ = ["check_end_model", "check_lengths", "first_line", "gold_validation"]
+
+MODULE_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What a module raises when it is given inputs it was not made for."""
 
 _TRIED_ITEMS = 8
 
@@ -36,17 +47,9 @@ def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int) -> Non
             f"The end model must be a torch.nn.Module that returns logits; got {end_model!r:.80}."
         )
     rows = np.arange(min(_TRIED_ITEMS, len(inputs)))
-    try:
-        logits = predict_logits(end_model, inputs, rows)
-    except (RuntimeError, TypeError, IndexError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise FeatureError(
-            f"The end model cannot read X: {reason} (X is {_described(inputs, rows)})."
-        ) from error
-    if logits.ndim != 2 or tuple(logits.shape) != (len(rows), n_classes):
-        advice = (
-            " For two classes, return two logits." if logits.ndim != 2 or n_classes == 2 else ""
-        )
+    logits = _tried(end_model, inputs, rows)
+    if tuple(logits.shape) != (len(rows), n_classes):
+        advice = " For two classes, return two logits." if n_classes == 2 else ""
         raise FeatureError(
             f"The end model must return logits of the shape (items, {n_classes}), one for each "
             f"class; for {len(rows)} items it returned {tuple(logits.shape)}.{advice}"
@@ -77,13 +80,38 @@ def gold_validation(
     return Validation(inputs, gold, len(labels))
 
 
+def _tried(
+    end_model: nn.Module, inputs: Inputs, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> Tensor:
+    """What the end model makes of a few items, whatever its shape."""
+    batch = inputs.take(rows)
+    device = next((p.device for p in end_model.parameters()), torch.device("cpu"))
+    try:
+        with torch.no_grad(), evaluating(end_model):
+            output = end_model(move(batch, device))
+    except MODULE_ERRORS as error:
+        raise FeatureError(
+            f"The end model cannot read X: {first_line(error)} (X is {_described(batch)})."
+        ) from error
+    return logits_of(output).cpu().float()
+
+
+def first_line(error: Exception) -> str:
+    """Return what kind of error it was and the first line of what it said.
+
+    >>> first_line(KeyError("tokens"))
+    "KeyError: 'tokens'"
+    """
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+
+
 def _looks_like_probabilities(logits: Tensor) -> bool:
     sums_to_one = torch.allclose(logits.sum(dim=1), torch.ones(len(logits)), atol=1e-4)
     return bool((logits >= 0).all()) and sums_to_one
 
 
-def _described(inputs: Inputs, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
-    batch = inputs.take(rows)
+def _described(batch: Batchable) -> str:
     if isinstance(batch, Tensor):
         return f"a batch of the shape {tuple(batch.shape)}, {batch.dtype}"
     shapes = {name: tuple(value.shape) for name, value in batch.items()}

@@ -1,12 +1,15 @@
 """What WeaSEL's encoder is made of and reads, from the options the user gave."""
 
 import copy
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from wiesel.end_to_end.checks import MODULE_ERRORS, first_line
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.label_models import ClassBalance
 from wiesel.labels import class_prior
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = [
     "EncoderShape",
     "build_encoder",
+    "check_hidden_sizes",
+    "chosen_class_balance",
     "encoder_features",
     "feature_width",
     "log_class_balance",
@@ -53,6 +58,19 @@ class EncoderShape(NamedTuple):
     n_features: int
 
 
+def check_hidden_sizes(options: "WeaSEL") -> None:
+    """Refuse an encoder that is neither a module nor a list of layer sizes."""
+    encoder = options.encoder
+    if isinstance(encoder, nn.Module):
+        return
+    sizes = list(encoder) if isinstance(encoder, (tuple, list)) else [None]
+    if not all(isinstance(size, Integral) and int(size) > 0 for size in sizes):
+        raise ParameterError(
+            "The 'encoder' option of WeaSEL must be the sizes of its hidden layers, such as "
+            f"(70, 70) or () for none, or a torch.nn.Module; got {encoder!r:.60}."
+        )
+
+
 def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteEncoder:
     """Return a new encoder that fits the votes and features."""
     n_voters, n_classes, n_features = shape
@@ -70,23 +88,28 @@ def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteE
     return encoder.requires_grad_(options.train_encoder)
 
 
+def chosen_class_balance(
+    balance: ClassBalance | str, votes: VoteMatrix, validation: Validation | None
+) -> npt.NDArray[np.float64]:
+    """Return P(y): given, uniform, or estimated where the option says."""
+    labels = votes.labels
+    if not isinstance(balance, str):
+        return class_prior(labels, balance)
+    if balance == "votes":
+        from wiesel.label_models import estimate_class_balance
+
+        return class_prior(labels, estimate_class_balance(votes))
+    if validation is None:
+        raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")
+    # One more of each class, so that none that is missing by chance is ruled out.
+    return class_prior(labels, np.bincount(validation.gold, minlength=len(labels)) + 1.0)
+
+
 def log_class_balance(
     balance: ClassBalance | str, votes: VoteMatrix, validation: Validation | None
 ) -> Tensor:
-    """Return log P(y): given, uniform, or estimated where the option says."""
-    labels = votes.labels
-    if not isinstance(balance, str):
-        prior = class_prior(labels, balance)
-    elif balance == "votes":
-        from wiesel.label_models import estimate_class_balance
-
-        prior = estimate_class_balance(votes)
-    elif validation is None:
-        raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")
-    else:
-        # One more of each class, so that none that is missing by chance is ruled out.
-        prior = class_prior(labels, np.bincount(validation.gold, minlength=len(labels)) + 1.0)
-    return torch.from_numpy(np.log(prior)).float()
+    """Return log P(y) as a network adds it to its logits."""
+    return torch.from_numpy(np.log(chosen_class_balance(balance, votes, validation))).float()
 
 
 def feature_width(features: Inputs | None) -> int:
@@ -102,11 +125,10 @@ def _network(options: "WeaSEL", n_inputs: int, n_outputs: int) -> nn.Module:
     with torch.no_grad():
         try:
             shape = tuple(network.eval()(torch.zeros(2, n_inputs)).shape)
-        except (RuntimeError, TypeError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
+        except MODULE_ERRORS as error:
             raise ParameterError(
                 f"The encoder must read vectors of {n_inputs} numbers (encoded votes and "
-                f"features): {reason}"
+                f"features): {first_line(error)}."
             ) from error
     if shape != (2, n_outputs):
         raise ParameterError(

@@ -24,8 +24,9 @@ class Supervised(EndToEndModel):
     Items whose label is unknown (`None` or -1) are left out.
 
     >>> import torch
-    >>> from wiesel.datasets.synthetic import make_task
-    >>> X, votes, gold = make_task(n_items=200, n_voters=5, seed=0)
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, n_voters=5)
+    >>> X = make_features(gold, n_features=4)
     >>> net = torch.nn.Linear(X.shape[1], 2)
     >>> model = Supervised(net, labels=votes.labels, epochs=5, lr=0.01).fit(X, gold)
     >>> model.predict(X).shape

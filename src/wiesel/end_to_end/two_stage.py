@@ -37,8 +37,9 @@ class TwoStage(EndToEndModel):
 
     >>> import torch
     >>> from wiesel import MajorityVote
-    >>> from wiesel.datasets.synthetic import make_task
-    >>> X, votes, gold = make_task(n_items=200, n_voters=5, seed=0)
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, n_voters=5)
+    >>> X = make_features(gold, n_features=4)
     >>> model = TwoStage(MajorityVote(), torch.nn.Linear(X.shape[1], 2), epochs=5, lr=0.01)
     >>> model.fit(X, votes).soft_labels(X, votes).shape
     (200, 2)

@@ -1,5 +1,7 @@
 """A few items with gold labels: which epoch was best, and by what measure."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +12,7 @@ from torch import Tensor, nn
 from wiesel.errors import FeatureError
 from wiesel.training.inputs import Inputs, move
 
-__all__ = ["Validation", "logits_of", "predict_logits"]
+__all__ = ["Validation", "evaluating", "logits_of", "predict_logits"]
 
 _PREDICTED_ITEMS = 2048
 
@@ -56,12 +58,23 @@ def predict_logits(
     """Return the module's logits for items, in evaluation mode, on the CPU."""
     rows = np.arange(len(inputs)) if rows is None else rows
     device = next((p.device for p in module.parameters()), torch.device("cpu"))
-    was_training = module.training
-    module.eval()
     chunks = max(1, min(_PREDICTED_ITEMS, 2**28 // max(1, inputs.item_bytes)))
-    parts = [
-        logits_of(module(move(inputs.take(rows[start : start + chunks]), device))).cpu()
-        for start in range(0, len(rows), chunks)
-    ]
-    module.train(was_training)
+    with evaluating(module):
+        parts = [
+            logits_of(module(move(inputs.take(rows[start : start + chunks]), device))).cpu()
+            for start in range(0, len(rows), chunks)
+        ]
     return torch.cat(parts).float() if parts else torch.empty(0, 0)
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Put a module into evaluation mode; afterwards every part of it is as it was."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        # Not module.train(): the user may keep a part, such as a frozen BatchNorm, in evaluation.
+        for part, mode in modes:
+            part.training = mode
