@@ -175,24 +175,29 @@ class EndToEndModel(Parameterized, ABC):
         resolve_device(self.device)
 
     def _fit(
-        self, data: TrainingData, votes: VoteMatrix | None, validation: GoldSet | None
+        self,
+        data: TrainingData,
+        votes: VoteMatrix | None,
+        validation: GoldSet | None,
+        labels: LabelSpace | None = None,
     ) -> Self:
+        """Check everything, train, and keep what was learned; without votes, give the labels."""
         self._check_options()
-        labels = self._label_space(votes)
+        labels = labels or self._label_space(votes)
         check_lengths(data)
-        check_end_model(self._network, data.inputs, len(labels))
-        held_out = gold_validation(validation, labels, self._network)
         with seeded(self.seed):
+            check_end_model(self._network, data.inputs, len(labels))
+            held_out = gold_validation(validation, labels, self._network)
             data = self._training_data(data, held_out)
             objective = self._objective(copy.deepcopy(self._network), data, held_out)
-            fingerprint = run_fingerprint(self, data)
+            fingerprint = run_fingerprint(self, data, held_out)
             history = train(objective, data, self._train_options(), held_out, fingerprint)
         self.labels_, self.voters_ = labels, votes.voters if votes is not None else ()
         self.end_model_, self.history_ = objective.end_model.eval(), history
         self.trained_on_ = {"items": len(data.items), "fingerprint": fingerprint}
         self._select(held_out)
         self._keep(objective, data)
-        warn_if_collapsed(self.history_, labels)
+        warn_if_collapsed(self.history_, labels, len(self.voters_))
         return self
 
     def _label_space(self, votes: VoteMatrix | None) -> LabelSpace:

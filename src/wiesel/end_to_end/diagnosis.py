@@ -54,17 +54,17 @@ def voter_record(accuracies: Tensor) -> Record:
     }
 
 
-def warn_if_collapsed(history: History, labels: LabelSpace) -> None:
+def warn_if_collapsed(history: History, labels: LabelSpace, n_voters: int) -> None:
     """Warn if one class or one voter has taken everything in the weights that were kept."""
     kept = history.kept if len(history) else {}
     shares, voted = kept.get("predicted_shares"), kept.get("voted_shares")
     if shares and voted and max(shares) >= _ALL_OF_IT and max(voted) < _ALL_OF_IT:
         name = labels.names[shares.index(max(shares))]
         message = f"The end model predicts {name!r} for nearly all items although the votes do not."
-        warnings.warn(f"{message} {_ADVICE}", CollapseWarning, stacklevel=5)
-    if kept.get("largest_voter_share", 0.0) >= _ALL_OF_IT:
+        warnings.warn(f"{message} {_ADVICE}", CollapseWarning, stacklevel=4)
+    if n_voters > 1 and kept.get("largest_voter_share", 0.0) >= _ALL_OF_IT:
         message = "One voter has taken all the weight, on all items."
-        warnings.warn(f"{message} {_ADVICE}", CollapseWarning, stacklevel=5)
+        warnings.warn(f"{message} {_ADVICE}", CollapseWarning, stacklevel=4)
 
 
 def _class_shares(classes: Tensor, n_classes: int) -> list[float]:

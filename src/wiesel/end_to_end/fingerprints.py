@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from wiesel.parameters import Parameterized
-from wiesel.training import TrainingData
+from wiesel.training import TrainingData, Validation
 from wiesel.training.inputs import Batchable, Inputs
 from wiesel.votes import VoteMatrix
 
@@ -19,16 +19,20 @@ _IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
 _SAMPLED_ITEMS = 64
 
 
-def run_fingerprint(model: Parameterized, data: TrainingData) -> str:
-    """Return a short hash that is equal for equal options, votes and (sampled) inputs."""
+def run_fingerprint(
+    model: Parameterized, data: TrainingData, validation: Validation | None = None
+) -> str:
+    """Return a short hash that is equal for equal options, votes, gold and (sampled) inputs."""
     digest = hashlib.sha256(json.dumps(_options(model), sort_keys=True).encode())
-    for inputs in (data.inputs, data.features):
-        if inputs is not None:
-            _update_with_inputs(digest, inputs)
+    held_out = None if validation is None else validation.inputs
+    for inputs in (data.inputs, data.features, held_out):
+        # What is missing is hashed too, or features could pass for a validation set.
+        digest.update(b"none" if inputs is None else _inputs_digest(inputs))
     if data.votes is not None:
         digest.update(votes_fingerprint(data.votes).encode())
-    if data.targets is not None:
-        digest.update(np.ascontiguousarray(data.targets).tobytes())
+    gold = None if validation is None else validation.gold
+    for array in (data.items, data.targets, gold):
+        digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:16]
 
 
@@ -55,11 +59,12 @@ def _text(value: Any) -> str:
     return type(value).__name__ if isinstance(value, Parameterized) else repr(value)
 
 
-def _update_with_inputs(digest: Any, inputs: Inputs) -> None:
+def _inputs_digest(inputs: Inputs) -> bytes:
     rows = np.linspace(0, len(inputs) - 1, min(_SAMPLED_ITEMS, len(inputs))).astype(np.int64)
-    digest.update(str(len(inputs)).encode())
+    digest = hashlib.sha256(str(len(inputs)).encode())
     for tensor in _tensors(inputs.take(rows)):
-        digest.update(tensor.contiguous().numpy().tobytes())
+        digest.update(tensor.contiguous().numpy(force=True).tobytes())
+    return digest.digest()
 
 
 def _tensors(batch: Batchable) -> list[Tensor]:

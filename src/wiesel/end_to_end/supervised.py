@@ -52,8 +52,8 @@ class Supervised(EndToEndModel):
         if len(known) < 2:
             raise FeatureError(f"Training needs two gold labels or more; {len(known)} are known.")
         targets = np.eye(len(labels))[gold]
-        self.labels_ = labels
-        return self._fit(TrainingData(inputs, targets=targets, used=known), None, validation)
+        data = TrainingData(inputs, targets=targets, used=known)
+        return self._fit(data, None, validation, labels)
 
     def _classes(self, y: Any) -> LabelSpace:
         if self.labels is not None:
@@ -65,9 +65,6 @@ class Supervised(EndToEndModel):
                 "Supervised(net, labels=['ham', 'spam'])."
             )
         return LabelSpace(*sorted(names))
-
-    def _label_space(self, votes: VoteMatrix | None) -> LabelSpace:
-        return self.labels_
 
     def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
         return data
