@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from wiesel.evaluation import evaluate
     from wiesel.label_models import LabelModel, MajorityVote
     from wiesel.labels import ABSTAIN, LabelSpace
-    from wiesel.lfs import apply_lfs, keywords, labeling_function, regex
+    from wiesel.lfs import (
+        apply_lfs,
+        expression,
+        from_model,
+        keywords,
+        labeling_function,
+        lookup,
+        prompt,
+        regex,
+        threshold,
+    )
     from wiesel.votes import VoteMatrix
 
 __all__ = [
@@ -34,13 +44,18 @@ __all__ = [
     "agreement",
     "apply_lfs",
     "evaluate",
+    "expression",
     "findings",
+    "from_model",
     "keywords",
     "labeling_function",
     "load_dataset",
     "load_model",
+    "lookup",
+    "prompt",
     "regex",
     "summarize",
+    "threshold",
 ]
 
 _HOMES = {
@@ -51,7 +66,17 @@ _HOMES = {
     "wiesel.evaluation": ("evaluate",),
     "wiesel.label_models": ("LabelModel", "MajorityVote"),
     "wiesel.labels": ("ABSTAIN", "LabelSpace"),
-    "wiesel.lfs": ("apply_lfs", "keywords", "labeling_function", "regex"),
+    "wiesel.lfs": (
+        "apply_lfs",
+        "expression",
+        "from_model",
+        "keywords",
+        "labeling_function",
+        "lookup",
+        "prompt",
+        "regex",
+        "threshold",
+    ),
     "wiesel.votes": ("VoteMatrix",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -2,27 +2,42 @@
 
 from wiesel.lfs.apply import apply_lfs
 from wiesel.lfs.cache import VoteCache
+from wiesel.lfs.chat import ChatClient
 from wiesel.lfs.engines import LocalEngine
+from wiesel.lfs.existing_votes import from_columns
 from wiesel.lfs.failures import Failure, FailureLog, LabelingFunctionWarning
 from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.loading import load_lfs
+from wiesel.lfs.lookup_rules import lookup
+from wiesel.lfs.model_function import from_model
 from wiesel.lfs.preprocessing import Preprocessor, preprocessor
+from wiesel.lfs.prompt_rules import prompt
 from wiesel.lfs.python_function import PythonFunction, labeling_function
-from wiesel.lfs.text_rules import Keywords, Regex, keywords, regex
+from wiesel.lfs.rules_file import rule_from_dict
+from wiesel.lfs.table_rules import expression, threshold
+from wiesel.lfs.text_rules import keywords, regex
 
 __all__ = [
+    "ChatClient",
     "Failure",
     "FailureLog",
-    "Keywords",
     "LabelingFunction",
     "LabelingFunctionWarning",
     "LocalEngine",
     "Preprocessor",
     "PythonFunction",
-    "Regex",
     "VoteCache",
     "apply_lfs",
+    "expression",
+    "from_columns",
+    "from_model",
     "keywords",
     "labeling_function",
+    "load_lfs",
+    "lookup",
     "preprocessor",
+    "prompt",
     "regex",
+    "rule_from_dict",
+    "threshold",
 ]

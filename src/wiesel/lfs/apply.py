@@ -66,7 +66,7 @@ def apply_lfs(
 
 def needed_columns(lfs: Sequence[LabelingFunction]) -> tuple[str, ...] | None:
     """Return the columns that labeling functions read, or None if one may read any."""
-    known = [lf.columns for lf in lfs]
+    known = [lf.reads for lf in lfs]
     if any(columns is None for columns in known):
         return None
     return tuple(dict.fromkeys(name for columns in known for name in columns or ()))

@@ -98,7 +98,7 @@ def cache_keys(lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
 
     everything = batch.frame.columns
     return [
-        digest(lf.fingerprint, labels.names, data(everything if lf.columns is None else lf.columns))
+        digest(lf.fingerprint, labels.names, data(everything if lf.reads is None else lf.reads))
         for lf in lfs
     ]
 

@@ -39,7 +39,7 @@ class LabelingFunction(ABC):
         """A digest that changes when the function may vote differently."""
 
     @property
-    def columns(self) -> tuple[str, ...] | None:
+    def reads(self) -> tuple[str, ...] | None:
         """The columns it reads; None where it may read any."""
         return None
 

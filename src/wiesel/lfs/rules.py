@@ -4,20 +4,23 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, ClassVar, Self
+from functools import cached_property
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import ParameterError, listed, suggest
+from wiesel.errors import DataError, ParameterError, listed, suggest
 from wiesel.labels import LabelSpace
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction
 
-__all__ = ["LabelRule", "Rule", "text_column"]
+__all__ = ["LabelRule", "Rule", "build", "need_columns", "text_column", "true_rows"]
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +43,7 @@ class Rule(LabelingFunction):
     def default_name(self) -> str:
         """Return the name it has where none is given."""
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A digest of everything but the name."""
         data = self.to_dict()
@@ -58,16 +61,7 @@ class Rule(LabelingFunction):
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the rule that `to_dict` described."""
         given = {name: value for name, value in data.items() if name != "kind"}
-        allowed = {f.name: f for f in fields(cls) if f.init}
-        for name in given:
-            if name not in allowed:
-                raise ParameterError(f"{cls.kind} has no option {name!r}. {suggest(name, allowed)}")
-        missing = [
-            name for name, f in allowed.items() if f.default is MISSING and name not in given
-        ]
-        if missing:
-            raise ParameterError(f"{cls.kind} needs {listed(missing)}.")
-        return cls(**given)
+        return build(cls, given, cls.kind)
 
     def _given(self) -> dict[str, Any]:
         """The fields that differ from their default."""
@@ -126,18 +120,36 @@ class LabelRule(Rule):
         return self.label if len(self.matching_rows([self], frame)[0]) else None
 
 
+def build(cls: type[Made], given: Mapping[str, Any], what: str) -> Made:
+    """Return a dataclass made from named values; a wrong or missing name is refused."""
+    allowed = {f.name: f for f in fields(cls) if f.init}  # type: ignore[arg-type]
+    for name in given:
+        if name not in allowed:
+            raise ParameterError(f"{what} has no option {name!r}. {suggest(name, allowed)}")
+    missing = [name for name, f in allowed.items() if f.default is MISSING and name not in given]
+    if missing:
+        raise ParameterError(f"{what} needs {listed(missing)}.")
+    return cls(**given)
+
+
+def need_columns(frame: pl.DataFrame, rule: Rule) -> None:
+    """Refuse a frame that lacks a column a rule reads."""
+    for column in rule.reads or ():
+        if column not in frame.columns:
+            raise DataError(
+                f"{rule.name!r} reads the column {column!r}, which is not there. "
+                f"{suggest(column, frame.columns)} The table has {listed(frame.columns)}."
+            )
+
+
 def text_column(frame: pl.DataFrame, rule: Rule, column: str) -> pl.Series:
     """Return a column of text, or say that a rule needs one."""
-    if column not in frame.columns:
-        raise ParameterError(
-            f"{rule.name!r} reads the column {column!r}, which is not there. "
-            f"{suggest(column, frame.columns)} The table has {listed(frame.columns)}."
-        )
+    need_columns(frame, rule)
     values = frame[column]
-    if values.dtype.base_type() in (pl.Categorical, pl.Enum) or values.dtype == pl.Null:
+    if values.dtype in (pl.Categorical, pl.Enum, pl.Null):
         return values.cast(pl.String)
     if values.dtype != pl.String:
-        raise ParameterError(
+        raise DataError(
             f"{rule.name!r} needs text, but the column {column!r} holds {values.dtype}. "
             f"Cast it first: rows.with_columns(pl.col({column!r}).cast(pl.String))."
         )

@@ -44,7 +44,7 @@ class Keywords(LabelRule):
         return "_".join([slug(self.label), *map(slug, self.keywords[:2])]).rstrip("_")
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def reads(self) -> tuple[str, ...]:
         """The column of text."""
         return (self.column,)
 
@@ -82,7 +82,7 @@ class Regex(LabelRule):
         return f"{slug(self.label)}_{slug(str(self.pattern)) or 'regex'}"
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def reads(self) -> tuple[str, ...]:
         """The column of text."""
         return (self.column,)
 

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from wiesel import apply_lfs, keywords
-from wiesel.errors import ParameterError, VoteError
+from wiesel.errors import DataError, ParameterError, VoteError
 from wiesel.lfs.keyword_pass import KeywordPass, KeywordQuery
 
 
@@ -153,10 +153,10 @@ def test_a_class_that_does_not_exist_is_refused_before_anything_runs() -> None:
 
 
 def test_a_missing_column_is_named_with_the_nearest_one() -> None:
-    with pytest.raises(ParameterError, match=r"'spam_free' reads the column 'txt'.*'text'"):
+    with pytest.raises(DataError, match=r"'spam_free' reads the column 'txt'.*'text'"):
         apply_lfs(keywords("spam", ["free"], column="txt"), [{"text": "x"}], labels=["ham", "spam"])
 
 
 def test_a_column_without_text_is_refused_with_the_cure() -> None:
-    with pytest.raises(ParameterError, match=r"holds Int64.*cast"):
+    with pytest.raises(DataError, match=r"holds Int64.*cast"):
         apply_lfs(keywords("spam", ["free"], column="n"), [{"n": 1}], labels=["ham", "spam"])

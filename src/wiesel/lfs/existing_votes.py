@@ -1,0 +1,77 @@
+"""Votes that already exist, in columns of the table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import polars as pl
+
+from wiesel.errors import ParameterError, VoteError, listed
+from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.lfs.ballots import read_column
+from wiesel.lfs.batch import Batch
+from wiesel.lfs.column_votes import ColumnVotes
+from wiesel.lfs.rules import Rule, need_columns
+
+__all__ = ["ColumnRule", "from_columns"]
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnRule(Rule):
+    """Votes what a column says; made by `from_columns`."""
+
+    kind: ClassVar[str] = "column"
+    column: str
+
+    def default_name(self) -> str:
+        """Return the name of the column."""
+        return self.column
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The column of votes."""
+        return (self.column,)
+
+    @classmethod
+    def run_together(
+        cls, lfs: Sequence[Self], batch: Batch, labels: LabelSpace
+    ) -> list[ColumnVotes]:
+        """Return the votes of every column."""
+        return [lf._votes(batch, labels) for lf in lfs]
+
+    def _votes(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
+        need_columns(batch.frame, self)
+        column = batch.frame[self.column]
+        if not column.dtype.is_integer():
+            return read_column(column, labels, self.name, batch)
+        codes = column.cast(pl.Int64).fill_null(ABSTAIN).to_numpy()
+        bad = np.flatnonzero((codes < ABSTAIN) | (codes >= len(labels)))
+        if len(bad):
+            raise VoteError(
+                f"{self.name!r} holds {codes[bad[0]]} on {batch.item(int(bad[0]))}; allowed are "
+                f"the classes {listed(labels)}, their index, or -1 to abstain."
+            )
+        return ColumnVotes.of_codes(codes)
+
+    def __call__(self, row: Mapping[str, Any]) -> Any:
+        """Return what the column says on one row; -1 is None."""
+        vote = row[self.column]
+        return None if isinstance(vote, int) and vote == ABSTAIN else vote
+
+
+def from_columns(*columns: str | Sequence[str]) -> list[ColumnRule]:
+    """Return one labeling function for each column of votes that the table already has.
+
+    A column holds class names or class indices (-1 or missing abstains), or distributions.
+
+    >>> from wiesel import apply_lfs
+    >>> rows = {"lf_link": [1, -1], "worker": ["ham", None]}
+    >>> apply_lfs(from_columns("lf_link", "worker"), rows, labels=["ham", "spam"]).dense()
+    array([[ 1,  0],
+           [-1, -1]], dtype=int16)
+    """
+    names = [name for each in columns for name in ([each] if isinstance(each, str) else list(each))]
+    if not names:
+        raise ParameterError("from_columns needs the names of the columns that hold votes.")
+    return [ColumnRule(name) for name in names]

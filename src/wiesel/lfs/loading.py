@@ -1,0 +1,120 @@
+"""Finding labeling functions in files: Python modules and rules files."""
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from wiesel.errors import LabelingFunctionError, WieselError, listed
+from wiesel.io import FilePath, existing_file
+from wiesel.labels import LabelSpace
+from wiesel.lfs.function import LabelingFunction, as_lfs
+from wiesel.lfs.rules_file import read_rules
+
+__all__ = ["LoadedLFs", "load_lfs"]
+
+
+@dataclass(frozen=True)
+class LoadedLFs:
+    """The labeling functions of a file, and the classes where the file names them."""
+
+    lfs: tuple[LabelingFunction, ...]
+    labels: LabelSpace | None = None
+
+    def __iter__(self) -> Iterator[LabelingFunction]:
+        return iter(self.lfs)
+
+    def __len__(self) -> int:
+        return len(self.lfs)
+
+
+def load_lfs(*paths: FilePath) -> LoadedLFs:
+    r"""Return the labeling functions of `.py` and `.toml` files, in the order in which they stand.
+
+    In a Python file these are all labeling functions (and lists of them) at module level; a
+    `LabelSpace` there gives the classes. Running a Python file runs its code.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "rules.toml"
+    >>> _ = file.write_text('[[lf]]\nkind="regex"\nlabel="spam"\npattern="w+"\ncolumn="text"')
+    >>> [lf.name for lf in load_lfs(file)]
+    ['spam_w']
+    """
+    found: list[LabelingFunction] = []
+    spaces: list[LabelSpace] = []
+    for path in paths:
+        file = existing_file(path)
+        lfs, labels = _read(file)
+        found += lfs
+        spaces += [labels] if labels is not None else []
+    if len(set(spaces)) > 1:
+        raise LabelingFunctionError(f"The files name different classes: {listed(set(spaces))}.")
+    return LoadedLFs(tuple(as_lfs(found)), spaces[0] if spaces else None)
+
+
+def _read(file: Path) -> tuple[list[Any], LabelSpace | None]:
+    if file.suffix == ".toml":
+        rules, labels = read_rules(file)
+        return list(rules), labels
+    if file.suffix != ".py":
+        raise LabelingFunctionError(
+            f"{file}: labeling functions are read from .py and .toml files; got {file.suffix!r}."
+        )
+    module = load_module(file)
+    values = [value for name, value in vars(module).items() if not name.startswith("_")]
+    lfs = _distinct(lf for value in values for lf in _lfs_in(value))
+    if not lfs:
+        raise LabelingFunctionError(
+            f"{file}: there are no labeling functions. Put @labeling_function above a function, or "
+            "assign what a builder such as keywords(...) returns."
+        )
+    labels = next((value for value in values if isinstance(value, LabelSpace)), None)
+    return lfs, labels
+
+
+def load_module(file: Path) -> ModuleType:
+    """Return the module of a Python file, run under a name of its own; errors name the line."""
+    resolved = file.resolve()
+    name = f"wiesel_lfs_{resolved.stem}_{hashlib.sha256(bytes(resolved)).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, resolved)
+    if spec is None or spec.loader is None:
+        raise LabelingFunctionError(f"{file} cannot be loaded as Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    # Files beside it can be imported, as when the file is run.
+    sys.path.insert(0, str(resolved.parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise LabelingFunctionError(_located(error, file, resolved)) from error
+    finally:
+        sys.path.remove(str(resolved.parent))
+    return module
+
+
+def _located(error: Exception, file: Path, resolved: Path) -> str:
+    """The message with the deepest line of the file itself that led to the error."""
+    if isinstance(error, SyntaxError) and error.filename == str(resolved):
+        return f"{file}, line {error.lineno}: SyntaxError: {error.msg}."
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame.lineno for frame in frames if frame.filename == str(resolved)]
+    kind = "" if isinstance(error, WieselError) else f"{type(error).__name__}: "
+    return f"{file}, line {own[-1] if own else 1}: {kind}{error}"
+
+
+def _lfs_in(value: Any) -> Iterator[LabelingFunction]:
+    if isinstance(value, LabelingFunction):
+        yield value
+    elif isinstance(value, (list, tuple)) and any(isinstance(v, LabelingFunction) for v in value):
+        yield from (each for part in value for each in _lfs_in(part))
+
+
+def _distinct(lfs: Iterator[LabelingFunction]) -> list[LabelingFunction]:
+    """Every object once: a list of labeling functions may repeat what has a name of its own."""
+    return list({id(lf): lf for lf in lfs}.values())

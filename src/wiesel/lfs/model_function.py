@@ -1,0 +1,140 @@
+"""A fitted model as a probabilistic labeling function."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.errors import DataError, ParameterError, VoteError, listed, suggest
+from wiesel.labels import LabelSpace
+from wiesel.lfs.ballots import read_proba
+from wiesel.lfs.batch import Batch
+from wiesel.lfs.column_votes import ColumnVotes
+from wiesel.lfs.fingerprints import digest
+from wiesel.lfs.function import LabelingFunction, slug
+from wiesel.parameters import check_number
+
+__all__ = ["ModelFunction", "from_model"]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFunction(LabelingFunction):
+    """Votes with the probabilities of a fitted model; made by `from_model`."""
+
+    estimator: Any = field(repr=False)
+    inputs: str | tuple[str, ...]
+    min_confidence: float
+    name: str
+    automatic_name: bool = False
+    shares_a_pass: ClassVar[bool] = False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns the model is given."""
+        return (self.inputs,) if isinstance(self.inputs, str) else self.inputs
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of everything the model has learned, and of the options."""
+        return digest(self.estimator, self.inputs, self.min_confidence)
+
+    @classmethod
+    def run_together(
+        cls, lfs: Sequence[Self], batch: Batch, labels: LabelSpace
+    ) -> list[ColumnVotes]:
+        """Return the votes of every model."""
+        return [lf._votes(batch, labels) for lf in lfs]
+
+    def _votes(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
+        usable, proba = self._proba(batch.frame)
+        order = np.array([_class_index(name, labels, self.name) for name in self.classes_given])
+        full = np.zeros((len(batch), len(labels)))
+        full[np.ix_(usable, order)] = proba
+        full[full.max(axis=1) < self.min_confidence] = 0
+        return read_proba(full, labels, self.name, batch)
+
+    @property
+    def classes_given(self) -> list[Any]:
+        """The classes of the model, in the order of its probabilities."""
+        return [value.item() if hasattr(value, "item") else value for value in self._classes]
+
+    @property
+    def _classes(self) -> Any:
+        return self.estimator.classes_
+
+    def _proba(self, frame: pl.DataFrame) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """The rows without missing values, and the model's probabilities on them."""
+        for column in self.reads:
+            if column not in frame.columns:
+                problem = f"{self.name!r} reads the column {column!r}, which is not there."
+                raise DataError(f"{problem} {suggest(column, frame.columns)}")
+        complete = frame.select(self.reads).with_row_index("position").drop_nulls()
+        usable = complete["position"].to_numpy()
+        inputs = complete.drop("position")
+        if not len(inputs):
+            return usable, np.zeros((0, len(self._classes)))
+        return usable, np.asarray(self.estimator.predict_proba(self._model_input(inputs)))
+
+    def _model_input(self, inputs: pl.DataFrame) -> Any:
+        """What the model was fitted on: one column as it is, several as a table of numbers."""
+        if isinstance(self.inputs, str):
+            column = inputs[self.inputs]
+            if column.dtype == pl.String:
+                return column.to_list()
+            numbers = np.stack(column.to_list()) if column.dtype.is_nested() else column.to_numpy()
+            return numbers.reshape(len(column), -1)
+        return inputs if hasattr(self.estimator, "feature_names_in_") else inputs.to_numpy()
+
+    def __call__(self, row: Mapping[str, Any]) -> Any:
+        """Return the distribution on one row, None where the model is not sure enough."""
+        usable, proba = self._proba(pl.DataFrame([dict(row)], infer_schema_length=None))
+        if not len(usable) or proba[0].max() < self.min_confidence:
+            return None
+        return dict(zip(self.classes_given, proba[0].tolist(), strict=True))
+
+
+def from_model(
+    estimator: Any,
+    columns: str | Sequence[str],
+    *,
+    min_confidence: float = 0.0,
+    name: str = "",
+) -> ModelFunction:
+    """Return a labeling function that votes with a fitted model's `predict_proba`.
+
+    `columns` is one column that the model takes as it is (text for a text pipeline, lists for
+    embeddings), or several columns of numbers. It abstains where values are missing or the largest
+    probability is below `min_confidence`. The classes of the model are class names, or indices.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> model = LogisticRegression().fit([[0.0], [1.0], [3.0]], ["ham", "ham", "spam"])
+    >>> lf = from_model(model, ["n_links"], min_confidence=0.8)
+    >>> lf({"n_links": 9.0})["spam"] > 0.9, lf({"n_links": 2.0})
+    (True, None)
+    """
+    for needed in ("predict_proba", "classes_"):
+        if not hasattr(estimator, needed):
+            raise ParameterError(
+                f"from_model needs a fitted model with predict_proba and classes_; "
+                f"{type(estimator).__name__} has no {needed}."
+            )
+    inputs = columns if isinstance(columns, str) else tuple(columns)
+    own_name = f"model_{slug(type(estimator).__name__)}"
+    lf = ModelFunction(estimator, inputs, min_confidence, name or own_name, not name)
+    check_number(lf, "min_confidence", min_confidence, low=0, high=1)
+    return lf
+
+
+def _class_index(name: Any, labels: LabelSpace, lf: str) -> int:
+    if isinstance(name, str) and name in labels:
+        return labels.index(name)
+    if isinstance(name, int) and not isinstance(name, bool) and 0 <= name < len(labels):
+        return name
+    raise VoteError(
+        f"The model of {lf!r} has the class {name!r}; it must be one of {listed(labels)}, "
+        f"or its index 0 to {len(labels) - 1}."
+    )

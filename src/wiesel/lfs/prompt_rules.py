@@ -1,0 +1,179 @@
+"""A language model as a labeling function."""
+
+import re
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Self
+
+from wiesel.errors import LabelingFunctionError, ParameterError, listed
+from wiesel.labels import LabelSpace
+from wiesel.lfs.ballots import read_ballots
+from wiesel.lfs.batch import Batch
+from wiesel.lfs.chat import ChatClient, ChatError
+from wiesel.lfs.column_votes import ColumnVotes
+from wiesel.lfs.failures import Failure
+from wiesel.lfs.function import slug
+from wiesel.lfs.rules import Rule, build, need_columns
+
+__all__ = ["Prompt", "Unreadable", "prompt"]
+
+_SILENT = {"abstain", "none", "unknown", "unsure", "n/a"}
+_YES, _NO = {"yes", "true"}, {"no", "false"}
+
+
+class Unreadable(Exception):
+    """An answer that names no class; the message is the recorded reason."""
+
+
+@dataclass(frozen=True, repr=False)
+class Prompt(Rule):
+    """Asks a language model about every row; made by `prompt`."""
+
+    kind: ClassVar[str] = "prompt"
+    shares_a_pass: ClassVar[bool] = False
+    labels: tuple[str, ...]
+    template: str
+    client: ChatClient
+
+    def __post_init__(self) -> None:
+        names = (self.labels,) if isinstance(self.labels, str) else tuple(self.labels)
+        object.__setattr__(self, "labels", names)
+        if isinstance(self.client, Mapping):
+            object.__setattr__(
+                self, "client", build(ChatClient, self.client, "The client of a prompt")
+            )
+        if not names:
+            raise ParameterError("prompt needs the class, or the classes, it can vote for.")
+        if not self.reads:
+            raise ParameterError(
+                f"The template must name a column in braces, such as {{text}}; got "
+                f"{self.template!r:.80}."
+            )
+        super().__post_init__()
+
+    def default_name(self) -> str:
+        """Return the classes and the word prompt."""
+        return "_".join(["prompt", *map(slug, self.labels[:3])])
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes it can vote for."""
+        return self.labels
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that the template names."""
+        return tuple(dict.fromkeys(_fields(self.template)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as plain data."""
+        return super().to_dict() | {"client": asdict(self.client)}
+
+    def question(self, row: Mapping[str, Any]) -> str:
+        """Return what the model is asked about a row."""
+        asked = self.template.format_map({name: row[name] for name in self.reads})
+        if len(self.labels) == 1:
+            return f"{asked}\n\nAnswer with yes or no only."
+        return f"{asked}\n\nAnswer with one of these only: {', '.join(self.labels)}, or abstain."
+
+    def vote(self, answer: str) -> str | None:
+        """Return the class that an answer names, None for abstain; `Unreadable` where it does not.
+
+        >>> client = ChatClient("http://127.0.0.1:8000/v1", "llama-3")
+        >>> prompt(["ham", "spam"], "Spam or ham? {text}", client=client).vote("It is Spam.")
+        'spam'
+        """
+        plain = answer.strip().strip("\"'`*.!").strip().casefold()
+        if plain in _SILENT or (len(self.labels) == 1 and plain in _NO):
+            return None
+        if len(self.labels) == 1 and plain in _YES:
+            return self.labels[0]
+        exact = [name for name in self.labels if name.casefold() == plain]
+        found = exact or [name for name in self.labels if _names(plain, name)]
+        if len(found) == 1:
+            return found[0]
+        raise Unreadable(f"the answer {answer[:80]!r} names {len(found)} of {listed(self.labels)}")
+
+    @classmethod
+    def run_together(
+        cls, lfs: Sequence[Self], batch: Batch, labels: LabelSpace
+    ) -> list[ColumnVotes]:
+        """Return the votes of every prompt."""
+        return [lf._votes(batch, labels) for lf in lfs]
+
+    def _votes(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
+        need_columns(batch.frame, self)
+        rows = batch.frame.select(self.reads).rows(named=True)
+        asked = [k for k, row in enumerate(rows) if all(v is not None for v in row.values())]
+        ballots: list[str | None] = [None] * len(rows)
+        failures: dict[int, Failure] = {}
+        answers = self.client.ask_all([self.question(rows[place]) for place in asked])
+        for number, answer in answers:
+            place = asked[number]
+            try:
+                ballots[place] = self._ballot(answer)
+            except (Unreadable, ChatError) as error:
+                failure = batch.failure(self.name, place, str(error))
+                failures[place] = replace(failure, stops=isinstance(error, ChatError))
+                if batch.stop_at_failure and failures[place].stops:
+                    answers.close()
+                    break
+        votes = read_ballots(ballots, labels, self.name, batch)
+        return replace(votes, failures=tuple(failures[place] for place in sorted(failures)))
+
+    def _ballot(self, answer: str | ChatError) -> str | None:
+        if isinstance(answer, ChatError):
+            raise answer
+        return self.vote(answer)
+
+    def __call__(self, row: Mapping[str, Any]) -> str | None:
+        """Return the vote on one row, None for abstain."""
+        try:
+            return self._ballot(
+                next(answer for _, answer in self.client.ask_all([self.question(row)]))
+            )
+        except ChatError as error:
+            raise LabelingFunctionError(f"{self.name!r} failed: {error}.") from error
+        except Unreadable:
+            return None
+
+
+def prompt(
+    labels: str | Sequence[str], template: str, *, client: ChatClient, name: str = ""
+) -> Prompt:
+    r"""Return a labeling function that asks a language model about every row.
+
+    With one class the model is asked for yes or no, with several for one of them. Columns are named
+    in braces. An answer that names no class abstains, and the reason is recorded (see
+    `FailureLog`). Answers are kept on disk, so a question is asked once.
+
+    >>> client = ChatClient("http://127.0.0.1:8000/v1", "llama-3")
+    >>> lf = prompt("spam", "Is this message spam?\n{text}", client=client)
+    >>> lf.question({"text": "Win!"})
+    'Is this message spam?\nWin!\n\nAnswer with yes or no only.'
+    """
+    return Prompt(
+        (labels,) if isinstance(labels, str) else tuple(labels), template, client, name=name
+    )
+
+
+def _fields(template: str) -> list[str]:
+    """The columns a template names; only plain names, so that it cannot reach into objects."""
+    if not isinstance(template, str):
+        raise ParameterError(f"The template is a text with columns in braces; got {template!r}.")
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise ParameterError(f"The template {template!r:.80} is broken: {error}.") from None
+    names = [name for _, name, _, _ in parts if name is not None]
+    for name in names:
+        if not name or re.search(r"[.\[]", name):
+            raise ParameterError(
+                f"The template may name columns only, such as {{text}}; got {name!r}."
+            )
+    return names
+
+
+def _names(answer: str, label: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(label.casefold())}(?!\w)", answer) is not None

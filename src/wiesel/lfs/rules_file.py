@@ -1,0 +1,125 @@
+"""Rules files: declarative labeling functions in TOML, for people who do not program.
+
+A file looks like this; `labels` is optional:
+
+    labels = ["ham", "spam"]
+
+    [[lf]]
+    kind = "keywords"
+    label = "spam"
+    keywords = ["free", "prize"]
+    column = "text"
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wiesel.errors import DataError, LabelingFunctionError, ParameterError, listed, suggest
+from wiesel.io import read_rows
+from wiesel.labels import LabelSpace
+from wiesel.lfs.existing_votes import ColumnRule
+from wiesel.lfs.lookup_rules import Lookup, known_rows
+from wiesel.lfs.prompt_rules import Prompt
+from wiesel.lfs.rules import Rule
+from wiesel.lfs.table_rules import Expression, Threshold
+from wiesel.lfs.text_rules import Keywords, Regex
+
+__all__ = ["RULES", "read_rules", "rule_from_dict"]
+
+RULES: dict[str, type[Rule]] = {
+    rule.kind: rule for rule in (Keywords, Regex, Expression, Threshold, Lookup, ColumnRule, Prompt)
+}
+"""Every declarative labeling function by the word for it."""
+
+
+def rule_from_dict(data: Mapping[str, Any]) -> Rule:
+    """Return the labeling function that a rule's `to_dict` described.
+
+    >>> rule_from_dict({"kind": "regex", "label": "spam", "pattern": "w+", "column": "text"})
+    regex(label='spam', pattern='w+', column='text')
+    """
+    kind = data.get("kind")
+    if kind not in RULES:
+        given = "needs a kind" if kind is None else f"has the kind {kind!r}, which there is not"
+        raise ParameterError(f"A labeling function {given}. {suggest(kind, RULES)}")
+    return RULES[kind].from_dict(data)
+
+
+def read_rules(path: Path) -> tuple[list[Rule], LabelSpace | None]:
+    """Return the labeling functions of a rules file, and the classes where it names them."""
+    text = path.read_text(encoding="utf-8")
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise LabelingFunctionError(f"{path}: this is not TOML: {error}.") from None
+    _check_top(path, content)
+    lines = _Lines(text, len(content["lf"]))
+    rules = []
+    for number, entry in enumerate(content["lf"]):
+        try:
+            rules.append(_rule(entry, path.parent))
+        except (ParameterError, DataError) as error:
+            place = f"{path}{lines.of(number, str(error), entry)}"
+            raise LabelingFunctionError(f"{place}: {error}") from None
+    return rules, _labels(path, content)
+
+
+def _rule(entry: Mapping[str, Any], folder: Path) -> Rule:
+    if entry.get("kind") != Lookup.kind or "known_file" not in entry:
+        return rule_from_dict(entry)
+    if "columns" not in entry:
+        raise ParameterError("lookup needs 'columns'.")
+    options = {name: value for name, value in entry.items() if name != "known_file"}
+    columns = entry["columns"]
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    known = known_rows(read_rows(folder / entry["known_file"]), names)
+    return rule_from_dict({**options, "known": known})
+
+
+def _check_top(path: Path, content: Mapping[str, Any]) -> None:
+    for name in content:
+        if name not in ("lf", "labels"):
+            raise LabelingFunctionError(
+                f"{path}: there is no entry {name!r} in a rules file. "
+                f"{suggest(name, ['lf', 'labels'])}"
+            )
+    entries = content.get("lf")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise LabelingFunctionError(
+            f"{path}: there are no labeling functions. Each starts with a line [[lf]], followed by "
+            f"kind = one of {listed(RULES)} and its options."
+        )
+
+
+def _labels(path: Path, content: Mapping[str, Any]) -> LabelSpace | None:
+    if "labels" not in content:
+        return None
+    try:
+        return LabelSpace.of(content["labels"])
+    except (ParameterError, TypeError) as error:
+        raise LabelingFunctionError(f"{path}: labels: {error}") from None
+
+
+class _Lines:
+    """Where the entries of a file are, for messages; the parser does not tell."""
+
+    def __init__(self, text: str, n_entries: int) -> None:
+        self.lines = text.splitlines()
+        heads = [k for k, line in enumerate(self.lines) if re.match(r"\s*\[\[\s*lf\s*\]\]", line)]
+        # A text in quotes may look like a head; then it is better to name no line than a wrong one.
+        self.heads = heads if len(heads) == n_entries else []
+
+    def of(self, number: int, message: str, entry: Mapping[str, Any]) -> str:
+        """Return `, line 7` for the option that a message speaks of, else for the entry."""
+        if not self.heads:
+            return f", labeling function number {number + 1}"
+        end = self.heads[number + 1] if number + 1 < len(self.heads) else len(self.lines)
+        for name in sorted(entry, key=len, reverse=True):
+            if re.search(rf"\b{re.escape(name)}\b", message):
+                for k in range(self.heads[number], end):
+                    if re.match(rf"\s*[\"']?{re.escape(name)}[\"']?\s*=", self.lines[k]):
+                        return f", line {k + 1}"
+        return f", line {self.heads[number] + 1}"

@@ -1,0 +1,245 @@
+"""Prompts, against a real server on this machine that plays the language model."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wiesel import apply_lfs, prompt
+from wiesel.errors import LabelingFunctionError, ParameterError
+from wiesel.lfs import ChatClient, FailureLog, LabelingFunctionWarning, rule_from_dict
+
+LABELS = ["ham", "spam"]
+
+
+class ModelServer(ThreadingHTTPServer):
+    """Answers chat completions with what `answer` says about the question."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: Callable[[str], str]) -> None:
+        super().__init__(("127.0.0.1", 0), ChatEndpoint)
+        self.answer = answer
+        self.requests: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.broken: list[tuple[int, dict[str, str]]] = []
+        """Statuses (with headers) to fail with before anything is answered."""
+        self.reply = b""
+        """What to send instead of a chat completion."""
+        self.under_way = self.most_under_way = 0
+        self.lock = threading.Lock()
+
+
+class ChatEndpoint(BaseHTTPRequestHandler):
+    server: ModelServer
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.server.lock:
+            self.server.requests.append({"path": self.path, **body})
+            self.server.keys.append(self.headers.get("Authorization"))
+            self.server.under_way += 1
+            self.server.most_under_way = max(self.server.most_under_way, self.server.under_way)
+            failure = self.server.broken.pop(0) if self.server.broken else None
+        question = body["messages"][0]["content"]
+        content = self.server.answer(question) if failure is None else ""
+        with self.server.lock:
+            self.server.under_way -= 1
+        completion = json.dumps({"choices": [{"message": {"content": content}}]}).encode()
+        reply = self.server.reply or completion
+        self.send_response(200 if failure is None else failure[0])
+        for name, value in ({} if failure is None else failure[1]).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply)
+
+    def log_message(self, *_: object) -> None:
+        """Keep the test's output clean."""
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(lambda question: "spam" if "prize" in question else "ham") as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def client(server: ModelServer, tmp_path: Path) -> ChatClient:
+    url = f"http://127.0.0.1:{server.server_port}/v1"
+    return ChatClient(url, "tiny", backoff=0.001, retries=2, cache=str(tmp_path / "answers.sqlite"))
+
+
+ROWS = [{"text": "a prize"}, {"text": "see you"}, {"text": None}]
+
+
+def test_every_row_with_a_text_is_asked_about(client: ChatClient, server: ModelServer) -> None:
+    lf = prompt(LABELS, "What is this?\n{text}", client=client)
+    assert apply_lfs(lf, ROWS, labels=LABELS).dense().ravel().tolist() == [1, 0, -1]
+    assert lf.name == "prompt_ham_spam"
+    assert {request["path"] for request in server.requests} == {"/v1/chat/completions"}
+    assert {request["model"] for request in server.requests} == {"tiny"}
+    assert "What is this?\na prize" in str([r["messages"] for r in server.requests]).replace(
+        "\\n", "\n"
+    )
+
+
+def test_one_class_is_asked_for_with_yes_or_no(client: ChatClient, server: ModelServer) -> None:
+    server.answer = lambda question: "Yes." if "prize" in question else "no"
+    lf = prompt("spam", "Spam?\n{text}", client=client)
+    assert apply_lfs(lf, ROWS, labels=LABELS).dense().ravel().tolist() == [1, -1, -1]
+    assert lf({"text": "prize"}) == "spam"
+
+
+def test_answers_are_kept_on_disk_and_equal_questions_are_asked_once(
+    client: ChatClient, server: ModelServer
+) -> None:
+    lf = prompt(LABELS, "{text}", client=client)
+    rows = [{"text": "a prize"}] * 5 + [{"text": "see you"}]
+    first = apply_lfs(lf, rows, labels=LABELS)
+    assert len(server.requests) == 2
+    again = apply_lfs(lf, rows, labels=LABELS)
+    assert len(server.requests) == 2
+    assert first.dense().tolist() == again.dense().tolist()
+    apply_lfs(prompt(LABELS, "Now: {text}", client=client), rows, labels=LABELS)
+    assert len(server.requests) == 4
+
+
+def test_the_disk_holds_neither_rows_nor_keys(
+    client: ChatClient, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-secret")
+    apply_lfs(prompt(LABELS, "{text}", client=client), ROWS, labels=LABELS)
+    assert set(server.keys) == {"Bearer a-secret"}
+    stored = Path(str(client.cache)).read_bytes()
+    assert b"ham" in stored
+    assert b"a-secret" not in stored
+    assert b"a prize" not in stored
+
+
+def test_no_key_is_sent_where_none_is_set(
+    client: ChatClient, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    apply_lfs(prompt(LABELS, "{text}", client=client), ROWS, labels=LABELS)
+    assert set(server.keys) == {None}
+
+
+def test_passing_faults_are_asked_again(client: ChatClient, server: ModelServer) -> None:
+    server.broken = [(503, {}), (429, {"Retry-After": "0"})]
+    votes = apply_lfs(prompt(LABELS, "{text}", client=client), ROWS[:1], labels=LABELS)
+    assert votes.n_votes == 1
+    assert len(server.requests) == 3
+
+
+def test_a_lasting_fault_stops_with_the_row_and_the_status(
+    client: ChatClient, server: ModelServer
+) -> None:
+    server.broken = [(500, {})] * 3
+    with pytest.raises(LabelingFunctionError, match=r"on row 0: .*asked 3 times.*HTTP 500"):
+        apply_lfs(prompt(LABELS, "{text}", client=client), ROWS[:1], labels=LABELS)
+
+
+def test_a_refusal_is_not_asked_again(client: ChatClient, server: ModelServer) -> None:
+    server.broken = [(401, {})]
+    with pytest.raises(LabelingFunctionError, match=r"asked once.*HTTP 401"):
+        apply_lfs(prompt(LABELS, "{text}", client=client), ROWS[:1], labels=LABELS)
+    assert len(server.requests) == 1
+
+
+def test_faults_may_be_survived_and_the_good_answers_are_kept(
+    client: ChatClient, server: ModelServer
+) -> None:
+    server.broken = [(400, {})]
+    log = FailureLog()
+    lf = prompt(LABELS, "{text}", client=client, name="ask")
+    votes = apply_lfs(lf, ROWS, labels=LABELS, on_error=log)
+    assert votes.n_votes == 1
+    assert log.counts == {"ask": 1}
+    assert apply_lfs(lf, ROWS, labels=LABELS).n_votes == 2
+    assert len(server.requests) == 3
+
+
+def test_an_unreadable_answer_abstains_and_the_reason_is_recorded(
+    client: ChatClient, server: ModelServer
+) -> None:
+    server.answer = lambda question: "I cannot say" if "prize" in question else "ham"
+    lf = prompt(LABELS, "{text}", client=client, name="ask")
+    with pytest.warns(LabelingFunctionWarning, match=r"'ask' failed on 1 row.*I cannot say") as got:
+        votes = apply_lfs(lf, ROWS, labels=LABELS)
+    assert votes.dense().ravel().tolist() == [-1, 0, -1]
+    (failure,) = got[0].message.failures  # type: ignore[union-attr]
+    assert (failure.lf, failure.item, failure.stops) == ("ask", "row 0", False)
+
+
+def test_something_that_is_no_chat_completion_is_a_fault(
+    client: ChatClient, server: ModelServer
+) -> None:
+    server.reply = b'{"error": "overloaded"}'
+    with pytest.raises(LabelingFunctionError, match=r"no chat completion.*overloaded"):
+        prompt(LABELS, "{text}", client=client)({"text": "x"})
+    assert len(server.requests) == 3
+
+
+def test_nobody_there_is_a_fault(tmp_path: Path) -> None:
+    client = ChatClient("http://127.0.0.1:9/v1", "tiny", retries=0, cache=None)
+    with pytest.raises(LabelingFunctionError, match="did not answer"):
+        prompt(LABELS, "{text}", client=client)({"text": "x"})
+
+
+def test_no_more_requests_than_allowed_are_under_way(
+    client: ChatClient, server: ModelServer
+) -> None:
+    gate = threading.Barrier(2, timeout=10)
+    server.answer = lambda question: str(gate.wait() and None) and "ham"
+    two = ChatClient(client.url, "tiny", concurrency=2, cache=None)
+    lf = prompt(LABELS, "{text}", client=two)
+    rows = [{"text": str(number)} for number in range(8)]
+    # The barrier opens only when two requests are under way at once.
+    assert apply_lfs(lf, rows, labels=LABELS).n_votes == 8
+    assert server.most_under_way == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "vote"),
+    [
+        ("spam", "spam"),
+        ("**Spam**.", "spam"),
+        ("The answer is spam", "spam"),
+        ("abstain", None),
+        ("None", None),
+    ],
+)
+def test_answers_are_read_generously(answer: str, vote: str | None) -> None:
+    client = ChatClient("http://127.0.0.1:9/v1", "tiny")
+    assert prompt(LABELS, "{text}", client=client).vote(answer) == vote
+
+
+def test_a_prompt_is_made_again_from_its_data_without_the_key() -> None:
+    client = ChatClient("http://127.0.0.1:9/v1", "tiny", api_key_variable="MY_KEY")
+    rule = prompt(LABELS, "{text}", client=client, name="ask")
+    data = json.loads(json.dumps(rule.to_dict()))
+    assert rule_from_dict(data) == rule
+    assert data["client"]["api_key_variable"] == "MY_KEY"
+    with pytest.raises(ParameterError, match="client of a prompt has no option 'modle'"):
+        rule_from_dict({**data, "client": {"url": "http://x", "modle": "tiny"}})
+
+
+@pytest.mark.parametrize("template", ["no column", "{}", "{text.upper}", "{text[0]}", "{text"])
+def test_templates_that_cannot_be_filled_are_refused(template: str) -> None:
+    client = ChatClient("http://127.0.0.1:9/v1", "tiny")
+    with pytest.raises(ParameterError, match="template"):
+        prompt("spam", template, client=client)
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(ParameterError, match="http"):
+        ChatClient("file:///etc/passwd", "tiny")

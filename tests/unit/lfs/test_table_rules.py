@@ -1,0 +1,181 @@
+"""Expressions, thresholds, look-ups and votes that already exist."""
+
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+import pytest
+
+from wiesel import apply_lfs, expression, lookup, threshold
+from wiesel.errors import DataError, ParameterError, VoteError
+from wiesel.lfs import from_columns, rule_from_dict
+
+LABELS = ["ham", "spam"]
+
+
+def votes_of(lfs: object, rows: object) -> list[list[int]]:
+    return apply_lfs(lfs, rows, labels=LABELS).dense().tolist()
+
+
+def test_an_expression_votes_where_it_is_true_and_not_where_it_is_unknown() -> None:
+    rows = pl.DataFrame({"n": [1, 5, None], "text": ["a", "bb", "ccc"]})
+    lfs = [
+        expression("spam", pl.col("n") > 3),
+        expression("ham", "length(text) >= 2 and n is not null"),
+    ]
+    assert votes_of(lfs, rows) == [[-1, -1], [1, 0], [-1, -1]]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        pl.col("n") > 3,
+        pl.col("text").is_in(["a", "b"]),
+        pl.any_horizontal(cs.numeric() > 3),
+        pl.col("text").str.contains("AnonymousFunction"),
+        "n > 3",
+    ],
+)
+def test_an_expression_is_made_again_from_its_data(condition: pl.Expr | str) -> None:
+    rule = expression("spam", condition, name="x")
+    again = rule_from_dict(rule.to_dict())
+    assert again == rule
+    rows = pl.DataFrame({"n": [1, 5], "text": ["a", "AnonymousFunction"]})
+    assert votes_of(again, rows) == votes_of(rule, rows)
+
+
+def test_an_expression_with_python_code_is_refused_even_when_it_comes_as_data() -> None:
+    code = pl.col("n").map_batches(lambda column: column > 3, return_dtype=pl.Boolean)
+    with pytest.raises(ParameterError, match=r"Python or plug-in code.*vectorized=True"):
+        expression("spam", code)
+    data = {"kind": "expression", "label": "spam", "json": code.meta.serialize(format="json")}
+    with pytest.raises(ParameterError, match="Python or plug-in code"):
+        rule_from_dict(data)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        pl.col("n") > pl.col("n").mean(),
+        pl.col("n").shift() > 1,
+        pl.col("n").is_duplicated(),
+        pl.when(pl.col("a") > 1).then(pl.col("n").sum()) > 3,
+        "n > avg(n)",
+    ],
+)
+def test_an_expression_that_needs_other_rows_is_refused(condition: pl.Expr | str) -> None:
+    with pytest.raises(ParameterError, match="depend on the batch"):
+        expression("spam", condition)
+
+
+def test_an_expression_that_is_no_condition_is_refused_with_its_type() -> None:
+    with pytest.raises(ParameterError, match=r"'spam_n_expression' needs a condition.*Int64"):
+        votes_of(expression("spam", pl.col("n") + 1), {"n": [1]})
+
+
+@pytest.mark.parametrize("sql", ["n >", "", 3])
+def test_bad_conditions_are_refused(sql: object) -> None:
+    with pytest.raises(ParameterError):
+        expression("spam", sql)  # type: ignore[arg-type]
+
+
+def test_an_expression_that_fails_is_named_among_many() -> None:
+    lfs = [
+        expression("ham", pl.col("n") > 3),
+        expression("spam", pl.col("n").str.contains("x"), name="wrong"),
+    ]
+    with pytest.raises(Exception, match=r"'wrong' failed on rows 0 to 1"):
+        votes_of(lfs, {"n": [1, 5]})
+
+
+def test_thresholds_vote_strictly_above_and_below_and_never_on_missing_numbers() -> None:
+    rows = pl.DataFrame({"x": [1.0, 2.0, 3.0, None, np.nan]})
+    lfs = [
+        threshold("spam", "x", above=2),
+        threshold("ham", "x", below=2),
+        threshold("spam", "x", above=1, below=3),
+    ]
+    assert [lf.name for lf in lfs] == [
+        "spam_x_above_2",
+        "ham_x_below_2",
+        "spam_x_above_1_below_3",
+    ]
+    none = [-1, -1, -1]
+    assert votes_of(lfs, rows) == [[-1, 0, -1], [-1, -1, 1], [1, -1, -1], none, none]
+    assert votes_of(threshold("spam", "x", above=2), {"x": [1, 3]}) == [[-1], [1]]
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [({}, "above"), ({"above": 3, "below": 3}, "never vote"), ({"above": "3"}, "must be a number")],
+)
+def test_bad_limits_are_refused(limits: dict[str, float], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        threshold("spam", "x", **limits)
+
+
+def test_a_lookup_knows_tuples_sets_values_and_tables() -> None:
+    rows = pl.DataFrame({"a": ["x", "y", "z", None], "b": ["y", "x", "z", "y"]})
+    pairs = [("x", "y"), ("u", "v")]
+    table = pl.DataFrame({"a": ["x"], "b": ["y"], "year": [1903]})
+    assert votes_of(lookup("spam", pairs, columns=["a", "b"]), rows) == [[1], [-1], [-1], [-1]]
+    assert votes_of(lookup("spam", set(pairs), columns=["a", "b"], symmetric=True), rows) == [
+        [1],
+        [1],
+        [-1],
+        [-1],
+    ]
+    assert votes_of(lookup("spam", table, columns=["a", "b"]), rows)[0] == [1]
+    assert votes_of(lookup("spam", ["Z"], columns="a", case_sensitive=False), rows)[2] == [1]
+
+
+def test_a_lookup_of_numbers_fits_the_type_of_the_column() -> None:
+    rows = pl.DataFrame({"n": pl.Series([1, 2], dtype=pl.UInt8)})
+    assert votes_of(lookup("spam", [2, 3], columns="n"), rows) == [[-1], [1]]
+
+
+def test_a_lookup_is_made_again_from_its_data_and_prints_shortly() -> None:
+    rule = lookup("spam", {("a", "b"), ("c", "d"), ("e", "f")}, columns=["x", "y"], symmetric=True)
+    again = rule_from_dict(rule.to_dict())
+    assert again == rule
+    assert again.fingerprint == rule.fingerprint
+    assert repr(rule) == (
+        "lookup(label='spam', columns=['x', 'y'], 3 known: ('a', 'b'), ('c', 'd') and 1 more)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "columns", "words"),
+    [
+        ([], ["a"], "at least one known case"),
+        ([("x",)], ["a", "b"], "one value for each of the 2 columns"),
+        ("names.csv", ["a"], "table or a set"),
+        (pl.DataFrame({"a": ["x"]}), ["a", "b"], "no column 'b'"),
+    ],
+)
+def test_bad_known_cases_are_refused(known: object, columns: list[str], words: str) -> None:
+    with pytest.raises((ParameterError, DataError), match=words):
+        lookup("spam", known, columns=columns)
+
+
+def test_a_symmetric_lookup_needs_pairs() -> None:
+    with pytest.raises(ParameterError, match="for pairs"):
+        lookup("spam", ["x"], columns="a", symmetric=True)
+
+
+def test_existing_votes_may_be_names_indices_or_distributions() -> None:
+    rows = pl.DataFrame({"a": ["ham", None], "b": [-1, 1], "c": [[0.5, 0.5], [0.0, 0.0]]})
+    votes = apply_lfs(from_columns(["a", "b", "c"]), rows, labels=LABELS)
+    assert votes.voters == ("a", "b", "c")
+    assert votes.dense().tolist() == [[0, -1, 0], [-1, 1, -1]]
+    assert votes.distribution.tolist() == [[1, 0], [0.5, 0.5], [0, 1]]
+
+
+@pytest.mark.parametrize("column", [[0, 7], ["ham", "eggs"], [-2, 0]])
+def test_existing_votes_outside_the_classes_are_refused(column: list[object]) -> None:
+    with pytest.raises(VoteError, match=r"'a' (holds|voted) .*'ham', 'spam'"):
+        apply_lfs(from_columns("a"), {"a": column}, labels=LABELS)
+
+
+def test_from_columns_needs_a_column() -> None:
+    with pytest.raises(ParameterError, match="names of the columns"):
+        from_columns()
