@@ -59,7 +59,6 @@ def load_model(
 
 
 def _label_model(manifest: dict[str, Any], files: dict[str, bytes]) -> LabelModel:
-    try:
-        return fitted_label_model(manifest, files[ARRAYS])
-    except (KeyError, TypeError) as error:
-        raise SavedModelError(f"The saved label model does not fit together: {error!r}") from error
+    if ARRAYS not in files:
+        raise SavedModelError(f"The saved label model does not fit together: no {ARRAYS}.")
+    return fitted_label_model(manifest, files[ARRAYS])

@@ -15,14 +15,24 @@ from typing import Any
 
 import numpy as np
 
-from wiesel.errors import SavedModelError
+from wiesel.errors import SavedModelError, listed
 from wiesel.labels import LabelSpace
 
-__all__ = ["decoded", "encoded", "read_folder", "read_manifest", "write_file", "write_folder"]
+__all__ = [
+    "decoded",
+    "encoded",
+    "read_folder",
+    "read_json",
+    "read_manifest",
+    "write_file",
+    "write_folder",
+]
 
 FORMAT = 1
 _MANIFEST = "manifest.json"
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_NUMBERS = "biuf"
+_DEEPEST = 50
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
 def write_folder(path: str | Path, manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
@@ -30,18 +40,17 @@ def write_folder(path: str | Path, manifest: Mapping[str, Any], files: Mapping[s
 
     An earlier model at `path` is replaced in one step; anything else there is left alone.
     """
-    target = Path(path)
-    if target.exists() and not _is_ours(target):
-        raise SavedModelError(
-            f"{target} exists and is not a saved model. Choose another place, or delete it first."
-        )
+    # A link to a model is followed: the model it points at is replaced, the link stays.
+    target = Path(path).resolve()
+    _recover(target)
+    _refuse_to_overwrite(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
     try:
         for name, content in files.items():
-            _write_synced(unfinished / name, content)
+            _write_synced(unfinished / _allowed_name(name, target), content)
         complete = {
             "format": FORMAT,
             **manifest,
@@ -60,14 +69,10 @@ def read_folder(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     manifest = read_manifest(path)
     files = {}
     for name, digest in manifest["files"].items():
-        if not isinstance(name, str) or not _FILE_NAME.fullmatch(name):
-            raise SavedModelError(
-                f"{path}: the manifest names a file {name!r}, which is not allowed."
-            )
-        file = Path(path) / name
+        file = Path(path) / _allowed_name(name, path)
         if not file.is_file() or file.is_symlink():
             raise SavedModelError(f"{path} is incomplete: {name} is missing. Save the model again.")
-        files[name] = file.read_bytes()
+        files[name] = _content(file)
         if _digest(files[name]) != digest:
             raise SavedModelError(
                 f"{file} is not what was saved (it is truncated, damaged or edited). "
@@ -79,15 +84,12 @@ def read_folder(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
 def read_manifest(path: str | Path) -> dict[str, Any]:
     """Return the checked manifest of a saved model, without reading its weights."""
     folder = Path(path)
-    _recover(folder)
+    _recover(folder.resolve())
     file = folder / _MANIFEST
-    if not file.is_file():
+    if not file.is_file() or file.is_symlink():
         reason = "there is no such folder" if not folder.exists() else f"it has no {_MANIFEST}"
         raise SavedModelError(f"{folder} is not a saved model: {reason}.")
-    try:
-        manifest = json.loads(file.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise SavedModelError(f"{file} is not readable JSON: {error}") from error
+    manifest = read_json(_content(file), file)
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
         raise SavedModelError(f"{file} is not the manifest of a saved model.")
     if manifest.get("format") != FORMAT:
@@ -103,11 +105,25 @@ def read_manifest(path: str | Path) -> dict[str, Any]:
 
 def write_file(path: str | Path, content: bytes) -> None:
     """Write a file so that a crash leaves either the old one or the new one."""
-    target = Path(path)
+    target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
-    _write_synced(unfinished, content)
-    os.replace(unfinished, target)
+    try:
+        _write_synced(unfinished, content)
+        os.replace(unfinished, target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def read_json(content: bytes, file: str | Path) -> Any:
+    """Return the value of a JSON text from a file that may be hostile."""
+    try:
+        value = json.loads(content)
+        # Nothing of ours nests deeply; what does is refused before anybody recurses into it.
+        _refuse_nesting(value)
+    except (ValueError, RecursionError) as error:
+        raise SavedModelError(f"{file} is not readable JSON: {error}") from error
+    return value
 
 
 def encoded(value: Any) -> Any:
@@ -119,8 +135,8 @@ def encoded(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
+        return encoded(value.item())
+    if isinstance(value, np.ndarray) and value.dtype.kind in _NUMBERS:
         return {"$array": value.tolist(), "dtype": value.dtype.str}
     if isinstance(value, LabelSpace):
         return {"$labels": list(value.names)}
@@ -150,7 +166,7 @@ def decoded(value: Any) -> Any:
             return LabelSpace(*value["$labels"])
         if "$tuple" in value:
             return tuple(decoded(part) for part in value["$tuple"])
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise SavedModelError(f"A stored value cannot be read: {value!r:.80}") from error
     return {key: decoded(part) for key, part in value.items()}
 
@@ -158,7 +174,7 @@ def decoded(value: Any) -> Any:
 def _plain_dtype(name: str) -> np.dtype[Any]:
     """A dtype of numbers; never one of Python objects."""
     dtype = np.dtype(name)
-    if dtype.kind not in "biuf":
+    if dtype.kind not in _NUMBERS:
         raise ValueError(f"arrays of {dtype} are not stored")
     return dtype
 
@@ -172,8 +188,44 @@ def _manifest_digest(manifest: Mapping[str, Any]) -> str:
     return _digest(json.dumps(rest, sort_keys=True).encode())
 
 
-def _is_ours(folder: Path) -> bool:
-    return folder.is_dir() and ((folder / _MANIFEST).is_file() or not any(folder.iterdir()))
+def _allowed_name(name: str, folder: str | Path) -> str:
+    if not _FILE_NAME.fullmatch(name) or name == _MANIFEST:
+        raise SavedModelError(f"{folder}: a file of a model cannot be named {name!r:.80}.")
+    return name
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SavedModelError(f"{file} cannot be read: {error}") from error
+
+
+def _refuse_nesting(value: Any, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
+    if isinstance(value, (dict, list)):
+        for part in value.values() if isinstance(value, dict) else value:
+            _refuse_nesting(part, depth + 1)
+
+
+def _refuse_to_overwrite(target: Path) -> None:
+    """Only a model, and nothing beside it, may be replaced; an empty folder may be filled."""
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    try:
+        ours = {_MANIFEST, *read_manifest(target)["files"]}
+    except SavedModelError as error:
+        raise SavedModelError(
+            f"{target} exists and is not a saved model ({error}). "
+            "Choose another place, or delete it first."
+        ) from error
+    others = sorted({entry.name for entry in target.iterdir()} - ours)
+    if others:
+        raise SavedModelError(
+            f"{target} also holds {listed(others, limit=3)}, which saving would delete. "
+            "Choose another place, or move it away first."
+        )
 
 
 def _write_synced(file: Path, content: bytes) -> None:

@@ -165,6 +165,7 @@ class EndToEndModel(Parameterized, ABC):
         """Set the learned attributes that only this method has."""
 
     def _check_options(self) -> None:
+        """Refuse values that are not allowed; whether the device exists is for `fit` to see."""
         check_number(self, "epochs", self.epochs, low=1, whole=True)
         check_number(self, "batch_size", self.batch_size, low=2, whole=True)
         check_number(self, "lr", self.lr, low=0)
@@ -172,7 +173,6 @@ class EndToEndModel(Parameterized, ABC):
         check_number(self, "seed", self.seed, low=0, whole=True)
         if self.patience is not None:
             check_number(self, "patience", self.patience, low=1, whole=True)
-        resolve_device(self.device)
 
     def _fit(
         self,
@@ -183,6 +183,7 @@ class EndToEndModel(Parameterized, ABC):
     ) -> Self:
         """Check everything, train, and keep what was learned; without votes, give the labels."""
         self._check_options()
+        resolve_device(self.device)
         labels = labels or self._label_space(votes)
         check_lengths(data)
         with seeded(self.seed):

@@ -14,11 +14,12 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from wiesel.end_to_end.card import model_card
+from wiesel.end_to_end.checks import MODULE_ERRORS
 from wiesel.errors import SavedModelError, WieselError, listed
 from wiesel.labels import LabelSpace
 from wiesel.nn.end_models import shipped_module, shipped_spec
-from wiesel.parameters import Parameterized
-from wiesel.saving import decoded, encoded, write_folder
+from wiesel.parameters import Parameterized, check_number
+from wiesel.saving import decoded, encoded, read_json, write_folder
 from wiesel.training import History, seeded
 from wiesel.version import __version__
 
@@ -55,13 +56,21 @@ class Saved:
                 f"This model's {name} is a module of your own, which is not stored as code: "
                 f"load_model(path, {name}=net) needs a module of the same architecture."
             )
+        # The sizes are only numbers in a file: they take memory once they fit the weights.
+        with torch.device("meta"):
+            self.check(shipped_module(decoded(spec)), name)
         with seeded(seed):
-            return shipped_module(spec)
+            return shipped_module(decoded(spec))
+
+    def check(self, module: nn.Module, name: str) -> dict[str, Tensor]:
+        """Return the weights stored under `name`, or say why the module cannot have them."""
+        return fitting_weights(module, name, self.files)
 
     def filled(self, module: nn.Module, name: str) -> nn.Module:
         """Return a copy of a module with the weights stored under `name`."""
+        weights = self.check(module, name)
         network = copy.deepcopy(module)
-        load_weights(network, name, self.files)
+        network.load_state_dict(weights)
         return network.eval()
 
 
@@ -85,7 +94,7 @@ def save_end_to_end(model: "EndToEndModel", path: str | Path) -> None:
         "threshold": model.threshold_,
         "selection": encoded(model.selection_),
         "trained_on": encoded(model.trained_on_),
-        "modules": {name: shipped_spec(module) for name, module in modules.items()},
+        "modules": {name: encoded(shipped_spec(module)) for name, module in modules.items()},
         "learned": encoded(model.saved_values()),
     }
     write_folder(path, manifest, files)
@@ -94,28 +103,35 @@ def save_end_to_end(model: "EndToEndModel", path: str | Path) -> None:
 def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
     """Return the fitted model that a folder describes."""
     try:
-        manifest = saved.manifest
-        options = decoded(manifest["parameters"])
-        end_model = saved.blank("end_model", options["seed"])
-        options |= {"end_model": end_model, **cls.restored_options(saved)}
-        model = cls(**options)
-        model.labels_ = LabelSpace(*manifest["labels"])
-        model.voters_ = tuple(manifest["voters"])
-        model.threshold_ = manifest["threshold"]
-        model.selection_ = decoded(manifest["selection"])
-        model.trained_on_ = decoded(manifest["trained_on"])
-        model.history_ = History.from_dict(json.loads(saved.files[HISTORY]))
-        model.end_model_ = saved.filled(end_model, "end_model")
-        model.restore_learned(saved)
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, WieselError):
-            raise
+        return _restored(cls, saved)
+    except SavedModelError:
+        raise
+    # What somebody wrote into a manifest can be wrong in every way.
+    except (WieselError, *MODULE_ERRORS) as error:
         raise SavedModelError(f"The saved model does not fit together: {error!r}.") from error
+
+
+def _restored(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
+    manifest = saved.manifest
+    options = decoded(manifest["parameters"])
+    end_model = saved.blank("end_model", options["seed"])
+    model = cls(**{**options, "end_model": end_model, **cls.restored_options(saved)})
+    model._check_options()
+    model.labels_ = LabelSpace(*manifest["labels"])
+    model.voters_ = _names(manifest["voters"])
+    model.threshold_ = manifest["threshold"]
+    if model.threshold_ is not None:
+        check_number(model, "threshold", model.threshold_)
+    model.selection_ = _dict(decoded(manifest["selection"]))
+    model.trained_on_ = _dict(decoded(manifest["trained_on"]))
+    model.history_ = History.from_dict(read_json(saved.files[HISTORY], HISTORY))
+    model.end_model_ = saved.filled(end_model, "end_model")
+    model.restore_learned(saved)
     return model
 
 
-def load_weights(module: nn.Module, name: str, files: dict[str, bytes]) -> None:
-    """Fill a module with the weights stored under a name, or say what does not fit."""
+def fitting_weights(module: nn.Module, name: str, files: dict[str, bytes]) -> dict[str, Tensor]:
+    """Return the weights stored under a name if a module can take them, or say what differs."""
     try:
         stored = load(files[WEIGHTS])
     except (KeyError, SafetensorError) as error:
@@ -133,7 +149,19 @@ def load_weights(module: nn.Module, name: str, files: dict[str, bytes]) -> None:
             f"The stored weights do not fit the {name}: {listed(wrong, limit=3)}. "
             "Give load_model a module of the architecture that was trained."
         )
-    module.load_state_dict(weights)
+    return weights
+
+
+def _names(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(name, str) for name in values):
+        raise TypeError(f"expected a list of names, found {values!r:.60}")
+    return tuple(values)
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"expected an object, found {value!r:.60}")
+    return value
 
 
 def _shape(tensor: Tensor | None) -> str:

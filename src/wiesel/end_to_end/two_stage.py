@@ -11,7 +11,7 @@ from torch import nn
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.storage import Saved
-from wiesel.errors import ParameterError
+from wiesel.errors import ParameterError, SavedModelError
 from wiesel.label_models import LabelModel
 from wiesel.label_models.storage import (
     fitted_label_model,
@@ -80,6 +80,8 @@ class TwoStage(EndToEndModel):
         """Bring back the fitted label model."""
         values, arrays = saved.values["label_model"], saved.files[_ARRAYS]
         self.label_model_ = fitted_label_model(values, arrays)
+        if (self.label_model_.labels_, self.label_model_.voters_) != (self.labels_, self.voters_):
+            raise SavedModelError("The saved label model is of other classes or other voters.")
 
     def _check_options(self) -> None:
         super()._check_options()

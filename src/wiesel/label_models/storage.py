@@ -7,9 +7,11 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from wiesel.errors import SavedModelError, suggest
+from wiesel.errors import SavedModelError, WieselError, suggest
+from wiesel.labels import ABSTAIN
 from wiesel.saving import decoded, encoded, write_folder
 from wiesel.version import __version__
+from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
     from wiesel.label_models.base import LabelModel
@@ -66,22 +68,45 @@ def unfitted_label_model(values: dict[str, Any]) -> "LabelModel":
     if name not in classes:
         raise SavedModelError(f"There is no label model {name!r}. {suggest(name, classes)}")
     model: LabelModel = classes[name](**decoded(values["parameters"]))
+    model._check_options()
     return model
 
 
 def fitted_label_model(values: dict[str, Any], arrays: bytes) -> "LabelModel":
     """Return a fitted label model from what the two functions above gave."""
-    model = unfitted_label_model(values)
     try:
-        learned = {**decoded(values["learned"]), **load(arrays)}
+        model = _filled(unfitted_label_model(values), values["learned"], arrays)
+        _try_out(model)
+    except SavedModelError:
+        raise
+    # What somebody wrote into a manifest can be wrong in every way.
+    except (WieselError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
+        raise SavedModelError(f"The saved label model does not fit together: {e!r}.") from e
+    return model
+
+
+def _filled(model: "LabelModel", values: Any, arrays: bytes) -> "LabelModel":
+    try:
+        learned = {**decoded(values), **load(arrays)}
     except SafetensorError as error:
         raise SavedModelError(f"The stored arrays cannot be read: {error}") from error
     unknown = learned.keys() - set(model.learned_names())
     if unknown or "labels_" not in learned:
-        raise SavedModelError(f"The stored values do not fit {values['class']}: {sorted(unknown)}")
+        name = type(model).__name__
+        raise SavedModelError(f"The stored values do not fit {name}: {sorted(unknown)}")
     for name, value in learned.items():
         setattr(model, name, value)
     return model
+
+
+def _try_out(model: "LabelModel") -> None:
+    """Refuse a model whose parts do not work together: wrong shapes, NaN, missing values."""
+    rows = [[ABSTAIN] * len(model.voters_), [0] * len(model.voters_)]
+    votes = VoteMatrix.from_dense(rows, model.labels_, model.voters_)
+    with np.errstate(all="ignore"):
+        proba = model.predict_proba(votes)
+    if proba.shape != (2, len(model.labels_)) or not np.allclose(proba.sum(axis=1), 1):
+        raise ValueError(f"its answer to a vote is {proba!r:.80}")
 
 
 def _learned(model: "LabelModel") -> list[str]:

@@ -1,5 +1,6 @@
 """Where training stands, in one file that holds data and never code."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from wiesel.errors import SavedModelError
-from wiesel.saving import write_file
+from wiesel.saving import read_json, write_file
 from wiesel.training.history import History
 
 __all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
@@ -48,13 +49,16 @@ def write_checkpoint(path: str | Path, checkpoint: Checkpoint, fingerprint: str)
     tensors["random_state"] = checkpoint.random_state
     # Tied weights share memory, which the file format refuses: every tensor is written as itself.
     tensors = {name: value.detach().clone().contiguous() for name, value in tensors.items()}
-    about = {
-        "format": _FORMAT,
-        "fingerprint": fingerprint,
-        "history": checkpoint.history.to_dict(),
-        "best_score": checkpoint.best_score,
-    }
-    write_file(path, save(tensors, metadata={"wiesel": json.dumps(about)}))
+    about = json.dumps(
+        {
+            "format": _FORMAT,
+            "fingerprint": fingerprint,
+            "history": checkpoint.history.to_dict(),
+            "best_score": checkpoint.best_score,
+        }
+    )
+    metadata = {"wiesel": about, "sha256": _digest(about, tensors)}
+    write_file(path, save(tensors, metadata=metadata))
 
 
 def read_checkpoint(path: str | Path, fingerprint: str) -> Checkpoint | None:
@@ -63,14 +67,35 @@ def read_checkpoint(path: str | Path, fingerprint: str) -> Checkpoint | None:
         return None
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {}).get("wiesel", "{}"))
+            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise SavedModelError(
             f"{path} is not a readable checkpoint ({error}). Delete it to start over."
         ) from error
-    if about.get("format") != _FORMAT:
-        raise SavedModelError(f"{path} is not a checkpoint of this version; delete it to go on.")
+    about = metadata.get("wiesel", "")
+    if not about:
+        raise SavedModelError(f"{path} is not a checkpoint; give the run a file of its own.")
+    if metadata.get("sha256") != _digest(about, tensors):
+        raise SavedModelError(
+            f"The checkpoint {path} is damaged or was edited. Delete it to start over."
+        )
+    try:
+        return _checkpoint(path, read_json(about.encode(), path), tensors, fingerprint)
+    except (LookupError, TypeError, ValueError) as error:
+        raise SavedModelError(
+            f"The checkpoint {path} does not fit together ({error!r}). Delete it to start over."
+        ) from error
+
+
+def _checkpoint(
+    path: str | Path, about: dict[str, Any], tensors: dict[str, Tensor], fingerprint: str
+) -> Checkpoint:
+    if about["format"] != _FORMAT:
+        raise SavedModelError(
+            f"The checkpoint {path} has the format {about['format']!r}; this version reads format "
+            f"{_FORMAT}. Delete it to start over."
+        )
     if about["fingerprint"] != fingerprint:
         raise SavedModelError(
             f"The checkpoint {path} is of other options or other data. Delete it to start over, "
@@ -84,6 +109,14 @@ def read_checkpoint(path: str | Path, fingerprint: str) -> Checkpoint | None:
         history=History.from_dict(about["history"]),
         best_score=about["best_score"],
     )
+
+
+def _digest(about: str, tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256(about.encode())
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy(force=True).tobytes())
+    return digest.hexdigest()
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
