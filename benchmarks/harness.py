@@ -23,6 +23,7 @@ __all__ = [
     "peak",
     "read_results",
     "run_job",
+    "run_jobs",
     "seconds",
     "setting",
 ]
@@ -57,20 +58,31 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def run_job(job: Mapping[str, Any], repeats: int = 1) -> dict[str, Any]:
     """Return the medians of a job of `benchmarks.worker`, each repeat in a new process."""
-    python = sys.executable if job["package"] == "wiesel" else str(ensure_peers())
-    command = [python, "-m", "benchmarks.worker", json.dumps(job)]
-    environment = {**os.environ, **ONE_THREAD}
-    runs = []
-    for _ in range(repeats):
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise RuntimeError(f"{job['package']} {job['method']} failed:\n{done.stderr[-3000:]}")
-        runs.append(json.loads(done.stdout.splitlines()[-1]))
+    runs = [_worker(job["package"], job) for _ in range(repeats)]
     measured = [key for key in runs[0] if key.endswith(("_seconds", "_mb"))]
     medians = {key: statistics.median(run[key] for run in runs) for key in measured}
     return {**runs[0], **medians, "repeats": repeats}
+
+
+def run_jobs(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the results of many jobs of one environment, all in one process."""
+    return _worker(jobs[0]["package"], jobs) if jobs else []
+
+
+def _worker(package: str, given: Any) -> Any:
+    python = sys.executable if package == "wiesel" else str(ensure_peers())
+    done = subprocess.run(
+        [python, "-m", "benchmarks.worker"],
+        input=json.dumps(given),
+        cwd=ROOT,
+        env={**os.environ, **ONE_THREAD},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"A worker for {package} failed:\n{done.stderr[-3000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def setting() -> dict[str, Any]:

@@ -151,10 +151,12 @@ def _chosen(only: str, quick: bool) -> Iterator[Case]:
     bars = (Bar("fit", total_mb=LARGEST_MB), Bar("predict"))
     large = (Case(name, LARGE, bars) for name in REGISTRY)
     for case in (*CASES, *large):
-        if case.method not in REGISTRY:
-            print(f"{case.name}: no such method is registered, left out")
-        elif only in case.name:
+        if only not in case.name:
+            continue
+        if case.method in REGISTRY:
             yield _smaller(case) if quick else case
+        else:
+            print(f"{case.name}: no such method is registered, left out")
 
 
 def _smaller(case: Case) -> Case:

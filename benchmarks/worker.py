@@ -1,6 +1,7 @@
 """One case in a process of its own: CPU seconds and extra peak memory of fit and predict.
 
-`python -m benchmarks.worker '{"package": ..., "method": ..., "votes": ...}'` prints JSON.
+`echo '{"package": ..., "method": ..., "votes": ...}' | python -m benchmarks.worker` prints JSON; a
+list of jobs gives a list of results, for comparisons in which time and memory do not matter.
 """
 
 import gc
@@ -27,7 +28,8 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
     """Return what was measured: seconds, megabytes, label accuracy, learned accuracies."""
     votes = load_votes(Path(job["votes"]))
     arguments = job["package"], job["method"], job.get("options", {}), job.get("balance")
-    _warm_up(votes, arguments)
+    if job.get("warm_up", True):
+        _warm_up(votes, arguments)
     model = system(*arguments)
     data = model.prepare(votes)
     _, fit_seconds, fit_mb = _measured(lambda: model.fit(data))
@@ -108,4 +110,7 @@ def _versions(package: str) -> dict[str, str]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # the peers warn about their own dependencies
-    print(json.dumps(run_job(json.loads(sys.argv[1]))))
+    given = json.loads(sys.stdin.read())
+    print(
+        json.dumps([run_job(job) for job in given] if isinstance(given, list) else run_job(given))
+    )
