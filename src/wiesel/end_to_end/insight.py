@@ -18,7 +18,7 @@ from wiesel.votes import VoteMatrix
 if TYPE_CHECKING:
     from wiesel.end_to_end.weasel import WeaSEL
 
-__all__ = ["describe_item", "weigh_voters"]
+__all__ = ["as_batch", "describe_item", "weigh_voters"]
 
 Weighed = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 _ITEMS = 2048
@@ -42,9 +42,7 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> 
     accuracies, proba = [], []
     for batch in data.batches(data.items, _ITEMS):
         votes_part: Tensor = batch.votes  # type: ignore[assignment]
-        encoded = encode_votes(votes_part, model.encoding)
-        parts = [encoded] if batch.features is None else [encoded, batch.features]
-        weights = model.encoder_(torch.cat(parts, dim=1))
+        weights = model.encoder_(encode_votes(votes_part, model.encoding, batch.features))
         logits = label_logits(weights, votes_part).double() + log_prior
         accuracies.append(weights.double())
         proba.append(torch.softmax(logits, dim=1))
@@ -58,8 +56,8 @@ def describe_item(model: "WeaSEL", x: Any, votes: VoteMatrix, encoder_X: Any) ->
             f"explain() is about one item; got votes on {votes.n_items}. "
             "Call it as model.explain(X[17], votes[17])."
         )
-    one = _as_batch(x)
-    features = None if encoder_X is None else _as_batch(encoder_X)
+    one = as_batch(x)
+    features = None if encoder_X is None else as_batch(encoder_X)
     end_proba = model.predict_proba(one)[0]
     accuracies, soft_labels = weigh_voters(model, one, votes, features)
     weights = accuracies[0] if accuracies.ndim == 2 else _of_voted_class(accuracies[0], votes)
@@ -104,7 +102,7 @@ def _of_voted_class(
     return weights
 
 
-def _as_batch(x: Any) -> Any:
+def as_batch(x: Any) -> Any:
     """One item as a batch of one; what already is a batch of one stays."""
     if isinstance(x, dict):
         return {key: np.asarray(value)[None] for key, value in x.items()}

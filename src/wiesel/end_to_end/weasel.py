@@ -15,15 +15,17 @@ from wiesel.end_to_end.diagnosis import DIAGNOSED_ITEMS, prediction_record, vote
 from wiesel.end_to_end.encoding import (
     EncoderShape,
     build_encoder,
+    check_hidden_sizes,
+    chosen_class_balance,
     encoder_features,
     feature_width,
-    log_class_balance,
 )
 from wiesel.end_to_end.insight import describe_item, weigh_voters
 from wiesel.end_to_end.storage import Saved
 from wiesel.errors import WieselWarning
 from wiesel.explain import Explanation
 from wiesel.label_models import ClassBalance
+from wiesel.labels import class_prior
 from wiesel.nn.encoders import Activation, Encoding, VoteEncoder, encode_votes, label_logits
 from wiesel.nn.losses import AGREEMENT_LOSSES
 from wiesel.parameters import check_choice, check_number
@@ -51,8 +53,9 @@ class WeaSEL(EndToEndModel):
 
     Items without votes are not trained on. Predictions need only f.
 
-    >>> from wiesel.datasets.synthetic import make_task
-    >>> X, votes, gold = make_task(n_items=200, n_voters=5, seed=0)
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, n_voters=5)
+    >>> X = make_features(gold, n_features=4)
     >>> net = torch.nn.Linear(X.shape[1], 2)
     >>> model = WeaSEL(net, epochs=5, lr=0.01, tau_1=1/3).fit(X, votes)
     >>> model.predict_proba(X).shape
@@ -148,8 +151,14 @@ class WeaSEL(EndToEndModel):
         """Rebuild the encoder and fill it."""
         values = saved.values
         self.tau_1_, self.encoder_width_ = values["tau_1"], values["encoder_width"]
+        check_number(self, "tau_1_", self.tau_1_, low=0)
+        check_number(self, "encoder_width_", self.encoder_width_, low=0, whole=True)
         self.class_balance_ = values["class_balance"]
+        class_prior(self.labels_, self.class_balance_)
         shape = EncoderShape(len(self.voters_), len(self.labels_), self.encoder_width_)
+        if not isinstance(self.encoder, nn.Module):
+            with torch.device("meta"):  # as for a shipped end model: no memory before it fits
+                saved.check(build_encoder(self, shape, self.tau_1_).network, "encoder")
         self.encoder_ = build_encoder(self, shape, self.tau_1_).eval()
         self.encoder_.network = saved.filled(self.encoder_.network, "encoder")
 
@@ -158,6 +167,7 @@ class WeaSEL(EndToEndModel):
         check_choice(self, "encoding", self.encoding, ("one_hot", "signed", "index"))
         check_choice(self, "activation", self.activation, ("softmax", "sigmoid", "relu", "tanh"))
         check_choice(self, "loss", self.loss, tuple(AGREEMENT_LOSSES))
+        check_hidden_sizes(self)
         check_number(self, "dropout", self.dropout, low=0, high=1)
         if self.tau_1 is not None:
             check_number(self, "tau_1", self.tau_1, low=0)
@@ -175,8 +185,8 @@ class WeaSEL(EndToEndModel):
         votes: VoteMatrix = data.votes  # type: ignore[assignment]
         shape = EncoderShape(votes.n_voters, votes.n_classes, feature_width(data.features))
         encoder = build_encoder(self, shape, tau_1)
-        log_prior = log_class_balance(self.class_balance, votes, validation)
-        return WeaSELObjective(end_model, encoder, self.encoding, log_prior, self.loss)
+        balance = chosen_class_balance(self.class_balance, votes, validation)
+        return WeaSELObjective(end_model, encoder, self.encoding, balance, self.loss)
 
     def _choose_tau_1(self, validation: Validation | None) -> float:
         if self.tau_1 is not None:
@@ -195,7 +205,7 @@ class WeaSEL(EndToEndModel):
         trained: WeaSELObjective = objective  # type: ignore[assignment]
         self.encoder_ = trained.encoder
         self.tau_1_ = trained.encoder.tau_1
-        self.class_balance_ = trained.log_prior.exp().double().numpy()
+        self.class_balance_ = trained.class_balance
         self.encoder_width_ = feature_width(data.features)
 
 
@@ -209,7 +219,7 @@ class WeaSELObjective(Objective):
         end_model: nn.Module,
         encoder: VoteEncoder,
         encoding: Encoding,
-        log_prior: Tensor,
+        class_balance: npt.NDArray[np.float64],
         loss: str,
     ) -> None:
         super().__init__()
@@ -217,14 +227,13 @@ class WeaSELObjective(Objective):
         self.encoder = encoder
         self.encoding: Encoding = encoding
         self.agreement = AGREEMENT_LOSSES[loss]
-        self.register_buffer("log_prior", log_prior)
+        self.class_balance = class_balance
+        self.register_buffer("log_prior", torch.from_numpy(np.log(class_balance)).float())
 
     def prepare(self, batch: Batch) -> Batch:
         """Return the batch with the encoder's whole input, votes and features, in `features`."""
-        encoded = encode_votes(batch.votes, self.encoding)  # type: ignore[arg-type]
-        if batch.features is not None:
-            encoded = torch.cat([encoded, batch.features], dim=1)
-        return replace(batch, features=encoded)
+        votes: Tensor = batch.votes  # type: ignore[assignment]
+        return replace(batch, features=encode_votes(votes, self.encoding, batch.features))
 
     def weigh(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the accuracies and the logits of the soft labels of a prepared batch."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.errors import ParameterError
+from wiesel.nn.layers import Dropout
 
 __all__ = [
     "Activation",
@@ -25,12 +26,12 @@ Encoding = Literal["one_hot", "signed", "index"]
 Activation = Literal["softmax", "sigmoid", "relu", "tanh"]
 
 
-def encode_votes(votes: Tensor, encoding: Encoding) -> Tensor:
-    """Return votes (n_items, n_voters, n_classes) as the encoder's input (n_items, width).
+def encode_votes(votes: Tensor, encoding: Encoding, features: Tensor | None = None) -> Tensor:
+    """Return votes (n_items, n_voters, n_classes), then features, as the encoder's input.
 
-    `one_hot` writes every vote as its distribution and a flag for abstain, so that no class is
-    larger than another. `signed` (two classes: -1, 0, +1) and `index` (-1 for abstain, else the
-    class index) are what the paper's experiments were run with.
+    `one_hot` writes all votes as distributions, then a flag for every voter that abstains, so
+    that no class is larger than another. `signed` (two classes: -1, 0, +1) and `index` (-1 for
+    abstain, else the class index) are what the paper's experiments were run with.
 
     >>> ham_then_abstain = torch.tensor([[[1.0, 0.0], [0.0, 0.0]]])
     >>> encode_votes(ham_then_abstain, "one_hot")
@@ -38,18 +39,24 @@ def encode_votes(votes: Tensor, encoding: Encoding) -> Tensor:
     >>> encode_votes(ham_then_abstain, "signed"), encode_votes(ham_then_abstain, "index")
     (tensor([[-1.,  0.]]), tensor([[ 0., -1.]]))
     """
-    voted = votes.sum(dim=2, keepdim=True)
-    if encoding == "one_hot":
-        return torch.cat([votes, 1 - voted], dim=2).flatten(start_dim=1)
+    # A product with ones: torch's sum over so short a dimension takes several times as long.
+    abstained = 1 - votes @ votes.new_ones(votes.shape[2])
+    parts = [votes.flatten(start_dim=1), abstained]
     if encoding == "signed":
-        if votes.shape[2] != 2:
-            raise ParameterError(
-                f"encoding='signed' is for two classes; there are {votes.shape[2]}. "
-                "Use 'one_hot', or 'index' as the paper's code does."
-            )
-        return votes[:, :, 1] - votes[:, :, 0]
-    index = votes @ torch.arange(votes.shape[2], dtype=votes.dtype, device=votes.device)
-    return index - (1 - voted.squeeze(2))
+        parts = [_signed(votes)]
+    elif encoding == "index":
+        classes = torch.arange(votes.shape[2], dtype=votes.dtype, device=votes.device)
+        parts = [votes @ classes - abstained]
+    return torch.cat(parts if features is None else [*parts, features], dim=1)
+
+
+def _signed(votes: Tensor) -> Tensor:
+    if votes.shape[2] != 2:
+        raise ParameterError(
+            f"encoding='signed' is for two classes; there are {votes.shape[2]}. "
+            "Use 'one_hot', or 'index' as the paper's code does."
+        )
+    return votes[:, :, 1] - votes[:, :, 0]
 
 
 def encoded_width(n_voters: int, n_classes: int, encoding: Encoding) -> int:
@@ -74,7 +81,7 @@ def mlp_encoder(
         layers.append(nn.Linear(size, following))
         if batch_norm:
             layers.append(nn.BatchNorm1d(following))
-        layers += [nn.ReLU(), nn.Dropout(dropout)]
+        layers += [nn.ReLU(), Dropout(dropout)]
     return nn.Sequential(*layers, nn.Linear((n_inputs, *hidden)[-1], n_outputs))
 
 

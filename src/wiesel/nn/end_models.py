@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.errors import SavedModelError, suggest
+from wiesel.nn.layers import Dropout
 
 __all__ = ["CNN", "LSTM", "MLP", "Linear", "shipped_module", "shipped_spec"]
 
@@ -45,7 +46,7 @@ class MLP(_Shipped):
             layers += [nn.Linear(size, following), nn.ReLU()]
             # The paper's network has no dropout after its last hidden layer, if it has several.
             if position + 1 < len(hidden) or len(hidden) == 1:
-                layers.append(nn.Dropout(dropout))
+                layers.append(Dropout(dropout))
         self.layers = nn.Sequential(*layers, nn.Linear((n_features, *hidden)[-1], n_classes))
 
     def forward(self, features: Tensor) -> Tensor:
@@ -136,7 +137,7 @@ class CNN(_Shipped):
             nn.ReLU(),
             nn.AdaptiveAvgPool2d(4),
             nn.Flatten(),
-            nn.Dropout(dropout),
+            Dropout(dropout),
             nn.Linear(16 * second, n_classes),
         )
 

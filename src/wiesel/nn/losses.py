@@ -29,15 +29,20 @@ def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     >>> soft_cross_entropy(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))
     tensor(0.6931)
     """
-    return -(targets * torch.log_softmax(logits, dim=1)).sum(dim=1).mean()
+    return _cross_entropy(torch.log_softmax(logits, dim=1), targets)
+
+
+def _cross_entropy(log_proba: Tensor, targets: Tensor) -> Tensor:
+    # One dot product: the sum over classes and the mean over items at once.
+    return torch.dot(targets.flatten(), log_proba.flatten()) / -len(log_proba)
 
 
 def symmetric(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
     """CE(P_f, sg P_e) for the end model and CE(P_e, sg P_f) for the encoder (Algorithm 1)."""
     log_end, log_label = torch.log_softmax(end_logits, 1), torch.log_softmax(label_logits, 1)
     return {
-        "end_model": -(log_label.detach().exp() * log_end).sum(dim=1).mean(),
-        "encoder": -(log_end.detach().exp() * log_label).sum(dim=1).mean(),
+        "end_model": _cross_entropy(log_end, log_label.detach().exp()),
+        "encoder": _cross_entropy(log_label, log_end.detach().exp()),
     }
 
 

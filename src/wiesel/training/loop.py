@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from wiesel.errors import TrainingError
 from wiesel.training.batches import Batch, TrainingData
 from wiesel.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from wiesel.training.flat import FlatParameters
 from wiesel.training.history import History
 from wiesel.training.options import TrainOptions, resolve_device
 from wiesel.training.progress import progress_bar
@@ -53,6 +54,7 @@ class _State:
     """Where training stands; exactly what a checkpoint holds."""
 
     objective: Objective
+    parameters: FlatParameters
     optimizer: torch.optim.Optimizer
     history: History = field(default_factory=History)
     best_score: float = -math.inf
@@ -73,24 +75,29 @@ def train(
     """
     device = resolve_device(options.device)
     objective.to(device)
-    trainable = [p for p in objective.parameters() if p.requires_grad]
+    flat = FlatParameters(p for p in objective.parameters() if p.requires_grad)
+    if not flat.vectors:
+        raise TrainingError(
+            "There is nothing to train: the end model has no parameters, or all are frozen "
+            "(requires_grad=False)."
+        )
     optimizer = torch.optim.Adam(
-        trainable, lr=options.lr, weight_decay=options.weight_decay, fused=True
+        flat.vectors, lr=options.lr, weight_decay=options.weight_decay, fused=True
     )
-    state = _State(objective, optimizer)
+    state = _State(objective, flat, optimizer)
     _resume(state, options, fingerprint)
     try:
         with progress_bar(options.epochs, len(state.history), options.progress) as show:
             while not _is_finished(state, options):
                 record = _run_epoch(state, data, options, device)
-                _validate(state, record, validation)
-                state.history.records.append(record)
+                _finish_epoch(state, record, options, validation)
                 _save(state, options, fingerprint)
                 show(record)
     except KeyboardInterrupt:
         state.history.interrupted = True
     if state.best_weights is not None:
         objective.load_state_dict(state.best_weights)
+    flat.release()
     objective.eval().to("cpu")
     return state.history
 
@@ -106,8 +113,9 @@ def _run_epoch(
     n_batches = 0
     for batch in data.batches(order, options.batch_size, device, objective.prepare):
         losses = objective.losses(batch)
-        optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(tuple(losses.values()))
+        state.parameters.zero_grad()
+        # The loss of a network that is kept as it is has nothing to change.
+        torch.autograd.backward([loss for loss in losses.values() if loss.requires_grad])
         optimizer.step()
         for name, loss in losses.items():
             value = loss.detach()
@@ -120,13 +128,20 @@ def _run_epoch(
     return record | objective.diagnose(data)
 
 
-def _validate(state: _State, record: Record, validation: Validation | None) -> None:
-    """Score the epoch, and remember its weights if it is the best so far."""
+def _finish_epoch(
+    state: _State, record: Record, options: TrainOptions, validation: Validation | None
+) -> None:
+    """Score the epoch, note it, and remember its weights if it is the best so far."""
     if validation is None:
+        state.history.records.append(record)
         return
     logits = predict_logits(state.objective.end_model, validation.inputs)
+    if not torch.isfinite(logits).all():
+        raise _diverged("prediction for the validation set", "infinite or NaN", record, options)
     score = validation.score(torch.softmax(logits.double(), dim=1).numpy())
     record[f"validation_{validation.metric}"] = score
+    # Noted first: an interruption from here on finds a record for the best epoch.
+    state.history.records.append(record)
     if score > state.best_score:
         state.best_score = score
         state.best_weights = copy.deepcopy(state.objective.state_dict())
@@ -145,11 +160,15 @@ def _is_finished(state: _State, options: TrainOptions) -> bool:
 def _refuse_divergence(record: Record, options: TrainOptions) -> None:
     for name, value in record.items():
         if name.startswith("loss") and not math.isfinite(value):
-            raise TrainingError(
-                f"The {name.replace('_', ' ')} became {value} in epoch {record['epoch']:.0f}. "
-                f"Lower the learning rate (lr={options.lr:g} now) and check that the features "
-                "are standardized."
-            )
+            what = name.replace("loss_", "loss of the ").replace("_", " ")
+            raise _diverged(what, value, record, options)
+
+
+def _diverged(what: str, value: object, record: Record, options: TrainOptions) -> TrainingError:
+    return TrainingError(
+        f"The {what} became {value} in epoch {record['epoch']}. Lower the learning rate "
+        f"(lr={options.lr:g} now) and check that the features are standardized."
+    )
 
 
 def _resume(state: _State, options: TrainOptions, fingerprint: str) -> None:
