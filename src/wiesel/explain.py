@@ -1,16 +1,32 @@
 """Why one item got its label."""
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wiesel.labels import LabelSpace
 
-__all__ = ["Explanation", "Push"]
+__all__ = ["Explanation", "Push", "predicted_class"]
+
+
+def predicted_class(proba: Sequence[float], threshold: float | None) -> int:
+    """Return the class `predict` gives: the most probable, or the second from `threshold` on.
+
+    >>> predicted_class((0.6, 0.4), None), predicted_class((0.6, 0.4), 0.3)
+    (0, 1)
+    """
+    if threshold is not None:
+        return int(proba[1] >= threshold)
+    return max(range(len(proba)), key=proba.__getitem__)
 
 
 @dataclass(frozen=True)
 class Push:
-    """What one voter said about an item, and how much it counted."""
+    """What one voter said about an item, and how much it counted.
+
+    >>> Push("link", "spam", weight=1.1, effect=-1.1).voter
+    'link'
+    """
 
     voter: str
     vote: str
@@ -44,11 +60,13 @@ class Explanation:
     """The voters that voted, strongest effect first."""
     n_abstaining: int
     abstaining_share: float
+    threshold: float | None = None
+    """Two classes: the second is predicted from this probability on; None: the larger one is."""
 
     @property
     def label(self) -> str:
-        """The class the end model finds most probable."""
-        return self.labels.names[max(range(len(self.labels)), key=self.end_proba.__getitem__)]
+        """The class that is predicted."""
+        return self.labels.names[predicted_class(self.end_proba, self.threshold)]
 
     def __str__(self) -> str:
         return "\n".join([self._headline(), *self._lines(), self._footer()])

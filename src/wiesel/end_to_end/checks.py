@@ -37,7 +37,7 @@ def check_lengths(data: TrainingData) -> None:
         described = ", ".join(f"{name} has {length}" for name, length in lengths.items())
         raise FeatureError(f"One item each is needed, in the same order, but {described}.")
     if not lengths["X"]:
-        raise FeatureError("There are no items to train on: X is empty.")
+        raise FeatureError("There are no items: X is empty.")
 
 
 def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int) -> None:

@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.encoding import encoder_features, feature_width
 from wiesel.errors import FeatureError
-from wiesel.explain import Explanation, Push
+from wiesel.explain import Explanation, Push, predicted_class
 from wiesel.nn.encoders import encode_votes, label_logits
 from wiesel.training import TrainingData, as_inputs
 from wiesel.votes import VoteMatrix
@@ -60,27 +61,34 @@ def describe_item(model: "WeaSEL", x: Any, votes: VoteMatrix, encoder_X: Any) ->
     features = None if encoder_X is None else as_batch(encoder_X)
     end_proba = model.predict_proba(one)[0]
     accuracies, soft_labels = weigh_voters(model, one, votes, features)
-    weights = accuracies[0] if accuracies.ndim == 2 else _of_voted_class(accuracies[0], votes)
+    # One column for each class, or a single one that holds for every class.
+    by_class = accuracies[0] if accuracies.ndim == 3 else accuracies[0][:, None]
+    weights = _of_voted_class(by_class, votes)
     voted = votes.voter_index
     total = float(np.abs(weights).sum()) or 1.0
+    explained = predicted_class(end_proba.tolist(), model.threshold_)
     return Explanation(
         item=votes.ids[0],
         labels=model.labels_,
         end_proba=tuple(end_proba.tolist()),
         soft_label=tuple(soft_labels[0].tolist()),
-        pushes=_pushes(votes, weights, int(end_proba.argmax())),
+        pushes=_pushes(votes, by_class, weights, explained),
         n_abstaining=votes.n_voters - len(voted),
         abstaining_share=1 - float(np.abs(weights[voted]).sum()) / total,
+        threshold=model.threshold_,
     )
 
 
 def _pushes(
-    votes: VoteMatrix, weights: npt.NDArray[np.float64], explained: int
+    votes: VoteMatrix,
+    by_class: npt.NDArray[np.float64],
+    weights: npt.NDArray[np.float64],
+    explained: int,
 ) -> tuple[Push, ...]:
-    rows = votes.vote_rows().astype(np.float64)
+    added = by_class[votes.voter_index] * votes.vote_rows()
     # Against the mean of the other classes: a vote for another class pushes away.
-    others = (rows.sum(axis=1) - rows[:, explained]) / (votes.n_classes - 1)
-    effects = weights[votes.voter_index] * (rows[:, explained] - others)
+    others = (added.sum(axis=1) - added[:, explained]) / (votes.n_classes - 1)
+    effects = added[:, explained] - others
     pushes = [
         Push(
             votes.voters[voter],
@@ -94,17 +102,22 @@ def _pushes(
 
 
 def _of_voted_class(
-    accuracies: npt.NDArray[np.float64], votes: VoteMatrix
+    by_class: npt.NDArray[np.float64], votes: VoteMatrix
 ) -> npt.NDArray[np.float64]:
-    """Class-conditional accuracies: the one of the class voted for; a mean where abstaining."""
-    weights = accuracies.mean(axis=1)
-    weights[votes.voter_index] = accuracies[votes.voter_index, votes.class_index]
+    """The accuracy for the class a voter voted for; where it abstains, the mean over classes."""
+    weights = by_class.mean(axis=1)
+    if by_class.shape[1] > 1:
+        weights[votes.voter_index] = by_class[votes.voter_index, votes.class_index]
     return weights
 
 
 def as_batch(x: Any) -> Any:
-    """One item as a batch of one; what already is a batch of one stays."""
+    """One item, as `X[17]` gives it, as a batch of one; a matrix of one row is one already."""
+    if isinstance(x, tuple):
+        x = x[0]
     if isinstance(x, dict):
         return {key: np.asarray(value)[None] for key, value in x.items()}
+    if sp.issparse(x):
+        x = x.toarray()  # type: ignore[attr-defined]
     array = x if isinstance(x, Tensor) else np.asarray(x)
-    return array[None] if array.ndim == 1 or array.shape[0] != 1 else array
+    return array if array.ndim == 2 and array.shape[0] == 1 else array[None]
