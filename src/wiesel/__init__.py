@@ -13,7 +13,20 @@ if TYPE_CHECKING:
     from wiesel.analysis import agreement, findings, summarize
     from wiesel.catalog import load_model
     from wiesel.datasets import load_dataset
-    from wiesel.end_to_end import EndToEndModel, Supervised, TwoStage, WeaSEL
+    from wiesel.end_to_end import (
+        MBEM,
+        AggNet,
+        CoNAL,
+        ConfusionNet,
+        CrowdLayer,
+        DoctorNet,
+        EndToEndModel,
+        MaxMIG,
+        Raykar,
+        Supervised,
+        TwoStage,
+        WeaSEL,
+    )
     from wiesel.evaluation import evaluate
     from wiesel.label_models import LabelModel, MajorityVote
     from wiesel.labels import ABSTAIN, LabelSpace
@@ -32,10 +45,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSTAIN",
+    "MBEM",
+    "AggNet",
+    "CoNAL",
+    "ConfusionNet",
+    "CrowdLayer",
+    "DoctorNet",
     "EndToEndModel",
     "LabelModel",
     "LabelSpace",
     "MajorityVote",
+    "MaxMIG",
+    "Raykar",
     "Supervised",
     "TwoStage",
     "VoteMatrix",
@@ -62,7 +83,20 @@ _HOMES = {
     "wiesel.analysis": ("agreement", "findings", "summarize"),
     "wiesel.catalog": ("load_model",),
     "wiesel.datasets": ("load_dataset",),
-    "wiesel.end_to_end": ("EndToEndModel", "Supervised", "TwoStage", "WeaSEL"),
+    "wiesel.end_to_end": (
+        "AggNet",
+        "CoNAL",
+        "ConfusionNet",
+        "CrowdLayer",
+        "DoctorNet",
+        "EndToEndModel",
+        "MBEM",
+        "MaxMIG",
+        "Raykar",
+        "Supervised",
+        "TwoStage",
+        "WeaSEL",
+    ),
     "wiesel.evaluation": ("evaluate",),
     "wiesel.label_models": ("LabelModel", "MajorityVote"),
     "wiesel.labels": ("ABSTAIN", "LabelSpace"),

@@ -1,0 +1,38 @@
+"""AggNet: EM over a deep network and the voters, one step after every epoch."""
+
+from dataclasses import KW_ONLY, dataclass
+
+from torch import nn
+
+from wiesel.end_to_end.alternation import AlternatingModel
+from wiesel.end_to_end.raykar import BayesObjective
+from wiesel.training import Objective, TrainingData, Validation
+
+__all__ = ["AggNet"]
+
+
+@dataclass(eq=False)
+class AggNet(AlternatingModel):
+    """Aggregation inside the training of a deep network (Albarqouni et al., TMI 2016).
+
+    The model of `Raykar`, with the E-step and the confusions found again after every epoch of
+    the network, so that network and labels move together. The paper starts from a network that
+    was trained on gold labels; this one starts from the vote shares and needs none, as in the
+    comparison of Cao et al. 2019. Memory grows with the votes.
+
+    >>> import torch
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
+    >>> X = make_features(gold, n_features=4)
+    >>> AggNet(torch.nn.Linear(4, 3), epochs=5, lr=0.05).fit(X, votes).predict_proba(X).shape
+    (200, 3)
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. It is copied, never changed."""
+    _: KW_ONLY
+
+    def _objective(
+        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
+    ) -> Objective:
+        return BayesObjective(end_model, data.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]

@@ -1,0 +1,82 @@
+"""Expectation maximization around an end model: what Raykar, AggNet and MBEM share.
+
+The end model learns soft labels (M-step, by gradient); between epochs the soft labels and the
+confusions of the voters are found again (E-step, and the rest of the M-step, in closed form).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective, all_entries
+from wiesel.end_to_end.voter_models import CountedConfusions, VoterModel
+from wiesel.nn.losses import soft_cross_entropy
+from wiesel.parameters import check_number
+from wiesel.training import Batch, TrainingData, VoteEntries
+from wiesel.training.validation import logits_of, predict_logits
+from wiesel.votes import VoteMatrix
+
+__all__ = ["AlternatingModel", "AlternatingObjective"]
+
+
+class AlternatingObjective(CrowdObjective):
+    """An end model that learns soft labels, which are found again every few epochs."""
+
+    soft_labels: Tensor
+    voters: CountedConfusions
+
+    def __init__(
+        self, end_model: nn.Module, votes: VoteMatrix, smoothing: float, m_epochs: int
+    ) -> None:
+        super().__init__()
+        self.end_model = end_model
+        self.m_epochs = m_epochs
+        # Not a buffer: the votes are the user's data, and no part of what is learned.
+        self.answers = all_entries(votes)
+        counts = self.answers.counts(votes.n_classes)
+        uniform = torch.full_like(counts, 1 / votes.n_classes)
+        total = counts.sum(dim=1, keepdim=True)
+        soft_labels = torch.where(total > 0, counts / total.clamp_min(1e-12), uniform)
+        self.register_buffer("soft_labels", soft_labels)
+        self.voters = CountedConfusions.of(self.answers, soft_labels, votes.n_voters, smoothing)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return how far the end model is from the soft labels."""
+        logits = logits_of(self.end_model(batch.inputs))
+        return {"end_model": soft_cross_entropy(logits, self.soft_labels[batch.rows])}
+
+    @torch.no_grad()
+    def start_epoch(self, epoch: int, data: TrainingData) -> None:
+        """Find soft labels and confusions again, if the end model had its epochs."""
+        if epoch == 1 or (epoch - 1) % self.m_epochs:
+            return
+        logits = predict_logits(self.end_model, data.inputs).to(self.soft_labels.device)
+        self.alternate(torch.log_softmax(logits, dim=1), self.answers.to(logits.device))
+
+    def alternate(self, log_proba: Tensor, answers: VoteEntries) -> None:
+        """Find soft labels and confusions from the end model's answers."""
+        raise NotImplementedError
+
+    def vote_evidence(self, answers: VoteEntries) -> Tensor:
+        """Return the sum of log P(vote | class) over the votes of every item."""
+        return answers.sum_by_item(self.voters.log_votes(answers.voters, answers.classes))
+
+
+@dataclass(eq=False, kw_only=True)
+class AlternatingModel(CrowdModel):
+    """A method that alternates between training the end model and finding soft labels."""
+
+    smoothing: float = 1.0
+    """Pseudo-votes for an average cell of each voter's confusions, spread as all voters confuse."""
+    m_epochs: int = 1
+    """How many epochs the end model learns before soft labels are found again."""
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_number(self, "smoothing", self.smoothing, low=0)
+        check_number(self, "m_epochs", self.m_epochs, low=1, whole=True)
+
+    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
+        n_pairs, n_classes = shapes["counts"]
+        return CountedConfusions(len(self.voters_), n_classes, n_pairs - 1, self.smoothing)

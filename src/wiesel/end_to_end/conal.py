@@ -1,0 +1,158 @@
+"""CoNAL: some mistakes are everybody's, some are a voter's own."""
+
+from dataclasses import KW_ONLY, dataclass
+
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.crowd_layer import vote_cross_entropy
+from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
+from wiesel.end_to_end.representation import find_last_layer, represent, representation_width
+from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, matrix_rank
+from wiesel.parameters import check_number
+from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
+from wiesel.votes import VoteMatrix
+
+__all__ = ["CoNAL"]
+
+_HIDDEN = 128
+_SAMPLED_ITEMS = 512
+
+
+@dataclass(eq=False)
+class CoNAL(CrowdModel):
+    """Common noise adaptation layers (Chu, Ma, Wang, AAAI 2021).
+
+    Two layers stand between the end model's probabilities z and a vote: one of all voters
+    together, and one of the voter's own. Which of them speaks depends on voter and item::
+
+        w_j(x) = sigmoid( <u_j, v(x)> )        u_j, v(x): embeddings of length 1
+        o_j    = w_j(x) W_0 z + (1 - w_j(x)) W_j z
+        loss   = CE(o_j, vote) - separation * sum_j |W_j - W_0|
+
+    v reads what the end model's last layer reads (the paper: the raw features), so that any end
+    model will do. Matrices start at twice the identity; where they would have more than 16
+    million numbers (or `rank` is given), the voters' own are low-rank.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
+    >>> X = make_features(gold, n_features=4)
+    >>> CoNAL(torch.nn.Linear(4, 3), epochs=5, lr=0.01).fit(X, votes).predict_proba(X).shape
+    (200, 3)
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. It is copied, never changed."""
+    _: KW_ONLY
+    separation: float = 1e-5
+    """How much the voters' own matrices are pushed away from the common one."""
+    embedding: int = 20
+    """The length of the embeddings of voters and items."""
+    rank: int | None = None
+    """The rank of a voter's own part; None is a full matrix, unless there are too many."""
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_number(self, "separation", self.separation, low=0)
+        check_number(self, "embedding", self.embedding, low=1, whole=True)
+        if self.rank is not None:
+            check_number(self, "rank", self.rank, low=1, whole=True)
+
+    def _objective(
+        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
+    ) -> Objective:
+        votes: VoteMatrix = data.votes  # type: ignore[assignment]
+        last_layer = find_last_layer(end_model, votes.n_classes, data)
+        width = representation_width(end_model, last_layer, votes.n_classes)
+        layers = self._layers(votes.n_voters, votes.n_classes, width)
+        return _CommonObjective(end_model, last_layer, layers, self.separation)
+
+    def _layers(self, n_voters: int, n_classes: int, width: int) -> "_CommonLayers":
+        own_rank = matrix_rank(n_voters, n_classes**2, self.rank)
+        own = VoterMatrices(n_voters, 2 * torch.eye(n_classes), own_rank)
+        return _CommonLayers(own, width, self.embedding)
+
+    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
+        width = shapes["item_embedding.0.weight"][1]
+        return self._layers(len(self.voters_), len(self.labels_), width)
+
+    def _keep(self, objective: Objective, data: TrainingData) -> None:
+        super()._keep(objective, data)
+        trained: _CommonObjective = objective  # type: ignore[assignment]
+        with torch.no_grad():
+            sample = data.gather(data.sample(_SAMPLED_ITEMS)).inputs
+            _, represented = represent(trained.end_model, trained.last_layer, sample)
+            trained.voters.keep_mean_shares(represented)
+
+
+class _CommonLayers(VoterModel):
+    """The common matrix, the voters' own, and who listens to which."""
+
+    mean_shares: Tensor
+
+    def __init__(self, own: VoterMatrices, width: int, embedding: int) -> None:
+        super().__init__()
+        self.n_voters, self.n_classes = len(own.left), len(own.start)
+        self.own = own
+        self.common = nn.Parameter(2 * torch.eye(self.n_classes))
+        self.voter_embedding = nn.Parameter(torch.randn(self.n_voters, embedding))
+        self.item_embedding = nn.Sequential(
+            nn.Linear(width, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, embedding)
+        )
+        # The share of the common matrix for an average item, known when training is over.
+        self.register_buffer("mean_shares", torch.full((self.n_voters,), 0.5))
+
+    def forward(self, proba: Tensor, represented: Tensor, entries: VoteEntries) -> Tensor:
+        """Return the logits of the votes: (n_votes, n_classes)."""
+        items = nn.functional.normalize(self.item_embedding(represented), dim=1)
+        voters = nn.functional.normalize(self.voter_embedding[entries.voters], dim=1)
+        shares = torch.sigmoid((voters * items[entries.items]).sum(dim=1, keepdim=True))
+        of_votes = proba[entries.items]
+        own = torch.einsum("nlc,nc->nl", self.own(entries.voters), of_votes)
+        return shares * (of_votes @ self.common.t()) + (1 - shares) * own
+
+    def keep_mean_shares(self, represented: Tensor) -> None:
+        """Remember how much the common matrix counts for each voter on average."""
+        items = nn.functional.normalize(self.item_embedding(represented), dim=1)
+        voters = nn.functional.normalize(self.voter_embedding, dim=1)
+        self.mean_shares = torch.sigmoid(voters @ items.t()).mean(dim=1)
+
+    def distance(self, voters: Tensor) -> Tensor:
+        """Return how far the matrices of some voters are from the common one, in sum."""
+        # A square root has no gradient at zero, where all matrices start.
+        squares = (self.own(voters) - self.common).square().sum(dim=(1, 2))
+        return (squares + 1e-12).sqrt().sum()
+
+    def confusions(self, voters: Tensor) -> Tensor:
+        """Return what each voter votes where the end model is sure: (n, true, voted)."""
+        shares = self.mean_shares[voters][:, None, None]
+        mixed = shares * self.common + (1 - shares) * self.own(voters)
+        return torch.softmax(mixed.transpose(1, 2), dim=2)
+
+
+class _CommonObjective(CrowdObjective):
+    """The end model and the layers on top of it."""
+
+    voters: _CommonLayers
+
+    def __init__(
+        self,
+        end_model: nn.Module,
+        last_layer: str | None,
+        layers: _CommonLayers,
+        separation: float,
+    ) -> None:
+        super().__init__()
+        self.end_model, self.voters = end_model, layers
+        self.last_layer, self.separation = last_layer, separation
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the cross-entropy of the votes, and the push away from the common matrix."""
+        entries: VoteEntries = batch.entries  # type: ignore[assignment]
+        logits, represented = represent(self.end_model, self.last_layer, batch.inputs)
+        voted = self.voters(torch.softmax(logits, dim=1), represented, entries)
+        distance = self.voters.distance(torch.unique(entries.voters))
+        return {
+            "votes": vote_cross_entropy(torch.log_softmax(voted, dim=1), entries),
+            "separation": -self.separation * distance,
+        }

@@ -1,0 +1,164 @@
+"""ConfusionNet: the end model's probabilities pass through stochastic confusion matrices."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
+from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, matrix_rank
+from wiesel.parameters import check_choice, check_number
+from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
+from wiesel.training.validation import logits_of
+from wiesel.votes import VoteMatrix
+
+__all__ = ["ConfusionNet"]
+
+Structure = Literal["voters", "shared", "union"]
+Regularizer = Literal["none", "trace", "volume_f", "volume_w"]
+_STRUCTURES = ("voters", "shared", "union")
+_REGULARIZERS = ("none", "trace", "volume_f", "volume_w")
+_RIDGE = 1e-3
+
+
+@dataclass(eq=False)
+class ConfusionNet(CrowdModel):
+    """Learns P(vote | x) = sum_c f_c(x) A_j[c, vote] by maximum likelihood.
+
+    A_j is voter j's confusion matrix, with rows that sum to 1. One family, several papers::
+
+        structure="voters"                          a matrix for each voter
+          regularizer="trace"     Tanno et al. 2019: loss + strength * mean trace(A_j)
+          regularizer="volume_f"  GeoCrowdNet(F), Ibrahim et al. 2023: - strength * log det F'F
+          regularizer="volume_w"  GeoCrowdNet(W): - strength * log det W'W, W the stacked A_j
+        structure="shared"                          one matrix for all (a noise layer)
+        structure="union"                           UnionNet-B, Wei et al. 2022: all votes of all
+                                                    voters are one distribution given the class
+
+    F are the predictions of a batch and W'W is summed over the voters in it; both get a small
+    ridge, so that the logarithm stays finite. Where the matrices would have more than 16 million
+    numbers (or `rank` is given), the voters' logits are a shared start plus a low-rank part.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
+    >>> X = make_features(gold, n_features=4)
+    >>> model = ConfusionNet(torch.nn.Linear(4, 3), regularizer="trace", epochs=5, lr=0.01)
+    >>> model.fit(X, votes).confusions(["voter_4"]).sum(axis=2).round(6)
+    array([[1., 1., 1.]])
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. It is copied, never changed."""
+    _: KW_ONLY
+    structure: Structure = "voters"
+    """Whose matrices: of each of the `voters`, one `shared` by all, or the `union` of votes."""
+    regularizer: Regularizer = "none"
+    """What is added to the loss: `none`, `trace`, `volume_f` or `volume_w`."""
+    strength: float = 0.01
+    """The weight of the regularizer."""
+    initial_accuracy: float = 0.8
+    """The diagonal of the matrices at the start."""
+    rank: int | None = None
+    """The rank of the voters' own part; None is a full matrix, unless there are too many."""
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_choice(self, "structure", self.structure, _STRUCTURES)
+        check_choice(self, "regularizer", self.regularizer, _REGULARIZERS)
+        check_number(self, "strength", self.strength, low=0)
+        check_number(self, "initial_accuracy", self.initial_accuracy, low=0.01, high=0.99)
+        if self.rank is not None:
+            check_number(self, "rank", self.rank, low=1, whole=True)
+
+    def _objective(
+        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
+    ) -> Objective:
+        votes: VoteMatrix = data.votes  # type: ignore[assignment]
+        matrices = self._matrices(votes.n_voters, votes.n_classes)
+        return _LikelihoodObjective(end_model, matrices, self.regularizer, self.strength)
+
+    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
+        return self._matrices(len(self.voters_), len(self.labels_))
+
+    def _matrices(self, n_voters: int, n_classes: int) -> "_StochasticMatrices":
+        wrong = (1 - self.initial_accuracy) / (n_classes - 1)
+        right = torch.eye(n_classes)
+        start = (self.initial_accuracy * right + wrong * (1 - right)).log()
+        rank = matrix_rank(n_voters, n_classes**2, self.rank)
+        return _StochasticMatrices(n_voters, start, self.structure, rank)
+
+
+class _StochasticMatrices(VoterModel):
+    """Logits of confusion matrices, and how they become probabilities."""
+
+    def __init__(
+        self, n_voters: int, start: Tensor, structure: Structure, rank: int | None
+    ) -> None:
+        super().__init__()
+        self.n_voters, self.n_classes, self.structure = n_voters, len(start), structure
+        self.logits = VoterMatrices(1 if structure == "shared" else n_voters, start, rank)
+
+    def confusions(self, voters: Tensor) -> Tensor:
+        """Return P(voted | true class) of some voters: (len(voters), true, voted)."""
+        return torch.softmax(self._logits(voters), dim=2)
+
+    def log_likelihoods(self, entries: VoteEntries) -> Tensor:
+        """Return log P(vote | true class) for every vote: (n_votes, true)."""
+        if self.structure != "union":
+            log_rows = torch.log_softmax(self._logits(entries.voters), dim=2)
+            return log_rows[torch.arange(len(entries)), :, entries.classes]
+        everyone = torch.arange(self.n_voters, device=entries.voters.device)
+        log_all = torch.log_softmax(self._logits(everyone).transpose(1, 2).flatten(0, 1), dim=0)
+        return log_all[entries.voters * self.n_classes + entries.classes]
+
+    def _logits(self, voters: Tensor) -> Tensor:
+        logits: Tensor = self.logits(torch.zeros_like(voters) if self._is_shared else voters)
+        return logits
+
+    @property
+    def _is_shared(self) -> bool:
+        return self.structure == "shared"
+
+
+class _LikelihoodObjective(CrowdObjective):
+    """The end model, the confusion matrices, and the likelihood of the votes."""
+
+    voters: _StochasticMatrices
+
+    def __init__(
+        self,
+        end_model: nn.Module,
+        matrices: _StochasticMatrices,
+        regularizer: Regularizer,
+        strength: float,
+    ) -> None:
+        super().__init__()
+        self.end_model, self.voters = end_model, matrices
+        self.regularizer, self.strength = regularizer, strength
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return minus the mean log likelihood of a vote, and the regularizer."""
+        entries: VoteEntries = batch.entries  # type: ignore[assignment]
+        log_proba = torch.log_softmax(logits_of(self.end_model(batch.inputs)), dim=1)
+        joint = log_proba[entries.items] + self.voters.log_likelihoods(entries)
+        cast = torch.logsumexp(joint, dim=1)
+        losses = {"votes": -(entries.mass * cast).sum() / entries.mass.sum()}
+        if self.regularizer != "none":
+            losses["regularizer"] = self.strength * self._regularization(log_proba, entries)
+        return losses
+
+    def _regularization(self, log_proba: Tensor, entries: VoteEntries) -> Tensor:
+        if self.regularizer == "volume_f":
+            predictions = log_proba.exp()
+            return -_log_volume(predictions.t() @ predictions / len(predictions))
+        matrices = self.voters.confusions(torch.unique(entries.voters))
+        if self.regularizer == "trace":
+            return torch.einsum("jcc->j", matrices).mean()
+        return -_log_volume(torch.einsum("jcl,jdl->cd", matrices, matrices) / len(matrices))
+
+
+def _log_volume(gram: Tensor) -> Tensor:
+    """The log determinant of a Gram matrix, with a ridge that keeps it finite."""
+    ridge = _RIDGE * torch.eye(len(gram), device=gram.device)
+    return torch.linalg.slogdet(gram + ridge).logabsdet

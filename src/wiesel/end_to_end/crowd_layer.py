@@ -1,0 +1,126 @@
+"""CrowdLayer: a small layer for every voter on top of the end model."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
+from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, matrix_rank
+from wiesel.parameters import check_choice, check_number
+from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
+from wiesel.training.validation import logits_of
+from wiesel.votes import VoteMatrix
+
+__all__ = ["CrowdLayer", "CrowdLayerObjective", "VoterLayer", "vote_cross_entropy"]
+
+Variant = Literal["MW", "VW", "VB", "VW+B", "SW"]
+_VARIANTS = ("MW", "VW", "VB", "VW+B", "SW")
+
+
+@dataclass(eq=False)
+class CrowdLayer(CrowdModel):
+    """Deep learning from crowds (Rodrigues and Pereira, AAAI 2018).
+
+    The end model's probabilities z = softmax(f(x)) are the bottleneck; a layer for each voter j
+    turns them into logits of what j will vote, and everything is trained by the cross-entropy to
+    the votes that were cast::
+
+        MW    o_j = W_j z            (starts at the identity)
+        VW    o_j = w_j * z          (ones)
+        VB    o_j = z + b_j          (zeros)
+        VW+B  o_j = w_j * z + b_j
+        SW    o_j = s_j z            (one number for each voter)
+
+    Predictions are z. MW has n_voters * n_classes^2 numbers; where those are more than 16
+    million (or `rank` is given), W_j is the identity plus a low-rank matrix whose right factor
+    all voters share, which the paper's is not.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
+    >>> X = make_features(gold, n_features=4)
+    >>> model = CrowdLayer(torch.nn.Linear(4, 3), variant="VW", epochs=5, lr=0.01).fit(X, votes)
+    >>> model.voter_accuracies().shape
+    (5,)
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. It is copied, never changed."""
+    _: KW_ONLY
+    variant: Variant = "MW"
+    """What a voter's layer is: `MW`, `VW`, `VB`, `VW+B` or `SW`."""
+    rank: int | None = None
+    """MW: the rank of the voters' own part; None is a full matrix, unless there are too many."""
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_choice(self, "variant", self.variant, _VARIANTS)
+        if self.rank is not None:
+            check_number(self, "rank", self.rank, low=1, whole=True)
+
+    def _objective(
+        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
+    ) -> Objective:
+        votes: VoteMatrix = data.votes  # type: ignore[assignment]
+        layer = VoterLayer(votes.n_voters, votes.n_classes, self.variant, self.rank)
+        return CrowdLayerObjective(end_model, layer)
+
+    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
+        return VoterLayer(len(self.voters_), len(self.labels_), self.variant, self.rank)
+
+
+class VoterLayer(VoterModel):
+    """From the end model's probabilities to the logits of what a voter votes."""
+
+    def __init__(
+        self, n_voters: int, n_classes: int, variant: Variant, rank: int | None = None
+    ) -> None:
+        super().__init__()
+        self.n_voters, self.n_classes = n_voters, n_classes
+        self.matrices: VoterMatrices | None = None
+        if variant == "MW":
+            identity = torch.eye(n_classes)
+            rank = matrix_rank(n_voters, n_classes**2, rank)
+            self.matrices = VoterMatrices(n_voters, identity, rank)
+        width = 1 if variant == "SW" else n_classes
+        has_scale, has_shift = variant in ("VW", "VW+B", "SW"), variant in ("VB", "VW+B")
+        self.scale = nn.Parameter(torch.ones(n_voters, width)) if has_scale else None
+        self.shift = nn.Parameter(torch.zeros(n_voters, n_classes)) if has_shift else None
+
+    def forward(self, proba: Tensor, voters: Tensor) -> Tensor:
+        """Return the logits of one voter's vote for each row of probabilities."""
+        if self.matrices is not None:
+            return torch.einsum("nlc,nc->nl", self.matrices(voters), proba)
+        scaled = proba if self.scale is None else self.scale[voters] * proba
+        return scaled if self.shift is None else scaled + self.shift[voters]
+
+    def confusions(self, voters: Tensor) -> Tensor:
+        """Return what each voter votes where the end model is sure: (n, true, voted)."""
+        certain = torch.eye(self.n_classes, device=voters.device)
+        each_class = certain.repeat(len(voters), 1)
+        logits = self(each_class, voters.repeat_interleave(self.n_classes))
+        return torch.softmax(logits, dim=1).view(len(voters), self.n_classes, self.n_classes)
+
+
+class CrowdLayerObjective(CrowdObjective):
+    """The end model and the voters' layers on top of it."""
+
+    voters: VoterLayer
+
+    def __init__(self, end_model: nn.Module, layer: VoterLayer) -> None:
+        super().__init__()
+        self.end_model, self.voters = end_model, layer
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the cross-entropy of the votes that were cast."""
+        entries: VoteEntries = batch.entries  # type: ignore[assignment]
+        proba = torch.softmax(logits_of(self.end_model(batch.inputs)), dim=1)
+        logits = self.voters(proba[entries.items], entries.voters)
+        return {"votes": vote_cross_entropy(torch.log_softmax(logits, dim=1), entries)}
+
+
+def vote_cross_entropy(log_proba: Tensor, entries: VoteEntries) -> Tensor:
+    """Return the mean over votes of -log P(the class voted for); rows are votes."""
+    cast = log_proba.gather(1, entries.classes[:, None]).squeeze(1)
+    return -(entries.mass * cast).sum() / entries.mass.sum()

@@ -1,0 +1,193 @@
+"""What the methods for crowds share: a model of every voter beside the end model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.checks import check_lengths
+from wiesel.end_to_end.diagnosis import DIAGNOSED_ITEMS, prediction_record
+from wiesel.end_to_end.insight import as_batch
+from wiesel.end_to_end.storage import Saved
+from wiesel.end_to_end.voter_models import VoterModel
+from wiesel.errors import FeatureError
+from wiesel.explain import Explanation, Push
+from wiesel.label_models.base import normalized_exp
+from wiesel.training import (
+    Objective,
+    Record,
+    TrainingData,
+    Validation,
+    VoteEntries,
+    as_inputs,
+    seeded,
+    vote_entries,
+)
+from wiesel.training.validation import logits_of, predict_logits
+from wiesel.votes import VoteMatrix
+
+__all__ = ["CrowdModel", "CrowdObjective", "all_entries"]
+
+_COUNTED_ITEMS = 4096
+_VOTERS_AT_ONCE = 4096
+
+
+class CrowdObjective(Objective):
+    """An end model, a model of the voters, and the votes one by one."""
+
+    voters: VoterModel
+
+    @torch.no_grad()
+    def diagnose(self, data: TrainingData) -> Record:
+        """Return how far predictions agree with the votes, on a fixed sample of items."""
+        device = next(self.end_model.parameters()).device
+        batch = data.gather(data.sample(DIAGNOSED_ITEMS), device)
+        entries: VoteEntries = batch.entries  # type: ignore[assignment]
+        logits = logits_of(self.end_model(batch.inputs))
+        voted = entries.counts(logits.shape[1]).argmax(dim=1)
+        return prediction_record(logits.argmax(dim=1), voted, voted, logits.shape[1])
+
+
+@dataclass(eq=False, kw_only=True)
+class CrowdModel(EndToEndModel):
+    """An end-to-end method that also learns how each voter confuses the classes.
+
+    A method writes `_objective`, whose `voters` is a `VoterModel`, and `_blank_voters`, which
+    makes an empty one for loading.
+    """
+
+    voter_model_: VoterModel = field(init=False, repr=False)
+    """What was learned of the voters; `confusions()` reads it."""
+    class_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
+    """P(class) among the training items, by the trained end model."""
+
+    def confusions(self, voters: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
+        """Return P(voted | true class) of some voters, or all: (n_voters, true, voted)."""
+        self.check_fitted()
+        names = {name: position for position, name in enumerate(self.voters_)}
+        wanted = range(len(names)) if voters is None else [names[name] for name in voters]
+        return self._confusions(np.array(wanted, dtype=np.int64))
+
+    def voter_accuracies(self) -> npt.NDArray[np.float64]:
+        """Return P(right | votes) of every voter, as far as the model can tell."""
+        self.check_fitted()
+        positions = np.arange(len(self.voters_))
+        parts = np.split(positions, range(_VOTERS_AT_ONCE, len(positions), _VOTERS_AT_ONCE))
+        diagonals = [np.einsum("jcc->jc", self._confusions(part)) for part in parts]
+        return np.concatenate(diagonals) @ self.class_balance_
+
+    def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        """Return P(class | x, votes): (n_items, n_classes), by Bayes' rule.
+
+        The end model's prediction is the prior, every vote counts as its voter's confusions say.
+        """
+        return normalized_exp(self._log_start(X) + self._log_votes(X, votes))
+
+    def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
+        """Return which voter pushed one item which way: `model.explain(X[17], votes[17])`."""
+        if votes.n_items != 1:
+            raise FeatureError(
+                f"explain() is about one item; got votes on {votes.n_items}. "
+                "Call it as model.explain(X[17], votes[17])."
+            )
+        one = as_batch(x)
+        end_proba = self.predict_proba(one)[0]
+        return Explanation(
+            item=votes.ids[0],
+            labels=self.labels_,
+            end_proba=tuple(end_proba.tolist()),
+            soft_label=tuple(self.soft_labels(one, votes)[0].tolist()),
+            pushes=self._pushes(votes, int(end_proba.argmax())),
+            n_abstaining=votes.n_voters - votes.n_votes,
+            abstaining_share=0.0,
+        )
+
+    def saved_modules(self) -> dict[str, nn.Module]:
+        """Return the end model and the model of the voters."""
+        return {"end_model": self.end_model_, "voters": self.voter_model_}
+
+    def saved_values(self) -> dict[str, Any]:
+        """Return the class balance and the sizes of the model of the voters."""
+        shapes = {name: list(part.shape) for name, part in self.voter_model_.state_dict().items()}
+        return {"class_balance": self.class_balance_, "voter_shapes": shapes}
+
+    def restore_learned(self, saved: Saved) -> None:
+        """Rebuild the model of the voters and fill it."""
+        self.class_balance_ = saved.values["class_balance"]
+        shapes = saved.values["voter_shapes"]
+        # The sizes are only numbers in a file: they take memory once they fit the weights.
+        with torch.device("meta"):
+            saved.check(self._blank_voters(shapes), "voters")
+        with seeded(self.seed):
+            blank = self._blank_voters(shapes)
+        self.voter_model_ = saved.filled(blank, "voters")  # type: ignore[assignment]
+
+    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
+        """Return an empty model of the voters, of the shapes its tensors were saved with."""
+        raise NotImplementedError
+
+    def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
+        return replace(super()._training_data(data, validation), sparse_votes=True)
+
+    def _keep(self, objective: Objective, data: TrainingData) -> None:
+        self.voter_model_ = objective.voters  # type: ignore[assignment]
+        logits = predict_logits(self.end_model_, data.inputs, data.sample(_COUNTED_ITEMS))
+        self.class_balance_ = torch.softmax(logits.double(), dim=1).mean(dim=0).numpy()
+
+    def _log_start(self, X: Any) -> npt.NDArray[np.float64]:
+        """What is known of items before their votes: log P(class | x)."""
+        return np.log(np.maximum(self.predict_proba(X), 1e-12))
+
+    @torch.no_grad()
+    def _log_votes(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        """What the votes add to the log probability of every class: (n_items, n_classes)."""
+        self.check_fitted()
+        votes.check_same_voters(self.voters_, self.labels_)
+        data = TrainingData(as_inputs(X), votes, sparse_votes=True)
+        check_lengths(data)
+        entries = all_entries(votes)
+        return entries.sum_by_item(self._say(entries)).double().numpy()
+
+    @torch.no_grad()
+    def _say(self, entries: VoteEntries) -> Tensor:
+        """What every vote adds to the log probability of every class, some votes at a time."""
+        size = max(1, 2**22 // len(self.labels_) ** 2)
+        starts = range(0, len(entries), size)
+        parts = [(entries.voters[k : k + size], entries.classes[k : k + size]) for k in starts]
+        said = [self.voter_model_.log_votes(voters, classes) for voters, classes in parts]
+        return torch.cat(said) if said else torch.empty(0, len(self.labels_))
+
+    @torch.no_grad()
+    def _confusions(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        return self.voter_model_.confusions(torch.from_numpy(positions)).double().numpy()
+
+    def _pushes(self, votes: VoteMatrix, explained: int) -> tuple[Push, ...]:
+        votes.check_same_voters(self.voters_, self.labels_)
+        entries = all_entries(votes)
+        said = (self._say(entries) * entries.mass[:, None]).double().numpy()
+        # Against the mean of the other classes, as everywhere an effect is explained.
+        others = (said.sum(axis=1) - said[:, explained]) / (votes.n_classes - 1)
+        effects = np.zeros(votes.n_voters)
+        np.add.at(effects, entries.voters.numpy(), said[:, explained] - others)
+        accuracies = np.einsum("jcc->jc", self._confusions(votes.voter_index.astype(np.int64)))
+        weights = accuracies @ self.class_balance_
+        pushes = [
+            Push(
+                votes.voters[voter],
+                votes.labels.names[votes.class_index[k]],
+                float(weights[k]),
+                float(effects[voter]),
+            )
+            for k, voter in enumerate(votes.voter_index)
+        ]
+        return tuple(sorted(pushes, key=lambda push: -abs(push.effect)))
+
+
+def all_entries(votes: VoteMatrix) -> VoteEntries:
+    """Return all votes of a matrix one by one."""
+    return vote_entries(votes.one_hot(), votes.n_classes)

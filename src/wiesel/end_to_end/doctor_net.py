@@ -1,0 +1,253 @@
+"""DoctorNet: a prediction for every voter, and how to average them."""
+
+import math
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.crowd_layer import vote_cross_entropy
+from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
+from wiesel.end_to_end.representation import find_last_layer, represent, representation_width
+from wiesel.end_to_end.storage import Saved
+from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, matrix_rank
+from wiesel.parameters import check_choice, check_number
+from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
+from wiesel.training.inputs import Batchable
+from wiesel.votes import VoteMatrix
+
+__all__ = ["DoctorNet"]
+
+Variant = Literal["DN", "WDN", "IWDN", "BIWDN"]
+_VARIANTS = ("DN", "WDN", "IWDN", "BIWDN")
+_SAMPLED_ITEMS = 512
+_MOST_NUMBERS = 2**24
+
+
+@dataclass(eq=False)
+class DoctorNet(CrowdModel):
+    """Who said what: a head for every voter on one trunk (Guan et al., AAAI 2018).
+
+    The end model without its last linear layer is the trunk; each voter ("doctor") has a last
+    layer of its own, trained on the votes it cast. The prediction averages what all doctors
+    would say::
+
+        DN     P(c | x) = mean over doctors of softmax(head_j(trunk(x)))_c
+        WDN    a learned weight for every doctor
+        IWDN   weights that depend on the item (a linear layer on the trunk)
+        BIWDN  the same through a bottleneck
+
+    Weights are trained towards the mean opinion of those who voted, with the doctors who did
+    not vote, so that nobody is judged on what it has learned by heart. The paper trains them
+    afterwards, with frozen heads; here they are trained along, with a stop-gradient to heads and
+    trunk. `end_model_` is the trunk with its heads. Where heads would have more than 16 million
+    numbers (or `rank` is given), they are one random head plus a low-rank part of their own.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
+    >>> X = make_features(gold, n_features=4)
+    >>> model = DoctorNet(torch.nn.Linear(4, 3), variant="WDN", epochs=5, lr=0.01).fit(X, votes)
+    >>> model.predict_proba(X).shape
+    (200, 3)
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. It is copied, never changed."""
+    _: KW_ONLY
+    variant: Variant = "DN"
+    """How doctors are averaged: `DN`, `WDN`, `IWDN` or `BIWDN`."""
+    bottleneck: int = 3
+    """BIWDN: how many numbers the weights of an item are made from."""
+    rank: int | None = None
+    """The rank of a doctor's own part; None is a full head, unless there are too many numbers."""
+
+    last_layer_: str | None = field(init=False, repr=False)
+    """The layer of the end model that the heads replace; None puts them on top of the logits."""
+
+    def saved_modules(self) -> dict[str, nn.Module]:
+        """Return the trunk, as the user's own architecture, and the heads."""
+        ensemble: _Ensemble = self.end_model_  # type: ignore[assignment]
+        return {"end_model": ensemble.network, "voters": self.voter_model_}
+
+    def saved_values(self) -> dict[str, Any]:
+        """Return what all methods for crowds save, and where the heads sit."""
+        return {**super().saved_values(), "last_layer": self.last_layer_}
+
+    def restore_learned(self, saved: Saved) -> None:
+        """Put trunk and heads together again."""
+        super().restore_learned(saved)
+        self.last_layer_ = saved.values["last_layer"]
+        doctors: _Doctors = self.voter_model_  # type: ignore[assignment]
+        self.end_model_ = _Ensemble(self.end_model_, self.last_layer_, doctors).eval()
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_choice(self, "variant", self.variant, _VARIANTS)
+        check_number(self, "bottleneck", self.bottleneck, low=1, whole=True)
+        if self.rank is not None:
+            check_number(self, "rank", self.rank, low=1, whole=True)
+
+    def _objective(
+        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
+    ) -> Objective:
+        votes: VoteMatrix = data.votes  # type: ignore[assignment]
+        last_layer = find_last_layer(end_model, votes.n_classes, data)
+        width = representation_width(end_model, last_layer, votes.n_classes)
+        doctors = self._doctors(votes.n_voters, votes.n_classes, width)
+        return _DoctorObjective(_Ensemble(end_model, last_layer, doctors))
+
+    def _doctors(self, n_voters: int, n_classes: int, width: int) -> "_Doctors":
+        rank = matrix_rank(n_voters, n_classes * (width + 1), self.rank)
+        # As a linear layer starts, and the same for all: the votes will make them differ.
+        start = torch.empty(n_classes, width + 1).uniform_(-1, 1) / math.sqrt(width)
+        heads = VoterMatrices(n_voters, start, rank)
+        return _Doctors(heads, _weighting(self.variant, n_voters, width, self.bottleneck))
+
+    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
+        n_items, width = shapes["representations"]
+        doctors = self._doctors(len(self.voters_), len(self.labels_), width)
+        doctors.representations = torch.zeros(n_items, width)
+        return doctors
+
+    def _keep(self, objective: Objective, data: TrainingData) -> None:
+        super()._keep(objective, data)
+        ensemble: _Ensemble = self.end_model_  # type: ignore[assignment]
+        self.last_layer_ = ensemble.last_layer
+        with torch.no_grad():
+            sample = data.gather(data.sample(_SAMPLED_ITEMS)).inputs
+            read = represent(ensemble.network, ensemble.last_layer, sample)[1]
+        ensemble.doctors.representations = read.clone()
+
+
+class _Doctors(VoterModel):
+    """What every doctor says of an item, and how much it counts."""
+
+    representations: Tensor
+
+    def __init__(self, heads: VoterMatrices, weighting: nn.Module | None) -> None:
+        super().__init__()
+        self.n_voters, self.n_classes = len(heads.left), len(heads.start)
+        self.heads = heads
+        self.weighting = weighting
+        width = heads.start.shape[1] - 1
+        # Some training items: confusions are how doctors differ from the average on them.
+        self.register_buffer("representations", torch.empty(0, width))
+
+    def votes(self, represented: Tensor, voters: Tensor) -> Tensor:
+        """Return the logits of one doctor's vote for each row."""
+        return torch.einsum("ncd,nd->nc", self.heads(voters), _with_constant(represented))
+
+    def opinions(self, represented: Tensor, voters: Tensor) -> Tensor:
+        """Return what each of some doctors says of each item: (items, voters, classes)."""
+        rows = _with_constant(represented)
+        return torch.softmax(torch.einsum("nd,jcd->njc", rows, self.heads(voters)), dim=2)
+
+    def mean_opinion(self, represented: Tensor) -> Tensor:
+        """Return the (weighted) mean of all doctors' opinions: (items, classes)."""
+        size = max(1, _MOST_NUMBERS // (self.n_voters * self.n_classes))
+        parts = torch.split(represented, size)
+        return torch.cat([self._mean_opinion(part) for part in parts])
+
+    def weights(self, represented: Tensor) -> Tensor:
+        """Return the logits of the doctors' weights: (items, voters), or one row for all items."""
+        if self.weighting is None:
+            return represented.new_zeros(1, self.n_voters)
+        logits: Tensor = self.weighting(represented)
+        return logits
+
+    def confusions(self, voters: Tensor) -> Tensor:
+        """Return what each doctor says where the average says a class: (n, true, voted)."""
+        average = self.mean_opinion(self.representations)
+        is_said = nn.functional.one_hot(average.argmax(dim=1), self.n_classes)
+        # A class that is never said counts by how near it comes to being said.
+        shares = is_said + 1e-6 * average
+        shares = shares / shares.sum(dim=0)
+        size = max(1, _MOST_NUMBERS // (len(average) * self.n_classes))
+        parts = [self.opinions(self.representations, part) for part in torch.split(voters, size)]
+        return torch.cat([torch.einsum("nc,njl->jcl", shares, part) for part in parts])
+
+    def _mean_opinion(self, represented: Tensor) -> Tensor:
+        everyone = torch.arange(self.n_voters, device=represented.device)
+        weights = torch.softmax(self.weights(represented), dim=1).expand(len(represented), -1)
+        return torch.einsum("nj,njc->nc", weights, self.opinions(represented, everyone))
+
+
+class _Ensemble(nn.Module):
+    """The trunk and its doctors as one network that returns logits."""
+
+    def __init__(self, network: nn.Module, last_layer: str | None, doctors: _Doctors) -> None:
+        super().__init__()
+        self.network, self.last_layer, self.doctors = network, last_layer, doctors
+
+    def forward(self, inputs: Batchable) -> Tensor:
+        """Return the logarithm of the mean opinion."""
+        _, represented = represent(self.network, self.last_layer, inputs)
+        return self.doctors.mean_opinion(represented).clamp_min(1e-12).log()
+
+
+class _DoctorObjective(CrowdObjective):
+    """Heads learn the votes of their doctors; weights learn whom to ask."""
+
+    end_model: _Ensemble
+
+    def __init__(self, ensemble: _Ensemble) -> None:
+        super().__init__()
+        self.end_model = ensemble
+
+    @property
+    def voters(self) -> _Doctors:  # type: ignore[override]
+        """The heads and their weights."""
+        return self.end_model.doctors
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the cross-entropy of the votes, and that of the weighted opinions."""
+        entries: VoteEntries = batch.entries  # type: ignore[assignment]
+        network, last_layer = self.end_model.network, self.end_model.last_layer
+        _, represented = represent(network, last_layer, batch.inputs)
+        logits = self.voters.votes(represented[entries.items], entries.voters)
+        losses = {"votes": vote_cross_entropy(torch.log_softmax(logits, dim=1), entries)}
+        if self.voters.weighting is not None:
+            losses["weights"] = self._weight_loss(represented.detach(), entries)
+        return losses
+
+    def _weight_loss(self, represented: Tensor, entries: VoteEntries) -> Tensor:
+        doctors = self.voters
+        everyone = torch.arange(doctors.n_voters, device=represented.device)
+        with torch.no_grad():
+            opinions = doctors.opinions(represented, everyone)
+            has_voted = torch.zeros(opinions.shape[:2], dtype=torch.bool, device=everyone.device)
+            has_voted[entries.items, entries.voters] = True
+            has_voted &= ~has_voted.all(dim=1, keepdim=True)
+        logits = doctors.weights(represented).expand(has_voted.shape)
+        weights = torch.softmax(logits.masked_fill(has_voted, -torch.inf), dim=1)
+        mixed = torch.einsum("nj,njc->nc", weights, opinions).clamp_min(1e-12).log()
+        counts = entries.counts(doctors.n_classes)
+        return -(counts / counts.sum(dim=1, keepdim=True) * mixed).sum(dim=1).mean()
+
+
+class _SameForAll(nn.Module):
+    """Weights that do not depend on the item."""
+
+    def __init__(self, n_voters: int) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(torch.zeros(n_voters))
+
+    def forward(self, represented: Tensor) -> Tensor:
+        """Return the one row of weights."""
+        return self.logits[None, :]
+
+
+def _weighting(variant: str, n_voters: int, width: int, bottleneck: int) -> nn.Module | None:
+    if variant == "WDN":
+        return _SameForAll(n_voters)
+    if variant == "IWDN":
+        return nn.Linear(width, n_voters)
+    if variant == "BIWDN":
+        return nn.Sequential(nn.Linear(width, bottleneck), nn.Linear(bottleneck, n_voters))
+    return None
+
+
+def _with_constant(represented: Tensor) -> Tensor:
+    """The representation and a 1, so that a head's last column is its bias."""
+    return torch.cat([represented, represented.new_ones(len(represented), 1)], dim=1)

@@ -1,0 +1,95 @@
+"""MBEM: the end model's hard answers tell how good the voters are."""
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.alternation import AlternatingModel, AlternatingObjective
+from wiesel.end_to_end.storage import Saved
+from wiesel.training import Objective, TrainingData, Validation, VoteEntries
+from wiesel.votes import VoteMatrix
+
+__all__ = ["MBEM"]
+
+
+@dataclass(eq=False)
+class MBEM(AlternatingModel):
+    """Model-bootstrapped EM (Khetan, Lipton, Anandkumar, ICLR 2018).
+
+    Made for items with a single answer, on which no vote can be checked against another: the
+    network's own answers t take the place of the truth. Repeat::
+
+        train f on q (at first the vote shares)
+        t_i = argmax f(x_i)
+        pi_j[c, l], p_c: counted from t
+        q_ic ~ p_c * product over the votes of pi_j[c, vote]
+
+    Memory grows with the votes.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
+    >>> X = make_features(gold, n_features=4)
+    >>> MBEM(torch.nn.Linear(4, 3), epochs=5, lr=0.05).fit(X, votes).soft_labels(X, votes).shape
+    (200, 3)
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. It is copied, never changed."""
+    _: KW_ONLY
+    m_epochs: int = 10
+    """How many epochs the network learns before its answers are believed: early ones are not."""
+
+    hard_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
+    """The share of every class among the network's hard answers: the prior of the soft labels."""
+
+    def saved_values(self) -> dict[str, Any]:
+        """Return what all alternating methods save, and the prior."""
+        return {**super().saved_values(), "hard_balance": self.hard_balance_}
+
+    def restore_learned(self, saved: Saved) -> None:
+        """Bring back what all alternating methods save, and the prior."""
+        super().restore_learned(saved)
+        self.hard_balance_ = saved.values["hard_balance"]
+
+    def _objective(
+        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
+    ) -> Objective:
+        return _HardObjective(end_model, data.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]
+
+    def _keep(self, objective: Objective, data: TrainingData) -> None:
+        super()._keep(objective, data)
+        trained: _HardObjective = objective  # type: ignore[assignment]
+        self.hard_balance_ = trained.class_balance.double().numpy()
+
+    def _log_start(self, X: Any) -> npt.NDArray[np.float64]:
+        return np.log(np.maximum(self.hard_balance_, 1e-12))[None, :]
+
+
+class _HardObjective(AlternatingObjective):
+    """Soft labels from confusions and a class balance that are counted from hard answers."""
+
+    class_balance: Tensor
+    covered: Tensor
+
+    def __init__(
+        self, end_model: nn.Module, votes: VoteMatrix, smoothing: float, m_epochs: int
+    ) -> None:
+        super().__init__(end_model, votes, smoothing, m_epochs)
+        self.register_buffer("covered", torch.from_numpy(votes.covered))
+        balance = self.soft_labels[self.covered].mean(dim=0)
+        self.register_buffer("class_balance", balance)
+
+    def alternate(self, log_proba: Tensor, answers: VoteEntries) -> None:
+        """Count confusions from the network's hard answers, then find the soft labels."""
+        n_classes = log_proba.shape[1]
+        answered = nn.functional.one_hot(log_proba.argmax(dim=1), n_classes).to(log_proba.dtype)
+        self.voters.count(answers, answered)
+        # One more of each class, so that a class the network forgot can come back.
+        shares = answered[self.covered].sum(dim=0) + 1
+        self.class_balance.copy_(shares / shares.sum())
+        log_joint = self.class_balance.log() + self.vote_evidence(answers)
+        self.soft_labels.copy_(torch.softmax(log_joint, dim=1))

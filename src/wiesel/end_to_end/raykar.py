@@ -1,0 +1,59 @@
+"""Raykar: EM over a classifier and the confusions of the voters."""
+
+from dataclasses import KW_ONLY, dataclass
+
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.alternation import AlternatingModel, AlternatingObjective
+from wiesel.training import Objective, TrainingData, Validation, VoteEntries
+
+__all__ = ["BayesObjective", "Raykar"]
+
+
+@dataclass(eq=False)
+class Raykar(AlternatingModel):
+    """Learning from crowds (Raykar et al., JMLR 2010), for two classes and more.
+
+    The end model says how probable each class is before anyone votes; every voter j has
+    confusions pi_j (for two classes: sensitivity and specificity). EM alternates::
+
+        E: mu_ic ~ f_c(x_i) * product over the votes of pi_j[c, vote]
+        M: pi_j[c, l] ~ sum of mu_ic over j's votes for l, plus pseudo-votes (a Dirichlet prior)
+           f: some epochs of cross-entropy to mu
+
+    The paper's f is logistic regression, refitted by Newton steps; here it is any end model,
+    trained on for `m_epochs` epochs. Confusions are kept for the (voter, class) pairs that
+    occur, so memory grows with the votes.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
+    >>> X = make_features(gold, n_features=4)
+    >>> model = Raykar(torch.nn.Linear(4, 3), epochs=10, lr=0.05).fit(X, votes)
+    >>> model.confusions(["voter_0"]).shape
+    (1, 3, 3)
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. It is copied, never changed."""
+    _: KW_ONLY
+    m_epochs: int = 5
+    """How many epochs the end model learns before soft labels are found again."""
+
+    def _objective(
+        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
+    ) -> Objective:
+        return BayesObjective(end_model, data.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]
+
+
+class BayesObjective(AlternatingObjective):
+    """Soft labels are the end model's answers times what the votes say."""
+
+    # An end model that has learned its targets by heart must not outvote all voters.
+    least_proba = 1e-3
+
+    def alternate(self, log_proba: Tensor, answers: VoteEntries) -> None:
+        """Take the E-step, then count the confusions again."""
+        prior = (log_proba.exp() + self.least_proba).log()
+        self.soft_labels.copy_(torch.softmax(prior + self.vote_evidence(answers), dim=1))
+        self.voters.count(answers, self.soft_labels)
