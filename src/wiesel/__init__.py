@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         prompt,
         regex,
         threshold,
+        try_lfs,
     )
     from wiesel.votes import VoteMatrix
 
@@ -77,6 +78,7 @@ __all__ = [
     "regex",
     "summarize",
     "threshold",
+    "try_lfs",
 ]
 
 _HOMES = {
@@ -110,6 +112,7 @@ _HOMES = {
         "prompt",
         "regex",
         "threshold",
+        "try_lfs",
     ),
     "wiesel.votes": ("VoteMatrix",),
 }

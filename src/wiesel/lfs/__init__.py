@@ -16,6 +16,7 @@ from wiesel.lfs.python_function import PythonFunction, labeling_function
 from wiesel.lfs.rules_file import rule_from_dict
 from wiesel.lfs.table_rules import expression, threshold
 from wiesel.lfs.text_rules import keywords, regex
+from wiesel.lfs.trying import try_lfs
 
 __all__ = [
     "ChatClient",
@@ -40,4 +41,5 @@ __all__ = [
     "regex",
     "rule_from_dict",
     "threshold",
+    "try_lfs",
 ]

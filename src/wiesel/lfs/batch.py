@@ -55,7 +55,7 @@ class Batch:
 
     def failure(self, lf: str, position: int, error: BaseException | str) -> Failure:
         """Return the record of a labeling function that failed on a row."""
-        reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        reason = error if isinstance(error, str) else _told(error)
         row = shortened_row(self.frame.row(position, named=True))
         return Failure(lf, self.item(position), reason, row)
 
@@ -71,3 +71,9 @@ class Batch:
             replace(self, frame=self.frame.slice(first, size), start=self.start + first, shared={})
             for first in range(0, max(len(self), 1), size)
         ]
+
+
+def _told(error: BaseException) -> str:
+    """An exception with what was noted about it on the way."""
+    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+    return f"{type(error).__name__}: {error}{notes}"

@@ -118,7 +118,7 @@ class _Lines:
             return f", labeling function number {number + 1}"
         end = self.heads[number + 1] if number + 1 < len(self.heads) else len(self.lines)
         for name in sorted(entry, key=len, reverse=True):
-            if re.search(rf"\b{re.escape(name)}\b", message):
+            if re.search(rf"\b{re.escape(name)}\b", message, re.IGNORECASE):
                 for k in range(self.heads[number], end):
                     if re.match(rf"\s*[\"']?{re.escape(name)}[\"']?\s*=", self.lines[k]):
                         return f", line {k + 1}"
