@@ -38,6 +38,13 @@ def load_model(
 
     `end_model` is a module of the architecture that was trained, and `encoder` likewise; shipped
     modules need neither.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from wiesel import MajorityVote
+    >>> with TemporaryDirectory() as folder:
+    ...     MajorityVote(hard=True).fit(votes).save(f"{folder}/model")
+    ...     load_model(f"{folder}/model")
+    MajorityVote(hard=True, ties='split', seed=0)
     """
     for role, module in (("end_model", end_model), ("encoder", encoder)):
         if module is not None and not isinstance(module, nn.Module):

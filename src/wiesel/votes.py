@@ -167,9 +167,8 @@ class VoteMatrix:
             part.check_same_voters(first.voters, first.labels)
         ends = np.cumsum([0, *(part.n_votes for part in parts)])
         starts = [part.indptr[:-1] + end for part, end in zip(parts, ends[:-1], strict=True)]
-        rows = [part.distribution for part in parts]
-        known = [part for part in rows if part is not None]
-        if known and len(known) < len(rows):
+        known = [part.distribution for part in parts if part.distribution is not None]
+        if known and len(known) < len(parts):
             known = [part.vote_rows() for part in parts]
         return cls(
             np.concatenate([*starts, ends[-1:]]),
@@ -311,18 +310,18 @@ class VoteMatrix:
     def select(self, voters: Sequence[str] | Sequence[int]) -> "VoteMatrix":
         """Return the votes of some voters, by name or position, in the order given."""
         chosen = [self._voter_position(voter) for voter in voters]
-        new_index = np.full(self.n_voters, -1, dtype=np.int32)
-        new_index[chosen] = np.arange(len(chosen), dtype=np.int32)
+        position_of = np.full(self.n_voters, -1, dtype=np.int32)
+        position_of[chosen] = np.arange(len(chosen), dtype=np.int32)
         if len(set(chosen)) < len(chosen):
             raise VoteError(f"Each voter is selected once; got {listed(voters)}.")
-        entries = np.flatnonzero(new_index[self.voter_index] >= 0)
-        item, voter = self.item_index[entries], new_index[self.voter_index[entries]]
+        entries = np.flatnonzero(position_of[self.voter_index] >= 0)
+        item, voter = self.item_index[entries], position_of[self.voter_index[entries]]
         if np.any(np.diff(chosen) < 0):
             order = np.lexsort((voter, item))
             entries, item = entries[order], item[order]
         indptr = np.searchsorted(item, np.arange(self.n_items + 1))
         names = tuple(self.voters[position] for position in chosen)
-        return self._with_entries(entries, indptr, names, self.ids, new_index)
+        return self._with_entries(entries, indptr, names, self.ids, position_of)
 
     def check_same_voters(self, voters: tuple[str, ...], labels: LabelSpace) -> None:
         """Refuse to go on if these votes are not of the voters and classes given."""
@@ -358,12 +357,12 @@ class VoteMatrix:
         indptr: npt.NDArray[np.int64],
         voters: tuple[str, ...],
         ids: npt.NDArray[Any],
-        new_index: npt.NDArray[np.int32] | None = None,
+        position_of: npt.NDArray[np.int32] | None = None,
     ) -> "VoteMatrix":
         voter_index = self.voter_index[entries]
         return VoteMatrix(
             indptr,
-            voter_index if new_index is None else new_index[voter_index],
+            voter_index if position_of is None else position_of[voter_index],
             self.class_index[entries],
             self.labels,
             voters,

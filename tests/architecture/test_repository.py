@@ -1,0 +1,43 @@
+"""What is committed: source and small results, no scratch files."""
+
+import shutil
+import subprocess
+
+import pytest
+from source_tree import ROOT
+
+SCRATCH = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".pyc", ".log")
+
+
+def committed() -> list[str]:
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git clone: nothing says which files are committed")
+    command = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [name for name in listing.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_no_committed_file_is_larger_than_a_megabyte():
+    files = committed()
+    assert len(files) > 50
+    assert not [name for name in files if (ROOT / name).stat().st_size > 2**20]
+
+
+def test_no_pickle_checkpoint_or_log_is_committed():
+    files = committed()
+    assert len(files) > 50
+    assert not [name for name in files if name.endswith(SCRATCH)]
+
+
+def test_nothing_in_the_package_can_unpickle():
+    """Loading a model must never run stored code, so nothing may even import the modules."""
+    from source_tree import sources
+
+    checked, wrong = 0, []
+    for source in sources():
+        for found in source.imports():
+            checked += 1
+            if found.module.split(".")[0] in ("pickle", "dill", "cloudpickle", "joblib", "shelve"):
+                wrong.append(f"{source.name}:{found.line}")
+    assert checked > 200
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,130 @@
+"""The fenced code blocks of a Markdown page, and how the tests run them."""
+
+import ast
+import doctest
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+# A fence, its language, its content; before it perhaps a reason not to run it.
+_FENCE = re.compile(
+    r"(?:<!-- not run: (?P<reason>[^>]+) -->\s*\n)?"
+    r"^(?P<indent> *)```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^ *```",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One code block of a page."""
+
+    page: Path
+    line: int
+    """The line of the page on which the code starts."""
+    language: str
+    code: str
+    reason: str | None
+    """Why it is not run, if the page says so: `<!-- not run: needs a GPU -->`."""
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """All fenced blocks with a language, in order."""
+    text = page.read_text()
+    found = []
+    for match in _FENCE.finditer(text):
+        line = text.count("\n", 0, match.start("code")) + 1
+        indent = len(match["indent"])
+        code = "".join(row[indent:] or "\n" for row in match["code"].splitlines(keepends=True))
+        found.append(Block(page, line, match["language"], code, match["reason"]))
+    return found
+
+
+def run_python(block: Block, namespace: dict[str, Any]) -> None:
+    """Execute a block; errors point at the line of the page."""
+    if block.code.lstrip().startswith(">>>"):
+        _run_session(block, namespace)
+        return
+    tree = ast.parse(block.code, str(block.page))
+    ast.increment_lineno(tree, block.line - 1)
+    exec(compile(tree, str(block.page), "exec"), namespace)
+
+
+def _run_session(block: Block, namespace: dict[str, Any]) -> None:
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    parsed = doctest.DocTestParser().get_doctest(
+        block.code, namespace, block.page.name, str(block.page), block.line - 1
+    )
+    runner = doctest.DocTestRunner(optionflags=flags)
+    said: list[str] = []
+    runner.run(parsed, out=said.append, clear_globs=False)
+    namespace.update(parsed.globs)
+    assert runner.failures == 0, "".join(said)
+
+
+def commands_of(block: Block) -> list[str]:
+    """The command lines of a shell block; where some start with `$`, the rest is output."""
+    joined = re.sub(r"\s*\\\n\s*", " ", block.code)
+    lines = [line.strip() for line in joined.splitlines()]
+    if any(line.startswith("$ ") for line in lines):
+        lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def problem_of(command: str) -> str | None:
+    """Why a command line cannot work, or None."""
+    words = shlex.split(command, comments=True)
+    while words and re.fullmatch(r"\w+=.*", words[0]):
+        words = words[1:]
+    if not words:
+        return None
+    program, *arguments = words
+    if program == "make":
+        return _make_problem(arguments)
+    if program == "wiesel":
+        return _verb_problem(arguments)
+    if program.endswith("pip") or arguments[:2] == ["-m", "pip"]:
+        return _extras_problem(arguments)
+    if Path(program).name.startswith("python"):
+        return _script_problem(arguments)
+    known = shutil.which(program) or (ROOT / program).exists() or program in ("cd", "export")
+    return None if known else f"there is no command {program!r}"
+
+
+def _make_problem(arguments: list[str]) -> str | None:
+    targets = re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    wanted = [word for word in arguments if not word.startswith("-") and "=" not in word]
+    unknown = [word for word in wanted if word not in targets]
+    return f"the Makefile has no target {unknown}" if unknown else None
+
+
+def _verb_problem(arguments: list[str]) -> str | None:
+    verb = [word for word in arguments[:1] if not word.startswith("-")]
+    code = "from wiesel.cli.main import main; main()"
+    command = [sys.executable, "-c", code, *verb, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else f"wiesel has no verb {verb}: {done.stderr[-200:]}"
+
+
+def _extras_problem(arguments: list[str]) -> str | None:
+    extras = re.findall(r"wiesel\[([\w,-]+)\]|\.\[([\w,-]+)\]", " ".join(arguments))
+    wanted = {name for pair in extras for names in pair for name in names.split(",") if name}
+    section = (ROOT / "pyproject.toml").read_text().split("[project.optional-dependencies]")[1]
+    known = re.findall(r"^([\w-]+) = \[", section.split("\n[")[0], re.MULTILINE)
+    unknown = sorted(wanted - set(known))
+    return f"pyproject.toml has no extra {unknown}" if unknown else None
+
+
+def _script_problem(arguments: list[str]) -> str | None:
+    if arguments[:1] == ["-m"]:
+        module = ROOT / arguments[1].replace(".", "/")
+        found = module.exists() or module.with_suffix(".py").exists()
+        return None if found or arguments[1] in ("venv", "pytest") else f"no module {arguments[1]}"
+    scripts = [word for word in arguments if word.endswith(".py")]
+    missing = [word for word in scripts if not (ROOT / word).exists()]
+    return f"there is no file {missing}" if missing else None

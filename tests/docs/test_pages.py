@@ -1,0 +1,103 @@
+"""Every example in README.md and docs/ runs, and every command in them exists."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_blocks import ROOT, Block, blocks_of, commands_of, problem_of, run_python
+
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+SHELLS = ("bash", "console", "sh", "shell")
+
+
+def page_id(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_the_python_of_a_page_runs_from_top_to_bottom(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "page"}
+    for block in blocks_of(page):
+        if block.language in ("python", "py", "pycon") and block.reason is None:
+            run_python(block, namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_the_commands_of_a_page_exist(page: Path):
+    lines = [
+        (block, command)
+        for block in blocks_of(page)
+        if block.language in SHELLS
+        for command in commands_of(block)
+    ]
+    wrong = [f"{page}:{block.line} {command}: {problem_of(command)}" for block, command in lines]
+    assert not [line for line in wrong if not line.endswith("None")]
+
+
+def test_the_readme_shows_python_and_commands():
+    languages = [block.language for block in blocks_of(ROOT / "README.md") if not block.reason]
+    assert languages.count("python") > 0
+    assert any(language in SHELLS for language in languages)
+
+
+def page_of(folder: Path, text: str) -> Path:
+    page = folder / "page.md"
+    page.write_text(text)
+    return page
+
+
+def test_blocks_share_a_namespace_and_errors_name_the_line(tmp_path: Path):
+    page = page_of(tmp_path, "# T\n\n```python\nx = 1\n```\n\n```python\ny = x\n1 / 0\n```\n")
+    first, second = blocks_of(page)
+    namespace: dict[str, Any] = {}
+    run_python(first, namespace)
+    with pytest.raises(ZeroDivisionError) as caught:
+        run_python(second, namespace)
+    assert namespace["y"] == 1
+    assert caught.traceback[-1].lineno + 1 == 9
+
+
+def test_a_session_is_compared_with_its_output(tmp_path: Path):
+    good, bad = blocks_of(
+        page_of(tmp_path, "```python\n>>> 1 + 1\n2\n```\n```python\n>>> 1 + 1\n3\n```\n")
+    )
+    run_python(good, {})
+    with pytest.raises(AssertionError, match="Expected"):
+        run_python(bad, {})
+
+
+def test_a_reason_keeps_a_block_from_running(tmp_path: Path):
+    page = page_of(tmp_path, "<!-- not run: needs a cluster -->\n```python\n1 / 0\n```\n")
+    assert blocks_of(page)[0].reason == "needs a cluster"
+
+
+@pytest.mark.parametrize(
+    ("code", "commands"),
+    [
+        ("$ make demo\nepoch 1\n$ make test\n", ["make demo", "make test"]),
+        ("# set up\nmake demo \\\n  -j 2\n", ["make demo -j 2"]),
+    ],
+)
+def test_commands_are_told_from_their_output(code: str, commands: list[str]):
+    assert commands_of(Block(ROOT / "README.md", 1, "console", code, None)) == commands
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("make test", None),
+        ("make coffee", "no target"),
+        ("pip install 'wiesel[plots]'", None),
+        ("pip install 'wiesel[tea]'", "no extra"),
+        ("python tests/architecture/write_public_api.py", None),
+        ("python nowhere.py", "no file"),
+        ("WIESEL_DATA=/data make test", None),
+        ("frobnicate --now", "no command"),
+    ],
+)
+def test_commands_that_cannot_work_are_found(command: str, problem: str | None):
+    found = problem_of(command)
+    assert (found is None) if problem is None else problem in str(found)
