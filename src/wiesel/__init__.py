@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         WeaSEL,
     )
     from wiesel.evaluation import evaluate
+    from wiesel.features import TextFeatures
     from wiesel.label_models import LabelModel, MajorityVote
     from wiesel.labels import ABSTAIN, LabelSpace
     from wiesel.lfs import (
@@ -59,6 +60,7 @@ __all__ = [
     "MaxMIG",
     "Raykar",
     "Supervised",
+    "TextFeatures",
     "TwoStage",
     "VoteMatrix",
     "WeaSEL",
@@ -100,6 +102,7 @@ _HOMES = {
         "WeaSEL",
     ),
     "wiesel.evaluation": ("evaluate",),
+    "wiesel.features": ("TextFeatures",),
     "wiesel.label_models": ("LabelModel", "MajorityVote"),
     "wiesel.labels": ("ABSTAIN", "LabelSpace"),
     "wiesel.lfs": (

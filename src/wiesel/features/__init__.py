@@ -1,6 +1,17 @@
 """From text, tables and images to vectors."""
 
+from wiesel.features.images import ImageFeatures
+from wiesel.features.saved import features_from_state
 from wiesel.features.standardize import Standardizer
 from wiesel.features.state import FeatureState
+from wiesel.features.tabular import TabularFeatures
+from wiesel.features.text import TextFeatures
 
-__all__ = ["FeatureState", "Standardizer"]
+__all__ = [
+    "FeatureState",
+    "ImageFeatures",
+    "Standardizer",
+    "TabularFeatures",
+    "TextFeatures",
+    "features_from_state",
+]

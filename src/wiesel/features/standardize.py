@@ -43,10 +43,7 @@ class Standardizer:
             total += block.sum(axis=0)
         self.mean_ = total / len(array)
         squares = sum(((block - self.mean_) ** 2).sum(axis=0) for _, block in _blocks(array))
-        deviation = np.sqrt(squares / len(array))
-        # Rounding leaves a constant column a tiny deviation, which must not be blown up.
-        constant = deviation <= 1e-9 * np.maximum(1, np.abs(self.mean_))
-        self.scale_ = np.where(constant, 1.0, deviation)
+        self.scale_ = column_scale(self.mean_, np.sqrt(squares / len(array)))
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
@@ -80,6 +77,13 @@ class Standardizer:
         standardizer = cls()
         standardizer.mean_, standardizer.scale_ = state.arrays["mean"], state.arrays["scale"]
         return standardizer
+
+
+def column_scale(mean: FloatArray, deviation: FloatArray) -> npt.NDArray[np.float64]:
+    """Return what to divide columns by: their deviation, or 1 where they are constant."""
+    # Rounding leaves a constant column a tiny deviation, which must not be blown up.
+    constant = deviation <= 1e-9 * np.maximum(1, np.abs(mean))
+    return np.where(constant, 1.0, deviation)
 
 
 def _matrix(X: Any) -> npt.NDArray[Any]:

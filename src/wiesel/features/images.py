@@ -1,0 +1,93 @@
+"""Images as arrays that networks take: standardized by channel, channels first or flat."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import FeatureError, NotFittedError
+from wiesel.features.standardize import Standardizer
+from wiesel.features.state import FeatureState, check_kind
+from wiesel.parameters import Parameterized, check_choice
+
+__all__ = ["ImageFeatures"]
+
+
+@dataclass(eq=False, kw_only=True)
+class ImageFeatures(Parameterized):
+    """Standardizes pictures by channel: (n_items, height, width, channels) or gray without them.
+
+    `channels_first` gives (n_items, channels, height, width), as torch's convolutions take it;
+    `flat` gives one long vector for each picture.
+
+    >>> pictures = np.array([[[0, 255]], [[255, 0]]], dtype=np.uint8)  # two of 1 x 2, gray
+    >>> ImageFeatures(layout="flat").fit_transform(pictures)
+    array([[-1.,  1.],
+           [ 1., -1.]], dtype=float32)
+    """
+
+    layout: Literal["channels_first", "flat"] = "channels_first"
+    """What a transformed picture looks like."""
+
+    standardizer_: Standardizer = field(init=False, repr=False)
+    """Mean and deviation of every channel."""
+    shape_: tuple[int, int, int] = field(init=False, repr=False)
+    """Height, width and channels of the pictures."""
+
+    def fit(self, images: Any) -> Self:
+        """Learn mean and deviation of every channel from the training pictures."""
+        check_choice(self, "layout", self.layout, ("channels_first", "flat"))
+        array = _pictures(images)
+        self.shape_ = (array.shape[1], array.shape[2], array.shape[3])
+        self.standardizer_ = Standardizer().fit(array.reshape(-1, array.shape[3]))
+        return self
+
+    def transform(self, images: Any) -> npt.NDArray[np.float32]:
+        """Return the standardized pictures, as float32."""
+        if not hasattr(self, "shape_"):
+            raise NotFittedError("These ImageFeatures are not fitted yet: call fit(images) first.")
+        array = _pictures(images)
+        if array.shape[1:] != self.shape_:
+            raise FeatureError(
+                f"The pictures are {array.shape[1:]} (height, width, channels); the ImageFeatures "
+                f"were fitted on {self.shape_}. Resize them first."
+            )
+        pixels = self.standardizer_.transform(array.reshape(-1, array.shape[3]))
+        upright = pixels.reshape(array.shape).transpose(0, 3, 1, 2)
+        if self.layout == "flat":
+            return np.ascontiguousarray(upright).reshape(len(array), -1)
+        return np.ascontiguousarray(upright)
+
+    def fit_transform(self, images: Any) -> npt.NDArray[np.float32]:
+        """Return `fit(images).transform(images)`."""
+        return self.fit(images).transform(images)
+
+    def to_state(self) -> FeatureState:
+        """Return options and what was learned, as plain data."""
+        settings = {"kind": "images", "layout": self.layout, "shape": list(self.shape_)}
+        return FeatureState(settings, self.standardizer_.to_state().arrays)
+
+    @classmethod
+    def from_state(cls, state: FeatureState) -> "ImageFeatures":
+        """Return the fitted features that `to_state` described."""
+        check_kind(state, "images", settings=("layout", "shape"))
+        height, width, channels = state.settings["shape"]
+        features = cls(layout=state.settings["layout"])
+        features.shape_ = (height, width, channels)
+        scaling = FeatureState({"kind": "standardizer"}, state.arrays)
+        features.standardizer_ = Standardizer.from_state(scaling)
+        return features
+
+
+def _pictures(images: Any) -> npt.NDArray[Any]:
+    """(n_items, height, width, channels); gray pictures get one channel."""
+    array = images if isinstance(images, np.ndarray) else np.asarray(images)
+    if array.ndim == 3:
+        array = array[:, :, :, None]
+    if array.ndim != 4 or not array.size or array.dtype.kind not in "fiub":
+        raise FeatureError(
+            "Images must be numbers, items x height x width (x channels); got the shape "
+            f"{np.shape(images)} of {array.dtype}."
+        )
+    return array

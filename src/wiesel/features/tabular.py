@@ -1,0 +1,199 @@
+"""Columns of a table to vectors: numbers standardized, categories one-hot."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.errors import FeatureError, NotFittedError, ParameterError, listed
+from wiesel.features.standardize import Standardizer, column_scale
+from wiesel.features.state import FeatureState, check_kind
+from wiesel.parameters import Parameterized, check_number
+from wiesel.tables import as_frame, require_columns
+
+__all__ = ["TabularFeatures"]
+
+
+@dataclass(eq=False, kw_only=True)
+class TabularFeatures(Parameterized):
+    """Turns numeric and categorical columns into one vector for each row.
+
+    Columns are named by you: guessing would take in ids and labels. A missing number becomes the
+    column's mean, with a column beside it that says so if `fit` saw any missing. A category that
+    `fit` did not see (or not among the most frequent) is all zeros; a missing one is a category.
+
+    >>> features = TabularFeatures(numeric=["age"], categorical=["job"])
+    >>> features.fit_transform({"age": [20, 40], "job": ["cook", "nurse"]})
+    array([[-1.,  1.,  0.],
+           [ 1.,  0.,  1.]], dtype=float32)
+    >>> features.names_
+    ('age', 'job=cook', 'job=nurse')
+    """
+
+    numeric: Sequence[str] = ()
+    """Columns of numbers."""
+    categorical: Sequence[str] = ()
+    """Columns of names; numbers and truth values count as names here."""
+    max_categories: int = 100
+    """The most frequent categories of a column get a place of their own."""
+
+    standardizer_: Standardizer = field(init=False, repr=False)
+    """Mean and deviation of the numeric columns."""
+    incomplete_: tuple[str, ...] = field(init=False, repr=False)
+    """Numeric columns with missing values in `fit`."""
+    categories_: dict[str, tuple[str | None, ...]] = field(init=False, repr=False)
+    """The categories of every categorical column; None stands for missing."""
+
+    @property
+    def names_(self) -> tuple[str, ...]:
+        """What each entry of a vector stands for."""
+        self.check_fitted()
+        places = [
+            f"{column}={'missing' if name is None else name}"
+            for column, names in self.categories_.items()
+            for name in names
+        ]
+        return (*self.numeric, *(f"{name} missing" for name in self.incomplete_), *places)
+
+    def fit(self, table: Any) -> Self:
+        """Learn means, deviations and categories from the training rows."""
+        self._check_options()
+        frame = self._columns(table)
+        if frame.is_empty():
+            raise FeatureError("TabularFeatures needs at least one row to fit on; got none.")
+        numbers = self._numbers(frame)
+        missing = np.isnan(numbers)
+        gone = _named(self.numeric, missing.all(axis=0))
+        if gone:
+            raise FeatureError(f"The numeric columns {listed(gone)} have no value at all.")
+        self.standardizer_ = _fit_known(numbers)
+        self.incomplete_ = _named(self.numeric, missing.any(axis=0))
+        self.categories_ = {
+            column: _categories(frame[column], self.max_categories) for column in self.categorical
+        }
+        return self
+
+    def transform(self, table: Any) -> npt.NDArray[np.float32]:
+        """Return the vectors of rows: (n_items, len(names_)), float32."""
+        self.check_fitted()
+        frame = self._columns(table)
+        numbers = self._numbers(frame)
+        missing = np.isnan(numbers)
+        scaled = (numbers - self.standardizer_.mean_) / self.standardizer_.scale_
+        flags = missing[:, [list(self.numeric).index(name) for name in self.incomplete_]]
+        places = [_one_hot(frame[column], names) for column, names in self.categories_.items()]
+        parts = [np.where(missing, 0, scaled), flags, *places]
+        return np.concatenate([part.astype(np.float32) for part in parts], axis=1)
+
+    def fit_transform(self, table: Any) -> npt.NDArray[np.float32]:
+        """Return `fit(table).transform(table)`."""
+        return self.fit(table).transform(table)
+
+    def check_fitted(self) -> None:
+        """Raise `NotFittedError` unless `fit` has run."""
+        if not hasattr(self, "categories_"):
+            raise NotFittedError("These TabularFeatures are not fitted yet: call fit(table) first.")
+
+    def to_state(self) -> FeatureState:
+        """Return options and what was learned, as plain data."""
+        self.check_fitted()
+        settings = {
+            "kind": "tabular",
+            "numeric": list(self.numeric),
+            "incomplete": list(self.incomplete_),
+            "categories": {name: list(names) for name, names in self.categories_.items()},
+            "max_categories": self.max_categories,
+        }
+        return FeatureState(settings, self.standardizer_.to_state().arrays)
+
+    @classmethod
+    def from_state(cls, state: FeatureState) -> "TabularFeatures":
+        """Return the fitted features that `to_state` described."""
+        parts = ("numeric", "incomplete", "categories", "max_categories")
+        check_kind(state, "tabular", settings=parts)
+        settings = state.settings
+        categories = {name: tuple(values) for name, values in settings["categories"].items()}
+        features = cls(
+            numeric=tuple(settings["numeric"]),
+            categorical=tuple(categories),
+            max_categories=settings["max_categories"],
+        )
+        features.categories_ = categories
+        features.incomplete_ = tuple(settings["incomplete"])
+        scaling = FeatureState({"kind": "standardizer"}, state.arrays)
+        features.standardizer_ = Standardizer.from_state(scaling)
+        return features
+
+    def _check_options(self) -> None:
+        check_number(self, "max_categories", self.max_categories, low=1, whole=True)
+        for name in ("numeric", "categorical"):
+            if isinstance(getattr(self, name), str):
+                raise ParameterError(
+                    f"The {name!r} option of TabularFeatures is a list of columns; got "
+                    f"{getattr(self, name)!r}."
+                )
+        columns = [*self.numeric, *self.categorical]
+        if not columns:
+            raise ParameterError("TabularFeatures needs numeric=[...] or categorical=[...].")
+        twice = sorted({name for name in columns if columns.count(name) > 1})
+        if twice:
+            raise ParameterError(f"Each column is named once; {listed(twice)} is repeated.")
+
+    def _columns(self, table: Any) -> pl.DataFrame:
+        frame = as_frame(table)
+        require_columns(frame, (*self.numeric, *self.categorical), "a feature")
+        return frame.select(*self.numeric, *self.categorical)
+
+    def _numbers(self, frame: pl.DataFrame) -> npt.NDArray[np.float64]:
+        """The numeric columns, NaN where missing."""
+        for name in self.numeric:
+            if not frame[name].dtype.is_numeric() and frame[name].dtype not in (
+                pl.Boolean,
+                pl.Null,
+            ):
+                raise FeatureError(
+                    f"The column {name!r} holds {frame[name].dtype}, not numbers: convert it, or "
+                    "name it under categorical=[...]."
+                )
+        values = frame.select(pl.col(self.numeric).cast(pl.Float64).fill_null(float("nan")))
+        numbers = values.to_numpy().reshape(len(frame), len(self.numeric))
+        if np.isinf(numbers).any():
+            row, column = np.argwhere(np.isinf(numbers))[0]
+            raise FeatureError(f"The column {self.numeric[column]!r} is infinite in row {row}.")
+        return numbers
+
+
+def _named(names: Sequence[str], chosen: Any) -> tuple[str, ...]:
+    return tuple(name for name, is_chosen in zip(names, chosen, strict=True) if is_chosen)
+
+
+def _fit_known(numbers: npt.NDArray[np.float64]) -> Standardizer:
+    """Mean and deviation of the values that are there."""
+    standardizer = Standardizer()
+    standardizer.mean_ = np.nanmean(numbers, axis=0)
+    standardizer.scale_ = column_scale(standardizer.mean_, np.nanstd(numbers, axis=0))
+    return standardizer
+
+
+def _categories(column: pl.Series, limit: int) -> tuple[str | None, ...]:
+    """The most frequent values as text, in alphabetical order, missing last."""
+    counts = (
+        column.cast(pl.String).value_counts().sort("count", column.name, descending=[True, False])
+    )
+    kept = counts[column.name].head(limit).to_list()
+    return (*sorted(name for name in kept if name is not None), *([None] if None in kept else []))
+
+
+def _one_hot(column: pl.Series, names: tuple[str | None, ...]) -> npt.NDArray[np.bool_]:
+    values = column.cast(pl.String)
+    hits = [
+        (values.is_null() if name is None else (values == name).fill_null(False)) for name in names
+    ]
+    return (
+        np.column_stack([hit.to_numpy() for hit in hits])
+        if hits
+        else np.empty((len(column), 0), bool)
+    )

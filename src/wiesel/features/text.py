@@ -1,0 +1,213 @@
+"""Text to vectors, fitted on the training texts and saved as plain data."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import FeatureError, NotFittedError, SavedModelError
+from wiesel.features.cache import cached_array, fingerprint
+from wiesel.features.standardize import Standardizer
+from wiesel.features.state import FeatureState, check_kind
+from wiesel.parameters import Parameterized, check_choice, check_number
+
+if TYPE_CHECKING:
+    from wiesel.features.tfidf import TfidfOptions, TfidfWeights
+
+__all__ = ["TextFeatures"]
+
+
+@dataclass(eq=False)
+class TextFeatures(Parameterized):
+    """Turns texts into vectors, by their words (`tfidf`) or by their meaning (`minilm`).
+
+    `tfidf`: term frequencies, weighted by rarity, compressed by truncated SVD. Fast, in any
+    language, knows only the words it saw in `fit`. `minilm`: sentence embeddings of a pretrained
+    network (all-MiniLM-L6-v2, English, the first 256 tokens; extra `text`). Much slower, better
+    where there is little text.
+
+    >>> features = TextFeatures("tfidf", n_dimensions=2, min_count=1)
+    >>> X = features.fit_transform(["good film", "bad film", "good plot", "bad plot"])
+    >>> X.shape, features.transform(["a good film"]).dtype
+    ((4, 2), dtype('float32'))
+    """
+
+    kind: Literal["tfidf", "minilm"] = "tfidf"
+    """Words (`tfidf`) or sentence embeddings (`minilm`)."""
+    _: KW_ONLY
+    n_dimensions: int = 300
+    """`tfidf`: the length of the vectors, at most."""
+    max_terms: int = 20_000
+    """`tfidf`: only the most frequent terms are looked at."""
+    min_count: int = 2
+    """`tfidf`: a term occurs in this many texts or more."""
+    longest_phrase: int = 1
+    """`tfidf`: 2 also takes pairs of neighboring words as terms, and so on."""
+    standardize: bool = True
+    """Give every column mean 0 and deviation 1 on the texts of `fit`."""
+    seed: int = 0
+    """`tfidf`: the SVD is a randomized one; the same seed gives the same vectors."""
+    cache: str | PathLike[str] | None = None
+    """A folder for vectors before standardization, so that they are computed only once."""
+
+    standardizer_: Standardizer | None = field(init=False, repr=False)
+    """Mean and deviation of the columns; None with `standardize=False`."""
+    weights_: "TfidfWeights | None" = field(init=False, repr=False)
+    """`tfidf`: terms, rarity and directions; None for `minilm`, which learns nothing."""
+
+    @property
+    def n_features(self) -> int:
+        """The length of the vectors."""
+        self.check_fitted()
+        if self.weights_ is not None:
+            return len(self.weights_.components)
+        from wiesel.features.minilm import N_DIMENSIONS
+
+        return N_DIMENSIONS
+
+    def fit(self, texts: Any) -> Self:
+        """Learn from the training texts: a list or a Polars Series."""
+        self.fit_transform(texts)
+        return self
+
+    def fit_transform(self, texts: Any) -> npt.NDArray[np.float32]:
+        """Learn from the training texts and return their vectors."""
+        self._check_options()
+        documents = _texts(texts)
+        if not documents:
+            raise FeatureError("TextFeatures needs at least one text to fit on; got none.")
+        vectors = self._fit_tfidf(documents) if self.kind == "tfidf" else self._embed(documents)
+        self.standardizer_ = Standardizer().fit(vectors) if self.standardize else None
+        return self._standardized(vectors)
+
+    def transform(self, texts: Any) -> npt.NDArray[np.float32]:
+        """Return the vectors of texts: (n_items, n_features), float32."""
+        self.check_fitted()
+        documents = _texts(texts)
+        if not documents:
+            return np.empty((0, self.n_features), np.float32)
+        return self._standardized(self._vectors(documents))
+
+    def check_fitted(self) -> None:
+        """Raise `NotFittedError` unless `fit` has run."""
+        if not hasattr(self, "standardizer_"):
+            raise NotFittedError("These TextFeatures are not fitted yet: call fit(texts) first.")
+
+    def to_state(self) -> FeatureState:
+        """Return options and what was learned, as plain data."""
+        self.check_fitted()
+        options = {name: value for name, value in self.get_params().items() if name != "cache"}
+        settings: dict[str, Any] = {"kind": "text", "options": options}
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        if self.weights_ is not None:
+            settings["terms"] = list(self.weights_.terms)
+            arrays |= {"idf": self.weights_.idf, "components": self.weights_.components}
+        if self.standardizer_ is not None:
+            arrays |= self.standardizer_.to_state().arrays
+        return FeatureState(settings, arrays)
+
+    @classmethod
+    def from_state(
+        cls, state: FeatureState, cache: str | PathLike[str] | None = None
+    ) -> "TextFeatures":
+        """Return the fitted features that `to_state` described."""
+        check_kind(state, "text", settings=("options",))
+        features = cls(**_checked_options(cls, state.settings["options"]), cache=cache)
+        features._check_options()
+        features.weights_ = _saved_weights(state) if features.kind == "tfidf" else None
+        features.standardizer_ = None
+        if features.standardize:
+            scaling = FeatureState({"kind": "standardizer"}, state.arrays)
+            features.standardizer_ = Standardizer.from_state(scaling)
+            if len(features.standardizer_.mean_) != features.n_features:
+                raise SavedModelError("The saved features disagree on the length of the vectors.")
+        return features
+
+    def _check_options(self) -> None:
+        check_choice(self, "kind", self.kind, ("tfidf", "minilm"))
+        for name in ("n_dimensions", "max_terms", "min_count", "longest_phrase"):
+            check_number(self, name, getattr(self, name), low=1, whole=True)
+        check_number(self, "seed", self.seed, low=0, whole=True)
+
+    def _standardized(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        return vectors if self.standardizer_ is None else self.standardizer_.transform(vectors)
+
+    def _fit_tfidf(self, documents: Sequence[str]) -> npt.NDArray[np.float32]:
+        from wiesel.features.tfidf import fit_tfidf
+
+        self.weights_, vectors = fit_tfidf(documents, self._tfidf_options())
+        return vectors
+
+    def _tfidf_options(self) -> "TfidfOptions":
+        from wiesel.features.tfidf import TfidfOptions
+
+        return TfidfOptions(
+            self.n_dimensions, self.max_terms, self.min_count, self.longest_phrase, self.seed
+        )
+
+    def _embed(self, documents: Sequence[str]) -> npt.NDArray[np.float32]:
+        from wiesel.features.minilm import embed, model_version
+
+        self.weights_ = None
+        settings = {"kind": "minilm", "model": model_version()}
+        return cached_array(
+            self.cache,
+            lambda: f"minilm-{fingerprint(settings, texts=documents)}",
+            lambda: embed(documents),
+        )
+
+    def _vectors(self, documents: Sequence[str]) -> npt.NDArray[np.float32]:
+        from wiesel.features.tfidf import transform_tfidf
+
+        weights = self.weights_
+        if weights is None:
+            return self._embed(documents)
+        settings = {**asdict(self._tfidf_options()), "terms": weights.terms}
+        arrays = (weights.idf, weights.components)
+        return cached_array(
+            self.cache,
+            lambda: f"tfidf-{fingerprint(settings, arrays, documents)}",
+            lambda: transform_tfidf(documents, weights, self.longest_phrase),
+        )
+
+
+def _texts(texts: Any) -> list[str]:
+    """A list of texts, or an error that names the row that is none."""
+    if isinstance(texts, str):
+        raise FeatureError(
+            f"Texts are given as a list or a column, not as one string: [{texts[:40]!r}]."
+        )
+    documents = texts.to_list() if hasattr(texts, "to_list") else list(texts)
+    for row, text in enumerate(documents):
+        if not isinstance(text, str):
+            raise FeatureError(
+                f"The text of row {row} is {text!r}; every item needs a text. "
+                "Put '' where there is none."
+            )
+    return documents
+
+
+def _checked_options(cls: type[TextFeatures], options: Any) -> dict[str, Any]:
+    allowed = set(cls.option_names()) - {"cache"}
+    if not isinstance(options, dict) or set(options) != allowed:
+        raise SavedModelError(
+            f"The saved options of TextFeatures are not the known ones: {options!r:.200}"
+        )
+    return options
+
+
+def _saved_weights(state: FeatureState) -> "TfidfWeights":
+    from wiesel.features.tfidf import TfidfWeights
+
+    check_kind(state, "text", settings=("terms",), arrays=("idf", "components"))
+    terms, idf, components = (
+        state.settings["terms"],
+        state.arrays["idf"],
+        state.arrays["components"],
+    )
+    if idf.shape != (len(terms),) or components.ndim != 2 or components.shape[1] != len(terms):
+        raise SavedModelError("The saved terms, their rarity and the directions differ in length.")
+    return TfidfWeights(tuple(terms), idf, components)

@@ -1,0 +1,84 @@
+"""TF-IDF and truncated SVD: the words of a text, compressed into a few hundred numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from wiesel.errors import FeatureError
+
+__all__ = ["TfidfOptions", "TfidfWeights", "fit_tfidf", "transform_tfidf"]
+
+
+@dataclass(frozen=True)
+class TfidfOptions:
+    """How texts are cut into terms, and how many dimensions are kept."""
+
+    n_dimensions: int
+    max_terms: int
+    min_count: int
+    longest_phrase: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class TfidfWeights:
+    """What was learned: the terms, how rare each is, and the main directions."""
+
+    terms: tuple[str, ...]
+    idf: npt.NDArray[np.float32]
+    components: npt.NDArray[np.float32]
+    """(n_dimensions, n_terms)."""
+
+
+def fit_tfidf(
+    texts: Sequence[str], options: TfidfOptions
+) -> tuple[TfidfWeights, npt.NDArray[np.float32]]:
+    """Return what was learned from texts, and their vectors.
+
+    There are fewer dimensions than asked for where there are fewer texts or terms.
+
+    >>> options = TfidfOptions(2, max_terms=10, min_count=1, longest_phrase=1, seed=0)
+    >>> weights, vectors = fit_tfidf(["good film", "bad film", "good plot"], options)
+    >>> weights.terms, vectors.shape
+    (('bad', 'film', 'good', 'plot'), (3, 2))
+    """
+    vectorizer = _vectorizer(
+        options.longest_phrase, min_df=options.min_count, max_features=options.max_terms
+    )
+    try:
+        counts = vectorizer.fit_transform(texts)
+    except ValueError as error:
+        raise FeatureError(
+            f"No term occurs in {options.min_count} or more of the {len(texts)} texts ({error}) "
+            "Lower min_count, or look at the texts."
+        ) from error
+    n_dimensions = min(options.n_dimensions, *counts.shape)
+    svd = TruncatedSVD(n_dimensions, random_state=options.seed)
+    vectors = svd.fit_transform(counts)
+    weights = TfidfWeights(
+        tuple(vectorizer.get_feature_names_out().tolist()),
+        vectorizer.idf_.astype(np.float32),
+        svd.components_.astype(np.float32),
+    )
+    return weights, vectors.astype(np.float32)
+
+
+def transform_tfidf(
+    texts: Sequence[str], weights: TfidfWeights, longest_phrase: int
+) -> npt.NDArray[np.float32]:
+    """Return the vectors of texts; terms that `fit_tfidf` did not see do not count."""
+    vectorizer = _vectorizer(longest_phrase, vocabulary=weights.terms)
+    vectorizer.idf_ = weights.idf
+    vectors: npt.NDArray[np.float32] = vectorizer.transform(texts) @ weights.components.T
+    return vectors
+
+
+def _vectorizer(longest_phrase: int, **settings: Any) -> Any:
+    return TfidfVectorizer(
+        ngram_range=(1, longest_phrase), sublinear_tf=True, dtype=np.float32, **settings
+    )
