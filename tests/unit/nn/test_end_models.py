@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from wiesel.errors import SavedModelError
+from wiesel.nn import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
+from wiesel.nn.layers import Dropout
+from wiesel.training import seeded
+
+SHIPPED = [
+    (MLP(5, 3, hidden=(4,)), torch.zeros(2, 5)),
+    (MLP(5, 3, hidden=()), torch.zeros(2, 5)),
+    (Linear(5, 3), torch.zeros(2, 5)),
+    (LSTM(vocabulary=9, n_classes=3, embedding=4, hidden=3), torch.ones(2, 6, dtype=torch.long)),
+    (CNN(channels=1, n_classes=3, filters=(2, 2)), torch.zeros(2, 1, 8, 8)),
+]
+
+
+@pytest.mark.parametrize(("module", "batch"), SHIPPED, ids=lambda value: type(value).__name__)
+def test_a_shipped_module_returns_logits_and_can_be_rebuilt(module: nn.Module, batch: torch.Tensor):
+    assert module.eval()(batch).shape == (2, 3)
+    rebuilt = shipped_module(shipped_spec(module))
+    assert type(rebuilt) is type(module)
+    rebuilt.load_state_dict(module.state_dict())
+    assert torch.equal(rebuilt.eval()(batch), module(batch))
+
+
+def test_the_default_mlp_is_the_paper_s():
+    kinds = [type(layer).__name__ for layer in MLP(300, 2).layers]
+    sizes = [layer.out_features for layer in MLP(300, 2).layers if isinstance(layer, nn.Linear)]
+    assert sizes == [50, 50, 25, 2]
+    # Dropout after both layers of 50, none after that of 25.
+    assert kinds == ["Linear", "ReLU", "Dropout"] * 2 + ["Linear", "ReLU", "Linear"]
+
+
+def test_an_lstm_does_not_see_the_padding():
+    lstm = LSTM(vocabulary=9, n_classes=2, embedding=4, hidden=3).eval()
+    short, padded = torch.tensor([[3, 5]]), torch.tensor([[3, 5, 0, 0, 0]])
+    assert torch.allclose(lstm(short), lstm(padded), atol=1e-6)
+
+
+def test_an_lstm_reads_an_empty_text():
+    assert torch.isfinite(LSTM(9, 2).eval()(torch.zeros(1, 4, dtype=torch.long))).all()
+
+
+def test_a_module_of_the_user_s_is_not_shipped():
+    class MLP(nn.Module):
+        """The same name as a shipped one, by accident."""
+
+    assert shipped_spec(nn.Linear(3, 2)) is None
+    assert shipped_spec(MLP()) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"name": "MPL", "arguments": {}}, "Did you mean 'MLP'"),
+        ({"name": "MLP"}, "arguments"),
+        ({"name": "MLP", "arguments": {"n_features": 3}}, "n_classes"),
+        ({"name": "Linear", "arguments": {"n_features": 3, "n_classes": 2, "evil": 1}}, "evil"),
+        ({"name": "Sequential", "arguments": {}}, "no shipped end model"),
+        ({"name": ["MLP"], "arguments": {}}, "no shipped end model"),
+    ],
+)
+def test_a_description_that_fits_no_shipped_module_is_refused(spec, words: str):
+    with pytest.raises(SavedModelError, match=words):
+        shipped_module(spec)
+
+
+def test_dropout_keeps_the_mean_and_the_share():
+    with seeded(0):
+        dropped = Dropout(0.3)(torch.ones(20_000))
+    assert dropped.mean().item() == pytest.approx(1, abs=0.02)
+    assert (dropped == 0).float().mean().item() == pytest.approx(0.3, abs=0.02)
+    assert np.allclose(dropped.unique().numpy(), [0, 1 / 0.7])
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_dropout_of_nothing_and_of_everything(p: float):
+    assert torch.equal(Dropout(p)(torch.ones(5)), torch.full((5,), 1 - p))

@@ -1,0 +1,107 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from wiesel.nn.losses import AGREEMENT_LOSSES, mutual_information_loss, soft_cross_entropy
+
+
+def logits(seed: int, n_items: int = 7, n_classes: int = 3) -> Tensor:
+    values = torch.randn(n_items, n_classes, generator=torch.Generator().manual_seed(seed))
+    return values.double().requires_grad_()
+
+
+def log_softmax(values: Tensor) -> Tensor:
+    return values - values.logsumexp(dim=1, keepdim=True)
+
+
+def cross_entropy(prediction: Tensor, target: Tensor) -> Tensor:
+    return -(torch.exp(log_softmax(target)) * log_softmax(prediction)).sum(dim=1).mean()
+
+
+def test_cross_entropy_to_a_hard_target_is_the_negative_log_likelihood():
+    scores = logits(0)
+    classes = torch.tensor([0, 1, 2, 0, 1, 2, 0])
+    targets = torch.eye(3, dtype=torch.double)[classes]
+    expected = torch.nn.functional.cross_entropy(scores, classes)
+    assert torch.allclose(soft_cross_entropy(scores, targets), expected)
+
+
+def test_the_symmetric_loss_is_algorithm_one():
+    end, label = logits(0), logits(1)
+    losses = AGREEMENT_LOSSES["symmetric"](end, label)
+    assert torch.allclose(losses["end_model"], cross_entropy(end, label))
+    assert torch.allclose(losses["encoder"], cross_entropy(label, end))
+
+
+def test_no_gradient_crosses_the_stop_sign():
+    end, label = logits(0), logits(1)
+    losses = AGREEMENT_LOSSES["symmetric"](end, label)
+    of_end = torch.autograd.grad(losses["end_model"], [end, label], allow_unused=True)
+    of_label = torch.autograd.grad(losses["encoder"], [end, label], allow_unused=True)
+    assert of_end[1] is None
+    assert of_label[0] is None
+    # d CE / d logits = (softmax(logits) - target) / n_items, with the target a constant.
+    difference = (torch.softmax(end, 1) - torch.softmax(label, 1)) / len(end)
+    assert torch.allclose(of_end[0], difference)
+    assert torch.allclose(of_label[1], -difference)
+
+
+@pytest.mark.parametrize("name", sorted(set(AGREEMENT_LOSSES) - {"symmetric"}))
+def test_the_other_losses_are_one_number_with_gradients_for_both(name: str):
+    end, label = logits(0), logits(1)
+    losses = AGREEMENT_LOSSES[name](end, label)
+    assert list(losses) == ["agreement"]
+    gradients = torch.autograd.grad(losses["agreement"], [end, label])
+    assert all(gradient.abs().sum() > 0 for gradient in gradients)
+
+
+def test_the_asymmetric_losses_differ_in_which_network_is_the_target():
+    end, label = logits(0), logits(1)
+    to_encoder = AGREEMENT_LOSSES["encoder_target"](end, label)["agreement"]
+    to_end_model = AGREEMENT_LOSSES["end_model_target"](end, label)["agreement"]
+    both = AGREEMENT_LOSSES["no_stop_gradient"](end, label)["agreement"]
+    assert torch.allclose(to_encoder, cross_entropy(end, label))
+    assert torch.allclose(to_end_model, cross_entropy(label, end))
+    assert torch.allclose(both, (to_encoder + to_end_model) / 2)
+
+
+def test_l1_and_hellinger_by_hand():
+    # P_f = (0.8, 0.2), P_e = (0.2, 0.8): |0.6| on both entries; 2 (sqrt 0.8 - sqrt 0.2)^2 = 0.4
+    end = torch.tensor([[math.log(4), 0.0]])
+    label = -end
+    assert AGREEMENT_LOSSES["l1"](end, label)["agreement"].item() == pytest.approx(0.6)
+    assert AGREEMENT_LOSSES["hellinger"](end, label)["agreement"].item() == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("name", sorted(AGREEMENT_LOSSES))
+def test_certain_networks_that_contradict_each_other_have_finite_gradients(name: str):
+    end = torch.tensor([[200.0, -200.0], [-200.0, 200.0]], requires_grad=True)
+    label = (-end.detach()).requires_grad_()
+    losses = AGREEMENT_LOSSES[name](end, label)
+    torch.autograd.backward(tuple(losses.values()))
+    assert all(torch.isfinite(loss) for loss in losses.values())
+    assert torch.isfinite(end.grad).all()
+    assert torch.isfinite(label.grad).all()
+
+
+@pytest.mark.parametrize("name", ["l1", "hellinger"])
+def test_equal_networks_have_no_distance(name: str):
+    assert AGREEMENT_LOSSES[name](logits(3), logits(3))["agreement"].item() == pytest.approx(0)
+
+
+def test_relabeling_the_classes_changes_no_loss():
+    end, label, order = logits(0), logits(1), [2, 0, 1]
+    for name, loss in AGREEMENT_LOSSES.items():
+        before, after = loss(end, label), loss(end[:, order], label[:, order])
+        for part in before:
+            assert torch.allclose(before[part], after[part]), name
+
+
+def test_agreeing_on_every_item_gains_information():
+    # Two classes, half of the items each, both sure: K_aa = 2, K_ab = 2 or 0 (mean 2/3 over the
+    # 12 pairs of 4 items): gain = 1 + log 2 - 2/3.
+    sure = torch.eye(2)[torch.tensor([0, 0, 1, 1])]
+    gain = -mutual_information_loss(sure, sure).item()
+    assert gain == pytest.approx(1 + math.log(2) - 2 / 3, abs=1e-5)
