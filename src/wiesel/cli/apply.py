@@ -1,0 +1,46 @@
+"""`wiesel apply`: rows in, votes out."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from wiesel.cli.lf_options import IdColumn, LabelNames, LFFiles, classes_of
+from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
+
+__all__ = ["apply"]
+
+
+@verb
+def apply(
+    data: Annotated[Path, typer.Argument(help="Parquet, CSV, TSV or JSONL; or a 'pattern*.csv'.")],
+    lfs: LFFiles,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to put the votes.")] = Path(
+        "votes.parquet"
+    ),
+    labels: LabelNames = None,
+    id_column: IdColumn = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Keep votes here; only what changed is run again.")
+    ] = None,
+    on_error: Annotated[
+        Literal["raise", "abstain"], typer.Option(help="When a labeling function raises.")
+    ] = "raise",
+) -> Answer:
+    """Run labeling functions and write their votes."""
+    from wiesel.analysis import summarize
+    from wiesel.io import write_votes
+    from wiesel.lfs import VoteCache, apply_lfs, load_lfs
+
+    loaded = load_lfs(*lfs)
+    space = classes_of(loaded, split_names(labels))
+    kept = VoteCache.of(cache)
+    votes = apply_lfs(loaded, data, labels=space, cache=kept, on_error=on_error, ids=id_column)
+    write_votes(votes, output)
+    if kept is not None:
+        tell(f"{kept.hits} of {kept.hits + kept.misses} parts were known already.")
+    tell(f"Wrote {output}.")
+    table = summarize(votes)
+    result = {"output": output, "n_items": votes.n_items, "n_votes": votes.n_votes}
+    result |= {"covered": float(votes.covered.mean()), "voters": table.to_records()}
+    return Answer(result, table.to_text(), command_line("wiesel", "inspect", output))

@@ -1,0 +1,101 @@
+"""`wiesel inspect`: what votes say, or what a saved model is, without loading it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wiesel.cli.lf_options import IdColumn, LabelNames
+from wiesel.cli.verb import Answer, command_line, split_names, verb
+from wiesel.errors import DataError
+
+if TYPE_CHECKING:
+    from wiesel.votes import VoteMatrix
+
+__all__ = ["inspect"]
+
+
+@verb
+def inspect(
+    path: Annotated[Path, typer.Argument(help="A file of votes, or the folder of a model.")],
+    gold: Annotated[Path | None, typer.Option(help="A file with gold labels.")] = None,
+    label_column: Annotated[str, typer.Option(help="Its column of labels.")] = "label",
+    id_column: IdColumn = None,
+    labels: LabelNames = None,
+) -> Answer:
+    """Describe votes, or a saved model."""
+    if path.is_dir():
+        return _model_answer(path)
+    from wiesel.io import read_votes
+
+    votes = read_votes(path, labels=split_names(labels), id_column=id_column)
+    truth = None if gold is None else _gold_of(votes, gold, id_column or "id", label_column)
+    return _votes_answer(path, votes, truth)
+
+
+def _votes_answer(path: Path, votes: "VoteMatrix", gold: Any) -> Answer:
+    from wiesel.analysis import agreement, findings, summarize
+
+    table, found, pairs = summarize(votes, gold), findings(votes, gold), agreement(votes)
+    sentences = [f"  {row['sentence']}" for row in found.to_records()]
+    text = "\n\n".join([table.to_text(), "\n".join([found.caption, *sentences]), pairs.caption])
+    data = {
+        "n_items": votes.n_items,
+        "n_voters": votes.n_voters,
+        "n_votes": votes.n_votes,
+        "classes": list(votes.labels),
+        "covered": float(votes.covered.mean()) if votes.n_items else None,
+        "voters": table.to_records(),
+        "findings": found.to_records(),
+        "pairs": pairs.to_records(),
+    }
+    words = ("wiesel", "fit", "snorkel", path, "-o", "model")
+    return Answer(data, text, command_line(*words))
+
+
+def _gold_of(votes: "VoteMatrix", path: Path, id_column: str, label_column: str) -> Any:
+    """Gold labels of the voted items: by id, or in order where the file has no ids."""
+    from wiesel.io import read_gold, scan_rows
+
+    columns = scan_rows(path).collect_schema().names()
+    if id_column in columns:
+        return read_gold(
+            path, votes.labels, votes.ids, id_column=id_column, label_column=label_column
+        )
+    gold = read_gold(path, votes.labels, label_column=label_column)
+    if len(gold) != votes.n_items:
+        raise DataError(
+            f"{path} has {len(gold)} labels for {votes.n_items} voted items and no column "
+            f"{id_column!r} to match them by: name the column of ids with --id."
+        )
+    return gold
+
+
+def _model_answer(path: Path) -> Answer:
+    from wiesel.saving import read_manifest
+
+    manifest = read_manifest(path)
+    sizes = {name: (path / name).stat().st_size for name in manifest["files"]}
+    lines = [f"{manifest.get('class')} model, saved by Wiesel {manifest.get('wiesel')}"]
+    lines += [
+        f"  {name:<11} {_shown(manifest[name])}"
+        for name in ("labels", "voters", "threshold", "selection", "trained_on", "features")
+        if name in manifest
+    ]
+    lines += ["options:"]
+    lines += [f"  {name} = {_shown(value)}" for name, value in manifest["parameters"].items()]
+    lines += ["files:", *(f"  {name:<26} {size:>12,} bytes" for name, size in sizes.items())]
+    step = command_line("wiesel", "predict", path, "new.csv")
+    return Answer({"manifest": manifest, "bytes": sizes}, "\n".join(lines), step)
+
+
+def _shown(value: Any) -> str:
+    """A value of a manifest in a few words."""
+    from wiesel.analysis.table import UNKNOWN
+
+    if isinstance(value, list):
+        few = ", ".join(map(str, value[:8]))
+        return few if len(value) <= 8 else f"{few} and {len(value) - 8} more"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_shown(part)}" for key, part in value.items())
+    return UNKNOWN if value is None else str(value)

@@ -1,0 +1,184 @@
+"""What every verb does the same way: --json, --debug, one line for an error, the next step."""
+
+import inspect
+import json
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from wiesel.errors import WieselError, WieselWarning
+
+__all__ = ["Answer", "command_line", "split_names", "tell", "verb"]
+
+_JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+_DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a verb found: data for programs, text for people, and what to do next.
+
+    >>> Answer({"n": 1}, "One item.", "wiesel inspect votes.parquet").data
+    {'n': 1}
+    """
+
+    data: Mapping[str, Any]
+    """What `--json` prints, beside `ok` and `next`."""
+    text: Any = ""
+    """What is printed otherwise: a string, or something that Rich can print."""
+    next_step: str = ""
+    """The command to run next."""
+
+
+def verb(function: Callable[..., Answer | None]) -> Callable[..., None]:
+    """Turn a function that returns an `Answer` into a command with --json and --debug."""
+
+    @wraps(function)
+    def command(*arguments: Any, as_json: bool, debug: bool, **options: Any) -> None:
+        with _errors_in_one_line(as_json, debug), _plain_warnings():
+            answer = function(*arguments, **options)
+        if answer is not None:
+            _print(answer, as_json)
+
+    signature = inspect.signature(function)
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in (("as_json", _JSON), ("debug", _DEBUG))
+    ]
+    parameters = [*signature.parameters.values(), *added]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {**function.__annotations__, "as_json": _JSON, "debug": _DEBUG}
+    return command
+
+
+def tell(text: str) -> None:
+    """Tell the person at the terminal something that is not the result."""
+    typer.echo(text, err=True)
+
+
+def split_names(text: str | None) -> list[str] | None:
+    """Return the names of a comma-separated list.
+
+    >>> split_names("ham, spam"), split_names(None)
+    (['ham', 'spam'], None)
+    """
+    if text is None:
+        return None
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def command_line(*words: object) -> str:
+    """Return words as a command that a shell reads back.
+
+    >>> command_line("wiesel", "run", "my project")
+    "wiesel run 'my project'"
+    """
+    import shlex
+
+    return shlex.join(str(word) for word in words)
+
+
+@contextmanager
+def _errors_in_one_line(as_json: bool, debug: bool) -> Iterator[None]:
+    """Exit with 1 and one line instead of a traceback, unless it was asked for."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell("Interrupted. What was finished is kept; run the same command to go on.")
+        raise typer.Exit(_INTERRUPTED) from None
+    except BrokenPipeError:
+        # Whoever read our output has seen enough, as in `wiesel methods | head`.
+        sys.stderr.close()
+        raise typer.Exit(0) from None
+    except (WieselError, OSError) as error:
+        if debug:
+            raise
+        _print_error(_one_line(error), as_json)
+        raise typer.Exit(1) from error
+    except Exception as error:
+        if debug or isinstance(error, (typer.Exit, typer.Abort)):
+            raise
+        kind = type(error).__name__
+        _print_error(f"Unexpected {kind}: {_one_line(error)} (--debug shows where)", as_json)
+        raise typer.Exit(1) from error
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show Wiesel's own warnings as one line each."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", WieselWarning)
+        original = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, WieselWarning):
+                tell(f"Warning: {message}")
+            else:
+                original(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
+
+
+def _print(answer: Answer, as_json: bool) -> None:
+    if as_json:
+        data = {"ok": True, **answer.data}
+        typer.echo(_json({**data, "next": answer.next_step} if answer.next_step else data))
+        return
+    if isinstance(answer.text, str):
+        if answer.text:
+            typer.echo(answer.text)
+    else:
+        from rich.console import Console
+
+        Console().print(answer.text)
+    if answer.next_step:
+        tell(f"Next: {answer.next_step}")
+
+
+def _print_error(text: str, as_json: bool) -> None:
+    if as_json:
+        typer.echo(_json({"ok": False, "error": text}))
+    tell(f"Error: {text}")
+
+
+def _one_line(error: Exception) -> str:
+    """An error as one line; what Python says of a file is put in order."""
+    if isinstance(error, OSError) and not isinstance(error, WieselError) and error.filename:
+        return f"{error.filename}: {error.strerror}."
+    return " ".join(str(error).split())
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(_plain(value), ensure_ascii=False, indent=2, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: NaN and infinities are null, arrays are lists."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(part) for part in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return str(value.as_posix() if isinstance(value, Path) else value)
