@@ -65,12 +65,10 @@ class Batch:
             self.shared[key] = compute()
         return self.shared[key]
 
-    def split(self, size: int) -> list["Batch"]:
-        """Return the same rows as batches of at most `size` rows."""
-        return [
-            replace(self, frame=self.frame.slice(first, size), start=self.start + first, shared={})
-            for first in range(0, max(len(self), 1), size)
-        ]
+    def piece(self, first: int, count: int) -> "Batch":
+        """Return some of the rows as a batch of their own."""
+        frame = self.frame.slice(first, count)
+        return replace(self, frame=frame, start=self.start + first, shared={})
 
 
 def _told(error: BaseException) -> str:

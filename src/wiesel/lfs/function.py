@@ -3,8 +3,8 @@
 import copy
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Self
 
 from wiesel.errors import ParameterError, VoteError, listed
 from wiesel.labels import LabelSpace
@@ -30,8 +30,6 @@ class LabelingFunction(ABC):
     """The name of the voter."""
     automatic_name: bool = False
     """Whether the name was made up by the builder, so that it may be changed to be unique."""
-    shares_a_pass: ClassVar[bool] = True
-    """Whether functions of this class are run together, in one pass over the rows."""
 
     @property
     @abstractmethod
@@ -42,6 +40,16 @@ class LabelingFunction(ABC):
     def reads(self) -> tuple[str, ...] | None:
         """The columns it reads; None where it may read any."""
         return None
+
+    @property
+    def divisible(self) -> bool:
+        """Whether it may vote on pieces of a batch, and in other processes."""
+        return False
+
+    @property
+    def pass_key(self) -> Hashable:
+        """Functions with equal keys are run together, in one pass over the rows."""
+        return type(self)
 
     @property
     def classes(self) -> tuple[str, ...] | None:

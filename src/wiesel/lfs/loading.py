@@ -16,7 +16,10 @@ from wiesel.labels import LabelSpace
 from wiesel.lfs.function import LabelingFunction, as_lfs
 from wiesel.lfs.rules_file import read_rules
 
-__all__ = ["LoadedLFs", "load_lfs"]
+__all__ = ["LoadedLFs", "is_lf_module", "load_lfs", "load_module"]
+
+_PREFIX = "wiesel_lfs_"
+"""Modules of labeling functions are named so, that they do not shadow others."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def _read(file: Path) -> tuple[list[Any], LabelSpace | None]:
 def load_module(file: Path) -> ModuleType:
     """Return the module of a Python file, run under a name of its own; errors name the line."""
     resolved = file.resolve()
-    name = f"wiesel_lfs_{resolved.stem}_{hashlib.sha256(bytes(resolved)).hexdigest()[:8]}"
+    name = f"{_PREFIX}{resolved.stem}_{hashlib.sha256(bytes(resolved)).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, resolved)
     if spec is None or spec.loader is None:
         raise LabelingFunctionError(f"{file} cannot be loaded as Python.")
@@ -96,6 +99,11 @@ def load_module(file: Path) -> ModuleType:
     finally:
         sys.path.remove(str(resolved.parent))
     return module
+
+
+def is_lf_module(name: str) -> bool:
+    """Return whether a module is a file that `load_module` has run."""
+    return name.startswith(_PREFIX)
 
 
 def _located(error: Exception, file: Path, resolved: Path) -> str:

@@ -1,9 +1,9 @@
 """A fitted model as a probabilistic labeling function."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,11 @@ class ModelFunction(LabelingFunction):
     min_confidence: float
     name: str
     automatic_name: bool = False
-    shares_a_pass: ClassVar[bool] = False
+
+    @property
+    def pass_key(self) -> Hashable:
+        """Each model is a pass of its own."""
+        return type(self), self.name
 
     @property
     def reads(self) -> tuple[str, ...]:

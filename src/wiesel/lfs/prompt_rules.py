@@ -2,7 +2,7 @@
 
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -31,7 +31,6 @@ class Prompt(Rule):
     """Asks a language model about every row; made by `prompt`."""
 
     kind: ClassVar[str] = "prompt"
-    shares_a_pass: ClassVar[bool] = False
     labels: tuple[str, ...]
     template: str
     client: ChatClient
@@ -55,6 +54,11 @@ class Prompt(Rule):
     def default_name(self) -> str:
         """Return the classes and the word prompt."""
         return "_".join(["prompt", *map(slug, self.labels[:3])])
+
+    @property
+    def pass_key(self) -> Hashable:
+        """Each prompt is a pass of its own."""
+        return type(self), self.name
 
     @property
     def classes(self) -> tuple[str, ...]:

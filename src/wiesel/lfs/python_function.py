@@ -2,9 +2,9 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, overload
+from typing import Any, Self, overload
 
 from wiesel.errors import LabelingFunctionError, ParameterError, suggest
 from wiesel.labels import LabelSpace
@@ -30,7 +30,6 @@ class PythonFunction(LabelingFunction):
     params: Mapping[str, Any] = field(default_factory=dict)
     """Parameters that differ from the function's defaults."""
     automatic_name: bool = field(default=False, init=False)
-    shares_a_pass: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         defaults = parameter_defaults(self.function, self.name)
@@ -40,6 +39,16 @@ class PythonFunction(LabelingFunction):
                 raise ParameterError(f"{problem} {suggest(name, defaults)}")
         for attribute in ("__doc__", "__module__"):
             object.__setattr__(self, attribute, getattr(self.function, attribute, None))
+
+    @property
+    def pass_key(self) -> Hashable:
+        """Functions of a row share the rows; functions of a frame run one by one."""
+        return (type(self), self.name) if self.vectorized else type(self)
+
+    @property
+    def divisible(self) -> bool:
+        """Functions of a row vote on any piece of a batch; those of a frame may look around."""
+        return not self.vectorized
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -66,10 +66,10 @@ class Rule(LabelingFunction):
     def _given(self) -> dict[str, Any]:
         """The fields that differ from their default."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        if self.automatic_name:
-            del values["name"]
+        name = values.pop("name")
         defaults = {f.name: f.default for f in fields(self)}
-        return {name: value for name, value in values.items() if value != defaults[name]}
+        given = {key: value for key, value in values.items() if value != defaults[key]}
+        return given if self.automatic_name else given | {"name": name}
 
     def __repr__(self) -> str:
         shown = [

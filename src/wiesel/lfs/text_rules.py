@@ -39,6 +39,11 @@ class Keywords(LabelRule):
                 f"but has only {len(set(self.keywords))}: it would never vote."
             )
 
+    @property
+    def divisible(self) -> bool:
+        """Whether it may vote on pieces of a batch: yes."""
+        return True
+
     def default_name(self) -> str:
         """Return the class and the first keywords."""
         return "_".join([slug(self.label), *map(slug, self.keywords[:2])]).rstrip("_")

@@ -1,6 +1,6 @@
 """Running labeling functions on one batch, the same in every engine and every process."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from wiesel.errors import WieselError
@@ -9,24 +9,21 @@ from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes, assemble
 from wiesel.lfs.failures import Failure
 from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.rules import LabelRule
 from wiesel.votes import VoteMatrix
 
-__all__ = ["passes", "run_pass", "vote_on_batch"]
+__all__ = ["passes", "run_all", "run_pass", "vote_on_batch"]
 
 
 def passes(lfs: Sequence[LabelingFunction]) -> list[list[int]]:
     """Return the positions of labeling functions that are run together, pass by pass.
 
-    Cheap shared passes come first, so that a mistake in a rule shows before slow functions run.
+    Rules come first, so that a mistake in one shows before slow functions run.
     """
-    shared: dict[type, list[int]] = {}
-    single = []
+    groups: dict[Hashable, list[int]] = {}
     for position, lf in enumerate(lfs):
-        if lf.shares_a_pass:
-            shared.setdefault(type(lf), []).append(position)
-        else:
-            single.append([position])
-    return [*shared.values(), *single]
+        groups.setdefault(lf.pass_key, []).append(position)
+    return sorted(groups.values(), key=lambda own: not isinstance(lfs[own[0]], LabelRule))
 
 
 def run_pass(

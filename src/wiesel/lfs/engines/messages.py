@@ -1,0 +1,82 @@
+"""What passes between this process and its workers: JSON, and arrays as bytes. Never pickles."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from wiesel.lfs.column_votes import ColumnVotes
+from wiesel.lfs.failures import Failure
+
+__all__ = ["read_message", "read_votes", "write_message", "write_votes"]
+
+_SIZE = 8
+"""Bytes that hold the length of what follows."""
+
+
+def write_message(stream: BinaryIO, head: dict[str, Any], body: bytes = b"") -> None:
+    """Write a message: a JSON head and a body of bytes."""
+    encoded = json.dumps(head).encode()
+    for part in (encoded, body):
+        stream.write(len(part).to_bytes(_SIZE, "little"))
+        stream.write(part)
+    stream.flush()
+
+
+def read_message(stream: BinaryIO) -> tuple[dict[str, Any], bytes]:
+    """Return the next message; `EOFError` where the other side has gone."""
+    head = _read(stream, int.from_bytes(_read(stream, _SIZE), "little"))
+    body = _read(stream, int.from_bytes(_read(stream, _SIZE), "little"))
+    return json.loads(head), body
+
+
+def write_votes(columns: Sequence[ColumnVotes]) -> tuple[dict[str, Any], bytes]:
+    """Return votes as a message's head and body.
+
+    >>> head, body = write_votes([ColumnVotes.of_class(np.array([1, 4]), 0)])
+    >>> read_votes(head, body)[0].rows
+    array([1, 4])
+    """
+    parts: list[bytes] = []
+    entries = []
+    for column in columns:
+        rows = column.distribution
+        parts += [column.rows.tobytes(), column.classes.tobytes()]
+        parts += [] if rows is None else [rows.tobytes()]
+        entries.append(
+            {
+                "n_votes": len(column.rows),
+                "n_classes": None if rows is None else rows.shape[1],
+                "failures": [failure.to_dict() for failure in column.failures],
+            }
+        )
+    return {"votes": entries}, b"".join(parts)
+
+
+def read_votes(head: dict[str, Any], body: bytes) -> list[ColumnVotes]:
+    """Return the votes of a message."""
+    columns, place = [], 0
+
+    def take(dtype: type[np.generic], count: int) -> Any:
+        nonlocal place
+        array = np.frombuffer(body, dtype, count, place)
+        place += array.nbytes
+        return array
+
+    for entry in head["votes"]:
+        count, n_classes = entry["n_votes"], entry["n_classes"]
+        rows, classes = take(np.int64, count), take(np.int16, count)
+        distribution = None
+        if n_classes is not None:
+            distribution = take(np.float32, count * n_classes).reshape(count, n_classes)
+        failures = tuple(Failure(**failure) for failure in entry["failures"])
+        columns.append(ColumnVotes(rows, classes, distribution, failures))
+    return columns
+
+
+def _read(stream: BinaryIO, size: int) -> bytes:
+    content = stream.read(size)
+    if len(content) < size:
+        raise EOFError
+    return content

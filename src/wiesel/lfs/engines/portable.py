@@ -1,0 +1,263 @@
+"""Labeling functions as text that another process or machine can turn into functions again.
+
+Rules travel as the data they are. A Python function travels as the name of its module where that
+can be imported, else as its compiled code with the plain values, modules and functions it refers
+to. What refers to anything else (an open file, a loaded network) stays in this process. The text
+is meant for processes of the same Python version that this program starts itself: reading it runs
+what it names, so it is never stored.
+"""
+
+import base64
+import importlib
+import json
+import marshal
+import re
+import sys
+import types
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, reduce
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wiesel.lfs.fingerprints import referenced_globals
+from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.loading import is_lf_module, load_module
+from wiesel.lfs.preprocessing import Preprocessor
+from wiesel.lfs.python_function import PythonFunction
+from wiesel.lfs.rules import Rule
+from wiesel.lfs.rules_file import rule_from_dict
+
+__all__ = ["is_portable", "pack_lfs", "unpack_lfs"]
+
+_SCALARS = (str, int, float, bool, type(None))
+_COLLECTIONS: dict[str, Callable[[Iterable[Any]], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+}
+
+
+class _NotPortable(Exception):
+    """A function refers to something that cannot be sent."""
+
+
+def is_portable(lf: LabelingFunction) -> bool:
+    """Return whether a labeling function can be sent to another process.
+
+    >>> from wiesel import keywords
+    >>> is_portable(keywords("spam", ["free"], column="text"))
+    True
+    """
+    try:
+        pack_lfs([lf])
+    except _NotPortable:
+        return False
+    return True
+
+
+def pack_lfs(lfs: Sequence[LabelingFunction]) -> str:
+    """Return labeling functions as text."""
+    packer = _Packer()
+    packed = [packer.lf(lf) for lf in lfs]
+    return json.dumps({"lfs": packed, "functions": packer.functions})
+
+
+def unpack_lfs(text: str) -> list[LabelingFunction]:
+    """Return the labeling functions of a text made by `pack_lfs` in a process of this program.
+
+    >>> from wiesel import keywords
+    >>> unpack_lfs(pack_lfs([keywords("spam", ["free"], column="text")]))
+    [keywords(label='spam', keywords=['free'], column='text', name='spam_free')]
+    """
+    content = json.loads(text)
+    unpacker = _Unpacker(content["functions"])
+    return [unpacker.lf(packed) for packed in content["lfs"]]
+
+
+class _Packer:
+    """Collects the functions that values refer to, each once, so that they may refer to another."""
+
+    def __init__(self) -> None:
+        self.functions: list[dict[str, Any]] = []
+        self._places: dict[int, int] = {}
+        self._kept: list[Any] = []
+
+    def lf(self, lf: LabelingFunction) -> dict[str, Any]:
+        if isinstance(lf, Rule):
+            return {"rule": lf.to_dict() | {"name": lf.name}}
+        if not isinstance(lf, PythonFunction):
+            raise _NotPortable(lf.name)
+        return {
+            "function": self.value(lf.function),
+            "name": lf.name,
+            "vectorized": lf.vectorized,
+            "params": self.value(dict(lf.params)),
+            "uses": [self.preprocessor(use) for use in lf.uses],
+        }
+
+    def preprocessor(self, use: Preprocessor) -> dict[str, Any]:
+        function = self.value(use.function)
+        uses = [self.preprocessor(other) for other in use.uses]
+        # The same preprocessor must be one object again, or it would run once for each user.
+        return {"function": function, "name": use.name, "uses": uses, "key": id(use)}
+
+    def value(self, value: Any) -> Any:
+        """A value as JSON: scalars as they are, everything else as [kind, content]."""
+        if type(value) in _SCALARS:
+            return value
+        if type(value) is dict:
+            return ["dict", [[self.value(key), self.value(own)] for key, own in value.items()]]
+        for kind, collection in _COLLECTIONS.items():
+            if type(value) is collection:
+                return [kind, [self.value(own) for own in value]]
+        return self._object(value)
+
+    def _object(self, value: Any) -> Any:
+        if isinstance(value, bytes):
+            return ["bytes", base64.b64encode(value).decode()]
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            return ["array", [value.dtype.str, list(value.shape), self.value(value.tobytes())]]
+        if isinstance(value, re.Pattern):
+            return ["pattern", [self.value(value.pattern), value.flags]]
+        if isinstance(value, types.ModuleType):
+            return ["module", _importable_module(value.__name__)]
+        if isinstance(value, (PythonFunction, Preprocessor)) and not _reference(value.function):
+            return ["lf" if isinstance(value, PythonFunction) else "use", self._wrapped(value)]
+        reference = _reference(value)
+        if reference is not None:
+            return ["name", reference]
+        if isinstance(value, types.FunctionType):
+            return ["function", self._function(value)]
+        raise _NotPortable(f"{value!r:.60}")
+
+    def _wrapped(self, value: PythonFunction | Preprocessor) -> dict[str, Any]:
+        return self.lf(value) if isinstance(value, PythonFunction) else self.preprocessor(value)
+
+    def _function(self, function: types.FunctionType) -> int:
+        """The place of a function among the functions; its parts are packed after it has one."""
+        if id(function) in self._places:
+            return self._places[id(function)]
+        place = self._places[id(function)] = len(self.functions)
+        self._kept.append(function)  # while it lives, no other object gets its id
+        self.functions.append({})
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        self.functions[place] = {
+            "code": base64.b64encode(marshal.dumps(function.__code__)).decode(),
+            "name": function.__name__,
+            "defaults": self.value(function.__defaults__),
+            "kwdefaults": self.value(function.__kwdefaults__),
+            "closure": [self.value(content) for content in cells],
+            "globals": [
+                [name, self.value(value)] for name, value in referenced_globals(function).items()
+            ],
+        }
+        return place
+
+
+class _Unpacker:
+    """Makes functions first and fills in what they refer to afterwards, as they may be cyclic."""
+
+    def __init__(self, packed: list[dict[str, Any]]) -> None:
+        self._uses: dict[int, Preprocessor] = {}
+        self._functions = [_empty_function(each) for each in packed]
+        for function, each in zip(self._functions, packed, strict=True):
+            self._fill(function, each)
+
+    def _fill(self, function: types.FunctionType, packed: dict[str, Any]) -> None:
+        function.__defaults__ = self.value(packed["defaults"])
+        function.__kwdefaults__ = self.value(packed["kwdefaults"])
+        for cell, content in zip(function.__closure__ or (), packed["closure"], strict=True):
+            cell.cell_contents = self.value(content)
+        function.__globals__.update({name: self.value(own) for name, own in packed["globals"]})
+
+    def lf(self, packed: dict[str, Any]) -> LabelingFunction:
+        if "rule" in packed:
+            return rule_from_dict(packed["rule"])
+        return PythonFunction(
+            _plain_function(self.value(packed["function"])),
+            packed["name"],
+            packed["vectorized"],
+            tuple(self.preprocessor(use) for use in packed["uses"]),
+            self.value(packed["params"]),
+        )
+
+    def preprocessor(self, packed: dict[str, Any]) -> Preprocessor:
+        if packed["key"] not in self._uses:
+            uses = tuple(self.preprocessor(use) for use in packed["uses"])
+            function = _plain_function(self.value(packed["function"]))
+            self._uses[packed["key"]] = Preprocessor(function, packed["name"], uses)
+        return self._uses[packed["key"]]
+
+    def value(self, packed: Any) -> Any:
+        if not isinstance(packed, list):
+            return packed
+        kind, content = packed
+        if kind in _COLLECTIONS:
+            return _COLLECTIONS[kind](self.value(own) for own in content)
+        readers: dict[str, Callable[[Any], Any]] = {
+            "dict": lambda pairs: {self.value(key): self.value(own) for key, own in pairs},
+            "bytes": base64.b64decode,
+            "array": self._array,
+            "pattern": lambda parts: re.compile(self.value(parts[0]), parts[1]),
+            "module": importlib.import_module,
+            "name": _named,
+            "function": self._functions.__getitem__,
+            "lf": self.lf,
+            "use": self.preprocessor,
+        }
+        return readers[kind](content)
+
+    def _array(self, parts: list[Any]) -> np.ndarray[Any, Any]:
+        dtype, shape, content = parts
+        return np.frombuffer(self.value(content), dtype).reshape(shape).copy()
+
+
+def _empty_function(packed: dict[str, Any]) -> types.FunctionType:
+    code = marshal.loads(base64.b64decode(packed["code"]))
+    cells = tuple(types.CellType() for _ in packed["closure"])
+    names = {"__builtins__": __builtins__, "__name__": "wiesel_lfs_of_another_process"}
+    return types.FunctionType(code, names, packed["name"], None, cells)
+
+
+def _reference(value: Any) -> list[str] | None:
+    """Module, name and file by which another process finds the same object, if there is a way."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or "<" in name:
+        return None
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    if not _can_be_imported(module) and not is_lf_module(module):
+        return None
+    try:
+        found = reduce(getattr, name.split("."), sys.modules[module])
+    except (AttributeError, KeyError):
+        return None
+    return [module, name, file] if value in (found, _plain_function(found)) else None
+
+
+def _named(reference: list[str]) -> Any:
+    module, name, file = reference
+    loaded = load_module(Path(file)) if is_lf_module(module) else importlib.import_module(module)
+    return reduce(getattr, name.split("."), loaded)
+
+
+def _plain_function(value: Any) -> Any:
+    """The function below a decorated one."""
+    return value.function if isinstance(value, (PythonFunction, Preprocessor)) else value
+
+
+def _importable_module(name: str) -> str:
+    if not _can_be_imported(name):
+        raise _NotPortable(f"the module {name!r}")
+    return name
+
+
+@lru_cache(maxsize=1024)
+def _can_be_imported(module: str) -> bool:
+    """Whether another process with the same search path finds the module by its name."""
+    top = module.partition(".")[0]
+    finders = (BuiltinImporter, FrozenImporter, PathFinder)
+    return module != "__main__" and any(finder.find_spec(top) for finder in finders)

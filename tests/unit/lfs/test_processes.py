@@ -1,0 +1,296 @@
+"""Worker processes: the same votes, the same errors, whatever a function refers to."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from wiesel import LabelSpace, apply_lfs, keywords, labeling_function, regex, threshold
+from wiesel.errors import LabelingFunctionError, VoteError
+from wiesel.lfs import (
+    LabelingFunction,
+    LocalEngine,
+    PythonFunction,
+    VoteCache,
+    load_lfs,
+    preprocessor,
+)
+from wiesel.lfs.batch import Batch
+from wiesel.lfs.column_votes import ColumnVotes
+from wiesel.lfs.engines.pool import Share, WorkerPool
+from wiesel.lfs.engines.portable import is_portable, pack_lfs, unpack_lfs
+
+LABELS = ["ham", "spam"]
+ROWS = pl.DataFrame(
+    {"id": [f"m{n}" for n in range(300)], "n": range(300), "text": ["free x"] * 300}
+)
+LIMIT = 40
+WORDS = {"free", "prize"}
+LOCK = threading.Lock()
+WEIGHTS = np.array([1.0, 2.0])
+PATTERN = re.compile("^free")
+
+
+def is_big(number):
+    return number > LIMIT
+
+
+@labeling_function
+def named(row, limit=100):
+    return "spam" if row["n"] > limit else None
+
+
+@preprocessor
+def words(row):
+    return row["text"].split()
+
+
+@labeling_function(uses=words)
+def word_count(row):
+    return "ham" if len(row["words"]) == 2 else None
+
+
+@labeling_function
+def locked(row):
+    with LOCK:
+        return "ham" if row["n"] % 2 else None
+
+
+def closed_over(limit):
+    helper = lambda number: number > limit and is_big(number)  # noqa: E731 - a lambda on purpose
+
+    @labeling_function(name=f"closed_over_{limit}")
+    def lf(row, *, factor=1):
+        known = WORDS & set(row["text"].split()) and PATTERN.search(row["text"])
+        return "spam" if known and helper(row["n"] * factor * WEIGHTS[0]) else None
+
+    return lf
+
+
+ALL = [
+    keywords("spam", ["free"], column="text"),
+    regex("ham", "^f", column="text"),
+    threshold("ham", "n", below=7),
+    named,
+    named.with_params(limit=250).renamed("named_250"),
+    closed_over(60),
+    word_count,
+    locked,
+]
+
+
+def force() -> LocalEngine:
+    """An engine that uses its workers from the first row on."""
+    return LocalEngine(workers=2, start_after=0.0)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[WorkerPool]:
+    with WorkerPool(1) as running:
+        yield running
+
+
+def workers_vote(pool: WorkerPool, *lfs: LabelingFunction) -> tuple[Share, list[ColumnVotes]]:
+    """Let workers alone vote on all rows; the share is incomplete where they refuse to."""
+    share = Share(len(ROWS), first_rows=100, n_takers=1)
+    for thread in pool.help(share, lfs, Batch(ROWS, 0, "id"), LabelSpace(*LABELS)):
+        thread.join()
+    return share, share.votes()
+
+
+def test_two_processes_give_the_votes_of_one() -> None:
+    alone = apply_lfs(ALL, ROWS, labels=LABELS, ids="id", engine=LocalEngine(workers=1))
+    shared = apply_lfs(ALL, ROWS, labels=LABELS, ids="id", engine=force())
+    assert shared.dense().tolist() == alone.dense().tolist()
+    assert shared.ids.tolist() == alone.ids.tolist()
+
+
+def test_workers_vote_as_this_process_does(pool: WorkerPool) -> None:
+    lfs = [*ALL[3:7], labeling_function(name="unsure")(lambda row: [0.5, 0.5])]
+    share, votes = workers_vote(pool, *lfs)
+    here = PythonFunction.run_together(lfs, Batch(ROWS), LabelSpace(*LABELS))
+    assert share.complete
+    assert [column.rows.tolist() for column in votes] == [c.rows.tolist() for c in here]
+    assert [column.classes.tolist() for column in votes] == [c.classes.tolist() for c in here]
+    assert votes[-1].distribution.tolist() == here[-1].distribution.tolist()
+
+
+def test_keywords_are_searched_by_workers_too(pool: WorkerPool) -> None:
+    _, votes = workers_vote(pool, ALL[0])
+    assert votes[0].rows.tolist() == list(range(300))
+
+
+def test_functions_are_packed_by_name_or_by_code_and_stay_what_they_are() -> None:
+    lfs = [named.with_params(limit=3), closed_over(5), word_count, *ALL[:3]]
+    again = unpack_lfs(pack_lfs(lfs))
+    assert [lf.fingerprint for lf in again] == [lf.fingerprint for lf in lfs]
+    assert [lf.name for lf in again] == [lf.name for lf in lfs]
+    row = {"text": "free x", "n": 50}
+    assert [lf(row) for lf in again] == [lf(row) for lf in lfs]
+    assert again[1].function is not lfs[1].function
+
+
+def test_a_function_that_calls_itself_is_packed() -> None:
+    def depth(value):
+        return 1 + depth(value[0]) if value else 0
+
+    lf = labeling_function(name="deep")(lambda row: "spam" if depth(row["x"]) > 1 else None)
+    (again,) = unpack_lfs(pack_lfs([lf]))
+    assert again({"x": [[1]] and [[[]]]}) == "spam"
+
+
+def test_users_of_one_preprocessor_share_it_after_packing_too() -> None:
+    more = labeling_function(name="more", uses=words)(lambda row: None)
+    first, second = unpack_lfs(pack_lfs([word_count, more]))
+    assert first.uses[0] is second.uses[0]
+
+
+@pytest.mark.parametrize("value", [LOCK, threading.local(), open, iter([1]), object()])
+def test_what_cannot_be_sent_is_known_beforehand(value: object) -> None:
+    lf = labeling_function(name="holds")(lambda row: value and None)
+    assert is_portable(lf) is (value is open)
+
+
+def late(row):
+    return {}[row["n"]] if row["n"] > 250 else None
+
+
+def test_a_function_that_fails_in_a_worker_tells_the_row(pool: WorkerPool) -> None:
+    _, votes = workers_vote(pool, labeling_function(late))
+    first, *others = votes[0].failures
+    assert str(first).startswith("'late' failed on row 251 (id 'm251'): KeyError: 251. The row:")
+    assert len(others) == 48
+
+
+def test_a_wrong_vote_in_a_worker_is_refused_as_here(pool: WorkerPool) -> None:
+    lf = labeling_function(name="typo")(lambda row: "spma" if row["n"] > 250 else None)
+    with pytest.raises(VoteError, match=r"'typo' voted 'spma' on row 251 \(id 'm251'\); it must"):
+        workers_vote(pool, lf)
+
+
+def test_what_functions_write_does_not_disturb(pool: WorkerPool) -> None:
+    lf = labeling_function(name="loud")(lambda row: sys.stdout.write("hello\n") and None)
+    share, _ = workers_vote(pool, lf)
+    assert share.complete
+
+
+def test_functions_of_a_file_run_in_workers(pool: WorkerPool, tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("LIMIT = 40\n")
+    (tmp_path / "lfs.py").write_text(
+        "import threading\n"
+        "from wiesel import labeling_function\n"
+        "from beside import LIMIT\n"
+        "LOCK = threading.Lock()\n"
+        "@labeling_function\n"
+        "def big(row):\n"
+        "    with LOCK:\n"
+        "        return 'spam' if row['n'] > LIMIT else None\n"
+    )
+    (lf,) = load_lfs(tmp_path / "lfs.py")
+    assert is_portable(lf)  # by its file, although it holds a lock
+    _, votes = workers_vote(pool, lf)
+    assert len(votes[0].rows) == 259
+
+
+def test_a_file_that_was_edited_meanwhile_is_left_to_this_process(
+    pool: WorkerPool, tmp_path: Path
+) -> None:
+    source = (
+        "from wiesel import labeling_function\n"
+        "@labeling_function\n"
+        "def big(row):\n"
+        "    return 'spam' if row['n'] > 40 else None\n"
+    )
+    (tmp_path / "lfs.py").write_text(source)
+    (lf,) = load_lfs(tmp_path / "lfs.py")
+    (tmp_path / "lfs.py").write_text(source.replace("> 40", "> 290"))
+    share, _ = workers_vote(pool, lf)
+    assert not share.complete
+    (tmp_path / "lfs.py").write_text("import does_not_exist")
+    share, _ = workers_vote(pool, lf)
+    assert not share.complete
+
+
+def test_a_failure_stops_all_and_nothing_incomplete_is_kept(tmp_path: Path) -> None:
+    cache = VoteCache(tmp_path)
+    with pytest.raises(LabelingFunctionError, match=r"'late' failed on row 2\d\d"):
+        apply_lfs(
+            [named, labeling_function(late)], ROWS, labels=LABELS, cache=cache, engine=force()
+        )
+    assert apply_lfs(named, ROWS, labels=LABELS, cache=cache).n_votes == 199
+
+
+def test_a_worker_that_dies_is_told() -> None:
+    deadly = labeling_function(name="deadly")(lambda row: os._exit(3))
+    with (
+        WorkerPool(1) as pool,
+        pytest.raises(LabelingFunctionError, match=r"ended \(exit code 3\).*rows 0 to .*workers=1"),
+    ):
+        workers_vote(pool, deadly)
+
+
+SCRIPT = """
+import os
+import polars as pl
+from wiesel import LabelSpace, apply_lfs, labeling_function
+from wiesel.lfs import LocalEngine
+print("once")
+LIMIT = 40
+
+def big(number):
+    return number > LIMIT
+
+@labeling_function
+def lf(row):
+    return "spam" if big(row["n"]) else None
+
+rows = pl.DataFrame({"n": range(300)})
+votes = apply_lfs(lf, rows, labels=["ham", "spam"], engine=LocalEngine(2, start_after=0.0))
+print(votes.n_votes)
+"""
+
+
+@pytest.mark.slow
+def test_a_script_without_a_main_guard_runs_once(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["once", "259"]
+
+
+@pytest.mark.slow
+def test_code_that_is_in_no_file_runs_in_workers_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["once", "259"]
+
+
+def test_objects_in_a_column_keep_the_work_here() -> None:
+    rows = ROWS.with_columns(pl.Series("o", [object()] * 300, dtype=pl.Object))
+    assert apply_lfs(named, rows, labels=LABELS, engine=force()).n_votes == 199
+
+
+def test_no_process_and_no_file_is_left_behind() -> None:
+    before = set(Path("/dev/shm").glob("wiesel-*")) if Path("/dev/shm").is_dir() else set()
+    apply_lfs(named, ROWS, labels=LABELS, engine=force())
+    after = set(Path("/dev/shm").glob("wiesel-*")) if Path("/dev/shm").is_dir() else set()
+    assert after <= before
+
+
+def test_short_work_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert apply_lfs(ALL, ROWS, labels=LABELS, engine=LocalEngine(workers=2)).n_items == 300
+
+
+def test_a_number_of_workers_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        LocalEngine(workers=0)
