@@ -65,12 +65,12 @@ class CoNAL(CrowdModel):
         last_layer = find_last_layer(end_model, votes.n_classes, data)
         width = representation_width(end_model, last_layer, votes.n_classes)
         layers = self._layers(votes.n_voters, votes.n_classes, width)
-        return _CommonObjective(end_model, last_layer, layers, self.separation)
+        return _SharedObjective(end_model, last_layer, layers, self.separation)
 
-    def _layers(self, n_voters: int, n_classes: int, width: int) -> "_CommonLayers":
+    def _layers(self, n_voters: int, n_classes: int, width: int) -> "_SharedLayers":
         own_rank = matrix_rank(n_voters, n_classes**2, self.rank)
         own = VoterMatrices(n_voters, 2 * torch.eye(n_classes), own_rank)
-        return _CommonLayers(own, width, self.embedding)
+        return _SharedLayers(own, width, self.embedding)
 
     def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
         width = shapes["item_embedding.0.weight"][1]
@@ -78,14 +78,14 @@ class CoNAL(CrowdModel):
 
     def _keep(self, objective: Objective, data: TrainingData) -> None:
         super()._keep(objective, data)
-        trained: _CommonObjective = objective  # type: ignore[assignment]
+        trained: _SharedObjective = objective  # type: ignore[assignment]
         with torch.no_grad():
             sample = data.gather(data.sample(_SAMPLED_ITEMS)).inputs
             _, represented = represent(trained.end_model, trained.last_layer, sample)
             trained.voters.keep_mean_shares(represented)
 
 
-class _CommonLayers(VoterModel):
+class _SharedLayers(VoterModel):
     """The common matrix, the voters' own, and who listens to which."""
 
     mean_shares: Tensor
@@ -94,7 +94,7 @@ class _CommonLayers(VoterModel):
         super().__init__()
         self.n_voters, self.n_classes = len(own.left), len(own.start)
         self.own = own
-        self.common = nn.Parameter(2 * torch.eye(self.n_classes))
+        self.shared = nn.Parameter(2 * torch.eye(self.n_classes))
         self.voter_embedding = nn.Parameter(torch.randn(self.n_voters, embedding))
         self.item_embedding = nn.Sequential(
             nn.Linear(width, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, embedding)
@@ -109,7 +109,7 @@ class _CommonLayers(VoterModel):
         shares = torch.sigmoid((voters * items[entries.items]).sum(dim=1, keepdim=True))
         of_votes = proba[entries.items]
         own = torch.einsum("nlc,nc->nl", self.own(entries.voters), of_votes)
-        return shares * (of_votes @ self.common.t()) + (1 - shares) * own
+        return shares * (of_votes @ self.shared.t()) + (1 - shares) * own
 
     def keep_mean_shares(self, represented: Tensor) -> None:
         """Remember how much the common matrix counts for each voter on average."""
@@ -120,26 +120,26 @@ class _CommonLayers(VoterModel):
     def distance(self, voters: Tensor) -> Tensor:
         """Return how far the matrices of some voters are from the common one, in sum."""
         # A square root has no gradient at zero, where all matrices start.
-        squares = (self.own(voters) - self.common).square().sum(dim=(1, 2))
+        squares = (self.own(voters) - self.shared).square().sum(dim=(1, 2))
         return (squares + 1e-12).sqrt().sum()
 
     def confusions(self, voters: Tensor) -> Tensor:
         """Return what each voter votes where the end model is sure: (n, true, voted)."""
         shares = self.mean_shares[voters][:, None, None]
-        mixed = shares * self.common + (1 - shares) * self.own(voters)
+        mixed = shares * self.shared + (1 - shares) * self.own(voters)
         return torch.softmax(mixed.transpose(1, 2), dim=2)
 
 
-class _CommonObjective(CrowdObjective):
+class _SharedObjective(CrowdObjective):
     """The end model and the layers on top of it."""
 
-    voters: _CommonLayers
+    voters: _SharedLayers
 
     def __init__(
         self,
         end_model: nn.Module,
         last_layer: str | None,
-        layers: _CommonLayers,
+        layers: _SharedLayers,
         separation: float,
     ) -> None:
         super().__init__()

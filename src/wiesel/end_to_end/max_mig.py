@@ -111,8 +111,10 @@ class _Aggregator(VoterModel):
         soft_labels = torch.from_numpy(proba).float()
         counted = CountedConfusions.of(entries, soft_labels, n_voters, smoothing=0.0)
         pairs = (counted.slots.slots >= 0).nonzero().squeeze(1)
-        said = counted.log_votes(pairs // counted.n_classes, pairs % counted.n_classes)
-        aggregator = cls(n_voters, (said.exp() + _LEAST_CONFUSION).log())
+        # As in the paper's code: a class that a voter has never met counts as never confused.
+        totals = counted.totals[pairs // counted.n_classes].clamp_min(1e-12)
+        confusions = counted.counts[:-1] / totals
+        aggregator = cls(n_voters, (confusions + _LEAST_CONFUSION).log())
         aggregator.slots = counted.slots
         return aggregator
 

@@ -1,0 +1,45 @@
+"""What contract checks have in common: an error of their own, and how they demand things."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wiesel.errors import WieselError
+
+__all__ = ["ContractError", "require", "require_equal", "require_error"]
+
+
+class ContractError(AssertionError):
+    """A method does not do what every method must."""
+
+
+def require(condition: object, message: str) -> None:
+    """Raise `ContractError` unless the condition holds.
+
+    >>> require(1 + 1 == 2, "arithmetic is broken")
+    """
+    if not condition:
+        raise ContractError(message)
+
+
+def require_equal(first: Any, second: Any, message: str) -> None:
+    """Raise `ContractError` unless two arrays are equal, number by number."""
+    first, second = np.asarray(first), np.asarray(second)
+    same = first.shape == second.shape and np.array_equal(first, second)
+    require(same, f"{message}: {first!r:.200} against {second!r:.200}")
+
+
+def require_error(kind: type[WieselError], *words: str, doing: Callable[[], Any]) -> None:
+    """Raise `ContractError` unless `doing` is refused with an error that says these words."""
+    try:
+        doing()
+    except kind as error:
+        missing = [word for word in words if word not in str(error)]
+        require(not missing, f"the message must say {missing}; it is: {error}")
+        return
+    except Exception as error:  # any other kind is what this looks for
+        raise ContractError(f"expected {kind.__name__}, got {type(error).__name__}: {error}") from (
+            error
+        )
+    raise ContractError(f"expected {kind.__name__} ({', '.join(words)}), and nothing was raised")

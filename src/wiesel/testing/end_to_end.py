@@ -1,0 +1,336 @@
+"""The contract of end-to-end methods."""
+
+import tempfile
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from torch import nn
+
+from wiesel.catalog import load_model
+from wiesel.end_to_end import EndToEndModel, Supervised
+from wiesel.errors import FeatureError, NotFittedError, ParameterError, VoteError, WieselWarning
+from wiesel.explain import Explanation
+from wiesel.label_models import MajorityVote
+from wiesel.testing.contract import ContractError, require, require_equal, require_error
+from wiesel.testing.modules import (
+    DictReader,
+    Interrupted,
+    Rows,
+    Task,
+    network,
+    small_task,
+    weights,
+)
+from wiesel.votes import VoteMatrix
+
+__all__ = ["check_end_to_end"]
+
+_QUICK = {"epochs": 3, "batch_size": 8, "progress": False}
+
+
+def check_end_to_end(model: EndToEndModel) -> tuple[str, ...]:
+    """Raise `ContractError` unless a method keeps the contract; return what was checked.
+
+    The model is an unfitted one with the options to check; its end model is replaced by small
+    ones, and it is trained many times for a few epochs. Nothing about `model` is changed.
+
+    >>> from wiesel import MajorityVote, TwoStage
+    >>> checked = check_end_to_end(TwoStage(MajorityVote(), nn.Linear(3, 3), lr=0.01))
+    >>> len(checked) > 15
+    True
+    """
+    with warnings.catch_warnings():
+        # Few epochs on few items may well collapse; that is not what is checked here.
+        warnings.simplefilter("ignore", WieselWarning)
+        for check in _CHECKS:
+            try:
+                check(model)
+            except ContractError as error:
+                broken = f"{type(model).__name__} breaks the contract ({_sentence(check)})"
+                raise ContractError(f"{broken}: {error}") from error
+    return tuple(_sentence(check) for check in _CHECKS)
+
+
+def _fresh(model: EndToEndModel, end_model: nn.Module | None = None, **options: Any) -> Any:
+    """A copy of the model that trains quickly, on a network of our own."""
+    copy = clone(model, safe=False)
+    copy.set_params(**{**_QUICK, "end_model": end_model or network(), **options})
+    return copy
+
+
+def _fit(model: Any, task: Task, X: Any = None, validation: Any = None) -> Any:
+    """Fit on votes, or on gold where the method learns from that."""
+    X = task.X if X is None else X
+    validation = task.validation if validation is None else validation
+    if isinstance(model, Supervised):
+        model.set_params(labels=task.votes.labels)
+        return model.fit(X, task.gold, validation=validation)
+    return model.fit(X, task.votes, validation=validation)
+
+
+def _fit_returns_self_and_changes_no_option(model: EndToEndModel) -> None:
+    task, fresh = small_task(), _fresh(model)
+    if isinstance(fresh, Supervised):
+        fresh.set_params(labels=task.votes.labels)
+    before = {name: repr(value) for name, value in fresh.get_params(deep=False).items()}
+    require(_fit(fresh, task) is fresh, "fit must return self")
+    after = {name: repr(value) for name, value in fresh.get_params(deep=False).items()}
+    require(before == after, f"options changed: {before} became {after}")
+
+
+def _the_users_objects_are_untouched(model: EndToEndModel) -> None:
+    task, net = small_task(), network()
+    before, X, mode = weights(net), task.X.copy(), net.training
+    fitted = _fit(_fresh(model, net), task)
+    require_equal(before, weights(net), "the user's end model was changed")
+    require(net.training == mode, "the user's end model was put into another mode")
+    require_equal(X, task.X, "the user's features were changed")
+    require(fitted.end_model_ is not net, "end_model_ must be a copy")
+
+
+def _the_random_state_is_left_alone(model: EndToEndModel) -> None:
+    state = torch.get_rng_state()
+    _fit(_fresh(model), small_task())
+    require(torch.equal(state, torch.get_rng_state()), "torch's global generator was used")
+
+
+def _probabilities_are_probabilities(model: EndToEndModel) -> None:
+    for n_classes in (2, 3):
+        task = small_task(n_classes=n_classes)
+        fitted = _fit(_fresh(model, network(n_classes)), task)
+        proba = fitted.predict_proba(task.X)
+        require(proba.shape == (len(task.X), n_classes), f"the shape is {proba.shape}")
+        require(np.isfinite(proba).all() and (proba >= 0).all(), "not finite and non-negative")
+        require(np.allclose(proba.sum(axis=1), 1), "rows must sum to 1")
+        names = set(fitted.predict(task.X))
+        require(names <= set(task.votes.labels), f"predict must give class names; got {names}")
+        require(fitted.predict_proba(task.X[:0]).shape == (0, n_classes), "no items, no rows")
+
+
+def _every_kind_of_input_gives_the_same_answer(model: EndToEndModel) -> None:
+    task = small_task()
+    expected = _fit(_fresh(model), task).predict_proba(task.X)
+    as_tensor = torch.from_numpy(task.X)
+    got = _fit(_fresh(model), task, as_tensor).predict_proba(as_tensor)
+    require_equal(expected, got, "a tensor and an array must give the same")
+    if "encoder_features" in model.option_names():
+        # Dicts and Datasets are no encoder features; see `fit(..., encoder_X=)`.
+        model = _fresh(model, encoder_features=False)
+        expected = _fit(_fresh(model), task).predict_proba(task.X)
+    held_out, gold = task.validation
+    reader = _fresh(model, DictReader(network()))
+    got = _fit(reader, task, {"x": task.X}, ({"x": held_out}, gold)).predict_proba({"x": task.X})
+    require_equal(expected, got, "a dict of arrays must give the same")
+    got = _fit(_fresh(model), task, Rows(task.X), (Rows(held_out), gold)).predict_proba(
+        Rows(task.X)
+    )
+    require_equal(expected, got, "a Dataset must give the same")
+
+
+def _the_same_seed_gives_the_same_weights(model: EndToEndModel) -> None:
+    task, first = small_task(), _fresh(model, seed=7)
+    once = weights(_fit(first, task).end_model_)
+    require_equal(once, weights(_fit(first, task).end_model_), "fitting again must change nothing")
+    again = _fit(_fresh(model, seed=7), task)
+    require_equal(once, weights(again.end_model_), "the same seed must give the same weights")
+    other = weights(_fit(_fresh(model, seed=8), task).end_model_)
+    require(not np.array_equal(once, other), "another seed must give other weights")
+
+
+def _gold_may_be_names_or_indices(model: EndToEndModel) -> None:
+    task = small_task()
+    held_out, gold = task.validation
+    names = [task.votes.labels.names[index] for index in gold]
+    by_index = _fit(_fresh(model), task)
+    by_name = _fit(_fresh(model), task, validation=(held_out, names))
+    require_equal(weights(by_index.end_model_), weights(by_name.end_model_), "names or indices")
+
+
+def _wrong_end_models_are_refused(model: EndToEndModel) -> None:
+    task = small_task()
+    wrong = _fresh(model, network(n_classes=5))
+    require_error(FeatureError, "(8, 5)", "logits", doing=lambda: _fit(wrong, task))
+    softmaxed = _fresh(model, nn.Sequential(network(), nn.Softmax(dim=1)))
+    require_error(FeatureError, "probabilities", doing=lambda: _fit(softmaxed, task))
+    no_module = _fresh(model)
+    no_module.end_model = "a network"
+    require_error(ParameterError, "torch.nn.Module", doing=lambda: _fit(no_module, task))
+
+
+def _wrong_data_is_refused(model: EndToEndModel) -> None:
+    task = small_task()
+    missing = task.X.copy()
+    missing[5, 1] = np.nan
+    require_error(FeatureError, "nan", "row 5", doing=lambda: _fit(_fresh(model), task, missing))
+    short = task.X[:-1]
+    require_error(FeatureError, "39", "40", doing=lambda: _fit(_fresh(model), task, short))
+    if not isinstance(model, Supervised):
+        silent = _with_votes(task, np.full((40, 5), -1))
+        require_error(VoteError, "vote", doing=lambda: _fit(_fresh(model), silent))
+        no_votes = _fresh(model)
+        require_error(VoteError, "VoteMatrix", doing=lambda: no_votes.fit(task.X, task.gold))
+
+
+def _unusual_votes_are_fine(model: EndToEndModel) -> None:
+    if isinstance(model, Supervised):
+        return
+    task = small_task()
+    dense = task.votes.dense()
+    quiet = np.column_stack([dense, np.full((40, 2), -1)])
+    quiet[0, 5] = 1
+    rare = np.where(dense == 2, 1, dense)
+    certain, labels = task.votes.one_hot().toarray().reshape(40, 5, 3), task.votes.labels
+    cases = {
+        "a voter without a vote and one with a single vote": _with_votes(task, quiet),
+        "one voter": _with_votes(task, np.where(dense[:, :1] < 0, 0, dense[:, :1])),
+        "a class nobody votes for": _with_votes(task, rare),
+        "probabilistic votes": task._replace(
+            votes=VoteMatrix.from_proba(
+                0.8 * certain + 0.2 * certain.mean(2, keepdims=True), labels
+            )
+        ),
+    }
+    for name, unusual in cases.items():
+        fitted = _fit(_fresh(model), unusual)
+        require(np.isfinite(fitted.predict_proba(task.X)).all(), f"{name}: not finite")
+        soft_labels = getattr(fitted, "soft_labels", None)
+        if soft_labels is not None:
+            found = soft_labels(task.X, unusual.votes)
+            require(np.allclose(found.sum(axis=1), 1), f"{name}: soft labels must sum to 1")
+
+
+def _items_without_votes_are_not_trained_on(model: EndToEndModel) -> None:
+    if isinstance(model, Supervised):
+        return
+    task = small_task()
+    expected = weights(_fit(_fresh(model), task).end_model_)
+    absurd = task.X.copy()
+    absurd[~task.votes.covered] *= 50
+    got = weights(_fit(_fresh(model), task, absurd).end_model_)
+    require_equal(expected, got, "items without votes changed the weights")
+
+
+def _an_interrupt_keeps_the_best_weights(model: EndToEndModel) -> None:
+    task = small_task()
+    # 38 covered items (40 with gold) are 5 steps of 8: epoch 3 is interrupted.
+    two_epochs = _fit(_fresh(model, Interrupted(network(), 10_000), epochs=2), task)
+    stopped = _fit(_fresh(model, Interrupted(network(), 12)), task)
+    require(stopped.history_.interrupted, "history_.interrupted must say so")
+    require(len(stopped.history_) == 2, f"2 epochs were finished, not {len(stopped.history_)}")
+    require_equal(weights(two_epochs.end_model_), weights(stopped.end_model_), "the weights differ")
+
+
+def _a_checkpoint_goes_on_where_it_stopped(model: EndToEndModel) -> None:
+    task = small_task()
+    expected = _fit(_fresh(model, epochs=4), task)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "checkpoint"
+        _fit(_fresh(model, epochs=2, checkpoint=file), task)
+        resumed = _fit(_fresh(model, epochs=4, checkpoint=file), task)
+    require_equal(weights(expected.end_model_), weights(resumed.end_model_), "the weights differ")
+
+
+def _a_saved_model_comes_back_equal(model: EndToEndModel) -> None:
+    task = small_task()
+    fitted = _fit(_fresh(model), task)
+    with tempfile.TemporaryDirectory() as folder:
+        fitted.save(Path(folder) / "model")
+        loaded = load_model(Path(folder) / "model", end_model=network(seed=99))
+    require(type(loaded) is type(fitted), f"a {type(loaded).__name__} came back")
+    require_equal(fitted.predict_proba(task.X), loaded.predict_proba(task.X), "predictions differ")
+    require(loaded.history_.to_dict() == fitted.history_.to_dict(), "the history differs")
+    for name in ("soft_labels", "confusions", "voter_accuracies"):
+        if hasattr(fitted, name):
+            arguments = (task.X, task.votes) if name == "soft_labels" else ()
+            first, second = getattr(fitted, name)(*arguments), getattr(loaded, name)(*arguments)
+            require_equal(first, second, f"{name} differs")
+
+
+def _a_clone_is_unfitted_and_has_the_same_options(model: EndToEndModel) -> None:
+    fitted = _fit(_fresh(model), small_task())
+    copy = clone(fitted, safe=False)
+    require(repr(copy) == repr(fitted), f"{copy!r} is not {fitted!r}")
+    X = small_task().X
+    require_error(NotFittedError, "fit", doing=lambda: copy.predict(X))
+    require_error(ParameterError, "epochs", doing=lambda: copy.set_params(epoch=3))
+
+
+def _wrong_options_are_refused(model: EndToEndModel) -> None:
+    task = small_task()
+    wrong_values: dict[str, Any] = {"epochs": 0, "lr": -1.0, "batch_size": 1, "device": "abacus"}
+    for name, value in wrong_values.items():
+        wrong = _fresh(model, **{name: value})
+        require_error(ParameterError, name, doing=partial(_fit, wrong, task))
+
+
+def _other_voters_are_refused(model: EndToEndModel) -> None:
+    task = small_task()
+    fitted = _fit(_fresh(model), task)
+    if not hasattr(fitted, "soft_labels"):
+        return
+    fewer = task.votes.select(task.votes.voters[:-1])
+    last = task.votes.voters[-1]
+    require_error(VoteError, last, doing=lambda: fitted.soft_labels(task.X, fewer))
+    soft_labels = fitted.soft_labels(task.X, task.votes)
+    require(soft_labels.shape == (40, 3), f"soft labels of the shape {soft_labels.shape}")
+
+
+def _an_item_can_be_explained(model: EndToEndModel) -> None:
+    task = small_task()
+    fitted = _fit(_fresh(model), task)
+    explain: Callable[..., Explanation] | None = getattr(fitted, "explain", None)
+    if explain is None:
+        return
+    for item in (0, 3):
+        found = explain(task.X[item], task.votes[item])
+        require(isinstance(found, Explanation), f"explain() gave a {type(found).__name__}")
+        require(len(found.pushes) == task.votes[item].n_votes, "one push for each vote")
+        require(str(found) and found.to_html(), "an explanation must print")
+    require_error(FeatureError, "one item", doing=lambda: explain(task.X[:2], task.votes[:2]))
+
+
+def _planted_truth_is_found_as_well_as_by_majority_vote(model: EndToEndModel) -> None:
+    task = small_task(n_items=200, n_voters=8)
+    fitted = _fit(_fresh(model, epochs=40, batch_size=32, lr=0.01), task)
+    majority = MajorityVote().fit(task.votes).predict_proba(task.votes).argmax(axis=1)
+    bar = float((majority == task.gold).mean()) - 0.02
+    right = float((fitted.predict_proba(task.X).argmax(axis=1) == task.gold).mean())
+    require(right >= bar, f"{right:.3f} of the items right; majority vote has {bar + 0.02:.3f}")
+
+
+def _sentence(check: Callable[[EndToEndModel], None]) -> str:
+    return check.__name__.removeprefix("_").replace("_", " ")
+
+
+def _with_votes(task: Task, dense: Any) -> Task:
+    """Return the task with other votes of as many voters as there are columns."""
+    return task._replace(votes=VoteMatrix.from_dense(dense, task.votes.labels))
+
+
+_CHECKS: tuple[Callable[[EndToEndModel], None], ...] = (
+    _fit_returns_self_and_changes_no_option,
+    _the_users_objects_are_untouched,
+    _the_random_state_is_left_alone,
+    _probabilities_are_probabilities,
+    _every_kind_of_input_gives_the_same_answer,
+    _the_same_seed_gives_the_same_weights,
+    _gold_may_be_names_or_indices,
+    _wrong_end_models_are_refused,
+    _wrong_data_is_refused,
+    _unusual_votes_are_fine,
+    _items_without_votes_are_not_trained_on,
+    _an_interrupt_keeps_the_best_weights,
+    _a_checkpoint_goes_on_where_it_stopped,
+    _a_saved_model_comes_back_equal,
+    _a_clone_is_unfitted_and_has_the_same_options,
+    _wrong_options_are_refused,
+    _other_voters_are_refused,
+    _an_item_can_be_explained,
+    _planted_truth_is_found_as_well_as_by_majority_vote,
+)

@@ -1,0 +1,112 @@
+"""End models and data for the checks: each goes wrong, or is unusual, in one way."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.training import seeded
+from wiesel.votes import VoteMatrix
+
+__all__ = ["DictReader", "Interrupted", "Rows", "Task", "network", "small_task", "weights"]
+
+N_FEATURES = 3
+
+
+class Task(NamedTuple):
+    """Features, votes and what they were drawn from."""
+
+    X: npt.NDArray[np.float32]
+    votes: VoteMatrix
+    gold: npt.NDArray[np.int64]
+
+    @property
+    def validation(self) -> tuple[Any, Any]:
+        """A third of the items with their gold labels."""
+        return self.X[::3], self.gold[::3]
+
+
+def small_task(n_items: int = 40, n_classes: int = 3, n_voters: int = 5, seed: int = 0) -> Task:
+    """Return well separated classes and voters of mixed quality; two items have no votes.
+
+    >>> small_task().votes.covered.sum()
+    np.int64(38)
+    """
+    votes, gold = make_votes(n_items, n_voters, n_classes, coverage=0.7, seed=seed)
+    dense = votes.dense()
+    dense[~votes.covered, 0] = gold[~votes.covered]
+    dense[[3, 4]] = -1
+    votes = VoteMatrix.from_dense(dense, votes.labels, votes.voters)
+    return Task(make_features(gold, N_FEATURES, separation=4.0, seed=seed), votes, gold)
+
+
+def network(n_classes: int = 3, seed: int = 0) -> nn.Module:
+    """Return a small network with dropout, so that training draws random numbers."""
+    with seeded(seed):
+        return nn.Sequential(
+            nn.Linear(N_FEATURES, 6), nn.ReLU(), nn.Dropout(0.2), nn.Linear(6, n_classes)
+        )
+
+
+def weights(module: nn.Module) -> npt.NDArray[np.float64]:
+    """Return all weights of a module as one vector."""
+    parts = [value.detach().double().flatten() for value in module.state_dict().values()]
+    return torch.cat(parts).numpy()
+
+
+class DictReader(nn.Module):
+    """Reads `{"x": ...}`, as Hugging Face models read dicts."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, inputs: dict[str, Tensor]) -> Tensor:
+        """Return the logits of the inner network."""
+        logits: Tensor = self.inner(inputs["x"])
+        return logits
+
+
+class Rows(Dataset[Any]):
+    """A map-style Dataset of feature vectors."""
+
+    def __init__(self, X: npt.NDArray[np.float32]) -> None:
+        self.X = X
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, row: int) -> Tensor:
+        return torch.from_numpy(self.X[row])
+
+
+class _Countdown:
+    """Counts across copies of the module that holds it: `fit` trains a copy."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Countdown":
+        return self
+
+
+class Interrupted(nn.Module):
+    """Acts as if the user pressed Ctrl-C after some training steps."""
+
+    def __init__(self, inner: nn.Module, steps: int) -> None:
+        super().__init__()
+        self.inner = inner
+        self.left = _Countdown(steps)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the logits, or interrupt."""
+        if self.training:
+            if self.left.steps == 0:
+                raise KeyboardInterrupt
+            self.left.steps -= 1
+        logits: Tensor = self.inner(features)
+        return logits
