@@ -4,7 +4,9 @@ The public names, imported when they are first used, so that `import wiesel` is 
 load torch.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from wiesel.version import __version__
@@ -12,6 +14,7 @@ from wiesel.version import __version__
 if TYPE_CHECKING:
     from wiesel.analysis import agreement, findings, summarize
     from wiesel.catalog import load_model
+    from wiesel.compare import compare
     from wiesel.datasets import load_dataset
     from wiesel.end_to_end import (
         MBEM,
@@ -67,6 +70,7 @@ __all__ = [
     "__version__",
     "agreement",
     "apply_lfs",
+    "compare",
     "evaluate",
     "expression",
     "findings",
@@ -86,6 +90,7 @@ __all__ = [
 _HOMES = {
     "wiesel.analysis": ("agreement", "findings", "summarize"),
     "wiesel.catalog": ("load_model",),
+    "wiesel.compare": ("compare",),
     "wiesel.datasets": ("load_dataset",),
     "wiesel.end_to_end": (
         "AggNet",
@@ -132,3 +137,16 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _FrontDoor(ModuleType):
+    """The package: a public name stays what it is, even if a submodule is called the same."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Importing wiesel.compare binds the submodule here; the public name is its function.
+        if isinstance(value, ModuleType) and name in _HOME_OF:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _FrontDoor

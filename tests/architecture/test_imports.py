@@ -6,7 +6,7 @@ from source_tree import Source, parts, sources
 
 LEVELS = (
     ("cli", "workbench"),
-    ("compare", "testing"),
+    ("compare", "project", "report", "testing"),
     ("catalog",),
     ("end_to_end",),
     ("training", "nn"),

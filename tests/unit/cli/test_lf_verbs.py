@@ -26,8 +26,8 @@ def test_the_last_line_names_the_next_step_and_goes_to_stderr(folder, wiesel):
 
 def test_apply_takes_the_classes_from_the_command_line_where_the_file_has_none(folder, wiesel):
     (folder / "rules.toml").write_text(
-        '[[lf]]\nkind="keywords"\nlabel="spam"\nwords=["free"]\ncolumn="text"\n'
-        '[[lf]]\nkind="keywords"\nlabel="ham"\nwords=["see"]\ncolumn="text"\n'
+        '[[lf]]\nkind="keywords"\nlabel="spam"\nkeywords=["free"]\ncolumn="text"\n'
+        '[[lf]]\nkind="keywords"\nlabel="ham"\nkeywords=["see"]\ncolumn="text"\n'
     )
     words = ("apply", "mails.csv", "--lfs", "rules.toml")
     refused = wiesel(*words)

@@ -1,0 +1,164 @@
+"""Methods on the same data, several seeds each, in one table."""
+
+import copy
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from wiesel.analysis.table import UNKNOWN, Column, Table, text
+from wiesel.catalog import method
+from wiesel.end_to_end import EndToEndModel, Supervised, TwoStage
+from wiesel.errors import ParameterError, suggest
+from wiesel.evaluation import Report, evaluate
+from wiesel.label_models import LabelModel
+from wiesel.labels import LabelSpace
+from wiesel.nn.names import end_model_by_name
+from wiesel.votes import VoteMatrix
+
+__all__ = ["build_method", "compare", "score_table"]
+
+_SHOWN = {"accuracy": "accuracy", "f1": "F1", "auc": "ROC-AUC", "log_loss": "log loss"}
+
+
+def compare(
+    methods: Iterable[str | EndToEndModel] | Mapping[str, EndToEndModel | Mapping[str, Any]],
+    X: Any,
+    votes: VoteMatrix,
+    *,
+    test: tuple[Any, Any],
+    validation: tuple[Any, Any] | None = None,
+    end_model: Any = "mlp",
+    seeds: Sequence[int] = (0,),
+) -> Table:
+    """Return a row for each method: its figures on `test=(X, y)`, mean and spread over seeds.
+
+    Methods are names (of `wiesel methods`; a label model trains the end model on its soft labels),
+    names with options, or models under names of your own. `end_model` is a name or a module, for
+    methods given by name. Every method sees the same data.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, n_voters=5)
+    >>> X = make_features(gold, n_features=4)
+    >>> methods = {"majority_vote": {"epochs": 5}, "max_mig": {"epochs": 5}}
+    >>> table = compare(methods, X, votes, test=(X, gold), end_model="linear", seeds=[0, 1])
+    >>> table.frame["seeds"].to_list()
+    [2, 2]
+    """
+    rows: list[dict[str, Any]] = []
+    for name, model in _named_models(methods, X, votes.labels, end_model).items():
+        if isinstance(model, Supervised):
+            raise ParameterError("compare() learns from votes; Supervised learns from gold labels.")
+        for seed in seeds:
+            own = copy.deepcopy(model).set_params(seed=seed)
+            start = time.perf_counter()
+            own.fit(X, votes, validation=validation)
+            seconds = time.perf_counter() - start
+            report = evaluate(own, *test, n_resamples=0)
+            rows.append({"method": name, "seed": seed, "seconds": seconds, **_figures(report)})
+    return score_table(rows)
+
+
+def build_method(
+    name: str, end_model: Any, labels: LabelSpace, options: Mapping[str, Any] | None = None
+) -> EndToEndModel:
+    """Return an unfitted model by the name of its method.
+
+    A label model becomes the first stage of `TwoStage`. Options that both stages have are meant
+    for training the end model; `label_model__epochs` reaches the label model.
+
+    >>> build_method("snorkel", None, LabelSpace("ham", "spam"), {"epochs": 3}).epochs
+    3
+    """
+    cls: Any = method(name).cls
+    given = dict(options or {})
+    if cls is TwoStage:
+        raise ParameterError("Name the label model instead of 'two_stage', such as 'snorkel'.")
+    if cls is Supervised:
+        return Supervised(end_model, labels=labels, **given)
+    if not issubclass(cls, LabelModel):
+        model: EndToEndModel = cls(end_model, **given)
+        return model
+    own = [key for key in cls.option_names() if key not in TwoStage.option_names()]
+    first = cls(**{key: given.pop(key) for key in own if key in given})
+    nested = {key: given.pop(key) for key in list(given) if key.startswith("label_model__")}
+    for key in given:
+        if key not in TwoStage.option_names():
+            known = [*own, *TwoStage.option_names()]
+            raise ParameterError(f"{name} has no option {key!r}. {suggest(key, known)}")
+    if "seed" in given and "seed" in cls.option_names():
+        nested.setdefault("label_model__seed", given["seed"])
+    return TwoStage(first, end_model, **given).set_params(**nested)
+
+
+def score_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the mean and the spread over seeds of the figures of every method.
+
+    >>> row = {"method": "weasel", "seed": 0, "seconds": 2.0, "accuracy": 0.75}
+    >>> print(score_table([row, {**row, "seed": 1, "accuracy": 0.85}]))
+     method   seeds        accuracy   seconds
+    ──────────────────────────────────────────
+     weasel       2   0.800 ± 0.050       2.0
+    """
+    names = [name for name in rows[0] if name not in ("method", "seed")]
+    frame = (
+        pl.DataFrame(list(rows), infer_schema_length=None)
+        .with_columns(pl.col(pl.Float64).fill_nan(None))
+        .group_by("method", maintain_order=True)
+        .agg(
+            pl.len().alias("seeds"),
+            *(pl.col(name).mean() for name in names),
+            *(pl.col(name).std(ddof=0).alias(f"{name}_spread") for name in names),
+        )
+    )
+    columns = [text("method"), Column("seeds", lambda row: f"{row['seeds']}")]
+    columns += [_mean_column(name, title) for name, title in _SHOWN.items() if name in names]
+    if "seconds" in names:
+        columns.append(Column("seconds", lambda row: f"{row['seconds']:.1f}"))
+    return Table(frame, tuple(columns))
+
+
+def _named_models(
+    methods: Any, X: Any, labels: LabelSpace, end_model: Any
+) -> dict[str, EndToEndModel]:
+    """Every method as a model, by the name of its row."""
+    models: dict[str, EndToEndModel] = {}
+    for name, entry in _entries(methods):
+        if name in models:
+            raise ParameterError(
+                f"{name!r} is given twice: name the models, compare({{'first': model, ...}}, ...)."
+            )
+        if not isinstance(entry, EndToEndModel):
+            network = end_model
+            if isinstance(end_model, str):
+                network = end_model_by_name(end_model, X, len(labels))
+            entry = build_method(name, network, labels, entry)
+        models[name] = entry
+    if not models:
+        raise ParameterError("There is nothing to compare: the list of methods is empty.")
+    return models
+
+
+def _entries(methods: Any) -> Iterable[tuple[str, Any]]:
+    """Names with models or options, however they were given."""
+    if isinstance(methods, Mapping):
+        return methods.items()
+    given = [methods] if isinstance(methods, (str, EndToEndModel)) else list(methods)
+    return [
+        (entry, {}) if isinstance(entry, str) else (type(entry).__name__, entry) for entry in given
+    ]
+
+
+def _figures(report: Report) -> dict[str, float]:
+    return {name: float(score) for name, score in report.scores()}
+
+
+def _mean_column(name: str, title: str) -> Column:
+    def cell(row: Mapping[str, Any]) -> str:
+        if row[name] is None:
+            return UNKNOWN
+        spread = f" ± {row[f'{name}_spread']:.3f}" if row["seeds"] > 1 else ""
+        return f"{row[name]:.3f}{spread}"
+
+    return Column(title, cell)

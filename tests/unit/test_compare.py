@@ -1,0 +1,93 @@
+"""compare(): methods on the same data, several seeds each, in one table."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from wiesel import LabelSpace, MajorityVote, Supervised, TwoStage, WeaSEL, compare
+from wiesel.compare import build_method, score_table
+from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.errors import ParameterError
+from wiesel.nn import Linear
+from wiesel.nn.names import end_model_by_name
+
+VOTES, GOLD = make_votes(60, n_voters=4, coverage=0.6)
+X = make_features(GOLD, n_features=3)
+LABELS = LabelSpace("ham", "spam")
+NETWORK = end_model_by_name("linear", X, 2, seed=0)
+
+
+def quick(model_class=WeaSEL, **options):
+    first = [MajorityVote()] if model_class is TwoStage else []
+    return model_class(*first, NETWORK, epochs=2, lr=0.05, **options)
+
+
+def test_every_method_has_a_row_with_mean_and_spread_over_seeds():
+    models = {"weasel": quick(tau_1=1.0), "majority vote": quick(TwoStage)}
+    table = compare(models, X, VOTES, test=(X, GOLD), seeds=[0, 1, 2])
+    assert table.frame["method"].to_list() == ["weasel", "majority vote"]
+    assert table.frame["seeds"].to_list() == [3, 3]
+    assert (table.frame["accuracy"] > 0.5).all()
+    assert "±" in str(table)
+    assert set(table.to_records()[0]) >= {"accuracy", "accuracy_spread", "f1", "auc", "seconds"}
+
+
+def test_a_seed_gives_the_same_figures_as_fitting_the_model_oneself():
+    table = compare([quick(TwoStage)], X, VOTES, test=(X, GOLD), seeds=[5])
+    own = quick(TwoStage, seed=5).fit(X, VOTES)
+    right = float(np.mean(own.predict(X) == np.array(VOTES.labels.names)[GOLD]))
+    assert table.frame["accuracy"][0] == pytest.approx(right)
+
+
+def test_the_models_that_were_given_stay_unfitted():
+    model = quick(TwoStage)
+    compare([model], X, VOTES, test=(X, GOLD))
+    assert not hasattr(model, "labels_")
+    assert model.seed == 0
+
+
+def test_methods_by_name_share_one_end_model():
+    methods = {"majority_vote": {"epochs": 1}, "dawid_skene": {"epochs": 1}}
+    sets = {"test": (X, GOLD), "validation": (X, GOLD)}
+    by_name = compare(methods, X, VOTES, **sets, end_model="linear")
+    assert by_name.frame["method"].to_list() == ["majority_vote", "dawid_skene"]
+    by_module = compare(methods, X, VOTES, **sets, end_model=NETWORK)
+    assert by_module.frame["auc"].to_list() == by_name.frame["auc"].to_list()
+
+
+def test_what_cannot_be_compared_is_refused():
+    with pytest.raises(ParameterError, match="list of methods is empty"):
+        compare([], X, VOTES, test=(X, GOLD))
+    with pytest.raises(ParameterError, match="given twice"):
+        compare([quick(), quick()], X, VOTES, test=(X, GOLD))
+    with pytest.raises(ParameterError, match="Did you mean 'weasel'"):
+        compare(["wesel"], X, VOTES, test=(X, GOLD))
+    with pytest.raises(ParameterError, match="learns from gold labels"):
+        compare([Supervised(Linear(3, 2))], X, VOTES, test=(X, GOLD))
+
+
+def test_options_of_a_label_model_and_of_training_are_told_apart():
+    options = {"ties": "lowest", "label_model__hard": True, "epochs": 7, "seed": 3}
+    model = build_method("majority_vote", Linear(3, 2), LABELS, options)
+    assert (model.label_model.ties, model.epochs) == ("lowest", 7)
+    assert (model.label_model.hard, model.hard) == (True, False)
+    assert (model.label_model.seed, model.seed) == (3, 3)
+    assert build_method("supervised", Linear(3, 2), LABELS).labels == LABELS
+    with pytest.raises(ParameterError, match="Did you mean 'epochs'"):
+        build_method("majority_vote", Linear(3, 2), LABELS, {"epoch": 7})
+    with pytest.raises(ParameterError, match="Name the label model"):
+        build_method("two_stage", Linear(3, 2), LABELS)
+
+
+def test_an_unknown_figure_is_a_dash():
+    rows = [{"method": "m", "seed": 0, "accuracy": float("nan"), "seconds": 1.0}]
+    assert "\N{EN DASH}" in str(score_table(rows))
+
+
+def test_the_public_name_is_the_function_even_after_its_module_was_imported():
+    code = "import wiesel.compare\nfrom wiesel import compare\nimport wiesel\n"
+    code += "assert wiesel.compare is compare\nprint(type(compare).__name__)"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout == "function\n"
