@@ -1,10 +1,23 @@
 """Votes to soft labels: NumPy and SciPy only, one file per method."""
 
 from wiesel.label_models.base import ClassBalance, LabelModel
+from wiesel.label_models.class_balance import estimate_class_balance
+from wiesel.label_models.dawid_skene import DawidSkene
 from wiesel.label_models.majority_vote import MajorityVote
+from wiesel.label_models.one_coin import OneCoin
+from wiesel.label_models.snorkel import Snorkel
 from wiesel.registry import Method, index_methods
 
-__all__ = ["REGISTRY", "ClassBalance", "LabelModel", "MajorityVote"]
+__all__ = [
+    "REGISTRY",
+    "ClassBalance",
+    "DawidSkene",
+    "LabelModel",
+    "MajorityVote",
+    "OneCoin",
+    "Snorkel",
+    "estimate_class_balance",
+]
 
 REGISTRY = index_methods(
     Method(
@@ -12,5 +25,23 @@ REGISTRY = index_methods(
         cls=MajorityVote,
         summary="every voter counts the same",
         paper="folklore",
+    ),
+    Method(
+        name="dawid_skene",
+        cls=DawidSkene,
+        summary="every voter has a confusion matrix, learned by EM",
+        paper="Dawid and Skene 1979, Applied Statistics",
+    ),
+    Method(
+        name="one_coin",
+        cls=OneCoin,
+        summary="every voter has one accuracy, learned by EM",
+        paper="Zhang et al. 2014, NeurIPS",
+    ),
+    Method(
+        name="snorkel",
+        cls=Snorkel,
+        summary="accuracies from how often pairs of voters vote together",
+        paper="Ratner et al. 2019, AAAI",
     ),
 )

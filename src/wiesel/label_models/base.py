@@ -3,12 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import VoteError
+from wiesel.label_models.storage import save_label_model
 from wiesel.labels import FloatArray, LabelSpace, class_prior
 from wiesel.parameters import Parameterized
 from wiesel.votes import VoteMatrix, VoteSource
@@ -36,6 +38,14 @@ class LabelModel(Parameterized, ABC):
 
     def fit(self, votes: VoteSource, class_balance: ClassBalance = None) -> Self:
         """Learn from votes; `class_balance` is P(class) if it is known."""
+        known = self._begin(votes, class_balance)
+        self._fit(votes, known)
+        return self._finish(votes)
+
+    def _begin(
+        self, votes: VoteSource, class_balance: ClassBalance
+    ) -> npt.NDArray[np.float64] | None:
+        """Check options and votes; return the class balance if the user gave one."""
         if votes.n_items == 0 or not votes.voters:
             raise VoteError(
                 f"{type(self).__name__} needs at least one item and one voter; "
@@ -44,7 +54,9 @@ class LabelModel(Parameterized, ABC):
         self._check_options()
         known = None if class_balance is None else class_prior(votes.labels, class_balance)
         self.class_balance_ = class_prior(votes.labels, None) if known is None else known
-        self._fit(votes, known)
+        return known
+
+    def _finish(self, votes: VoteSource) -> Self:
         self.labels_, self.voters_ = votes.labels, votes.voters
         return self
 
@@ -58,6 +70,11 @@ class LabelModel(Parameterized, ABC):
         """Return the name of the most probable class of every item."""
         best = self.predict_proba(votes).argmax(axis=1)
         return np.array(self.labels_.names, dtype=object)[best]
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model as a folder of data files; `wiesel.load_model` reads it."""
+        self.check_fitted()
+        save_label_model(self, path)
 
     def _check_options(self) -> None:
         """Refuse options with values that are not allowed; methods with options override it."""

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.label_models.base import LabelModel
-from wiesel.labels import FloatArray
+from wiesel.label_models.vote_products import class_shares
 from wiesel.parameters import check_choice
 from wiesel.votes import VoteMatrix, VoteSource
 
-__all__ = ["MajorityVote", "hard_votes", "vote_shares"]
+__all__ = ["MajorityVote"]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -41,30 +41,23 @@ class MajorityVote(LabelModel):
         """Nothing to learn beyond the class balance, which the base class keeps."""
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-        counts = votes.counts()
-        if self.hard:
-            counts = hard_votes(counts, self.ties, np.random.default_rng(self.seed))
-        return vote_shares(counts, votes.covered, self.class_balance_)
+        shares = class_shares(votes, self.class_balance_, np.ones(votes.n_voters))
+        if not self.hard:
+            return shares
+        rng = np.random.default_rng(self.seed)
+        return np.where(votes.covered[:, None], _winners(shares, self.ties, rng), shares)
 
 
-def vote_shares(
-    counts: npt.NDArray[np.float64], covered: npt.NDArray[np.bool_], prior: FloatArray
+def _winners(
+    shares: npt.NDArray[np.float64], ties: str, rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
-    """Return every item's vote counts as shares; items without votes get the prior."""
-    total = counts.sum(axis=1, keepdims=True)
-    return np.divide(counts, total, out=np.tile(prior, (len(counts), 1)), where=covered[:, None])
-
-
-def hard_votes(
-    counts: npt.NDArray[np.float64], ties: str, rng: np.random.Generator
-) -> npt.NDArray[np.float64]:
-    """Return counts in which only the winners of each item are left, with equal weight."""
+    """Give everything to the class with most votes; ties as asked."""
     # Sums of float32 distributions carry rounding errors, hence the tolerance.
-    winners = counts >= counts.max(axis=1, keepdims=True) - 1e-5
+    winners = shares >= shares.max(axis=1, keepdims=True) - 1e-6
     if ties == "split":
-        return winners.astype(np.float64)
+        return winners / winners.sum(axis=1, keepdims=True)
     if ties == "lowest":
         chosen = winners.argmax(axis=1)
     else:
         chosen = (winners * rng.random(winners.shape)).argmax(axis=1)
-    return np.eye(counts.shape[1])[chosen]
+    return np.eye(shares.shape[1])[chosen]

@@ -1,0 +1,186 @@
+"""P(class) without gold labels: from how often three groups of voters vote together."""
+
+import itertools
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment, minimize
+from scipy.special import softmax
+
+from wiesel.errors import WieselWarning
+from wiesel.label_models.pair_moments import vote_totals
+from wiesel.label_models.vote_products import one_hot_chunks
+from wiesel.labels import FloatArray, LabelSpace
+from wiesel.votes import Statistics, VoteMatrix, VoteSource
+
+__all__ = ["estimate_class_balance"]
+
+N_GROUPS = 5
+"""Into how many groups many voters are dealt: ten triples, each of nearly all the votes."""
+
+NO_GAIN = 0.3
+"""The gain in log-likelihood (twice, for an average triple) that is put down to chance."""
+
+SMALLEST = 1e-3
+"""No class is taken to be rarer: a prior of zero would rule a class out for good."""
+
+
+def estimate_class_balance(votes: VoteSource) -> npt.NDArray[np.float64]:
+    """Estimate P(class) from votes alone, in the order of `votes.labels`.
+
+    Pairs of voters cannot tell a rare class from a class that is rarely voted for; triples can.
+    With voters a, b and c independent given the class y,
+
+        P(a, b, c) = sum over y of p_y P(a | y) P(b | y) P(c | y)
+
+    where abstaining is an outcome too. Voters are first dealt into groups, and a group says what
+    most of its voters say: groups are as independent as voters and vote on far more items. The
+    likelihood of all triples of groups is then maximized over p and P(. | y).
+
+    Ratner et al. 2019, "Training complex models with multi-task weak supervision", AAAI, and its
+    MeTaL library, which fits triples of single voters.
+
+    >>> estimate_class_balance(votes).shape
+    (2,)
+    """
+    if len(votes.voters) < 3:
+        warnings.warn(
+            f"The class balance is learned from three voters or more; there are "
+            f"{len(votes.voters)}. Taking the shares of the votes.",
+            WieselWarning,
+            stacklevel=2,
+        )
+        return _floored(vote_totals(votes).sum(axis=0))
+    groups = _deal(vote_totals(votes), votes.voters, votes.labels)
+    (tables,) = votes.sum(_TripleCounts(groups))
+    model = _TripleModel(tables, int(groups.max()) + 1, len(votes.labels))
+    equal_loss, logits = model.minimize(model.start(), fixed_prior=True)
+    loss, logits = model.minimize(logits, fixed_prior=False)
+    prior, outcomes = model.unpack(logits)
+    # How far to trust it: not at all where equal classes explain the votes as well.
+    gain = 2 * votes.n_items * (equal_loss - loss)
+    trust = max(0.0, 1 - NO_GAIN / max(gain, 1e-12))
+    equal = 1 / len(prior)
+    return _floored(equal + trust * (prior[_class_order(outcomes)] - equal))
+
+
+class _TripleCounts:
+    """How often three groups had three outcomes: (triples, outcome, outcome, outcome)."""
+
+    def __init__(self, groups: npt.NDArray[np.int64]) -> None:
+        self.groups = groups
+
+    def __call__(self, part: VoteMatrix) -> Statistics:
+        n_groups, n_outcomes = int(self.groups.max()) + 1, part.n_classes + 1
+        triples = list(itertools.combinations(range(n_groups), 3))
+        tables = np.zeros((len(triples), n_outcomes**3))
+        columns = self.groups[:, None] * part.n_classes + np.arange(part.n_classes)
+        into_group = np.zeros((columns.size, n_groups * part.n_classes))
+        into_group[np.arange(columns.size), columns.ravel()] = 1
+        for _, one_hot in one_hot_chunks(part):
+            said = np.ascontiguousarray(np.asarray(one_hot @ into_group).T)
+            outcome = _group_votes(said.reshape(n_groups, part.n_classes, -1))
+            for table, (a, b, c) in zip(tables, triples, strict=True):
+                code = (outcome[a] * n_outcomes + outcome[b]) * n_outcomes + outcome[c]
+                table += np.bincount(code, minlength=n_outcomes**3)
+        return (tables.reshape(-1, n_outcomes, n_outcomes, n_outcomes),)
+
+
+def _deal(totals: FloatArray, voters: Sequence[str], labels: LabelSpace) -> npt.NDArray[np.int64]:
+    """The group of each voter, so that groups have like numbers of votes for every class.
+
+    Sorting by names makes the groups independent of the order of voters and classes.
+    """
+    favorite = [labels.names[k] for k in totals.argmax(axis=1)]
+    total = totals.sum(axis=1)
+    order = sorted(range(len(voters)), key=lambda j: (favorite[j], -total[j], voters[j]))
+    groups = np.empty(len(voters), dtype=np.int64)
+    groups[order] = np.arange(len(voters)) % min(N_GROUPS, len(voters))
+    return groups
+
+
+def _group_votes(said: FloatArray) -> npt.NDArray[np.int64]:
+    """What each group says on each item: a class, or `n_classes` for nothing and for a tie.
+
+    From the votes of (groups, classes, items) to the outcomes of (groups, items).
+    """
+    top = said.max(axis=1)
+    leaders = (said >= top[:, None] - 1e-6).sum(axis=1)
+    return np.where((top > 0) & (leaders == 1), said.argmax(axis=1), said.shape[1])
+
+
+class _TripleModel:
+    """The likelihood of the triple counts, over logits of p and of P(outcome | class)."""
+
+    def __init__(self, tables: FloatArray, n_groups: int, n_classes: int) -> None:
+        self.tables, self.shape = tables, (n_groups, n_classes, n_classes + 1)
+        self.triples = list(itertools.combinations(range(n_groups), 3))
+        self.n_counted = max(float(tables.sum()), 1.0)
+
+    def unpack(self, logits: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return p (n_classes,) and P(outcome | class) (n_groups, n_classes, n_outcomes)."""
+        n_classes = self.shape[1]
+        return softmax(logits[:n_classes]), softmax(logits[n_classes:].reshape(self.shape), axis=2)
+
+    def start(self) -> npt.NDArray[np.float64]:
+        """Return the logits of equally frequent classes and of groups that are mostly right."""
+        n_groups, n_classes, _ = self.shape
+        right = np.log(0.7) * np.eye(n_classes) + np.log(0.3) * (1 - np.eye(n_classes))
+        outcomes = np.concatenate([right, np.full((n_classes, 1), np.log(0.5))], axis=1)
+        return np.concatenate([np.zeros(n_classes), np.tile(outcomes, (n_groups, 1, 1)).ravel()])
+
+    def minimize(self, logits: FloatArray, fixed_prior: bool) -> tuple[float, FloatArray]:
+        """Return the smallest loss and its logits, from given logits on."""
+        n_classes = self.shape[1]
+
+        def loss(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+            value, gradient = self(x)
+            gradient[: n_classes * fixed_prior] = 0
+            return value, gradient
+
+        found = minimize(
+            loss,
+            np.asarray(logits, dtype=np.float64),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 500, "ftol": 1e-12, "gtol": 1e-8},
+        )
+        return float(found.fun), found.x
+
+    def __call__(self, logits: FloatArray) -> tuple[float, npt.NDArray[np.float64]]:
+        """Return minus the mean log-likelihood and its gradient."""
+        prior, outcomes = self.unpack(logits)
+        classes, counts = np.zeros(prior.shape), np.zeros(outcomes.shape)
+        loss = 0.0
+        for table, (a, b, c) in zip(self.tables, self.triples, strict=True):
+            pair = np.einsum("y,ya,yb->aby", prior, outcomes[a], outcomes[b])
+            joint = np.einsum("aby,yc->abcy", pair, outcomes[c])
+            probability = joint.sum(axis=3) + 1e-300
+            loss -= float((table * np.log(probability)).sum())
+            joint *= (table / probability)[..., None]
+            counts[a] += joint.sum(axis=(1, 2)).T
+            counts[b] += joint.sum(axis=(0, 2)).T
+            counts[c] += joint.sum(axis=(0, 1)).T
+            classes += joint.sum(axis=(0, 1, 2))
+        # The gradient of a softmax likelihood: what the model has, minus what the counts say.
+        from_prior = classes.sum() * prior - classes
+        from_outcomes = counts.sum(axis=2, keepdims=True) * outcomes - counts
+        gradient = np.concatenate([from_prior, from_outcomes.ravel()])
+        return loss / self.n_counted, gradient / self.n_counted
+
+
+def _class_order(outcomes: FloatArray) -> npt.NDArray[np.int64]:
+    """Which column of the model is which class: the one for which groups vote for it most."""
+    votes_for = outcomes[:, :, :-1].sum(axis=0)
+    columns, classes = linear_sum_assignment(votes_for, maximize=True)
+    return columns[np.argsort(classes)]
+
+
+def _floored(weights: FloatArray) -> npt.NDArray[np.float64]:
+    """Weights as probabilities, none of them below the smallest allowed."""
+    total = weights.sum()
+    proba = weights / total if total > 0 else np.full(len(weights), 1 / len(weights))
+    proba = np.maximum(proba, SMALLEST)
+    return proba / proba.sum()

@@ -1,0 +1,180 @@
+"""Dawid-Skene: every voter has a confusion matrix of its own."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import ParameterError
+from wiesel.label_models.base import ClassBalance, LabelModel
+from wiesel.label_models.expectation_maximization import (
+    Expectations,
+    GoldItems,
+    VoteSums,
+    log_of,
+    maximize,
+    shares,
+)
+from wiesel.label_models.pair_moments import vote_totals
+from wiesel.label_models.vote_products import LogJoint, posterior
+from wiesel.labels import FloatArray
+from wiesel.parameters import check_choice, check_number
+from wiesel.votes import VoteMatrix, VoteSource
+
+__all__ = ["DawidSkene"]
+
+PSEUDO_ITEMS = 0.01
+"""Added to counts that have no other smoothing, so that no class is ever impossible."""
+
+
+@dataclass(eq=False, kw_only=True)
+class DawidSkene(LabelModel):
+    """Each voter confuses the classes in its own way, learned by EM from the majority vote.
+
+    With p the class balance and pi_j[c, l] = P(voter j votes l | true class c, it votes):
+
+        E: P(c | votes) ~ p_c * product over votes of pi_j[c, vote]
+        M: p_c ~ sum of P(c | votes), pi_j[c, l] ~ sum of P(c | votes) over j's votes for l
+
+    in log space. A voter with few votes is taken to confuse the classes like the average voter:
+    the confusions of all voters with the majority vote count as `smoothing` pseudo-votes for
+    each cell, on average. A probabilistic vote counts for each class as much as it says.
+
+    Dawid and Skene 1979, "Maximum likelihood estimation of observer error-rates using the EM
+    algorithm", Applied Statistics 28(1).
+
+    >>> model = DawidSkene().fit(votes)
+    >>> model.predict(votes)[:3]
+    array(['ham', 'ham', 'spam'], dtype=object)
+    >>> model.confusions_.shape
+    (3, 2, 2)
+    """
+
+    max_iter: int = 100
+    """The most EM steps to take."""
+    tol: float = 3e-4
+    """Stop when the evidence of an average item grows by less."""
+    smoothing: float = 2.0
+    """Pseudo-votes for an average cell of each voter's confusions; 0 is maximum likelihood."""
+    abstain_as_vote: bool | Literal["auto"] = "auto"
+    """Let a voter's silence say something about the class: the confusions get a last column for
+    it. Items without any vote get the class balance all the same. `auto`: where most votes come
+    from voters that only ever vote for one class. What such a voter votes, if it votes, is the
+    same for every class; all it has to say is when it votes."""
+
+    confusions_: npt.NDArray[np.float64] = field(init=False, repr=False)
+    """P(voted | true class): (n_voters, true, voted), rows sum to 1. Abstaining has the last
+    column if it counts as a vote."""
+    silence_counts_: bool = field(init=False, repr=False)
+    """Whether abstaining was taken as a vote."""
+    evidence_: list[float] = field(init=False, repr=False)
+    """The log probability of votes and parameters after every step; it never decreases."""
+
+    def fit(
+        self,
+        votes: VoteSource,
+        class_balance: ClassBalance = None,
+        *,
+        gold: GoldItems | None = None,
+        initial_confusions: Any = None,
+    ) -> Self:
+        """Learn from votes.
+
+        `class_balance` fixes P(class), which is learned otherwise. `gold` are known classes by
+        item id. `initial_confusions` (n_voters, true, voted) start EM in place of the majority
+        vote.
+        """
+        known = self._begin(votes, class_balance)
+        self._decide_on_silence(votes)
+        start = None
+        if initial_confusions is not None:
+            confusions = _check_confusions(initial_confusions, votes, self.silence_counts_)
+            start = self._log_joint(confusions)
+        self._maximize(VoteSums(votes, gold), known, start)
+        return self._finish(votes)
+
+    def _check_options(self) -> None:
+        check_number(self, "max_iter", self.max_iter, low=1, whole=True)
+        check_number(self, "tol", self.tol, low=0)
+        check_number(self, "smoothing", self.smoothing, low=0)
+        if not isinstance(self.abstain_as_vote, bool):
+            check_choice(self, "abstain_as_vote", self.abstain_as_vote, ("auto",))
+
+    def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
+        self._decide_on_silence(votes)
+        self._maximize(VoteSums(votes), class_balance, None)
+
+    def _decide_on_silence(self, votes: VoteSource) -> None:
+        if isinstance(self.abstain_as_vote, bool):
+            self.silence_counts_ = self.abstain_as_vote
+        else:
+            totals = vote_totals(votes)
+            one_sided = np.count_nonzero(totals, axis=1) == 1
+            self.silence_counts_ = bool(totals[one_sided].sum() > totals.sum() / 2)
+
+    def _maximize(
+        self, sums: VoteSums, known: npt.NDArray[np.float64] | None, start: LogJoint | None
+    ) -> None:
+        majority = sums.majority()
+        pseudo_votes = self.smoothing * _average_confusions(self._counts(majority))
+
+        def m_step(expected: Expectations) -> tuple[LogJoint, float]:
+            if known is None:
+                items = expected.items if self.silence_counts_ else expected.covered
+                self.class_balance_ = shares(items + PSEUDO_ITEMS)
+            self.confusions_ = shares(self._counts(expected) + pseudo_votes)
+            log_density = float((pseudo_votes * log_of(self.confusions_)).sum())
+            if known is None:
+                log_density += PSEUDO_ITEMS * float(log_of(self.class_balance_).sum())
+            return self._log_joint(self.confusions_), log_density
+
+        first = majority if start is None else sums.expect(start)
+        self.evidence_ = maximize(sums, first, m_step, self.max_iter, self.tol)
+
+    def _counts(self, expected: Expectations) -> FloatArray:
+        """Expected votes (n_voters, true, voted), with abstains as the last column if wanted."""
+        counts = expected.votes.transpose(0, 2, 1)
+        if not self.silence_counts_:
+            return counts
+        silent = np.maximum(expected.items - counts.sum(axis=2), 0)
+        return np.concatenate([counts, silent[:, :, None]], axis=2)
+
+    def _log_joint(self, confusions: FloatArray) -> LogJoint:
+        log_confusions, offset = log_of(confusions), log_of(self.class_balance_)
+        if self.silence_counts_:
+            # All voters are silent to begin with; a vote replaces its voter's silence.
+            silence = log_confusions[:, :, -1]
+            offset = offset + silence.sum(axis=0)
+            log_confusions = log_confusions[:, :, :-1] - silence[:, :, None]
+        n_classes = len(offset)
+        return LogJoint(log_confusions.transpose(0, 2, 1).reshape(-1, n_classes), offset)
+
+    def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        return posterior(votes, self._log_joint(self.confusions_), self.class_balance_)
+
+
+def _average_confusions(counts: FloatArray) -> npt.NDArray[np.float64]:
+    """How all voters together confuse each class, scaled to one pseudo-vote per cell."""
+    pooled = counts.sum(axis=0) + PSEUDO_ITEMS
+    return pooled.shape[1] * shares(pooled)
+
+
+def _check_confusions(
+    confusions: Any, votes: VoteSource, abstain_as_vote: bool
+) -> npt.NDArray[np.float64]:
+    array = np.asarray(confusions, dtype=np.float64)
+    n_classes = len(votes.labels)
+    expected = (len(votes.voters), n_classes, n_classes + abstain_as_vote)
+    if array.shape != expected:
+        raise ParameterError(
+            f"The initial confusions have the shape {array.shape}; "
+            f"expected {expected}: (n_voters, true, voted)."
+        )
+    total = array.sum(axis=2, keepdims=True)
+    if not np.isfinite(array).all() or (array < 0).any() or (total <= 0).any():
+        raise ParameterError(
+            "The initial confusions must be non-negative, with rows that sum to 1 for each voter "
+            "and true class."
+        )
+    return array / total

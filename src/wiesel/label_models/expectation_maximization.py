@@ -1,0 +1,187 @@
+"""Expectation maximization over votes, shared by Dawid-Skene, one-coin and data programming.
+
+A model of independent voters scores an item's class by a constant plus one number for each vote.
+The E-step turns scores into P(class | votes) and adds up what the M-step needs.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import DataError, listed
+from wiesel.label_models.patterns import Patterns, fold
+from wiesel.label_models.vote_products import LogJoint, OneHot, one_hot_chunks
+from wiesel.labels import ABSTAIN, FloatArray
+from wiesel.votes import Statistics, VoteMatrix, VoteSource
+
+__all__ = ["Expectations", "GoldItems", "VoteSums", "log_of", "maximize", "shares"]
+
+GoldItems = Mapping[Any, Any]
+"""Known classes by item id, as names or indices."""
+
+
+class Expectations(NamedTuple):
+    """What one E-step found, summed over the items."""
+
+    votes: FloatArray
+    """Votes of each voter for each class, by true class: (n_voters, voted, true)."""
+    items: FloatArray
+    """Items of each true class: (n_classes,)."""
+    covered: FloatArray
+    """The same, over the items with votes only."""
+    evidence: float
+    """The log probability of the votes."""
+
+
+class VoteSums:
+    """The votes to learn from, ready to be summed over again and again.
+
+    Votes at hand are folded once and kept as chunks of one-hot votes; votes elsewhere are summed
+    where they are.
+    """
+
+    def __init__(self, votes: VoteSource, gold: GoldItems | None = None) -> None:
+        self._votes = votes
+        self._gold = _gold_indices(gold, votes)
+        self._shape = (len(votes.voters), len(votes.labels), len(votes.labels))
+        local = isinstance(votes, VoteMatrix)
+        self._prepared = _prepare(votes, self._gold) if local else None  # type: ignore[arg-type]
+
+    def majority(self) -> Expectations:
+        """Return the expectations if P(class) of every item is its vote shares."""
+        return self._expect(None)
+
+    def expect(self, joint: LogJoint) -> Expectations:
+        """Return the expectations under a model."""
+        return self._expect(joint)
+
+    def _expect(self, joint: LogJoint | None) -> Expectations:
+        if self._prepared is not None:
+            sums = _sum_chunks(self._prepared, joint)
+        else:
+            gold = self._gold
+            sums = self._votes.sum(lambda part: _sum_chunks(_prepare(part, gold), joint))
+        counts, items, covered, evidence = sums
+        return Expectations(counts.reshape(self._shape), items, covered, float(evidence[0]))
+
+
+def maximize(
+    sums: VoteSums,
+    expected: Expectations,
+    m_step: Callable[[Expectations], tuple[LogJoint, float]],
+    max_iter: int,
+    tol: float,
+) -> list[float]:
+    """Run EM from the first expectations on, and return the evidence of every step.
+
+    `m_step` keeps the parameters it finds, and returns their model and their log prior density,
+    which belongs to the evidence: with it, smoothing never makes the evidence decrease.
+    EM stops when the evidence of an average item grows by less than `tol`.
+    """
+    n_covered = max(1.0, float(expected.covered.sum()))
+    history: list[float] = []
+    for _ in range(max_iter):
+        joint, log_density = m_step(expected)
+        expected = sums.expect(joint)
+        history.append(expected.evidence + log_density)
+        if len(history) > 1 and history[-1] - history[-2] < tol * n_covered:
+            break
+    return history
+
+
+def shares(counts: FloatArray) -> npt.NDArray[np.float64]:
+    """Return counts as probabilities along the last axis; what was never seen is uniform."""
+    total = counts.sum(axis=-1, keepdims=True)
+    uniform = np.full(counts.shape, 1 / counts.shape[-1])
+    return np.divide(counts, total, out=uniform, where=total > 0)
+
+
+def log_of(proba: FloatArray) -> npt.NDArray[np.float64]:
+    """Return the logarithm, with a floor that keeps impossible votes finite."""
+    return np.log(np.maximum(proba, 1e-300))
+
+
+class _Prepared(NamedTuple):
+    one_hots: list[OneHot]
+    patterns: Patterns
+
+
+def _prepare(votes: VoteMatrix, gold: Mapping[Any, int]) -> _Prepared:
+    classes = np.full(votes.n_items, ABSTAIN)
+    if gold:
+        classes[:] = [gold.get(item, ABSTAIN) for item in votes.ids.tolist()]
+    patterns = fold(votes, classes)
+    return _Prepared([chunk.one_hot for chunk in one_hot_chunks(patterns.votes)], patterns)
+
+
+def _sum_chunks(prepared: _Prepared, joint: LogJoint | None) -> Statistics:
+    votes, weights, gold = prepared.patterns
+    counts = np.zeros((votes.n_voters * votes.n_classes, votes.n_classes))
+    items, covered, evidence = np.zeros(votes.n_classes), np.zeros(votes.n_classes), np.zeros(1)
+    start = 0
+    for one_hot in prepared.one_hots:
+        rows = slice(start, start := start + one_hot.shape[0])
+        if joint is None:
+            proba, log_evidence = _vote_shares(one_hot, gold[rows], votes.n_classes), np.zeros(1)
+        else:
+            proba, log_evidence = _responsibilities(one_hot, joint, gold[rows])
+            log_evidence *= weights[rows]
+        proba *= weights[rows, None]
+        counts += np.asarray(one_hot.T @ proba)
+        items += proba.sum(axis=0)
+        covered += votes.covered[rows] @ proba
+        evidence += log_evidence.sum()
+    return counts, items, covered, evidence
+
+
+def _responsibilities(
+    one_hot: OneHot, joint: LogJoint, gold: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """P(class | votes) and log P(votes) of every item; a gold item has no other class."""
+    log_joint = one_hot @ joint.weights
+    log_joint += joint.offset
+    known = np.flatnonzero(gold != ABSTAIN)
+    if len(known):
+        of_gold = log_joint[known, gold[known]]
+        log_joint[known] = -np.inf
+        log_joint[known, gold[known]] = of_gold
+    top = log_joint.max(axis=1)
+    log_joint -= top[:, None]
+    proba = np.exp(log_joint, out=log_joint)
+    total = proba.sum(axis=1)
+    proba /= total[:, None]
+    return proba, top + np.log(total)
+
+
+def _vote_shares(
+    one_hot: OneHot, gold: npt.NDArray[np.int64], n_classes: int
+) -> npt.NDArray[np.float64]:
+    shares = one_hot @ np.tile(np.eye(n_classes), (one_hot.shape[1] // n_classes, 1))
+    total = shares.sum(axis=1)
+    shares[total == 0] = 1 / n_classes
+    shares /= np.where(total == 0, 1.0, total)[:, None]
+    known = gold != ABSTAIN
+    shares[known] = np.eye(n_classes)[gold[known]]
+    return shares
+
+
+def _gold_indices(gold: GoldItems | None, votes: VoteSource) -> dict[Any, int]:
+    if not gold:
+        return {}
+    if not isinstance(gold, Mapping):
+        raise DataError(
+            f"Gold items are given by id, as {{id: class}}; got {type(gold).__name__}. "
+            "With an array: gold=dict(zip(votes.ids, array))."
+        )
+    classes = votes.labels.indices(np.array(list(gold.values())))
+    known = dict(zip(gold, classes.tolist(), strict=True))
+    if isinstance(votes, VoteMatrix):
+        missing = known.keys() - set(votes.ids.tolist())
+        if missing:
+            raise DataError(
+                f"There are no items {listed(sorted(missing, key=str), limit=3)}: "
+                "gold items are named by the ids of the votes."
+            )
+    return known

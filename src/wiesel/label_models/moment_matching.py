@@ -1,0 +1,179 @@
+"""Find P(vote | class) so that independent voters would vote together as often as they did.
+
+Symbols: O[a, b] = P(votes a and b are cast together), for a and b of different voters and zero
+elsewhere; q[a] = P(vote a is cast); p = P(class); mu[a, y] = P(vote a is cast | class y). Given
+the class, different voters are independent, so off the diagonal blocks O = mu diag(p) mu^T.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from wiesel.label_models.pair_moments import pair_counts, vote_totals
+from wiesel.labels import FloatArray
+from wiesel.votes import VoteSource
+
+__all__ = ["MomentLoss", "Moments", "minimize_adam", "minimize_lbfgs", "minimize_sgd", "moments_of"]
+
+
+class Moments(NamedTuple):
+    """What the votes say about pairs of votes and about single votes."""
+
+    pairs: FloatArray | sp.csr_array[np.float64, tuple[int, int]]
+    """O: (n_voters * n_classes) squared, zero for two votes of one voter."""
+    singles: npt.NDArray[np.float64]
+    """q: (n_voters, n_classes)."""
+    n_items: int
+
+    @property
+    def noise(self) -> float:
+        """The expected sum of squared sampling errors of the pairs."""
+        return float(self.pairs.sum() - self.squares) / self.n_items
+
+    @property
+    def squares(self) -> float:
+        """The sum of the squared pairs."""
+        cells = self.pairs.data if sp.issparse(self.pairs) else self.pairs
+        return float(np.square(cells).sum())
+
+
+def moments_of(votes: VoteSource) -> Moments:
+    """Return the pair and single moments of votes."""
+    n_items, n_classes = votes.n_items, len(votes.labels)
+    singles = vote_totals(votes) / n_items
+    rows: list[sp.csr_array[np.float64, tuple[int, int]]] = []
+    for voters, counts in pair_counts(votes):
+        counts /= n_items
+        _remove_own_pairs(counts, voters.start * n_classes, n_classes)
+        if voters.stop - voters.start == len(votes.voters):
+            return Moments(counts, singles, n_items)
+        # So many voters that one block is not enough rarely meet: most of their pairs are zero.
+        rows.append(sp.csr_array(counts))
+    return Moments(sp.vstack(rows, format="csr"), singles, n_items)
+
+
+class MomentLoss:
+    """The loss of `mu` and its gradient, from the moments alone.
+
+    loss = |O - mu P mu^T off the diagonal blocks|^2 + |mu p - q|^2 + l2^2 |mu - start|^2
+
+    The squares are expanded, so that mu P mu^T is never written out: a step costs one product of
+    O with a narrow matrix.
+    """
+
+    def __init__(
+        self, moments: Moments, prior: FloatArray, start: FloatArray, l2: FloatArray | float
+    ) -> None:
+        self.moments, self.prior, self.start = moments, prior, start
+        self.pull = np.square(l2)
+        self._squares = moments.squares
+
+    def __call__(self, mu: FloatArray) -> tuple[float, npt.NDArray[np.float64]]:
+        """Return the loss and its gradient."""
+        p, q = self.prior, self.moments.singles.ravel()
+        seen, modelled = np.asarray(self.moments.pairs @ mu), _apply_model(mu, p)
+        off, from_start = mu @ p - q, mu - self.start
+        fit = self._squares + float((((modelled - 2 * seen) * mu) * p).sum())
+        loss = max(fit, 0.0) + float(off @ off) + float((self.pull * np.square(from_start)).sum())
+        gradient = 4 * (modelled - seen) * p + 2 * np.outer(off, p) + 2 * self.pull * from_start
+        return loss, gradient
+
+    def misfit(self, mu: FloatArray) -> float:
+        """Return the squared pair errors in units of sampling noise: about 1 is a good model."""
+        seen, modelled = np.asarray(self.moments.pairs @ mu), _apply_model(mu, self.prior)
+        errors = self._squares + float((((modelled - 2 * seen) * mu) * self.prior).sum())
+        return max(errors, 0.0) / max(self.moments.noise, 1e-300)
+
+
+Step = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
+
+
+def minimize_lbfgs(
+    loss: MomentLoss, mu: FloatArray, steps: int
+) -> tuple[npt.NDArray[np.float64], list[float]]:
+    """Minimize to convergence, with every probability kept in [0, 1]."""
+    history: list[float] = []
+
+    def flat(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        value, gradient = loss(x.reshape(mu.shape))
+        history.append(value)
+        return value, gradient.ravel()
+
+    found = minimize(
+        flat,
+        np.asarray(mu, dtype=np.float64).ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, 1.0)] * mu.size,
+        options={"maxiter": steps, "ftol": 1e-13, "gtol": 1e-10},
+    )
+    return found.x.reshape(mu.shape), history
+
+
+def minimize_sgd(
+    loss: MomentLoss, mu: FloatArray, steps: int, lr: float, weight_decay: float
+) -> tuple[npt.NDArray[np.float64], list[float]]:
+    """Take full-batch steps with momentum 0.9."""
+    velocity = np.zeros(mu.shape)
+
+    def step(gradient: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        nonlocal velocity
+        velocity = 0.9 * velocity + gradient
+        return lr * velocity
+
+    return _descend(loss, mu, steps, step, weight_decay)
+
+
+def minimize_adam(
+    loss: MomentLoss, mu: FloatArray, steps: int, lr: float, weight_decay: float
+) -> tuple[npt.NDArray[np.float64], list[float]]:
+    """Take full-batch Adam steps (beta 0.9 and 0.999)."""
+    mean, square = np.zeros(mu.shape), np.zeros(mu.shape)
+    taken = 0
+
+    def step(gradient: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        nonlocal mean, square, taken
+        taken += 1
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient**2
+        scale = np.sqrt(square / (1 - 0.999**taken)) + 1e-8
+        return lr * mean / (1 - 0.9**taken) / scale
+
+    return _descend(loss, mu, steps, step, weight_decay)
+
+
+def _descend(
+    loss: MomentLoss, mu: FloatArray, steps: int, step: Step, weight_decay: float
+) -> tuple[npt.NDArray[np.float64], list[float]]:
+    """Descend until the steps are done or the loss is lost; the last loss then is not finite."""
+    history: list[float] = []
+    current = np.array(mu, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(steps):
+            value, gradient = loss(current)
+            history.append(value)
+            if not np.isfinite(value):
+                break
+            current = current - step(gradient + weight_decay * current)
+        history.append(loss(current)[0])
+    return current, history
+
+
+def _apply_model(mu: FloatArray, prior: FloatArray) -> npt.NDArray[np.float64]:
+    """(mu P mu^T without its diagonal blocks) @ mu, without writing out the large matrix."""
+    n_classes = len(prior)
+    own = mu.reshape(-1, n_classes, n_classes)
+    everything = mu @ (prior[:, None] * (mu.T @ mu))
+    own_pairs = own @ (prior[:, None] * (own.transpose(0, 2, 1) @ own))
+    return everything - own_pairs.reshape(mu.shape)
+
+
+def _remove_own_pairs(rows: npt.NDArray[np.float64], first_column: int, n_classes: int) -> None:
+    """Set the pairs of each voter with itself to zero."""
+    for row in range(0, len(rows), n_classes):
+        column = first_column + row
+        rows[row : row + n_classes, column : column + n_classes] = 0

@@ -1,0 +1,97 @@
+"""One coin for each voter: right with its own probability, whatever the class."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.label_models.base import LabelModel
+from wiesel.label_models.expectation_maximization import (
+    Expectations,
+    VoteSums,
+    log_of,
+    maximize,
+    shares,
+)
+from wiesel.label_models.vote_products import LogJoint, posterior
+from wiesel.labels import FloatArray
+from wiesel.parameters import check_number
+from wiesel.votes import VoteMatrix, VoteSource
+
+__all__ = ["OneCoin", "one_coin_joint"]
+
+
+@dataclass(eq=False, kw_only=True)
+class OneCoin(LabelModel):
+    """Each voter is right with its own probability, whatever the class, learned by EM.
+
+    This is Dawid-Skene with tied confusion matrices: q_j on the diagonal, (1 - q_j) / (C - 1)
+    elsewhere. It has one parameter for each voter, so it needs far fewer votes.
+
+        E: P(c | votes) ~ p_c * product over votes of (q_j if the vote is c else (1-q_j)/(C-1))
+        M: q_j = expected number of j's right votes / number of its votes
+
+    Zhang, Chen, Zhou and Jordan 2014, "Spectral methods meet EM", NeurIPS, section 2.
+
+    >>> OneCoin().fit(votes).accuracies_.round(2)
+    array([0.99, 0.5 , 0.99])
+    """
+
+    max_iter: int = 100
+    """The most EM steps to take."""
+    tol: float = 1e-5
+    """Stop when the evidence of an average item grows by less."""
+    smoothing: float = 0.01
+    """Pseudo-votes of each voter for each class, whatever the true class."""
+    learn_class_balance: bool = False
+    """Learn P(class) where it is not given, instead of taking the classes as equally frequent.
+    On the 14 crowd sets of the tests this costs 2 points of accuracy on average: where voters
+    prefer a class, one accuracy cannot say so, and the class balance drifts."""
+
+    accuracies_: npt.NDArray[np.float64] = field(init=False, repr=False)
+    """P(right | votes) of each voter."""
+    evidence_: list[float] = field(init=False, repr=False)
+    """The log probability of votes and parameters after every step; it never decreases."""
+
+    def _check_options(self) -> None:
+        check_number(self, "max_iter", self.max_iter, low=1, whole=True)
+        check_number(self, "tol", self.tol, low=0)
+        check_number(self, "smoothing", self.smoothing, low=0)
+
+    def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
+        def m_step(expected: Expectations) -> tuple[LogJoint, float]:
+            log_density = 0.0
+            if class_balance is None and self.learn_class_balance:
+                self.class_balance_ = shares(expected.covered + self.smoothing)
+                log_density = self.smoothing * float(log_of(self.class_balance_).sum())
+            self.accuracies_ = _accuracies(expected.votes, self.smoothing)
+            joint = one_coin_joint(self.accuracies_, self.class_balance_)
+            # Every cell of a tied confusion row has `smoothing` pseudo-votes.
+            log_density += self.smoothing * float(joint.weights[:, 0].sum())
+            return joint, log_density
+
+        sums = VoteSums(votes)
+        self.evidence_ = maximize(sums, sums.majority(), m_step, self.max_iter, self.tol)
+
+    def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        joint = one_coin_joint(self.accuracies_, self.class_balance_)
+        return posterior(votes, joint, self.class_balance_)
+
+
+def one_coin_joint(accuracies: FloatArray, prior: FloatArray) -> LogJoint:
+    """Return the model of voters whose mistakes are spread evenly over the other classes."""
+    n_classes = len(prior)
+    right = log_of(accuracies)[:, None, None]
+    wrong = log_of((1 - accuracies) / (n_classes - 1))[:, None, None]
+    weights = np.where(np.eye(n_classes, dtype=bool), right, wrong)
+    return LogJoint(weights.reshape(-1, n_classes), log_of(prior))
+
+
+def _accuracies(expected_votes: FloatArray, smoothing: float) -> npt.NDArray[np.float64]:
+    """P(right | votes): expected right votes among all votes; unknown voters guess."""
+    n_classes = expected_votes.shape[2]
+    right = np.trace(expected_votes, axis1=1, axis2=2) + smoothing
+    total = expected_votes.sum(axis=(1, 2)) + smoothing * n_classes
+    guess = np.full(len(total), 1 / n_classes)
+    # Rounding may put a sum of right votes a hair above the sum of all.
+    return np.minimum(np.divide(right, total, out=guess, where=total > 0), 1.0)

@@ -1,0 +1,130 @@
+"""Products of the sparse one-hot votes with small dense matrices, a cacheful of items at a time.
+
+With Psi the one-hot votes (items x voter-class columns), `Psi @ weights` scores items and
+`Psi.T @ proba` counts votes. Working in chunks keeps the intermediate arrays small, so memory
+grows with the votes themselves and with the answer only.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from wiesel.labels import FloatArray
+from wiesel.votes import VoteMatrix
+
+__all__ = [
+    "Chunk",
+    "LogJoint",
+    "OneHot",
+    "class_shares",
+    "item_scores",
+    "one_hot_chunks",
+    "posterior",
+]
+
+OneHot = sp.csr_array[np.float64, tuple[int, int]]
+"""One-hot votes of some items: column `voter * n_classes + class`."""
+
+CHUNK_VOTES = 2**17
+
+
+class Chunk(NamedTuple):
+    """Consecutive items and their one-hot votes."""
+
+    rows: slice
+    one_hot: OneHot
+
+
+class LogJoint(NamedTuple):
+    """log P(class, votes) of an item: `offset` plus the `weights` rows of its votes.
+
+    Both are meant up to a constant per item, so that a ratio of likelihoods is a weight too.
+    """
+
+    weights: FloatArray
+    """(n_voters * n_classes, n_classes): row `voter * n_classes + class` is that vote's."""
+    offset: FloatArray
+    """(n_classes,)"""
+
+
+def one_hot_chunks(votes: VoteMatrix, chunk_votes: int = CHUNK_VOTES) -> Iterator[Chunk]:
+    """Yield the one-hot votes of all items, some thousand items at a time.
+
+    A probabilistic vote puts its distribution into its voter's columns.
+
+    >>> [(chunk.rows.stop, chunk.one_hot.shape) for chunk in one_hot_chunks(votes)]
+    [(4, (4, 6))]
+    """
+    ones = np.ones(0)
+    for rows in _row_slices(votes, chunk_votes):
+        first, last = votes.indptr[rows.start], votes.indptr[rows.stop]
+        if last - first > len(ones):
+            ones = np.ones(last - first)
+        yield Chunk(rows, _one_hot(votes, rows, ones))
+
+
+def item_scores(votes: VoteMatrix, weights: FloatArray) -> npt.NDArray[np.float64]:
+    """Return the sum of the weights of each item's votes: (n_items, weights.shape[1]).
+
+    Row `voter * n_classes + class` of `weights` belongs to that voter's vote for that class.
+
+    >>> item_scores(votes, np.tile(np.eye(2), (3, 1)))[:2]
+    array([[2., 0.],
+           [1., 1.]])
+    """
+    scores = np.empty((votes.n_items, weights.shape[1]))
+    for chunk in one_hot_chunks(votes):
+        scores[chunk.rows] = chunk.one_hot @ weights
+    return scores
+
+
+def class_shares(
+    votes: VoteMatrix, prior: FloatArray, voter_weights: FloatArray
+) -> npt.NDArray[np.float64]:
+    """Return each class's share of the weighted votes; items without weight get the prior."""
+    each_class = np.kron(voter_weights[:, None], np.eye(votes.n_classes))
+    shares = item_scores(votes, each_class)
+    for start in range(0, len(shares), CHUNK_VOTES):
+        part = shares[start : start + CHUNK_VOTES]
+        total = part.sum(axis=1)
+        part[total <= 0] = prior
+        part /= np.where(total > 0, total, 1.0)[:, None]
+    return shares
+
+
+def posterior(votes: VoteMatrix, joint: LogJoint, prior: FloatArray) -> npt.NDArray[np.float64]:
+    """Return P(class | votes) of independent voters; an item without votes gets the prior."""
+    proba = np.empty((votes.n_items, votes.n_classes))
+    for chunk in one_hot_chunks(votes):
+        part = chunk.one_hot @ joint.weights
+        part += joint.offset
+        part -= part.max(axis=1, keepdims=True)
+        np.exp(part, out=part)
+        part /= part.sum(axis=1, keepdims=True)
+        part[~votes.covered[chunk.rows]] = prior
+        proba[chunk.rows] = part
+    return proba
+
+
+def _row_slices(votes: VoteMatrix, chunk_votes: int) -> Iterator[slice]:
+    mean_votes = max(1.0, votes.n_votes / max(1, votes.n_items))
+    step = int(max(1, chunk_votes // mean_votes))
+    for start in range(0, votes.n_items, step):
+        yield slice(start, min(start + step, votes.n_items))
+
+
+def _one_hot(votes: VoteMatrix, rows: slice, ones: npt.NDArray[np.float64]) -> OneHot:
+    first, last = votes.indptr[rows.start], votes.indptr[rows.stop]
+    n_classes = votes.n_classes
+    indptr = (votes.indptr[rows.start : rows.stop + 1] - first).astype(np.int32)
+    columns = votes.voter_index[first:last] * np.int32(n_classes)
+    shape = (rows.stop - rows.start, votes.n_voters * n_classes)
+    if votes.distribution is None:
+        columns += votes.class_index[first:last]
+        return sp.csr_array((ones[: last - first], columns, indptr), shape=shape)
+    every_class = (columns[:, None] + np.arange(n_classes, dtype=np.int32)).ravel()
+    mass = votes.distribution[first:last].astype(np.float64).ravel()
+    return sp.csr_array((mass, every_class, indptr * n_classes), shape=shape)
