@@ -83,9 +83,11 @@ class Parameterized:
 def check_choice(owner: object, name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Refuse an option that is none of the allowed words."""
     if value not in allowed:
+        close = suggest(value, allowed)
+        meant = f" {close}" if close.startswith("Did you mean") else ""
         raise ParameterError(
             f"The {name!r} option of {type(owner).__name__} must be one of "
-            f"{', '.join(map(repr, allowed))}; got {value!r}. {suggest(value, allowed)}"
+            f"{', '.join(map(repr, allowed))}; got {value!r}.{meant}"
         )
 
 
@@ -105,10 +107,9 @@ def check_number(
         fits = math.isfinite(number) and (low is None or number >= low)
         fits = fits and (high is None or number <= high)
     if not fits:
-        what = "a whole number" if whole else "a number"
         bounds = [f"at least {low}"] if low is not None else []
         bounds += [f"at most {high}"] if high is not None else []
+        what = " ".join(["a whole number" if whole else "a number", " and ".join(bounds)]).strip()
         raise ParameterError(
-            f"The {name!r} option of {type(owner).__name__} must be {what} "
-            f"{' and '.join(bounds)}; got {value!r}.".replace("  ", " ")
+            f"The {name!r} option of {type(owner).__name__} must be {what}; got {value!r}."
         )

@@ -17,6 +17,7 @@ from wiesel.end_to_end.diagnosis import warn_if_collapsed
 from wiesel.end_to_end.fingerprints import run_fingerprint
 from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.errors import VoteError, WieselWarning
+from wiesel.evaluation import choose_threshold
 from wiesel.labels import LabelSpace
 from wiesel.parameters import Parameterized, check_number
 from wiesel.training import (
@@ -194,11 +195,11 @@ class EndToEndModel(Parameterized, ABC):
             objective = self._objective(network, data, held_out)
             fingerprint = run_fingerprint(self, data, held_out)
             history = train(objective, data, self._train_options(), held_out, fingerprint)
-        self.labels_, self.voters_ = labels, votes.voters if votes is not None else ()
-        self.end_model_, self.history_ = objective.end_model.eval(), history
-        self.trained_on_ = {"items": len(data.items), "fingerprint": fingerprint}
-        self._select(held_out)
-        self._keep(objective, data)
+            self.labels_, self.voters_ = labels, votes.voters if votes is not None else ()
+            self.end_model_, self.history_ = objective.end_model.eval(), history
+            self.trained_on_ = {"items": len(data.items), "fingerprint": fingerprint}
+            self._select(held_out)
+            self._keep(objective, data)
         warn_if_collapsed(self.history_, labels, len(self.voters_))
         return self
 
@@ -226,8 +227,6 @@ class EndToEndModel(Parameterized, ABC):
             "score": self.history_.kept[name],
         }
         if validation.metric == "auc":
-            from wiesel.evaluation import choose_threshold
-
             logits = predict_logits(self.end_model_, validation.inputs)
             proba = torch.softmax(logits.double(), dim=1).numpy()
             self.threshold_ = choose_threshold(proba[:, 1], validation.gold)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from wiesel.parameters import Parameterized
 from wiesel.training import TrainingData, Validation
@@ -54,6 +55,8 @@ def _text(value: Any) -> str:
     if isinstance(value, nn.Module):
         digest = hashlib.sha256(str(value).encode())
         for tensor in value.state_dict().values():
+            if is_lazy(tensor):
+                continue
             digest.update(tensor.detach().cpu().contiguous().numpy(force=True).tobytes())
         return digest.hexdigest()
     return type(value).__name__ if isinstance(value, Parameterized) else repr(value)
