@@ -1,6 +1,6 @@
 """Class names outside, class indices inside."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,10 +49,8 @@ class LabelSpace:
         """Return `labels` itself, or the label space of a sequence of names."""
         if isinstance(labels, LabelSpace):
             return labels
-        if isinstance(labels, str):
-            raise ParameterError(
-                f"Classes are given as a list of names; got the string {labels!r}."
-            )
+        if isinstance(labels, str) or not isinstance(labels, Iterable):
+            raise ParameterError(f"Classes are given as a list of names; got {labels!r}.")
         return cls(*labels)
 
     def __len__(self) -> int:
@@ -93,6 +91,8 @@ class LabelSpace:
 
     def _indices_of_names(self, array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         known: dict[object, int] = {name: index for index, name in enumerate(self.names)}
+        # A list of indices with a None in it arrives here too, because NumPy makes it objects.
+        known.update({index: index for index in range(ABSTAIN, len(self))})
         known.update({None: ABSTAIN})
         unknown_name = ABSTAIN - 1
         return np.array([known.get(_plain(value), unknown_name) for value in array], dtype=np.int64)
@@ -123,7 +123,10 @@ def class_prior(
                 f"The class balance names {listed(balance)}; it must name {listed(labels.names)}."
             )
         balance = [balance[name] for name in labels]
-    prior = np.asarray(balance, dtype=np.float64)
+    try:
+        prior = np.asarray(balance, dtype=np.float64)
+    except (ValueError, TypeError):
+        prior = np.empty(0)  # refused below, with the rest
     if prior.shape != (n_classes,) or not np.isfinite(prior).all() or (prior <= 0).any():
         raise ParameterError(
             f"The class balance must be {n_classes} positive numbers, one for each of "
@@ -134,11 +137,15 @@ def class_prior(
 
 
 def _as_vector(values: Any) -> npt.NDArray[Any]:
-    if hasattr(values, "to_numpy"):
+    if hasattr(values, "to_pylist"):  # Arrow, whose to_numpy refuses text and missing values
+        values = values.to_pylist()
+    elif hasattr(values, "to_numpy"):
         values = values.to_numpy()
     elif hasattr(values, "numpy"):
         values = values.numpy(force=True)
     array = np.asarray(values)
+    if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
+        array = np.array(values, dtype=object)  # NumPy turned a NaN among names into 'nan'
     if array.ndim != 1:
         raise DataError(f"Labels must be one-dimensional; got the shape {array.shape}.")
     return array
@@ -147,7 +154,7 @@ def _as_vector(values: Any) -> npt.NDArray[Any]:
 def _whole_numbers(array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Float indices as integers: NaN is unknown, a fraction is no class."""
     numbers = np.where(np.isnan(array), ABSTAIN, array)
-    whole = np.mod(numbers, 1) == 0
+    whole = (np.abs(numbers) < 2**31) & (np.floor(numbers) == numbers)
     return np.where(whole, numbers, ABSTAIN - 1).astype(np.int64)
 
 

@@ -1,7 +1,7 @@
 """In-memory tables of any common kind as Polars frames."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import polars as pl
 
@@ -21,14 +21,15 @@ def as_frame(table: Any) -> pl.DataFrame:
     if isinstance(table, pl.LazyFrame):
         return table.collect()
     kind = type(table).__module__.partition(".")[0]
-    if kind == "pandas":
-        # Column by column through lists of Python objects would be slow; Arrow is not required.
-        return pl.DataFrame({str(name): _pandas_column(table[name]) for name in table.columns})
+    if kind == "pandas" and hasattr(table, "columns"):
+        return _frame_of_pandas(table)
     if isinstance(table, Mapping):
-        return pl.DataFrame(dict(table))
+        return _frame_of_columns(table)
     if hasattr(table, "__arrow_c_stream__") or kind == "pyarrow":
-        return cast(pl.DataFrame, pl.from_arrow(table))
-    if isinstance(table, Iterable) and not isinstance(table, (str, bytes)):
+        frame = pl.from_arrow(table)
+        if isinstance(frame, pl.DataFrame):
+            return frame
+    elif isinstance(table, Iterable) and not isinstance(table, (str, bytes)):
         return _frame_of_rows(list(table))
     raise DataError(
         "Rows must be a Polars, pandas or Arrow table, a dict of columns or a list of dicts; "
@@ -40,18 +41,45 @@ def require_columns(frame: pl.DataFrame, columns: Iterable[str], purpose: str) -
     """Refuse a frame that lacks one of the columns, naming the nearest one it has."""
     for column in columns:
         if column not in frame.columns:
+            close = suggest(column, frame.columns)
+            close = f"{close} " if close.startswith("Did") else ""
             raise DataError(
                 f"There is no column {column!r} ({purpose}). "
-                f"{suggest(column, frame.columns)} The table has {listed(frame.columns)}."
+                f"{close}The table has {listed(frame.columns) or 'no columns'}."
             )
 
 
-def _pandas_column(column: Any) -> pl.Series:
-    values = column.to_numpy()
-    if values.dtype == object:
-        missing = column.isna().to_numpy()
-        values = [None if gone else value for gone, value in zip(missing, values, strict=True)]
-    return pl.Series(str(column.name), values)
+def _frame_of_pandas(table: Any) -> pl.DataFrame:
+    names = [str(name) for name in table.columns]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataError(f"The columns {listed(repeated)} appear more than once in the table.")
+    # Column by column through lists of Python objects would be slow; Arrow is not required.
+    return pl.DataFrame(
+        [_pandas_column(name, table[key]) for name, key in zip(names, table, strict=True)]
+    )
+
+
+def _pandas_column(name: str, column: Any) -> pl.Series:
+    """A column of pandas, whose NaN, NaT and NA all mean missing."""
+    missing = column.isna().to_numpy()
+    plain = type(column.dtype).__module__.startswith("numpy") and column.dtype != object
+    if plain or not missing.any():
+        values = column.to_numpy()
+        values = values.tolist() if values.dtype == object else values
+        return pl.Series(name, values, nan_to_null=True)
+    pairs = zip(missing, column.tolist(), strict=True)
+    return pl.Series(name, [None if gone else value for gone, value in pairs])
+
+
+def _frame_of_columns(table: Mapping[str, Any]) -> pl.DataFrame:
+    try:
+        return pl.DataFrame(dict(table))
+    except pl.exceptions.ShapeError as error:
+        lengths = {
+            name: len(column) for name, column in table.items() if hasattr(column, "__len__")
+        }
+        raise DataError(f"The columns of a table must have one length; got {lengths}.") from error
 
 
 def _frame_of_rows(rows: list[Any]) -> pl.DataFrame:

@@ -1,5 +1,6 @@
 """From the shapes in which votes arrive (dense, probabilistic, long) to sorted sparse entries."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,11 +14,14 @@ from wiesel.labels import ABSTAIN, LabelSpace
 __all__ = [
     "Entries",
     "Rows",
+    "check_entries",
     "dense_entries",
+    "id_series",
     "item_ids",
     "long_entries",
     "proba_entries",
     "row_indices",
+    "voter_list",
     "voter_names",
 ]
 
@@ -66,10 +70,15 @@ def long_entries(
     duplicates: str,
 ) -> tuple[Entries, LabelSpace, tuple[str, ...]]:
     """Return the votes of a frame with the columns `item`, `voter` (text) and `label`."""
-    answers = answers.drop_nulls(["item", "voter", "label"])
-    names = sorted(answers["voter"].unique()) if voters is None else list(voters)
+    answers = _whole_labels(answers).drop_nulls(["item", "voter", "label"])
     probabilistic = answers["label"].dtype.base_type() in (pl.List, pl.Array)
     space = _label_space(answers["label"], labels, probabilistic)
+    if probabilistic:
+        # As in a dense array of probabilities, zeros abstain.
+        answers = answers.filter(
+            ~answers["label"].cast(pl.List(pl.Float64)).list.eval(pl.element() == 0).list.all()
+        )
+    names = sorted(answers["voter"].unique()) if voters is None else voter_list(voters)
     coded = answers.with_columns(
         item_code=_codes(answers["item"], items, "item"),
         voter_code=_codes(answers["voter"], pl.Series(names, dtype=pl.String), "voter"),
@@ -81,12 +90,44 @@ def long_entries(
     return _entries(item, voter, classes, len(items), rows), space, tuple(names)
 
 
+def check_entries(
+    entries: Entries, labels: LabelSpace, voters: tuple[str, ...], ids: npt.NDArray[Any]
+) -> None:
+    """Refuse what is no vote matrix: the invariants that each one keeps, however it was made."""
+    indptr, voter_index, class_index, distribution = entries
+    _check_voters(voters)
+    if len(ids) != len(indptr) - 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+        raise VoteError("The row pointers do not fit the items: indptr must start at 0 and grow.")
+    if not len(class_index) == len(voter_index) == indptr[-1]:
+        raise VoteError("indptr, voter_index and class_index disagree on the number of votes.")
+    bounds = ((voter_index, len(voters), "voter"), (class_index, len(labels), "class"))
+    for index, bound, what in bounds:
+        if len(index) and (index.min() < 0 or index.max() >= bound):
+            raise VoteError(f"A {what} index is outside 0 to {bound - 1}.")
+    _check_order(voter_index, indptr)
+    expected = (len(voter_index), len(labels))
+    if distribution is not None and distribution.shape != expected:
+        raise VoteError(
+            f"The distributions have the shape {distribution.shape}; expected {expected}: "
+            "votes x classes."
+        )
+
+
 def voter_names(voters: Sequence[str] | None, n_voters: int) -> tuple[str, ...]:
     """Return the names given, or voter_0, voter_1, ..."""
-    names = tuple(f"voter_{j}" for j in range(n_voters)) if voters is None else tuple(voters)
+    if voters is None:
+        return tuple(f"voter_{j}" for j in range(n_voters))
+    names = tuple(voter_list(voters))
     if len(names) != n_voters:
         raise VoteError(f"There are {n_voters} columns of votes but {len(names)} voter names.")
     return names
+
+
+def voter_list(voters: Sequence[Any]) -> list[Any]:
+    """Return voters as a list, refusing a single string, which is a sequence of letters."""
+    if isinstance(voters, str):
+        raise VoteError(f"Voters are given as a list of names; got the string {voters!r}.")
+    return list(voters)
 
 
 def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
@@ -98,16 +139,28 @@ def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
         array = array.astype(object)
     if array.shape != (n_items,):
         raise VoteError(f"There are {n_items} items but ids of the shape {array.shape}.")
-    values, counts = np.unique(array, return_counts=True)
-    if (counts > 1).any():
-        repeated = values[counts > 1].tolist()
+    values = array.tolist()
+    missing = [row for row, value in enumerate(values) if _is_missing(value)]
+    if missing:
+        raise VoteError(f"Every item needs an id; that of row {missing[0]} is missing.")
+    if len(set(values)) < n_items:
+        repeated = [value for value, count in Counter(values).items() if count > 1]
         raise VoteError(f"Item ids must be unique; repeated: {listed(repeated, limit=3)}.")
     return array
 
 
+def id_series(ids: npt.NDArray[Any]) -> pl.Series:
+    """Return ids as a column: text as text, even where there is none to tell from."""
+    if ids.dtype.kind != "O":
+        return pl.Series("item", ids)
+    values = ids.tolist()
+    is_text = all(isinstance(value, str) for value in values)
+    return pl.Series("item", values, dtype=pl.String if is_text else pl.Object)
+
+
 def row_indices(rows: Rows, n_items: int) -> npt.NDArray[np.int64]:
     """Return the positions that an index, a slice, indices or a mask select."""
-    if isinstance(rows, (int, np.integer)):
+    if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
         if not -n_items <= rows < n_items:
             raise IndexError(f"There is no item {rows}; there are {n_items}.")
         rows = [int(rows)]
@@ -118,10 +171,30 @@ def row_indices(rows: Rows, n_items: int) -> npt.NDArray[np.int64]:
         if array.shape != (n_items,):
             raise IndexError(f"A mask of {array.shape} does not fit {n_items} items.")
         return np.flatnonzero(array)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise IndexError(f"Items are selected by position or mask; got {rows!r:.80}.")
     chosen = array.astype(np.int64)
     if chosen.size and (chosen.min() < -n_items or chosen.max() >= n_items):
         raise IndexError(f"An index is out of range; there are {n_items} items.")
     return np.where(chosen < 0, chosen + n_items, chosen)
+
+
+def _check_voters(voters: tuple[str, ...]) -> None:
+    for name in voters:
+        if not isinstance(name, str) or not name:
+            raise VoteError(f"Voter names must be non-empty strings; got {name!r}.")
+    if len(set(voters)) < len(voters):
+        repeated = sorted(name for name, count in Counter(voters).items() if count > 1)
+        raise VoteError(f"Voter names must be unique; {listed(repeated)} appear more than once.")
+
+
+def _check_order(voter_index: npt.NDArray[np.int32], indptr: npt.NDArray[np.int64]) -> None:
+    """Refuse an item whose voters are not in order, or that has one twice."""
+    grows = np.diff(voter_index) > 0
+    ends = indptr[1:-1]
+    grows[ends[(ends > 0) & (ends < len(voter_index))] - 1] = True
+    if not grows.all():
+        raise VoteError("The voters of an item are not in order, or one appears twice.")
 
 
 def _entries(
@@ -166,6 +239,25 @@ def _normalized(
     return normal
 
 
+def _whole_labels(answers: pl.DataFrame) -> pl.DataFrame:
+    """Labels that are whole numbers stored as floats, as pandas does where one is missing."""
+    column = answers["label"]
+    if not column.dtype.is_float():
+        return answers
+    column = column.fill_nan(None)
+    whole = column.cast(pl.Int64, strict=False)
+    broken = answers.filter(
+        (whole.cast(column.dtype) != column) | (whole.is_null() & column.is_not_null())
+    )
+    if len(broken):
+        row = broken.row(0, named=True)
+        raise VoteError(
+            f"{row['voter']!r} voted {row['label']!r} on item {row['item']!r}; a class is given "
+            "by its name or its index."
+        )
+    return answers.with_columns(label=whole)
+
+
 def _label_space(
     column: pl.Series, labels: LabelSpace | Sequence[str] | None, probabilistic: bool
 ) -> LabelSpace:
@@ -179,6 +271,9 @@ def _label_space(
 def _codes(values: pl.Series, allowed: pl.Series, what: str) -> pl.Series:
     """The position of every value in `allowed`."""
     known = allowed if allowed.dtype == values.dtype else allowed.cast(values.dtype)
+    if known.n_unique() < len(known):
+        repeated = known.filter(known.is_duplicated()).unique(maintain_order=True)
+        raise VoteError(f"The {what}s given must be unique; repeated: {listed(repeated, limit=3)}.")
     table = pl.DataFrame({"value": known}).with_row_index("code")
     codes = pl.DataFrame({"value": values}).join(
         table, on="value", how="left", maintain_order="left"

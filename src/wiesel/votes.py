@@ -11,16 +11,19 @@ import polars as pl
 import scipy.sparse as sp
 
 from wiesel.errors import VoteError, listed, suggest
-from wiesel.labels import ABSTAIN, FloatArray, LabelSpace
+from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.tables import as_frame, require_columns
 from wiesel.vote_entries import (
     Entries,
     Rows,
+    check_entries,
     dense_entries,
+    id_series,
     item_ids,
     long_entries,
     proba_entries,
     row_indices,
+    voter_list,
     voter_names,
 )
 
@@ -83,7 +86,8 @@ class VoteMatrix:
     distribution: npt.NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
-        _check_structure(self)
+        entries = Entries(self.indptr, self.voter_index, self.class_index, self.distribution)
+        check_entries(entries, self.labels, self.voters, self.ids)
         for array in (self.indptr, self.voter_index, self.class_index, self.ids, self.distribution):
             if array is not None:
                 array.setflags(write=False)
@@ -96,11 +100,23 @@ class VoteMatrix:
         voters: Sequence[str] | None = None,
         ids: Any = None,
     ) -> "VoteMatrix":
-        """Make votes from an (n_items, n_voters) array of class indices (-1 abstains) or names."""
+        """Make votes from an (n_items, n_voters) array of class indices (-1 abstains) or names.
+
+        Of a table, the columns are the voters.
+        """
         labels = LabelSpace.of(labels)
-        dense = np.asarray(array)
+        try:
+            dense = np.asarray(array)
+            if dense.dtype.kind == "U" and not isinstance(array, np.ndarray):
+                dense = np.array(array, dtype=object)  # a NaN among names had become 'nan'
+        except ValueError as error:
+            raise VoteError(
+                f"Dense votes are items x voters: rows of one length ({error})."
+            ) from error
         if dense.ndim != 2:
             raise VoteError(f"Dense votes are items x voters; got the shape {dense.shape}.")
+        if voters is None and hasattr(array, "columns"):
+            voters = [str(name) for name in array.columns]
         names = voter_names(voters, dense.shape[1])
         entries = dense_entries(dense, labels, names)
         return cls._of(entries, labels, names, item_ids(ids, len(dense)))
@@ -162,6 +178,8 @@ class VoteMatrix:
     @classmethod
     def concatenate(cls, parts: Sequence["VoteMatrix"]) -> "VoteMatrix":
         """Return the items of all parts, one after the other; voters and classes must agree."""
+        if not parts:
+            raise VoteError("There is nothing to concatenate: give one part or more.")
         first = parts[0]
         for part in parts[1:]:
             part.check_same_voters(first.voters, first.labels)
@@ -255,7 +273,8 @@ class VoteMatrix:
             mass = np.bincount(cell + self.class_index, minlength=size).astype(np.float64)
         else:
             cells = cell[:, None] + np.arange(self.n_classes)
-            mass = np.bincount(cells.ravel(), self.distribution.ravel(), minlength=size)
+            weights = self.distribution.ravel()
+            mass = np.bincount(cells.ravel(), weights, minlength=size).astype(np.float64)
         return mass.reshape(self.n_items, self.n_classes)
 
     def vote_rows(self) -> npt.NDArray[np.float32]:
@@ -269,7 +288,7 @@ class VoteMatrix:
         names = pl.Series("voter", list(self.voters), dtype=pl.Enum(self.voters))
         return pl.DataFrame(
             {
-                "item": pl.Series("item", self.ids[self.item_index]),
+                "item": id_series(self.ids).gather(self.item_index),
                 "voter": names.gather(self.voter_index),
                 "label": self._label_column(),
             }
@@ -309,7 +328,7 @@ class VoteMatrix:
 
     def select(self, voters: Sequence[str] | Sequence[int]) -> "VoteMatrix":
         """Return the votes of some voters, by name or position, in the order given."""
-        chosen = [self._voter_position(voter) for voter in voters]
+        chosen = [self._voter_position(voter) for voter in voter_list(voters)]
         position_of = np.full(self.n_voters, -1, dtype=np.int32)
         position_of[chosen] = np.arange(len(chosen), dtype=np.int32)
         if len(set(chosen)) < len(chosen):
@@ -368,33 +387,4 @@ class VoteMatrix:
             voters,
             ids,
             None if self.distribution is None else self.distribution[entries],
-        )
-
-
-def _check_structure(votes: VoteMatrix) -> None:
-    """The invariants that every VoteMatrix keeps, however it was made."""
-    for name in votes.voters:
-        if not isinstance(name, str) or not name:
-            raise VoteError(f"Voter names must be non-empty strings; got {name!r}.")
-    if len(set(votes.voters)) < len(votes.voters):
-        repeated = sorted({name for name in votes.voters if votes.voters.count(name) > 1})
-        raise VoteError(f"Voter names must be unique; {listed(repeated)} appear more than once.")
-    if len(votes.ids) != votes.n_items or votes.indptr[0] != 0 or (np.diff(votes.indptr) < 0).any():
-        raise VoteError("The row pointers do not fit the items: indptr must start at 0 and grow.")
-    if not len(votes.class_index) == len(votes.voter_index) == votes.indptr[-1]:
-        raise VoteError("indptr, voter_index and class_index disagree on the number of votes.")
-    for index, bound, what in (
-        (votes.voter_index, votes.n_voters, "voter"),
-        (votes.class_index, votes.n_classes, "class"),
-    ):
-        if len(index) and (index.min() < 0 or index.max() >= bound):
-            raise VoteError(f"A {what} index is outside 0 to {bound - 1}.")
-    _check_distribution(votes.distribution, votes)
-
-
-def _check_distribution(distribution: FloatArray | None, votes: VoteMatrix) -> None:
-    if distribution is not None and distribution.shape != (votes.n_votes, votes.n_classes):
-        raise VoteError(
-            f"The distributions have the shape {distribution.shape}; "
-            f"expected {(votes.n_votes, votes.n_classes)}: votes x classes."
         )

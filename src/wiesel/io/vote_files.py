@@ -15,7 +15,7 @@ from wiesel.io.files import FilePath, existing_file, explained, replacing, table
 from wiesel.io.rows import read_rows
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.tables import require_columns
-from wiesel.vote_entries import item_ids
+from wiesel.vote_entries import id_series, item_ids
 from wiesel.votes import VoteMatrix
 
 __all__ = ["read_votes", "write_votes"]
@@ -113,10 +113,12 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
 
 
 def _id_column(ids: npt.NDArray[Any], name: str) -> pl.Series:
-    if ids.dtype.kind == "O" and not all(isinstance(value, str) for value in ids):
+    item_ids(ids, len(ids))  # votes[[0, 0]] has an id twice, which could not be read back
+    column = id_series(ids)
+    if column.dtype == pl.Object:
         strange = next(value for value in ids if not isinstance(value, str))
         raise VoteError(f"Item ids in a file are numbers or text; got {strange!r}.")
-    return pl.Series(name, ids, dtype=pl.String if ids.dtype.kind == "O" else None)
+    return column.alias(name)
 
 
 def _wide_columns(votes: VoteMatrix) -> list[pl.Series]:
@@ -177,7 +179,6 @@ def _votes_of_note(frame: pl.DataFrame, note: dict[str, Any]) -> VoteMatrix:
     flat = {name: cast[name].explode() for name in expected}
     voter_index = flat["voters"].to_numpy().astype(np.int32)
     indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    _check_order(voter_index, indptr)
     return VoteMatrix(
         indptr,
         voter_index,
@@ -187,14 +188,6 @@ def _votes_of_note(frame: pl.DataFrame, note: dict[str, Any]) -> VoteMatrix:
         item_ids(_ids(frame[note["id_column"]]), len(frame)),
         np.asarray(flat["proba"].to_numpy(), np.float32) if note["probabilistic"] else None,
     )
-
-
-def _check_order(voter_index: npt.NDArray[np.int32], indptr: npt.NDArray[np.int64]) -> None:
-    """Refuse an item whose voters are not in order, or that has one twice."""
-    grows = np.diff(voter_index) > 0
-    grows[indptr[1:-1][(indptr[1:-1] > 0) & (indptr[1:-1] < len(voter_index))] - 1] = True
-    if not grows.all():
-        raise VoteError("The voters of an item are not in order, or one appears twice.")
 
 
 def _ids(column: pl.Series) -> npt.NDArray[Any]:

@@ -193,7 +193,7 @@ def test_strange_metadata_is_refused(tmp_path: Path, text: str) -> None:
         ({"voters": [[1, 0], [2]]}, "not in order"),
         ({"voters": [[1, 1], [2]]}, "one appears twice"),
         ({"voters": [[0, 7], [2]]}, "voter index is outside"),
-        ({"voters": [[0, -1], [2]]}, "not in order"),
+        ({"voters": [[0, -1], [2]]}, "voter index is outside"),
         ({"classes": [[0, 9], [1]]}, "class index is outside"),
         ({"classes": [[0], [1]]}, "disagree on the number of votes"),
         ({"id": [4, 4]}, "unique; repeated: 4"),

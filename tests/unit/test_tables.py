@@ -1,0 +1,120 @@
+"""Tables of any library as Polars frames."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from wiesel.errors import DataError
+from wiesel.tables import as_frame, require_columns
+
+COLUMNS = {"id": [1, 2], "text": ["hi", None]}
+ROWS = [{"id": 1, "text": "hi"}, {"id": 2, "text": None}]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pl.DataFrame(COLUMNS),
+        pl.LazyFrame(COLUMNS),
+        pd.DataFrame(COLUMNS),
+        pa.table(COLUMNS),
+        pa.record_batch(COLUMNS),
+        COLUMNS,
+        ROWS,
+        tuple(ROWS),
+        (row for row in ROWS),
+    ],
+    ids=["polars", "lazy", "pandas", "arrow", "batch", "columns", "rows", "tuple", "generator"],
+)
+def test_every_common_kind_of_table_becomes_a_frame(table: Any) -> None:
+    frame = as_frame(table)
+    assert isinstance(frame, pl.DataFrame)
+    assert frame.to_dicts() == ROWS
+
+
+def test_a_polars_frame_is_not_copied() -> None:
+    frame = pl.DataFrame(COLUMNS)
+    assert as_frame(frame) is frame
+
+
+def test_rows_may_lack_keys_until_late() -> None:
+    rows = [{"a": 1}] * 500 + [{"b": "x"}]
+    assert as_frame(rows).row(-1) == (None, "x")
+
+
+def test_no_rows_give_an_empty_frame() -> None:
+    assert as_frame([]).shape == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pd.Series([1.5, None]), [1.5, None]),
+        (pd.Series([1, None], dtype="Int64"), [1, None]),
+        (pd.Series(["a", None], dtype="category"), ["a", None]),
+        (pd.Series(["a", None], dtype="string"), ["a", None]),
+        (pd.Series([True, None]), [True, None]),
+        (pd.Series([True, None], dtype="boolean"), [True, None]),
+        (pd.Series(["a", float("nan")], dtype=object), ["a", None]),
+        (pd.to_datetime(pd.Series(["2024-05-01", None])), [datetime.datetime(2024, 5, 1), None]),
+        (pd.Series([[1, 2], None]), [[1, 2], None]),
+        (pd.Series([1, 2]), [1, 2]),
+    ],
+)
+def test_what_pandas_has_missing_is_null(column: Any, expected: list[Any]) -> None:
+    assert as_frame(pd.DataFrame({"x": column}))["x"].to_list() == expected
+
+
+def test_names_of_pandas_columns_become_text() -> None:
+    assert as_frame(pd.DataFrame([[1, 2]])).columns == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("mails.csv", "Rows must be a Polars, pandas or Arrow table.*got str"),
+        (Path("mails.csv"), "got .*Path"),
+        (None, "got NoneType"),
+        (7, "got int"),
+        (pl.Series("a", [1]), "got Series"),
+        (pd.Series([1], name="a"), "row 0 is a int|got Series"),
+        (pa.array([1]), "Array"),
+        ([{"a": 1}, "b"], "row 1 is a str: 'b'"),
+        ([[1, 2]], "row 0 is a list"),
+        ({"a": [1], "b": [1, 2]}, "one length; got {'a': 1, 'b': 2}"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "'a' appear more than once"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else value[:10],
+)
+def test_what_is_no_table_is_refused(table: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        as_frame(table)
+
+
+def test_a_column_that_is_there_is_fine() -> None:
+    require_columns(pl.DataFrame(COLUMNS), ("id", "text"), "the test")
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (
+            "texts",
+            r"no column 'texts' \(the text\). Did you mean 'text'\? The table has 'id', 'text'",
+        ),
+        ("zzz", r"no column 'zzz' \(the text\). The table has 'id', 'text'\.$"),
+    ],
+)
+def test_a_missing_column_is_answered_with_what_there_is(column: str, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        require_columns(pl.DataFrame(COLUMNS), (column,), "the text")
+
+
+def test_a_table_without_columns_says_so() -> None:
+    with pytest.raises(DataError, match="The table has no columns"):
+        require_columns(pl.DataFrame(), ("id",), "the test")
