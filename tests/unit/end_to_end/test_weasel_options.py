@@ -21,6 +21,10 @@ from wiesel.nn.losses import AGREEMENT_LOSSES
 from wiesel.training import seeded
 
 
+# Two quick epochs of a tiny network may well predict one class; here that is no matter.
+pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
+
+
 class OwnEncoder(nn.Module):
     """An encoder of the user's: any module from a vector to scores."""
 
