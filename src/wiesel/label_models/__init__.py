@@ -6,6 +6,8 @@ from wiesel.label_models.dawid_skene import DawidSkene
 from wiesel.label_models.majority_vote import MajorityVote
 from wiesel.label_models.one_coin import OneCoin
 from wiesel.label_models.snorkel import Snorkel
+from wiesel.label_models.triplet import Triplet
+from wiesel.label_models.weighted_vote import WeightedVote
 from wiesel.registry import Method, index_methods
 
 __all__ = [
@@ -16,6 +18,8 @@ __all__ = [
     "MajorityVote",
     "OneCoin",
     "Snorkel",
+    "Triplet",
+    "WeightedVote",
     "estimate_class_balance",
 ]
 
@@ -24,6 +28,12 @@ REGISTRY = index_methods(
         name="majority_vote",
         cls=MajorityVote,
         summary="every voter counts the same",
+        paper="folklore",
+    ),
+    Method(
+        name="weighted_vote",
+        cls=WeightedVote,
+        summary="every voter counts as much as you say",
         paper="folklore",
     ),
     Method(
@@ -43,5 +53,11 @@ REGISTRY = index_methods(
         cls=Snorkel,
         summary="accuracies from how often pairs of voters vote together",
         paper="Ratner et al. 2019, AAAI",
+    ),
+    Method(
+        name="triplet",
+        cls=Triplet,
+        summary="accuracies in closed form, from three voters at a time",
+        paper="Fu et al. 2020, ICML; Chen et al. 2021, AISTATS",
     ),
 )
