@@ -2,18 +2,18 @@
 
 import json
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import DataError, VoteError, listed, suggest
+from wiesel.errors import DataError, VoteError, suggest
 from wiesel.io.files import FilePath, existing_file, explained, replacing, table_format
 from wiesel.io.rows import read_rows
-from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.io.vote_tables import id_array, matching_names, votes_of_table
+from wiesel.labels import LabelSpace
 from wiesel.tables import require_columns
 from wiesel.vote_entries import id_series, item_ids
 from wiesel.votes import VoteMatrix
@@ -85,13 +85,17 @@ def read_votes(
     """
     file = existing_file(path)
     with explained(path):
-        note = _metadata(file)
+        note = _note(file)
         if note is None:
-            return _votes_of_table(read_rows(path), labels, id_column, voters)
-        votes = _votes_of_note(pl.read_parquet(file, glob=False), note)
+            return votes_of_table(read_rows(path), labels, id_column, voters)
+        frame = pl.read_parquet(file, glob=False)
+        if note.layout == "wide":
+            votes = votes_of_table(frame, note.labels, note.id_column, note.voters)
+        else:
+            votes = _votes_of_lists(frame, note)
         if labels is not None and LabelSpace.of(labels) != votes.labels:
             raise VoteError(f"These votes have {votes.labels!r}; expected {labels!r}.")
-        return votes if voters is None else votes.select(_matching(voters, votes.voters))
+        return votes if voters is None else votes.select(matching_names(voters, votes.voters))
 
 
 def _chosen_layout(votes: VoteMatrix, layout: str) -> str:
@@ -147,7 +151,17 @@ def _list_columns(votes: VoteMatrix) -> list[pl.Series]:
     return lists.with_columns(pl.all().fill_null(pl.lit([]))).get_columns()
 
 
-def _metadata(path: Path) -> dict[str, Any] | None:
+class _Note(NamedTuple):
+    """What `write_votes` says about its file, in the file's metadata."""
+
+    layout: str
+    id_column: str
+    labels: LabelSpace
+    voters: tuple[str, ...]
+    probabilistic: bool
+
+
+def _note(path: Path) -> _Note | None:
     """What `write_votes` noted in the file; None for the files of others."""
     if table_format(path) != "parquet":
         return None
@@ -155,88 +169,59 @@ def _metadata(path: Path) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        note = json.loads(text)
-        if note["kind"] != "votes" or not set(note) >= {"layout", "id_column", "labels", "voters"}:
-            raise KeyError(note["kind"])
+        found = json.loads(text)
+        number, kind = found["format"], found["kind"]
+        if kind == "votes" and number == _FORMAT:
+            return _Note(
+                str(found["layout"]),
+                str(found["id_column"]),
+                LabelSpace(*found["labels"]),
+                tuple(found["voters"]),
+                bool(found["probabilistic"]),
+            )
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} is no file of votes: its metadata is {text[:80]!r}.") from error
-    if note["format"] != _FORMAT:
+    if kind == "votes":
         raise DataError(
-            f"{path} has the format number {note['format']!r}; this version of Wiesel reads "
-            f"{_FORMAT}. A newer Wiesel wrote it: upgrade."
+            f"{path} has the format number {number!r}; this version of Wiesel reads {_FORMAT}. "
+            "A newer Wiesel wrote it: upgrade."
         )
-    return dict(note)
+    raise DataError(f"{path} is no file of votes but of {kind!r}.")
 
 
-def _votes_of_note(frame: pl.DataFrame, note: dict[str, Any]) -> VoteMatrix:
-    voters, labels = tuple(note["voters"]), LabelSpace(*note["labels"])
-    if note["layout"] == "wide":
-        return _votes_of_table(frame, labels, note["id_column"], voters)
-    expected = ("voters", "classes", *(("proba",) if note["probabilistic"] else ()))
-    require_columns(frame, (note["id_column"], *expected), "a part of the list layout")
+def _votes_of_lists(frame: pl.DataFrame, note: _Note) -> VoteMatrix:
+    kinds: dict[str, pl.DataType] = {"voters": pl.Int32(), "classes": pl.Int16()}
+    if note.probabilistic:
+        kinds["proba"] = pl.Array(pl.Float32, len(note.labels))
+    require_columns(frame, (note.id_column, *kinds), "a part of the list layout")
     lengths = frame["voters"].list.len().fill_null(0).to_numpy()
     cast = frame.filter(pl.Series(lengths > 0))
-    flat = {name: cast[name].explode() for name in expected}
-    voter_index = flat["voters"].to_numpy().astype(np.int32)
-    indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    return VoteMatrix(
-        indptr,
-        voter_index,
-        flat["classes"].to_numpy().astype(np.int16),
-        labels,
-        voters,
-        item_ids(_ids(frame[note["id_column"]]), len(frame)),
-        np.asarray(flat["proba"].to_numpy(), np.float32) if note["probabilistic"] else None,
+    # A strict cast: a number too large for its type must not wrap around into a valid one.
+    flat = {name: cast[name].explode().cast(kind) for name, kind in kinds.items()}
+    if any(column.null_count() for column in flat.values()):
+        raise VoteError("A voter, a class or a distribution is missing.")
+    votes = VoteMatrix(
+        np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
+        flat["voters"].to_numpy(),
+        flat["classes"].to_numpy(),
+        note.labels,
+        note.voters,
+        item_ids(id_array(frame[note.id_column]), len(frame)),
+        flat["proba"].to_numpy() if note.probabilistic else None,
     )
+    _check_distributions(votes)
+    return votes
 
 
-def _ids(column: pl.Series) -> npt.NDArray[Any]:
-    if column.null_count():
-        raise VoteError(f"Item ids must not be missing; {column.null_count()} are.")
-    ids = column.to_numpy()
-    return ids.astype(object) if column.dtype == pl.String else ids
-
-
-def _votes_of_table(
-    frame: pl.DataFrame,
-    labels: LabelSpace | Sequence[str] | None,
-    id_column: str | None,
-    voters: str | Sequence[str] | None,
-) -> VoteMatrix:
-    if id_column is not None:
-        require_columns(frame, (id_column,), "the ids")
-    others = [name for name in frame.columns if name != id_column]
-    chosen = others if voters is None else _matching(voters, others)
-    require_columns(frame, chosen, "a voter")
-    if labels is None:
-        seen = sorted({str(value) for name in chosen for value in frame[name].unique()})
-        raise DataError(
-            "This table does not say what the classes are: give labels=[...], in order, and "
-            f"voters=[...]. The cells hold {listed(seen)}."
+def _check_distributions(votes: VoteMatrix) -> None:
+    """Refuse distributions that are none, or whose largest entry is not the class noted."""
+    rows = votes.vote_rows()
+    total = rows.sum(axis=1)
+    fits = np.isfinite(rows).all(axis=1) & (rows >= 0).all(axis=1) & (np.abs(total - 1) < 1e-3)
+    fits &= rows[np.arange(len(rows)), votes.class_index] == rows.max(axis=1, initial=0)
+    if not fits.all():
+        first = int(np.flatnonzero(~fits)[0])
+        raise VoteError(
+            f"The distribution {rows[first].tolist()} of a vote for class "
+            f"{votes.class_index[first]} does not sum to 1, or has another largest entry."
         )
-    labels = LabelSpace.of(labels)
-    ids = None if id_column is None else _ids(frame[id_column])
-    dense = _cells(frame.select(chosen), labels) if chosen else np.empty((len(frame), 0), np.int16)
-    return VoteMatrix.from_dense(dense, labels, chosen, ids)
-
-
-def _matching(voters: str | Sequence[str], names: Sequence[str]) -> list[str]:
-    if not isinstance(voters, str):
-        return list(voters)
-    found = [name for name in names if fnmatchcase(name, voters)]
-    if not found:
-        raise DataError(f"No column matches the pattern {voters!r}. There are {listed(names)}.")
-    return found
-
-
-def _cells(frame: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
-    """Indices where all cells are indices or class names, else the cells as they are."""
-    kinds = set(frame.schema.dtypes())
-    if all(kind.is_integer() or kind == pl.Null for kind in kinds):
-        return frame.cast(pl.Int64).fill_null(ABSTAIN).to_numpy()
-    named = frame.with_columns(pl.col(pl.Enum, pl.Categorical).cast(pl.String))
-    if set(named.schema.dtypes()) <= {pl.String(), pl.Null()}:
-        coded = named.cast(pl.Enum(labels.names), strict=False)
-        if coded.null_count().row(0) == named.null_count().row(0):
-            return coded.select(pl.all().to_physical().cast(pl.Int16)).fill_null(ABSTAIN).to_numpy()
-    return named.to_numpy()  # `from_dense` names the voter and the row that are wrong

@@ -180,7 +180,20 @@ def test_a_later_format_asks_for_an_upgrade(tmp_path: Path, votes: VoteMatrix) -
         read_votes(path)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "3", '{"kind": "model"}', '{"kind": "votes"}', "null"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "3",
+        "null",
+        '{"kind": "votes"}',
+        '{"kind": "votes", "format": 1}',
+        '{"kind": "model", "format": 1}',
+        '{"kind": "votes", "format": 1, "layout": "list", "id_column": "id", "labels": 3}',
+        '{"kind": "votes", "format": 1, "layout": "list", "id_column": "id", "labels": ["a", "a"]}',
+    ],
+)
 def test_strange_metadata_is_refused(tmp_path: Path, text: str) -> None:
     pl.DataFrame({"id": [1]}).write_parquet(tmp_path / "v.parquet", metadata={"wiesel": text})
     with pytest.raises(DataError, match="no file of votes"):
@@ -197,6 +210,8 @@ def test_strange_metadata_is_refused(tmp_path: Path, text: str) -> None:
         ({"classes": [[0, 9], [1]]}, "class index is outside"),
         ({"classes": [[0], [1]]}, "disagree on the number of votes"),
         ({"id": [4, 4]}, "unique; repeated: 4"),
+        ({"voters": [[0, None], [2]]}, "is missing"),
+        ({"classes": [[0, None], [1]]}, "is missing"),
     ],
 )
 def test_altered_lists_are_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
@@ -207,6 +222,28 @@ def test_altered_lists_are_refused(tmp_path: Path, change: dict[str, Any], words
     )
     with pytest.raises(VoteError, match=words):
         read_votes(with_note(tmp_path / "v.parquet", frame))
+
+
+def test_a_number_too_large_for_its_type_does_not_wrap_around(tmp_path: Path) -> None:
+    write_votes(VoteMatrix.from_dense([[0]], LABELS), tmp_path / "v.parquet", "list")
+    frame = pl.read_parquet(tmp_path / "v.parquet").with_columns(classes=pl.Series([[1 << 16]]))
+    with pytest.raises(DataError, match=r"v.parquet cannot be read"):
+        read_votes(with_note(tmp_path / "v.parquet", frame))
+
+
+@pytest.mark.parametrize("row", [[0.5, 0.6], [-0.5, 1.5], [np.nan, 1.0], [0.25, 0.75]])
+def test_altered_distributions_are_refused(tmp_path: Path, row: list[float]) -> None:
+    votes = VoteMatrix.from_proba([[[0.75, 0.25]]], LABELS)
+    write_votes(votes, tmp_path / "v.parquet")
+    frame = pl.read_parquet(tmp_path / "v.parquet").with_columns(proba=pl.Series([[row]]))
+    with pytest.raises(VoteError, match="does not sum to 1, or has another largest entry"):
+        read_votes(with_note(tmp_path / "v.parquet", frame))
+
+
+def test_an_item_selected_twice_is_not_written(tmp_path: Path, votes: VoteMatrix) -> None:
+    with pytest.raises(VoteError, match="must be unique; repeated: 0"):
+        write_votes(votes[[0, 0]], tmp_path / "v.parquet")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_lost_column_is_named(tmp_path: Path, votes: VoteMatrix) -> None:
