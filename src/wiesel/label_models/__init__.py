@@ -2,6 +2,7 @@
 
 from wiesel.label_models.base import ClassBalance, LabelModel
 from wiesel.label_models.class_balance import estimate_class_balance
+from wiesel.label_models.data_programming import DataProgramming
 from wiesel.label_models.dawid_skene import DawidSkene
 from wiesel.label_models.majority_vote import MajorityVote
 from wiesel.label_models.one_coin import OneCoin
@@ -13,6 +14,7 @@ from wiesel.registry import Method, index_methods
 __all__ = [
     "REGISTRY",
     "ClassBalance",
+    "DataProgramming",
     "DawidSkene",
     "LabelModel",
     "MajorityVote",
@@ -59,5 +61,11 @@ REGISTRY = index_methods(
         cls=Triplet,
         summary="accuracies in closed form, from three voters at a time",
         paper="Fu et al. 2020, ICML; Chen et al. 2021, AISTATS",
+    ),
+    Method(
+        name="data_programming",
+        cls=DataProgramming,
+        summary="a generative model of the votes, with dependencies between voters",
+        paper="Ratner et al. 2016, NeurIPS",
     ),
 )

@@ -5,6 +5,7 @@ The E-step turns scores into P(class | votes) and adds up what the M-step needs.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from wiesel.errors import DataError, listed
 from wiesel.label_models.patterns import Patterns, fold
-from wiesel.label_models.vote_products import LogJoint, OneHot, one_hot_chunks
+from wiesel.label_models.vote_products import LogJoint, OneHot, Widen, one_hot_chunks
 from wiesel.labels import ABSTAIN, FloatArray
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
@@ -27,6 +28,8 @@ class Expectations(NamedTuple):
 
     votes: FloatArray
     """Votes of each voter for each class, by true class: (n_voters, voted, true)."""
+    patterns: FloatArray
+    """Items with each pattern of connected voters, by true class: (n_patterns, true)."""
     items: FloatArray
     """Items of each true class: (n_classes,)."""
     covered: FloatArray
@@ -42,12 +45,15 @@ class VoteSums:
     where they are.
     """
 
-    def __init__(self, votes: VoteSource, gold: GoldItems | None = None) -> None:
+    def __init__(
+        self, votes: VoteSource, gold: GoldItems | None = None, widen: Widen | None = None
+    ) -> None:
         self._votes = votes
         self._gold = _gold_indices(gold, votes)
+        self._widen = widen
         self._shape = (len(votes.voters), len(votes.labels), len(votes.labels))
         local = isinstance(votes, VoteMatrix)
-        self._prepared = _prepare(votes, self._gold) if local else None  # type: ignore[arg-type]
+        self._prepared = _prepare(votes, self._gold, widen) if local else None  # type: ignore[arg-type]
 
     def majority(self) -> Expectations:
         """Return the expectations if P(class) of every item is its vote shares."""
@@ -61,10 +67,12 @@ class VoteSums:
         if self._prepared is not None:
             sums = _sum_chunks(self._prepared, joint)
         else:
-            gold = self._gold
-            sums = self._votes.sum(lambda part: _sum_chunks(_prepare(part, gold), joint))
+            gold, widen = self._gold, self._widen
+            sums = self._votes.sum(lambda part: _sum_chunks(_prepare(part, gold, widen), joint))
         counts, items, covered, evidence = sums
-        return Expectations(counts.reshape(self._shape), items, covered, float(evidence[0]))
+        width = self._shape[0] * self._shape[1]
+        by_vote = counts[:width].reshape(self._shape)
+        return Expectations(by_vote, counts[width:], items, covered, float(evidence[0]))
 
 
 def maximize(
@@ -108,23 +116,28 @@ class _Prepared(NamedTuple):
     patterns: Patterns
 
 
-def _prepare(votes: VoteMatrix, gold: Mapping[Any, int]) -> _Prepared:
+def _prepare(votes: VoteMatrix, gold: Mapping[Any, int], widen: Widen | None) -> _Prepared:
+    if widen is not None and votes.distribution is not None:
+        votes = replace(votes, distribution=None)
     classes = np.full(votes.n_items, ABSTAIN)
     if gold:
         classes[:] = [gold.get(item, ABSTAIN) for item in votes.ids.tolist()]
     patterns = fold(votes, classes)
-    return _Prepared([chunk.one_hot for chunk in one_hot_chunks(patterns.votes)], patterns)
+    one_hots = [chunk.one_hot for chunk in one_hot_chunks(patterns.votes)]
+    return _Prepared(one_hots if widen is None else list(map(widen, one_hots)), patterns)
 
 
 def _sum_chunks(prepared: _Prepared, joint: LogJoint | None) -> Statistics:
     votes, weights, gold = prepared.patterns
-    counts = np.zeros((votes.n_voters * votes.n_classes, votes.n_classes))
+    width = prepared.one_hots[0].shape[1] if prepared.one_hots else 0
+    counts = np.zeros((width, votes.n_classes))
     items, covered, evidence = np.zeros(votes.n_classes), np.zeros(votes.n_classes), np.zeros(1)
     start = 0
     for one_hot in prepared.one_hots:
         rows = slice(start, start := start + one_hot.shape[0])
         if joint is None:
-            proba, log_evidence = _vote_shares(one_hot, gold[rows], votes.n_classes), np.zeros(1)
+            votes_only = one_hot[:, : votes.n_voters * votes.n_classes]
+            proba, log_evidence = _vote_shares(votes_only, gold[rows], votes.n_classes), np.zeros(1)
         else:
             proba, log_evidence = _responsibilities(one_hot, joint, gold[rows])
             log_evidence *= weights[rows]

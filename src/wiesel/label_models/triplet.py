@@ -42,7 +42,7 @@ class Triplet(LabelModel):
     Chen, Cohen-Wang, Mussmann, Sala and Ré 2021, "Comparing the value of labeled and unlabeled
     data in method-of-moments latent variable estimation", AISTATS (`chen`).
 
-    >>> Triplet().fit(votes).predict(votes)[:3]
+    >>> Triplet(aggregate="median", reading="chen").fit(votes).predict(votes)[:3]
     array(['ham', 'ham', 'spam'], dtype=object)
     """
 

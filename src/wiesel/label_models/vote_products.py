@@ -5,7 +5,7 @@ With Psi the one-hot votes (items x voter-class columns), `Psi @ weights` scores
 grows with the votes themselves and with the answer only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ __all__ = [
     "Chunk",
     "LogJoint",
     "OneHot",
+    "Widen",
     "class_shares",
     "item_scores",
     "one_hot_chunks",
@@ -27,6 +28,9 @@ __all__ = [
 
 OneHot = sp.csr_array[np.float64, tuple[int, int]]
 """One-hot votes of some items: column `voter * n_classes + class`."""
+
+Widen = Callable[[OneHot], OneHot]
+"""Adds columns to one-hot votes."""
 
 CHUNK_VOTES = 2**17
 
@@ -95,11 +99,17 @@ def class_shares(
     return shares
 
 
-def posterior(votes: VoteMatrix, joint: LogJoint, prior: FloatArray) -> npt.NDArray[np.float64]:
-    """Return P(class | votes) of independent voters; an item without votes gets the prior."""
+def posterior(
+    votes: VoteMatrix, joint: LogJoint, prior: FloatArray, widen: Widen | None = None
+) -> npt.NDArray[np.float64]:
+    """Return P(class | votes) of independent voters; an item without votes gets the prior.
+
+    `widen` adds columns to the one-hot votes where `joint` has weights for more than votes.
+    """
     proba = np.empty((votes.n_items, votes.n_classes))
     for chunk in one_hot_chunks(votes):
-        part = chunk.one_hot @ joint.weights
+        one_hot = chunk.one_hot if widen is None else widen(chunk.one_hot)
+        part = one_hot @ joint.weights
         part += joint.offset
         part -= part.max(axis=1, keepdims=True)
         np.exp(part, out=part)
