@@ -2,7 +2,7 @@
 
 from wiesel.datasets.folders import load_dataset, standardized
 from wiesel.datasets.movie_reviews import load_movie_reviews
-from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.datasets.synthetic import make_features, make_votes, planted_confusions
 from wiesel.io import Dataset, Split
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "load_movie_reviews",
     "make_features",
     "make_votes",
+    "planted_confusions",
     "standardized",
 ]
