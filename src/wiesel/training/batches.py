@@ -1,5 +1,6 @@
 """Batches as slices: items are gathered by the thousand, and steps look at views of that."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -166,4 +167,4 @@ def batch_bounds(n_items: int, batch_size: int) -> list[tuple[int, int]]:
     starts = list(range(0, n_items, batch_size))
     if len(starts) > 1 and n_items - starts[-1] == 1:
         starts.pop()
-    return list(zip(starts, [*starts[1:], n_items], strict=True))
+    return list(itertools.pairwise([*starts, n_items]))

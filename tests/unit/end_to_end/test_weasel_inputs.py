@@ -18,7 +18,6 @@ from wiesel import VoteMatrix
 from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError
 from wiesel.nn import CNN
 
-
 # Two quick epochs of a tiny network may well predict one class; here that is no matter.
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 

@@ -20,7 +20,6 @@ from wiesel.errors import (
 from wiesel.nn.losses import AGREEMENT_LOSSES
 from wiesel.training import seeded
 
-
 # Two quick epochs of a tiny network may well predict one class; here that is no matter.
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 

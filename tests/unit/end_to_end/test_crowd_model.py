@@ -1,0 +1,114 @@
+"""What all methods for crowds share: posteriors, explanations, thousands of workers."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from tiny_task import linear, tiny_task
+
+from wiesel import (
+    MBEM,
+    AggNet,
+    CoNAL,
+    ConfusionNet,
+    CrowdLayer,
+    DoctorNet,
+    MaxMIG,
+    Raykar,
+    VoteMatrix,
+    summarize,
+)
+from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.end_to_end.voter_models import VoterMatrices, matrix_rank
+from wiesel.errors import FeatureError, VoteError
+from wiesel.training import TrainingData, as_inputs, vote_entries
+
+METHODS = [MaxMIG, CrowdLayer, DoctorNet, MBEM, AggNet, Raykar, ConfusionNet, CoNAL]
+
+
+def test_sparse_batches_hold_the_votes_of_dense_ones():
+    X, votes, _ = tiny_task()
+    rows = np.array([5, 0, 17, 3])
+    dense = TrainingData(as_inputs(X), votes).gather(rows).votes
+    entries = TrainingData(as_inputs(X), votes, sparse_votes=True).gather(rows).entries
+    rebuilt = torch.zeros_like(dense)
+    rebuilt[entries.items, entries.voters, entries.classes] = entries.mass
+    assert torch.equal(dense, rebuilt)
+    assert torch.equal(entries.counts(2), dense.sum(dim=1))
+    middle = entries.part(1, 3)
+    assert torch.equal(middle.counts(2), dense.sum(dim=1)[1:3])
+
+
+def test_probabilistic_votes_are_entries_with_a_mass():
+    votes = VoteMatrix.from_proba([[[0.75, 0.25], [0, 0]]], ["a", "b"])
+    entries = vote_entries(votes.one_hot(), 2)
+    assert entries.mass.tolist() == [0.75, 0.25]
+    assert entries.voters.tolist() == [0, 0]
+
+
+def test_soft_labels_follow_bayes_rule():
+    X, votes, _ = tiny_task()
+    model = Raykar(linear(), epochs=4, lr=0.05).fit(X, votes)
+    joint, confusions = np.log(model.predict_proba(X)), model.confusions()
+    for item, voter, voted in zip(
+        votes.item_index, votes.voter_index, votes.class_index, strict=True
+    ):
+        joint[item] += np.log(confusions[voter, :, voted])
+    expected = np.exp(joint) / np.exp(joint).sum(axis=1, keepdims=True)
+    assert np.allclose(model.soft_labels(X, votes), expected, atol=1e-5)
+
+
+def test_an_explanation_adds_up_to_the_log_odds_of_the_votes():
+    X, votes, _ = tiny_task()
+    model = AggNet(linear(), epochs=4, lr=0.05).fit(X, votes)
+    item = int(votes.votes_per_item.argmax())
+    found = model.explain(X[item], votes[item])
+    index = votes.labels.index(found.label)
+    odds = np.log(found.soft_label[index] / found.soft_label[1 - index])
+    prior = np.log(found.end_proba[index] / found.end_proba[1 - index])
+    assert sum(push.effect for push in found.pushes) == pytest.approx(odds - prior, abs=1e-4)
+    assert f"Item {item}" in str(found)
+
+
+def test_accuracies_are_those_that_the_summary_shows():
+    X, votes, _ = tiny_task()
+    model = CrowdLayer(linear(), epochs=2, lr=0.05).fit(X, votes)
+    shown = summarize(votes, label_model=model).frame["learned"].to_numpy()
+    assert np.allclose(shown, model.voter_accuracies())
+
+
+def test_unknown_voters_and_lengths_are_refused():
+    X, votes, _ = tiny_task()
+    model = Raykar(linear(), epochs=1).fit(X, votes)
+    with pytest.raises(VoteError, match="voter_3"):
+        model.soft_labels(X, votes.select(votes.voters[:3]))
+    with pytest.raises(FeatureError, match="47"):
+        model.soft_labels(X[:47], votes)
+    with pytest.raises(VoteError, match="voter_3"):
+        model.confusions(["voter_33"])
+
+
+def test_matrices_are_factorized_where_they_would_be_too_many():
+    assert matrix_rank(1000, 100, None) is None
+    assert matrix_rank(10_000, 100**2, None) == 8
+    assert matrix_rank(10, 100, 3) == 3
+    matrices = VoterMatrices(10_000, torch.eye(100), rank=8)
+    assert sum(p.numel() for p in matrices.parameters()) < 10_000 * 100**2 / 10
+
+
+@pytest.mark.parametrize("cls", METHODS)
+def test_ten_thousand_workers_take_little_memory(cls):
+    """Dense votes of one batch alone would be 64 x 10,000 x 4 x 4 bytes = 10 MB, twice."""
+    votes, gold = make_votes(100, 10_000, n_classes=4, coverage=3e-4, seed=0)
+    X = make_features(gold, 4)
+    model = cls(linear(4, 4), epochs=1, lr=0.01)
+    tracemalloc.start()
+    model.fit(X, votes)
+    allocated = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    numbers = sum(p.numel() for p in model.voter_model_.state_dict().values())
+    assert numbers < 10_000 * 4 * 16
+    assert allocated < 50e6
+    assert model.voter_accuracies().shape == (10_000,)
+    assert np.allclose(model.soft_labels(X, votes).sum(axis=1), 1)

@@ -1,0 +1,109 @@
+"""DoctorNet: heads, how they are averaged, and what weights are for."""
+
+import numpy as np
+import pytest
+import torch
+from crowd_tasks import QUICK, busy_spammers, majority_right, many_lazy_spammers, network, right
+from tiny_task import linear, tiny_task
+from torch import Tensor, nn
+
+from wiesel import DoctorNet
+from wiesel.end_to_end.representation import find_last_layer, represent
+from wiesel.errors import CollapseWarning, ParameterError
+from wiesel.training import TrainingData, as_inputs
+
+
+class Doubled(nn.Module):
+    """Returns something else than what its only linear layer makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return 2 * self.layer(features)
+
+
+DATA = TrainingData(as_inputs(np.random.default_rng(0).standard_normal((6, 3))))
+
+
+def test_the_heads_take_the_place_of_the_layer_that_makes_the_logits():
+    deep = nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 2))
+    assert find_last_layer(deep, 2, DATA) == "2"
+    assert find_last_layer(nn.Linear(3, 2), 2, DATA) == ""
+    assert find_last_layer(Doubled(), 2, DATA) is None
+    assert find_last_layer(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), 2, DATA) is None
+
+
+def test_the_representation_is_what_the_last_layer_reads():
+    deep = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).eval()
+    X = torch.randn(4, 3)
+    logits, read = represent(deep, "2", X)
+    assert torch.equal(read, deep[1](deep[0](X)))
+    assert torch.equal(logits, deep(X))
+    assert not deep[2]._forward_pre_hooks, "no hook may stay behind"
+
+
+@pytest.mark.parametrize("net", [Doubled(), linear(), nn.Sequential(linear(), nn.ReLU())])
+def test_any_end_model_can_have_doctors(net: nn.Module):
+    X, votes, _ = tiny_task()
+    model = DoctorNet(net, epochs=2, lr=0.01).fit(X, votes)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_the_prediction_is_the_mean_of_all_heads():
+    X, votes, _ = tiny_task()
+    model = DoctorNet(linear(), epochs=3, lr=0.05).fit(X, votes)
+    doctors = model.voter_model_
+    heads = doctors.heads(torch.arange(4)).detach().numpy()
+    logits = np.einsum("nd,jcd->njc", np.column_stack([X, np.ones(len(X))]), heads)
+    proba = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
+    assert np.allclose(model.predict_proba(X), proba.mean(axis=1), atol=1e-5)
+
+
+def test_a_head_learns_from_its_own_doctor_only():
+    X, votes, _ = tiny_task()
+    silent = votes.select(votes.voters[:3])
+    dense = np.column_stack([silent.dense(), np.full(len(X), -1)])
+    votes = type(votes).from_dense(dense, votes.labels)
+    model = DoctorNet(linear(), epochs=2, lr=0.05, weight_decay=0.0).fit(X, votes)
+    moved = model.voter_model_.heads.left.detach().abs().sum(dim=(1, 2)) > 0
+    assert moved.tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("variant", ["WDN", "IWDN", "BIWDN"])
+def test_training_the_weights_moves_neither_heads_nor_trunk(variant: str):
+    X, votes, _ = tiny_task()
+    data = TrainingData(as_inputs(X), votes, sparse_votes=True)
+    objective = DoctorNet(linear(), variant=variant)._objective(linear(), data, None)
+    objective.losses(data.gather(np.arange(8)))["weights"].backward()
+    assert objective.voters.heads.left.grad is None
+    assert all(p.grad is None for p in objective.end_model.network.parameters())
+    assert all(p.grad is not None for p in objective.voters.weighting.parameters())
+
+
+def test_equal_heads_beat_majority_vote_where_spammers_are_busy():
+    task = busy_spammers()
+    assert right(DoctorNet(network(), **QUICK), task) > majority_right(busy_spammers) + 0.1
+
+
+@pytest.mark.parametrize("variant", ["WDN", "IWDN", "BIWDN"])
+def test_learned_weights_beat_majority_vote_and_equal_ones_where_spammers_are_many(variant: str):
+    task = many_lazy_spammers()
+    weighted = right(DoctorNet(network(), variant=variant, **QUICK), task)
+    assert weighted > majority_right(many_lazy_spammers) + 0.03
+    with pytest.warns(CollapseWarning):  # equal heads: most of them always say class 0
+        assert right(DoctorNet(network(), **QUICK), task) < 0.5
+
+
+def test_the_confusions_show_who_always_says_the_same():
+    task = busy_spammers()
+    model = DoctorNet(network(), **QUICK).fit(task.X, task.votes)
+    assert model.confusions(["voter_0"])[0, :, 0].min() > 0.8
+    assert model.confusions(["voter_8"])[0].argmax(axis=1).tolist() == [0, 1, 2]
+
+
+def test_an_unknown_variant_is_refused():
+    X, votes, _ = tiny_task()
+    with pytest.raises(ParameterError, match="'BIWDN'"):
+        DoctorNet(linear(), variant="BWDN").fit(X, votes)

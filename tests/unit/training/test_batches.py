@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wiesel import VoteMatrix
+from wiesel.training import TrainingData, as_inputs
+from wiesel.training.batches import batch_bounds
+
+
+def data_of(n_items: int) -> TrainingData:
+    dense = np.arange(n_items * 2).reshape(n_items, 2) % 3 - 1
+    votes = VoteMatrix.from_dense(dense, ["ham", "spam"])
+    X = np.arange(n_items * 3, dtype=np.float32).reshape(n_items, 3)
+    return TrainingData(as_inputs(X), votes, targets=np.eye(2)[np.arange(n_items) % 2])
+
+
+@given(st.integers(0, 200), st.integers(2, 50))
+def test_batches_cover_every_item_once_and_none_is_a_single_item(n_items: int, batch_size: int):
+    bounds = batch_bounds(n_items, batch_size)
+    assert [row for start, stop in bounds for row in range(start, stop)] == list(range(n_items))
+    sizes = [stop - start for start, stop in bounds]
+    assert all(size <= batch_size + 1 for size in sizes)
+    assert n_items == 1 or 1 not in sizes
+
+
+def test_a_batch_holds_the_rows_asked_for_in_their_order():
+    data = data_of(10)
+    batch = data.gather(np.array([7, 2, 7]))
+    assert batch.rows.tolist() == [7, 2, 7]
+    assert batch.inputs[:, 0].tolist() == [21, 6, 21]
+    assert batch.targets.tolist() == [[0, 1], [1, 0], [0, 1]]
+    dense = torch.from_numpy(data.votes.one_hot().toarray()).view(10, 2, 2)
+    assert torch.equal(batch.votes, dense[[7, 2, 7]])
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 5, 1000])
+def test_chunks_do_not_change_the_batches(chunk: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("wiesel.training.batches._CHUNK_ITEMS", chunk)
+    data, order = data_of(23), np.random.default_rng(0).permutation(23)
+    batches = list(data.batches(order, 5))
+    assert [len(batch) for batch in batches] == [5, 5, 5, 5, 3]
+    assert np.concatenate([batch.rows.numpy() for batch in batches]).tolist() == order.tolist()
+    for batch in batches:
+        assert torch.equal(batch.inputs, data.gather(batch.rows.numpy()).inputs)
+        assert torch.equal(batch.votes, data.gather(batch.rows.numpy()).votes)
+
+
+def test_what_is_prepared_once_for_a_chunk_reaches_every_batch():
+    sizes = []
+
+    def prepare(batch):
+        sizes.append(len(batch))
+        return batch
+
+    batches = list(data_of(23).batches(np.arange(23), 5, prepare=prepare))
+    assert len(batches) == 5
+    assert sizes == [23]
+
+
+def test_batches_are_views_of_their_chunk():
+    first, second = list(data_of(10).batches(np.arange(10), 5))
+    assert first.inputs.untyped_storage().data_ptr() == second.inputs.untyped_storage().data_ptr()
+
+
+def test_only_the_items_in_use_are_trained_on():
+    data = data_of(10)
+    assert data.items.tolist() == list(range(10))
+    some = TrainingData(data.inputs, data.votes, used=np.array([1, 4, 9]))
+    assert some.items.tolist() == [1, 4, 9]
+    assert some.sample(2).tolist() == [1, 9]
+    assert some.sample(100).tolist() == [1, 4, 9]

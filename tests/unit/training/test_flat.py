@@ -1,0 +1,75 @@
+import pytest
+import torch
+from torch import nn
+
+from wiesel.training import seeded
+from wiesel.training.flat import FlatParameters
+
+
+def network() -> nn.Module:
+    with seeded(0):
+        return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+def step(module: nn.Module, optimizer: torch.optim.Optimizer, zero) -> None:
+    zero()
+    module(torch.ones(5, 3)).square().sum().backward()
+    optimizer.step()
+
+
+def test_adam_on_the_joined_vector_is_adam_on_the_parameters():
+    plain, joined = network(), network()
+    flat = FlatParameters(joined.parameters())
+    one = torch.optim.Adam(plain.parameters(), lr=0.1, weight_decay=1e-3, fused=True)
+    other = torch.optim.Adam(flat.vectors, lr=0.1, weight_decay=1e-3, fused=True)
+    for _ in range(5):
+        step(plain, one, one.zero_grad)
+        step(joined, other, flat.zero_grad)
+    for ours, theirs in zip(joined.parameters(), plain.parameters(), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-7)
+
+
+def test_frozen_and_other_parameters_stay_as_they_are():
+    module = network()
+    module[0].requires_grad_(False)
+    before = module[0].weight.clone()
+    flat = FlatParameters(p for p in module.parameters() if p.requires_grad)
+    assert [len(vector) for vector in flat.vectors] == [4 * 2 + 2]
+    step(module, torch.optim.Adam(flat.vectors, lr=0.1, fused=True), flat.zero_grad)
+    assert torch.equal(module[0].weight, before)
+
+
+def test_numbers_of_two_kinds_make_two_vectors():
+    module = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2).double()])
+    assert [vector.dtype for vector in FlatParameters(module.parameters()).vectors] == [
+        torch.float32,
+        torch.float64,
+    ]
+
+
+def test_tied_weights_stay_tied():
+    module = nn.ModuleList([nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)])
+    module[1].weight = module[0].weight
+    flat = FlatParameters(module.parameters())
+    assert [len(vector) for vector in flat.vectors] == [9]
+    assert module[1].weight is module[0].weight
+
+
+def test_release_gives_every_parameter_memory_of_its_own():
+    module = network()
+    flat = FlatParameters(module.parameters())
+    storages = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+    assert len(storages) == 1
+    flat.release()
+    storages = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+    assert len(storages) == 4
+    assert all(parameter.grad is None for parameter in module.parameters())
+
+
+def test_a_state_dict_can_be_loaded_into_joined_parameters():
+    module, other = network(), network()
+    flat = FlatParameters(module.parameters())
+    with torch.no_grad():
+        other[0].weight.fill_(7)
+    module.load_state_dict(other.state_dict())
+    assert flat.vectors[0][0].item() == pytest.approx(7)

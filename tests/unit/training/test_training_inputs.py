@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch.utils.data import Dataset, TensorDataset
+
+from wiesel.errors import FeatureError
+from wiesel.training.inputs import ArrayInputs, as_inputs, is_matrix, move, part
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        (np.float16, torch.float32),
+        (np.float64, torch.float32),
+        (np.longdouble, torch.float32),
+        (np.dtype(">f8"), torch.float32),
+        (np.int8, torch.int64),
+        (np.uint16, torch.int64),
+        (np.dtype(">i4"), torch.int64),
+        (bool, torch.int64),
+    ],
+    ids=str,
+)
+def test_floats_become_float32_and_integers_int64(dtype, expected: torch.dtype):
+    taken = as_inputs(np.ones((4, 2), dtype=dtype)).take(np.array([1, 3]))
+    assert taken.dtype == expected
+    assert taken.tolist() == [[1, 1], [1, 1]]
+
+
+def test_an_array_is_shared_not_copied():
+    X = np.zeros((5, 2), dtype=np.float32)
+    inputs = as_inputs(X)
+    X[3] = 7
+    assert inputs.take(np.array([3])).tolist() == [[7, 7]]
+
+
+def test_a_memory_map_is_read_by_batch(tmp_path):
+    np.save(tmp_path / "X.npy", np.arange(10.0).reshape(5, 2))
+    inputs = as_inputs(np.load(tmp_path / "X.npy", mmap_mode="r"))
+    assert isinstance(inputs._values, np.memmap)
+    assert inputs.take(np.array([4, 0])).tolist() == [[8, 9], [0, 1]]
+
+
+def test_large_items_are_checked_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch):
+    sizes = []
+    take = ArrayInputs.take
+    monkeypatch.setattr("wiesel.training.inputs._CHECKED_BYTES", 400)
+    monkeypatch.setattr(
+        ArrayInputs, "take", lambda self, rows: (sizes.append(len(rows)), take(self, rows))[1]
+    )
+    as_inputs(np.zeros((10, 25), dtype=np.float32))  # 100 bytes for each item
+    assert sizes == [4, 4, 2]
+
+
+@pytest.mark.parametrize(
+    ("values", "matrix"),
+    [
+        (np.zeros((3, 2)), True),
+        (sp.csr_array(np.zeros((3, 2))), True),
+        (TensorDataset(torch.zeros(3, 2)), True),
+        (np.zeros((3, 2), dtype=int), False),
+        (np.zeros(3), False),
+        (np.zeros((3, 2, 2)), False),
+        ({"x": np.zeros((3, 2))}, False),
+    ],
+    ids=str,
+)
+def test_feature_vectors_are_told_from_other_inputs(values, matrix: bool):
+    assert is_matrix(as_inputs(values)) is matrix
+
+
+def test_a_vector_of_numbers_has_no_position():
+    with pytest.raises(FeatureError, match="x is nan at row 2: features"):
+        as_inputs(np.array([0.0, 1.0, np.nan]), "x")
+
+
+def test_numbers_too_large_for_a_network_are_refused():
+    with pytest.raises(FeatureError, match="inf at row 1, position 0"):
+        as_inputs(np.array([[0.0], [1e300]]))
+    with pytest.raises(FeatureError, match="inf at row 1, position 0"):
+        as_inputs(sp.csr_array(np.array([[0.0], [1e300]])))
+
+
+def test_a_stored_zero_in_a_sparse_matrix_does_not_hide_the_row_of_a_nan():
+    matrix = sp.csr_array(np.array([[0.0, 1.0], [2.0, 3.0], [0.0, np.nan]]))
+    with pytest.raises(FeatureError, match="row 2, position 1"):
+        as_inputs(matrix)
+
+
+def test_a_dataset_notices_a_late_nan_when_it_is_read():
+    class Late(Dataset[torch.Tensor]):
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, position: int) -> torch.Tensor:
+            return torch.tensor([1.0, float("nan") if position == 4 else 0.0])
+
+    inputs = as_inputs(Late())
+    assert inputs.take(np.array([0, 1])).shape == (2, 2)
+    with pytest.raises(FeatureError, match="row 4, position 1"):
+        inputs.take(np.array([1, 4]))
+
+
+def test_parts_and_moves_keep_dicts_dicts():
+    batch = {"a": torch.arange(4), "b": torch.arange(8).view(4, 2)}
+    some = part(move(batch, torch.device("cpu")), 1, 3)
+    assert some["a"].tolist() == [1, 2]
+    assert some["b"].tolist() == [[2, 3], [4, 5]]
