@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from wiesel.version import __version__
 
 if TYPE_CHECKING:
-    from wiesel.analysis import agreement, findings, summarize
+    from wiesel.analysis import agreement, findings, rank_workers, summarize
     from wiesel.catalog import load_model
     from wiesel.compare import compare
     from wiesel.datasets import load_dataset
@@ -81,6 +81,7 @@ __all__ = [
     "load_model",
     "lookup",
     "prompt",
+    "rank_workers",
     "regex",
     "summarize",
     "threshold",
@@ -88,7 +89,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "wiesel.analysis": ("agreement", "findings", "summarize"),
+    "wiesel.analysis": ("agreement", "findings", "rank_workers", "summarize"),
     "wiesel.catalog": ("load_model",),
     "wiesel.compare": ("compare",),
     "wiesel.datasets": ("load_dataset",),

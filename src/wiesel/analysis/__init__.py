@@ -5,5 +5,6 @@ from wiesel.analysis.disagreements import disagreements
 from wiesel.analysis.findings import findings
 from wiesel.analysis.summary import summarize
 from wiesel.analysis.table import Table
+from wiesel.analysis.workers import rank_workers
 
-__all__ = ["Table", "agreement", "disagreements", "findings", "summarize"]
+__all__ = ["Table", "agreement", "disagreements", "findings", "rank_workers", "summarize"]

@@ -15,7 +15,7 @@ from wiesel.end_to_end.diagnosis import DIAGNOSED_ITEMS, prediction_record
 from wiesel.end_to_end.insight import as_batch
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.voter_models import VoterModel
-from wiesel.errors import FeatureError
+from wiesel.errors import FeatureError, VoteError, suggest
 from wiesel.explain import Explanation, Push
 from wiesel.label_models.base import normalized_exp
 from wiesel.training import (
@@ -69,9 +69,12 @@ class CrowdModel(EndToEndModel):
     def confusions(self, voters: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
         """Return P(voted | true class) of some voters, or all: (n_voters, true, voted)."""
         self.check_fitted()
-        names = {name: position for position, name in enumerate(self.voters_)}
-        wanted = range(len(names)) if voters is None else [names[name] for name in voters]
-        return self._confusions(np.array(wanted, dtype=np.int64))
+        position = {name: index for index, name in enumerate(self.voters_)}
+        wanted = self.voters_ if voters is None else voters
+        for name in wanted:
+            if name not in position:
+                raise VoteError(f"There is no voter {name!r}. {suggest(name, self.voters_)}")
+        return self._confusions(np.array([position[name] for name in wanted], dtype=np.int64))
 
     def voter_accuracies(self) -> npt.NDArray[np.float64]:
         """Return P(right | votes) of every voter, as far as the model can tell."""

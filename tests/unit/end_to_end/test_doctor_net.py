@@ -18,7 +18,7 @@ class Doubled(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer = nn.Linear(3, 2)
+        self.layer = linear()
 
     def forward(self, features: Tensor) -> Tensor:
         return 2 * self.layer(features)
@@ -47,7 +47,7 @@ def test_the_representation_is_what_the_last_layer_reads():
 @pytest.mark.parametrize("net", [Doubled(), linear(), nn.Sequential(linear(), nn.ReLU())])
 def test_any_end_model_can_have_doctors(net: nn.Module):
     X, votes, _ = tiny_task()
-    model = DoctorNet(net, epochs=2, lr=0.01).fit(X, votes)
+    model = DoctorNet(net, epochs=20, lr=0.02).fit(X, votes)
     assert np.isfinite(model.predict_proba(X)).all()
 
 

@@ -1,0 +1,147 @@
+"""Rank workers: who is good, who guesses, and who votes against the truth."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.analysis.summary import FittedModel
+from wiesel.analysis.table import Column, Table, count, number, percent, text
+from wiesel.errors import ParameterError
+from wiesel.labels import FloatArray
+from wiesel.votes import VoteMatrix
+
+__all__ = ["rank_workers"]
+
+_UNINFORMATIVE = 0.05
+_AGAINST = -0.1
+_WORKERS_AT_ONCE = 4096
+
+
+def rank_workers(
+    model: FittedModel, votes: VoteMatrix | None = None, *, least_answers: int = 5
+) -> Table:
+    """Return a row per voter, best first, with flags for spammers and adversaries.
+
+    Reads the confusions that a fitted model has learned: `DawidSkene`, `OneCoin`, `Snorkel`, or
+    a method for crowds such as `Raykar` or `CrowdLayer`. `accuracy` is P(right | votes); `skill`
+    is how much more often it votes for a class where that is the truth than where it is not, on
+    average over classes (1 is perfect, 0 a guess, negative is against the truth);
+    `informativeness` is how far its votes depend on the truth at all (Raykar and Yu 2012: 0 for
+    a spammer, 1 for anyone whose votes tell the class, even if they name another).
+
+    A spammer's votes say next to nothing, an adversary's say the opposite. With `votes`, voters
+    with fewer than `least_answers` are never flagged, and nothing is said of those with none.
+
+    >>> from wiesel.label_models import DawidSkene
+    >>> from wiesel.datasets.synthetic import make_votes
+    >>> votes, _ = make_votes(300, 4, accuracies=[0.9, 0.85, 0.5, 0.2], coverage=1.0)
+    >>> print(rank_workers(DawidSkene().fit(votes), votes).to_text(width=100))
+     voter     answers   accuracy   skill   informativeness   flag
+    ────────────────────────────────────────────────────────────────────
+     voter_0       300     92.8 %    0.86              0.74
+     voter_1       300     87.1 %    0.74              0.55
+     voter_2       300     50.6 %    0.02              0.00   spammer
+     voter_3       300     22.8 %   -0.54              0.30   adversary
+    """
+    model.check_fitted()
+    n_voters = len(model.voters_)
+    answers = None
+    if votes is not None:
+        votes.check_same_voters(model.voters_, model.labels_)
+        answers = np.bincount(votes.voter_index, minlength=n_voters)
+    balance = getattr(model, "class_balance_", None)
+    measures = _measures(_reader(model), n_voters, balance)
+    frame = _frame(model.voters_, answers, measures, least_answers)
+    columns: list[Column] = [text("voter")]
+    columns += [count("answers")] if answers is not None else []
+    columns += [percent("accuracy"), number("skill"), number("informativeness"), text("flag")]
+    return Table(frame, tuple(columns))
+
+
+def _reader(model: FittedModel) -> Callable[[int, int], FloatArray]:
+    """A function from a range of voters to their confusions (n, true, voted)."""
+    confusions: Any = getattr(model, "confusions", None)
+    if callable(confusions):
+        return lambda start, stop: confusions(model.voters_[start:stop])
+    n_classes = len(model.labels_)
+    stored = getattr(model, "confusions_", None)
+    if stored is not None:
+        return lambda start, stop: _rows_sum_to_one(stored[start:stop, :, :n_classes])
+    accuracies = getattr(model, "accuracies_", None)
+    if isinstance(accuracies, np.ndarray) and accuracies.shape == (len(model.voters_),):
+        return lambda start, stop: _one_coin(accuracies[start:stop], n_classes)
+    raise ParameterError(
+        f"{type(model).__name__} does not learn how good each voter is. Rank workers by "
+        "DawidSkene, OneCoin, Snorkel, or a method for crowds such as Raykar or CrowdLayer."
+    )
+
+
+def _measures(
+    read: Callable[[int, int], FloatArray], n_voters: int, balance: FloatArray | None
+) -> npt.NDArray[np.float64]:
+    """Accuracy, skill and informativeness of every voter: (3, n_voters)."""
+    found = [np.empty((3, 0))]
+    for start in range(0, n_voters, _WORKERS_AT_ONCE):
+        confusions = read(start, min(start + _WORKERS_AT_ONCE, n_voters))
+        found.append(np.stack([_accuracy(confusions, balance), *_skill(confusions)]))
+    return np.concatenate(found, axis=1)
+
+
+def _accuracy(confusions: FloatArray, balance: FloatArray | None) -> npt.NDArray[np.float64]:
+    diagonal = np.einsum("jcc->jc", confusions)
+    return diagonal.mean(axis=1) if balance is None else diagonal @ balance
+
+
+def _skill(confusions: FloatArray) -> tuple[FloatArray, FloatArray]:
+    n_classes = confusions.shape[1]
+    right = np.einsum("jcc->j", confusions) / n_classes
+    elsewhere = (confusions.sum(axis=(1, 2)) / n_classes - right) / (n_classes - 1)
+    # The mean over pairs of classes of |row - row|^2 / 2, by sums over classes.
+    squares = n_classes * np.square(confusions).sum(axis=(1, 2))
+    squares -= np.square(confusions.sum(axis=1)).sum(axis=1)
+    return right - elsewhere, squares / (n_classes * (n_classes - 1))
+
+
+def _frame(
+    voters: tuple[str, ...],
+    answers: npt.NDArray[np.int64] | None,
+    measures: npt.NDArray[np.float64],
+    least_answers: int,
+) -> pl.DataFrame:
+    accuracy, skill, informativeness = measures
+    known = np.ones(len(voters), dtype=bool) if answers is None else answers > 0
+    enough = known if answers is None else known & (answers >= least_answers)
+    adversary = enough & (skill < _AGAINST)
+    spammer = enough & ~adversary & (informativeness < _UNINFORMATIVE)
+    columns: dict[str, Any] = {"voter": pl.Series(voters, dtype=pl.String)}
+    if answers is not None:
+        columns["answers"] = answers
+    columns |= {
+        "accuracy": _where(accuracy, known),
+        "skill": _where(skill, known),
+        "informativeness": _where(informativeness, known),
+        "spammer": spammer,
+        "adversary": adversary,
+    }
+    is_adversary = pl.when("adversary").then(pl.lit("adversary"))
+    flag = is_adversary.when("spammer").then(pl.lit("spammer")).otherwise(pl.lit(""))
+    frame = pl.DataFrame(columns).with_columns(flag=flag)
+    return frame.sort("skill", descending=True, nulls_last=True, maintain_order=True)
+
+
+def _where(values: npt.NDArray[np.float64], known: npt.NDArray[np.bool_]) -> pl.Series:
+    return pl.Series(np.where(known, values, np.nan)).fill_nan(None)
+
+
+def _rows_sum_to_one(confusions: FloatArray) -> npt.NDArray[np.float64]:
+    # A model that counts silence as a vote has a further column for it.
+    return confusions / np.maximum(confusions.sum(axis=2, keepdims=True), 1e-300)
+
+
+def _one_coin(accuracies: FloatArray, n_classes: int) -> npt.NDArray[np.float64]:
+    right = np.eye(n_classes)
+    wrong = (1 - accuracies[:, None, None]) / (n_classes - 1)
+    return accuracies[:, None, None] * right + wrong * (1 - right)
