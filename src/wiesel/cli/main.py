@@ -6,9 +6,17 @@ from typing import Annotated
 import typer
 
 from wiesel.cli.apply import apply
+from wiesel.cli.compare import compare
 from wiesel.cli.doctor import doctor
+from wiesel.cli.evaluate import evaluate
+from wiesel.cli.explain import explain
+from wiesel.cli.fit import fit
+from wiesel.cli.init import init
 from wiesel.cli.inspect import inspect
 from wiesel.cli.methods import methods
+from wiesel.cli.predict import predict
+from wiesel.cli.reproduce import reproduce
+from wiesel.cli.run import run
 from wiesel.cli.trial import trial
 from wiesel.version import __version__
 
@@ -22,11 +30,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("apply")(apply)
-app.command("inspect")(inspect)
-app.command("try")(trial)
-app.command("methods")(methods)
-app.command("doctor")(doctor)
+for _name, _function in {
+    "init": init,
+    "run": run,
+    "compare": compare,
+    "explain": explain,
+    "predict": predict,
+    "evaluate": evaluate,
+    "try": trial,
+    "apply": apply,
+    "inspect": inspect,
+    "fit": fit,
+    "methods": methods,
+    "reproduce": reproduce,
+    "doctor": doctor,
+}.items():
+    app.command(_name)(_function)
 
 
 def _show_version(wanted: bool) -> None:

@@ -6,6 +6,7 @@ from wiesel.features.standardize import Standardizer
 from wiesel.features.state import FeatureState
 from wiesel.features.tabular import TabularFeatures
 from wiesel.features.text import TextFeatures
+from wiesel.features.tokens import TokenFeatures
 
 __all__ = [
     "FeatureState",
@@ -13,5 +14,6 @@ __all__ = [
     "Standardizer",
     "TabularFeatures",
     "TextFeatures",
+    "TokenFeatures",
     "features_from_state",
 ]

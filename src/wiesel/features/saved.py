@@ -9,12 +9,14 @@ from wiesel.features.standardize import Standardizer
 from wiesel.features.state import FeatureState
 from wiesel.features.tabular import TabularFeatures
 from wiesel.features.text import TextFeatures
+from wiesel.features.tokens import TokenFeatures
 
 __all__ = ["features_from_state"]
 
 _READERS: dict[str, Callable[[FeatureState], Any]] = {
     "text": TextFeatures.from_state,
     "tabular": TabularFeatures.from_state,
+    "tokens": TokenFeatures.from_state,
     "images": ImageFeatures.from_state,
     "standardizer": Standardizer.from_state,
 }

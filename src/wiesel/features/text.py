@@ -17,7 +17,7 @@ from wiesel.parameters import Parameterized, check_choice, check_number
 if TYPE_CHECKING:
     from wiesel.features.tfidf import TfidfOptions, TfidfWeights
 
-__all__ = ["TextFeatures"]
+__all__ = ["TextFeatures", "checked_texts"]
 
 
 @dataclass(eq=False)
@@ -76,7 +76,7 @@ class TextFeatures(Parameterized):
     def fit_transform(self, texts: Any) -> npt.NDArray[np.float32]:
         """Learn from the training texts and return their vectors."""
         self._check_options()
-        documents = _texts(texts)
+        documents = checked_texts(texts)
         if not documents:
             raise FeatureError("TextFeatures needs at least one text to fit on; got none.")
         vectors = self._fit_tfidf(documents) if self.kind == "tfidf" else self._embed(documents)
@@ -86,7 +86,7 @@ class TextFeatures(Parameterized):
     def transform(self, texts: Any) -> npt.NDArray[np.float32]:
         """Return the vectors of texts: (n_items, n_features), float32."""
         self.check_fitted()
-        documents = _texts(texts)
+        documents = checked_texts(texts)
         if not documents:
             return np.empty((0, self.n_features), np.float32)
         return self._standardized(self._vectors(documents))
@@ -174,8 +174,8 @@ class TextFeatures(Parameterized):
         )
 
 
-def _texts(texts: Any) -> list[str]:
-    """A list of texts, or an error that names the row that is none."""
+def checked_texts(texts: Any) -> list[str]:
+    """Return texts as a list, or name the row that is none."""
     if isinstance(texts, str):
         raise FeatureError(
             f"Texts are given as a list or a column, not as one string: [{texts[:40]!r}]."

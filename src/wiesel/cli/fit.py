@@ -1,0 +1,72 @@
+"""`wiesel fit`: one method on votes in a file, with features in another where it needs them."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wiesel.cli.model_options import read_array
+from wiesel.cli.verb import Answer, command_line, tell, verb
+from wiesel.errors import ParameterError
+
+__all__ = ["fit"]
+
+
+@verb
+def fit(
+    method: Annotated[str, typer.Argument(help="A name of `wiesel methods`.")],
+    votes: Annotated[Path, typer.Argument(help="A file of votes.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="A folder for the model.")],
+    features: Annotated[Path | None, typer.Option(help="X.npy, one row for each item.")] = None,
+    end_model: Annotated[str, typer.Option(help="mlp, linear, cnn, module:FILE.py:CLASS.")] = "mlp",
+    option: Annotated[
+        list[str] | None, typer.Option(help="An option of the method, epochs=30; repeatable.")
+    ] = None,
+) -> Answer:
+    """Fit one method on a file of votes."""
+    from wiesel.catalog import method as registered
+    from wiesel.io import read_votes
+
+    found, ballots = registered(method), read_votes(votes)
+    options = _options(option or [])
+    if features is None and found.needs == "votes":
+        model: Any = found.cls(**options).fit(ballots)
+    else:
+        model = _end_to_end(method, ballots, features, end_model, options)
+    model.save(output)
+    tell(f"Wrote {output}.")
+    fitted = {"method": method, "output": output, "options": options}
+    text = f"{type(model).__name__} fitted on {ballots.n_items:,} items of {votes}."
+    return Answer(fitted, text, command_line("wiesel", "inspect", output))
+
+
+def _end_to_end(
+    method: str, votes: Any, features: Path | None, end_model: str, options: dict[str, Any]
+) -> Any:
+    if features is None:
+        raise ParameterError(f"{method} also learns from features: add --features X.npy.")
+    if method == "supervised":
+        raise ParameterError("supervised learns from gold labels, not from votes: use wiesel run.")
+    from wiesel.compare import build_method
+    from wiesel.nn.names import end_model_by_name
+
+    X = read_array(features)
+    seed = options.get("seed", 0)
+    network = end_model_by_name(end_model, X, votes.n_classes, seed=seed)
+    return build_method(method, network, votes.labels, options).fit(X, votes)
+
+
+def _options(given: list[str]) -> dict[str, Any]:
+    """`name=value` pairs, values as TOML has them, or as text."""
+    import tomllib
+
+    options: dict[str, Any] = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ParameterError(f"An option is given as name=value; got {pair!r}.")
+        try:
+            options[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            options[name.strip()] = value
+    return options

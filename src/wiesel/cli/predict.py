@@ -1,0 +1,114 @@
+"""`wiesel predict`: classes and probabilities for rows, from a file or as a stream."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs, load_named
+from wiesel.cli.verb import Answer, command_line, tell, verb
+from wiesel.errors import DataError
+
+if TYPE_CHECKING:
+    from wiesel.project.bundle import Bundle
+
+__all__ = ["predict"]
+
+_AT_ONCE = 64
+"""Lines of a stream that are predicted together, if they are there."""
+_LONGEST_LINE = 64 * 2**20
+_SHOWN = 20
+
+
+@verb
+def predict(
+    model: ModelFolder,
+    data: Annotated[str, typer.Argument(help="A table, X.npy, or - for JSONL on stdin.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="A table to write.")] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="The column of item ids.")] = None,
+    end_model: EndModelName = None,
+) -> Answer | None:
+    """Predict the classes of rows."""
+    bundle = load_named(model, end_model)
+    if data == "-":
+        _stream(bundle)
+        return None
+    from wiesel.io import explained, write_rows
+    from wiesel.project.outputs import prediction_frame
+    from wiesel.project.rows import with_ids
+
+    rows, inputs = frame_and_inputs(bundle, Path(data))
+    proba = bundle.model.predict_proba(inputs)
+    with explained(data):
+        ids = with_ids(_indexed(len(proba)) if rows is None else rows, id_column)["id"]
+    frame = prediction_frame(ids, bundle.model, proba)
+    if output is not None:
+        write_rows(frame, output)
+        tell(f"Wrote {output}.")
+    counts = frame["prediction"].value_counts(sort=True).rows()
+    text = "\n".join(f"{count:>8,}  {name}" for name, count in counts)
+    step = command_line("wiesel", "evaluate", model, data)
+    result: dict[str, Any] = {"n_items": len(frame), "counts": dict(counts)}
+    if output is None:
+        result["predictions"] = frame.to_dicts()
+        text = frame.head(_SHOWN).write_csv(separator="\t", float_precision=4).rstrip()
+        hidden = len(frame) - _SHOWN
+        text += f"\n{hidden:,} more: write all of them with -o FILE" if hidden > 0 else ""
+    return Answer(result, text, step)
+
+
+def _indexed(n_items: int) -> Any:
+    import polars as pl
+
+    return pl.DataFrame({"id": range(n_items)})
+
+
+def _stream(bundle: "Bundle") -> None:
+    """Read rows as JSON lines, write each with its prediction, as they come."""
+    from wiesel.project.outputs import predicted_names
+
+    names = bundle.labels.names
+    for batch in _batches(sys.stdin.buffer):
+        proba = bundle.predict_proba([row for _, row in batch])
+        predicted = predicted_names(bundle.model, proba)
+        for (_, row), name, values in zip(batch, predicted, proba.tolist(), strict=True):
+            known = {"id": row["id"]} if "id" in row else {}
+            answer = {**known, "prediction": name, "proba": dict(zip(names, values, strict=True))}
+            typer.echo(json.dumps(answer, ensure_ascii=False))
+        sys.stdout.flush()
+
+
+def _batches(stream: Any) -> Iterator[list[tuple[int, dict[str, Any]]]]:
+    """Rows with their line numbers: whatever has arrived, up to some lines at a time."""
+    batch: list[tuple[int, dict[str, Any]]] = []
+    number = 0
+    while line := stream.readline(_LONGEST_LINE + 1):
+        number += 1
+        if line.strip():
+            batch.append((number, _row(line, number)))
+        # An interactive reader gets each answer at once; a pipe that is full fills a batch.
+        waiting = hasattr(stream, "peek") and b"\n" in stream.peek(1)
+        if batch and (len(batch) == _AT_ONCE or not waiting):
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _row(line: bytes, number: int) -> dict[str, Any]:
+    if len(line) > _LONGEST_LINE:
+        limit = f"{_LONGEST_LINE // 2**20} MB"
+        raise DataError(f"Line {number} of the input is longer than {limit}; rows are JSON lines.")
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise DataError(f"Line {number} of the input is no JSON: {error}.") from error
+    if not isinstance(row, dict):
+        raise DataError(
+            f"Line {number} of the input is a {type(row).__name__}; each line is one object, such "
+            'as {"text": "..."}.'
+        )
+    return row

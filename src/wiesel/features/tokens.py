@@ -1,0 +1,138 @@
+"""Text to token ids, for networks that read words in order."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import FeatureError, MissingExtraError, NotFittedError, SavedModelError
+from wiesel.features.state import FeatureState, check_kind
+from wiesel.features.text import checked_texts
+from wiesel.parameters import Parameterized, check_number
+
+__all__ = ["TokenFeatures"]
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+_FIRST_WORD = 2
+"""0 is padding, 1 an unknown word."""
+
+
+@dataclass(eq=False)
+class TokenFeatures(Parameterized):
+    """Turns texts into sequences of numbers, one for each word, cut or padded to one length.
+
+    By itself it learns a vocabulary from the training texts and gives one array (0 pads, 1 is an
+    unknown word), as the end model `lstm` reads it. With the folder of a Hugging Face tokenizer
+    (`tokenizer.json`) it gives `input_ids` and `attention_mask`, as `transformer:PATH` reads them.
+
+    >>> features = TokenFeatures(length=4, min_count=1)
+    >>> features.fit_transform(["a good film", "a bad, bad film"])
+    array([[2, 5, 3, 0],
+           [2, 4, 6, 4]])
+    """
+
+    tokenizer: str | PathLike[str] | None = None
+    """A folder with a `tokenizer.json`; None learns a vocabulary of words."""
+    _: KW_ONLY
+    length: int = 128
+    """How many tokens of a text are kept."""
+    max_terms: int = 20_000
+    """Words: only the most frequent ones get a number."""
+    min_count: int = 2
+    """Words: a word occurs so often or more."""
+
+    vocabulary_: tuple[str, ...] = field(init=False, repr=False)
+    """Words, the most frequent first; none with a tokenizer."""
+    tokenizer_: str = field(init=False, repr=False)
+    """The content of `tokenizer.json`; empty for words."""
+
+    def fit(self, texts: Any) -> Self:
+        """Learn the vocabulary of the training texts, or read the tokenizer."""
+        for name in ("length", "max_terms", "min_count"):
+            check_number(self, name, getattr(self, name), low=1, whole=True)
+        self.tokenizer_ = "" if self.tokenizer is None else _tokenizer_json(Path(self.tokenizer))
+        self.vocabulary_ = ()
+        if not self.tokenizer_:
+            counts = Counter(word for text in checked_texts(texts) for word in _words(text))
+            frequent = [word for word, n in counts.most_common() if n >= self.min_count]
+            self.vocabulary_ = tuple(frequent[: self.max_terms])
+        return self
+
+    def transform(self, texts: Any) -> Any:
+        """Return token ids: (n_items, length), or a dict of such arrays with a tokenizer."""
+        if not hasattr(self, "vocabulary_"):
+            raise NotFittedError("These TokenFeatures are not fitted yet: call fit(texts) first.")
+        documents = checked_texts(texts)
+        if self.tokenizer_:
+            return self._tokenized(documents)
+        number = {word: place for place, word in enumerate(self.vocabulary_, start=_FIRST_WORD)}
+        return self._padded([number.get(word, 1) for word in _words(text)] for text in documents)
+
+    def fit_transform(self, texts: Any) -> Any:
+        """Return `fit(texts).transform(texts)`."""
+        return self.fit(texts).transform(texts)
+
+    def to_state(self) -> FeatureState:
+        """Return options and what was learned, as plain data."""
+        settings = {
+            "kind": "tokens",
+            "length": self.length,
+            "vocabulary": list(self.vocabulary_),
+            "tokenizer": self.tokenizer_,
+        }
+        return FeatureState(settings, {})
+
+    @classmethod
+    def from_state(cls, state: FeatureState) -> "TokenFeatures":
+        """Return the fitted features that `to_state` described."""
+        check_kind(state, "tokens", settings=("length", "vocabulary", "tokenizer"))
+        features = cls(length=state.settings["length"])
+        check_number(features, "length", features.length, low=1, whole=True)
+        features.vocabulary_ = tuple(state.settings["vocabulary"])
+        features.tokenizer_ = state.settings["tokenizer"]
+        if not all(isinstance(word, str) for word in (*features.vocabulary_, features.tokenizer_)):
+            raise SavedModelError("The saved vocabulary holds something that is no word.")
+        return features
+
+    def _padded(self, sequences: Iterable[list[int]]) -> npt.NDArray[np.int64]:
+        rows = [sequence[: self.length] for sequence in sequences]
+        ids = np.zeros((len(rows), self.length), dtype=np.int64)
+        for row, sequence in enumerate(rows):
+            ids[row, : len(sequence)] = sequence
+        return ids
+
+    def _tokenized(self, documents: list[str]) -> dict[str, npt.NDArray[np.int64]]:
+        try:
+            from tokenizers import Tokenizer
+        except ImportError:
+            raise MissingExtraError(
+                "A Hugging Face tokenizer needs an extra: pip install 'wiesel[transformers]'"
+            ) from None
+        tokenizer = Tokenizer.from_str(self.tokenizer_)
+        tokenizer.enable_truncation(self.length)
+        tokenizer.no_padding()
+        encoded = tokenizer.encode_batch(documents)
+        mask = self._padded([1] * len(encoding.ids) for encoding in encoded)
+        ids = self._padded(encoding.ids for encoding in encoded)
+        return {"input_ids": ids, "attention_mask": mask}
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _tokenizer_json(folder: Path) -> str:
+    file = folder / "tokenizer.json"
+    try:
+        text = file.read_text(encoding="utf-8")
+        json.loads(text)
+    except (OSError, ValueError) as error:
+        raise FeatureError(f"{file} cannot be read as a tokenizer: {error}.") from error
+    return text

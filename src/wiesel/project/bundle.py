@@ -1,0 +1,101 @@
+"""A model together with its features, so that it predicts from raw rows in another process.
+
+The folder is an ordinary saved model (`wiesel.load_model` reads it) with the fitted features and
+a note on the rows it reads among its files.
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.catalog import load_model
+from wiesel.end_to_end import EndToEndModel
+from wiesel.errors import DataError, SavedModelError
+from wiesel.io import FilePath, Split
+from wiesel.labels import ABSTAIN
+from wiesel.project.vectors import ARRAYS, STATE, Vectors, decoded_state, encoded_state, raw_inputs
+from wiesel.saving import read_folder, read_manifest, write_folder
+from wiesel.tables import as_frame
+
+__all__ = ["Bundle", "load_bundle", "save_bundle"]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A fitted model and the features that turn rows into what it reads."""
+
+    model: EndToEndModel
+    features: Any
+    """None for a model that was saved without: it reads arrays."""
+    manifest: Mapping[str, Any]
+
+    @property
+    def labels(self) -> Any:
+        """The classes."""
+        return self.model.labels_
+
+    def inputs(self, rows: Any) -> Any:
+        """Return what the model reads, from a table of rows."""
+        if self.features is None:
+            raise DataError(
+                "This model was saved without features: give it an array, X.npy, not a table."
+            )
+        note = self.manifest.get("inputs", {})
+        if note.get("kind") in ("images", "given"):
+            raise DataError(
+                "This model reads arrays (X.npy), which its features standardize; a table of rows "
+                "is not enough."
+            )
+        frame = as_frame(rows)
+        split = Split(frame, np.full(len(frame), ABSTAIN))
+        return self.features.transform(raw_inputs(note["kind"], note["column"], split))
+
+    def array_inputs(self, array: Any) -> Any:
+        """Return what the model reads, from an array like the one it was trained on."""
+        is_raw = self.manifest.get("inputs", {}).get("kind") in ("images", "given")
+        return self.features.transform(array) if is_raw else array
+
+    def predict_proba(self, rows: Any) -> npt.NDArray[np.float64]:
+        """Return P(class) of every row of a table."""
+        return self.model.predict_proba(self.inputs(rows))
+
+
+def save_bundle(
+    model: EndToEndModel, vectors: Vectors, column: str, path: FilePath, about: Mapping[str, Any]
+) -> None:
+    """Write a fitted model with its features; `about` goes into the manifest."""
+    target = Path(path)
+    plain = target.with_name(f".{target.name}.plain")
+    shutil.rmtree(plain, ignore_errors=True)
+    try:
+        model.save(plain)
+        manifest, files = read_folder(plain)
+    finally:
+        shutil.rmtree(plain, ignore_errors=True)
+    note = {"inputs": {"kind": vectors.kind, "column": column}}
+    files |= encoded_state(vectors.features)
+    write_folder(target, {**manifest, **note, **about}, files)
+
+
+def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
+    """Return a model and its features; no stored code is run.
+
+    `end_model` is a module of the trained architecture, where that is the user's own.
+    """
+    folder = Path(path)
+    model = load_model(folder, end_model=end_model)
+    if not isinstance(model, EndToEndModel):
+        raise SavedModelError(
+            f"{path} holds a label model: it needs votes and cannot predict from rows."
+        )
+    manifest = read_manifest(folder)
+    if STATE not in manifest["files"]:
+        return Bundle(model, None, manifest)
+    _, files = read_folder(folder)
+    features = decoded_state({name: files[name] for name in (STATE, ARRAYS) if name in files})
+    return Bundle(model, features, manifest)

@@ -1,0 +1,98 @@
+"""Why one item of a project got its label: the model, its row, and the votes on it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from wiesel.errors import DataError, ParameterError, SavedModelError, listed, suggest
+from wiesel.explain import Explanation
+from wiesel.io import FilePath, Split
+from wiesel.labels import LabelSpace
+from wiesel.project.bundle import Bundle, load_bundle
+from wiesel.project.rows import read_splits
+from wiesel.project.settings import Project, read_project
+from wiesel.project.training import taken
+from wiesel.project.vectors import raw_inputs
+from wiesel.project.voting import Votes, cast_votes, project_lfs
+from wiesel.votes import VoteMatrix
+
+__all__ = ["explain_item"]
+
+
+def explain_item(
+    model: FilePath, item: str, end_model: Any = None, project: FilePath | None = None
+) -> tuple[Explanation, dict[str, Any]]:
+    """Return the explanation of one item of a project's data, and its row.
+
+    The model says which project trained it; `project` overrides that, as after moving it.
+    """
+    bundle = load_bundle(model, end_model)
+    if not hasattr(bundle.model, "explain"):
+        name = type(bundle.model).__name__
+        raise ParameterError(f"{name} does not weigh voters for single items: nothing to explain.")
+    source = read_project(_project_of(bundle, project))
+    lfs = project_lfs(source)
+    labels, splits = read_splits(source, None if lfs is None else lfs.labels)
+    name, row = _find(splits, item)
+    votes = _votes(source, lfs, splits, labels, (name, row))
+    raw = _raw(bundle, _part(splits[name], row))
+    inputs = taken(bundle.features.transform(raw), 0)
+    explanation: Explanation = bundle.model.explain(inputs, votes)
+    return explanation, splits[name].rows.row(row, named=True)
+
+
+def _project_of(bundle: Bundle, given: FilePath | None) -> Path:
+    if given is not None:
+        return Path(given)
+    file = bundle.manifest.get("project")
+    if not file or not Path(file).is_file():
+        raise SavedModelError(
+            "The project that trained this model is not where it was"
+            f"{f' ({file})' if file else ''}: name it with --project."
+        )
+    return Path(file)
+
+
+def _find(splits: dict[str, Split], item: str) -> tuple[str, int]:
+    for name, split in splits.items():
+        rows = split.ids.cast(pl.String).index_of(item)
+        if rows is not None:
+            return name, int(rows)
+    every = [str(value) for split in splits.values() for value in split.ids.head(2000)]
+    hint = suggest(item, every)
+    shown = hint if hint.startswith("Did") else f"Ids look like {listed(every, limit=3)}."
+    raise DataError(f"There is no item {item!r} in the project. {shown}")
+
+
+def _part(split: Split, row: int) -> Split:
+    chosen = [row]
+    return Split(
+        split.rows[chosen],
+        split.gold[chosen],
+        None if split.votes is None else split.votes[np.array(chosen)],
+        None if split.features is None else split.features[chosen],
+        None if split.images is None else split.images[chosen],
+    )
+
+
+def _votes(
+    project: Project, lfs: Any, splits: dict[str, Split], labels: LabelSpace, place: Sequence[Any]
+) -> VoteMatrix:
+    """The votes on one item: labeling functions run on its row alone."""
+    name, row = place
+    cache = project.output_folder / ".cache"
+    if lfs is not None:
+        only: Votes = cast_votes(project, lfs, {name: _part(splits[name], row)}, labels, cache)
+        return only.by_split[name]
+    everything = cast_votes(project, None, splits, labels, cache).by_split
+    if name not in everything:
+        raise DataError(f"There are no votes on the {name} items; explain a training item.")
+    return everything[name][row]
+
+
+def _raw(bundle: Bundle, split: Split) -> Any:
+    note = bundle.manifest["inputs"]
+    return raw_inputs(note["kind"], note["column"], split)

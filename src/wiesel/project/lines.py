@@ -1,0 +1,25 @@
+"""Where keys stand in a TOML file, for messages; the parser of the standard library forgets."""
+
+import re
+
+__all__ = ["key_lines"]
+
+_HEADER = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+")
+_KEY = re.compile(r"""\s*(["']?)([\w.\- ]+?)\1\s*=""")
+
+
+def key_lines(text: str) -> dict[str, int]:
+    r"""Return the line (from 1) of every table and key, by its dotted path.
+
+    >>> key_lines('name = "spam"\n\n[data]\ntrain = "mails.csv"\n')
+    {'name': 1, 'data': 3, 'data.train': 4}
+    """
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            table = header[1]
+            lines.setdefault(table, number)
+        elif key := _KEY.match(line):
+            lines.setdefault(f"{table}.{key[2]}" if table else key[2], number)
+    return lines

@@ -1,0 +1,133 @@
+"""What a run leaves behind: soft labels and predictions as tables, and the figures as JSON."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.analysis import summarize
+from wiesel.end_to_end import EndToEndModel, WeaSEL
+from wiesel.io import write_rows
+from wiesel.labels import LabelSpace
+from wiesel.project.training import TrainingSet
+from wiesel.saving import write_file
+
+__all__ = [
+    "item_weights",
+    "prediction_frame",
+    "soft_labels_of",
+    "voter_weights",
+    "write_json",
+    "write_predictions",
+    "write_soft_labels",
+]
+
+_WIDE_VOTERS = 200
+"""More voters than this share one column of lists."""
+
+
+def soft_labels_of(model: EndToEndModel, data: TrainingSet) -> npt.NDArray[np.float64] | None:
+    """Return what the method made of the votes on the training items; None if it makes nothing."""
+    if not hasattr(model, "soft_labels"):
+        return None
+    soft: npt.NDArray[np.float64] = model.soft_labels(data.vectors.train, data.votes)
+    return soft
+
+
+def item_weights(model: EndToEndModel, data: TrainingSet) -> npt.NDArray[np.float64] | None:
+    """Return how much every voter counts on every training item, for a method that learns it."""
+    if not isinstance(model, WeaSEL):
+        return None
+    weights = model.accuracies(data.vectors.train, data.votes)
+    return weights.mean(axis=2) if weights.ndim == 3 else weights
+
+
+def voter_weights(
+    model: EndToEndModel, data: TrainingSet, weights: npt.NDArray[np.float64] | None
+) -> npt.NDArray[np.float64]:
+    """Return how far the method trusts each voter; NaN where it does not say.
+
+    That is the mean weight on the items it voted on, or the accuracy it is believed to have.
+    """
+    votes = data.votes
+    if weights is not None:
+        cast = weights[votes.item_index, votes.voter_index]
+        total = np.bincount(votes.voter_index, cast, minlength=votes.n_voters)
+        count = np.bincount(votes.voter_index, minlength=votes.n_voters)
+        unknown = np.full(votes.n_voters, np.nan)
+        return np.divide(total, count, out=unknown, where=count > 0)
+    owner: Any = getattr(model, "label_model_", model)
+    if not hasattr(owner, "class_balance_"):
+        return np.full(votes.n_voters, np.nan)
+    learned = summarize(votes, label_model=owner).frame["learned"]
+    return learned.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def write_soft_labels(
+    data: TrainingSet,
+    soft: npt.NDArray[np.float64],
+    weights: npt.NDArray[np.float64] | None,
+    path: Path,
+) -> None:
+    """Write id, the probability of every class, and the weight of every voter where known."""
+    columns = [data.splits["train"].ids.alias("id"), *proba_columns(soft, data.labels)]
+    if weights is not None:
+        numbers = weights.astype(np.float32)
+        if len(data.votes.voters) <= _WIDE_VOTERS:
+            columns += [
+                pl.Series(f"weight: {voter}", numbers[:, place])
+                for place, voter in enumerate(data.votes.voters)
+            ]
+        else:
+            columns.append(pl.Series("weights", numbers, pl.Array(pl.Float32, numbers.shape[1])))
+    write_rows(pl.DataFrame(columns), path)
+
+
+def prediction_frame(
+    ids: pl.Series, model: EndToEndModel, proba: npt.NDArray[np.float64]
+) -> pl.DataFrame:
+    """Return id, the predicted class, and the probability of every class."""
+    predicted = predicted_names(model, proba)
+    named = [ids.alias("id"), pl.Series("prediction", predicted, pl.String)]
+    return pl.DataFrame([*named, *proba_columns(proba, model.labels_)])
+
+
+def write_predictions(
+    data: TrainingSet, model: EndToEndModel, proba: Mapping[str, Any], path: Path
+) -> None:
+    """Write the predictions on all splits, beside the gold labels where they are known."""
+    names = pl.Series(data.labels.names, dtype=pl.String)
+    parts = []
+    for split, values in proba.items():
+        gold = pl.Series(data.splits[split].gold).replace(-1, None)
+        frame = prediction_frame(data.splits[split].ids.cast(pl.String), model, values)
+        parts.append(
+            frame.insert_column(1, pl.lit(split).alias("split")).with_columns(
+                names.gather(gold).alias("gold")
+            )
+        )
+    write_rows(pl.concat(parts), path)
+
+
+def predicted_names(model: EndToEndModel, proba: npt.NDArray[np.float64]) -> list[str]:
+    """Return the class that `model.predict` gives for these probabilities."""
+    if model.threshold_ is None:
+        chosen = proba.argmax(axis=1)
+    else:
+        chosen = (proba[:, 1] >= model.threshold_).astype(np.int64)
+    return [model.labels_.names[index] for index in chosen]
+
+
+def proba_columns(proba: npt.NDArray[np.float64], labels: LabelSpace) -> list[pl.Series]:
+    """Return one column of probabilities for each class."""
+    return [pl.Series(f"p: {name}", proba[:, place]) for place, name in enumerate(labels)]
+
+
+def write_json(value: Mapping[str, Any] | Sequence[Any], path: Path) -> None:
+    """Write plain data as JSON, all or nothing."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    write_file(path, text.encode())

@@ -1,0 +1,141 @@
+"""The first stage: the rows and gold labels of a project, from wherever it says they are."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from wiesel.datasets import load_dataset, load_movie_reviews
+from wiesel.errors import DataError, ParameterError, listed
+from wiesel.io import Dataset, Split, explained, read_rows
+from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.lfs.loading import load_module
+from wiesel.project.settings import Project
+from wiesel.tables import require_columns
+
+__all__ = ["SPLITS", "project_classes", "read_splits", "with_ids"]
+
+SPLITS = ("train", "dev", "test")
+"""The parts of a project's data; only the first must be there."""
+
+_DEV_NAMES = ("dev", "valid", "validation")
+
+
+def read_splits(
+    project: Project, classes: LabelSpace | None
+) -> tuple[LabelSpace, dict[str, Split]]:
+    """Return the classes and the splits; `classes` are those that labeling functions name."""
+    if project.data.dataset or project.data.module:
+        dataset = _dataset(project)
+        labels = project_classes(project, dataset.labels)
+        return labels, _named_splits(project, dataset)
+    labels = project_classes(project, classes)
+    splits = {}
+    for name in SPLITS:
+        source = getattr(project.data, name)
+        if source is not None:
+            splits[name] = _file_split(project, name, project.path(source), labels)
+    return labels, splits
+
+
+def project_classes(project: Project, found: LabelSpace | None) -> LabelSpace:
+    """Return the classes that the project names, or those that were found with its data."""
+    if not project.classes and found is None:
+        raise ParameterError(
+            f'{project.file} does not say what the classes are: add classes = ["ham", "spam"] '
+            "at its top, with your own."
+        )
+    if not project.classes:
+        return found  # type: ignore[return-value]
+    labels = LabelSpace(*project.classes)
+    if found is not None and found != labels:
+        raise ParameterError(
+            f"{project.file} names the classes {listed(labels)}; the data or the labeling "
+            f"functions name {listed(found)}. Both must agree, in the same order."
+        )
+    return labels
+
+
+def with_ids(frame: pl.DataFrame, column: str | None, prefix: str = "") -> pl.DataFrame:
+    """Return rows with a column `id`: the one named, the one that is there, or numbers.
+
+    >>> with_ids(pl.DataFrame({"mail": ["m1"]}), "mail")["id"].to_list()
+    ['m1']
+    >>> with_ids(pl.DataFrame({"text": ["a", "b"]}), None, "dev-")["id"].to_list()
+    ['dev-0', 'dev-1']
+    """
+    if column is not None:
+        require_columns(frame, [column], "named as id")
+        frame = frame.with_columns(pl.col(column).alias("id"))
+    elif "id" not in frame.columns:
+        frame = frame.with_row_index("id").with_columns(prefix + pl.col("id").cast(pl.String))
+    ids = frame["id"]
+    if ids.null_count():
+        raise DataError(f"{ids.null_count()} rows have no id.")
+    repeated = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
+    if len(repeated):
+        raise DataError(
+            f"Item ids must be unique; {listed(repeated, limit=3)} appear more than once. "
+            "Name another column as id, or leave it out to number the rows."
+        )
+    return frame
+
+
+def _file_split(project: Project, name: str, path: Path, labels: LabelSpace) -> Split:
+    rows = read_rows(path)
+    with explained(path):
+        rows = with_ids(rows, project.data.id, f"{name}-")
+        column = project.data.label
+        if name != "train":
+            require_columns(rows, [column], f"the gold labels of the {name} rows")
+        gold = np.full(len(rows), ABSTAIN, dtype=np.int64)
+        if column in rows.columns:
+            gold = labels.indices(rows[column], allow_unknown=True)
+        if name != "train" and (gold == ABSTAIN).all():
+            raise DataError(f"None of the {name} rows has a gold label in {column!r}.")
+        # Labeling functions must not see what they are judged by.
+        return Split(rows.drop(column, strict=False), gold)
+
+
+def _dataset(project: Project) -> Dataset:
+    data = project.data
+    if data.module:
+        return _loaded(project.path(data.module))
+    name: str = data.dataset  # type: ignore[assignment]
+    if name == "movie_reviews":
+        return load_movie_reviews()
+    own = project.path(name)
+    return load_dataset(own if own.is_dir() else name)
+
+
+def _loaded(file: Path) -> Dataset:
+    module = load_module(file)
+    load = getattr(module, "load", None)
+    if not callable(load):
+        raise ParameterError(f"{file} has no function load() that returns a wiesel.io.Dataset.")
+    dataset: Any = load()
+    if not isinstance(dataset, Dataset):
+        raise ParameterError(
+            f"load() of {file} must return a wiesel.io.Dataset; got {type(dataset).__name__}."
+        )
+    return dataset
+
+
+def _named_splits(project: Project, dataset: Dataset) -> dict[str, Split]:
+    """The splits under the names of a project, each with ids."""
+    found: Mapping[str, Split] = dataset.splits
+    names = {"train": ("train",), "dev": _DEV_NAMES, "test": ("test",)}
+    splits = {}
+    for name, aliases in names.items():
+        split = next((found[alias] for alias in aliases if alias in found), None)
+        if split is None:
+            continue
+        if name != "train" and (split.gold == ABSTAIN).all():
+            continue
+        rows = with_ids(split.rows, project.data.id, f"{name}-")
+        splits[name] = Split(rows, split.gold, split.votes, split.features, split.images)
+    if "train" not in splits:
+        raise DataError(f"The data set {dataset.name!r} has no split 'train'.")
+    return splits

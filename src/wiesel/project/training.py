@@ -1,0 +1,180 @@
+"""The fourth stage: one model for every method and seed; what was trained before is loaded."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wiesel.catalog import load_model, method
+from wiesel.compare import build_method
+from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end.fingerprints import votes_fingerprint
+from wiesel.errors import DataError, ParameterError, SavedModelError
+from wiesel.io import Split
+from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.lfs.fingerprints import digest
+from wiesel.nn.names import end_model_by_name
+from wiesel.project.settings import Project
+from wiesel.project.vectors import Vectors
+from wiesel.saving import write_file
+from wiesel.version import __version__
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Trained", "TrainingSet", "chosen_methods", "train_models"]
+
+Say = Callable[[str, str], None]
+"""Tells the person at the terminal about a stage: its name, and what came of it."""
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Everything that models are trained on."""
+
+    project: Project
+    labels: LabelSpace
+    splits: Mapping[str, Split]
+    vectors: Vectors
+    votes: VoteMatrix
+
+    @property
+    def validation(self) -> tuple[Any, Any] | None:
+        """The inputs and gold labels of the dev rows whose label is known; None without any."""
+        if "dev" not in self.splits:
+            return None
+        gold = self.splits["dev"].gold
+        known = np.flatnonzero(gold != ABSTAIN)
+        return taken(self.vectors.by_split["dev"], known), gold[known]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One fitted model, and how it came about."""
+
+    method: str
+    seed: int
+    model: EndToEndModel
+    seconds: float
+    reused: bool
+
+
+def chosen_methods(
+    project: Project, asked: Sequence[str] | None, splits: Mapping[str, Any]
+) -> list[str]:
+    """Return the methods to train, the main one first; asked for on the command line or not."""
+    names = list(asked or (project.method.name, *project.method.baselines))
+    for name in names:
+        method(name)
+    if "supervised" in names and (splits["train"].gold == ABSTAIN).all():
+        raise DataError(
+            "'supervised' learns from gold labels, and the training rows have none: leave it out."
+        )
+    return list(dict.fromkeys(names))
+
+
+def train_models(
+    data: TrainingSet, methods: Sequence[str], seeds: Sequence[int], cache: Path, say: Say
+) -> list[Trained]:
+    """Return a fitted model for every method and seed, those trained before from the cache."""
+    unfitted = [(name, seed, _unfitted(data, name, seed)) for name in methods for seed in seeds]
+    trained = []
+    for name, seed, model in unfitted:
+        done = _trained(data, name, seed, model, cache / "models")
+        trained.append(done)
+        epochs = f"{len(done.model.history_)} epochs, {done.seconds:.1f} s"
+        say("train", f"{name}, seed {seed}: {'reused' if done.reused else epochs}")
+    return trained
+
+
+def taken(inputs: Any, rows: Any) -> Any:
+    """Return some items of an array or of a dict of arrays."""
+    if isinstance(inputs, dict):
+        return {name: part[rows] for name, part in inputs.items()}
+    return inputs[rows]
+
+
+def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
+    project = data.project
+    settings = project.end_model
+    place = settings.name
+    if place.startswith(("module:", "transformer:")):
+        kind, _, path = place.partition(":")
+        place = f"{kind}:{project.path(path)}"
+    try:
+        network = end_model_by_name(
+            place, data.vectors.train, len(data.labels), seed=seed, options=settings.options
+        )
+        options = {**project.training, **project.options.get(name, {}), "seed": seed}
+        if name == "weasel" and not _is_matrix(data.vectors.train):
+            # Token ids and images are no features for the encoder: it reads the votes alone.
+            options.setdefault("encoder_features", False)
+        model = build_method(name, network, data.labels, options)
+        model._check_options()
+    except ParameterError as error:
+        raise ParameterError(f"{project.file}: {error}") from error
+    return model
+
+
+def _is_matrix(inputs: Any) -> bool:
+    return not isinstance(inputs, dict) and inputs.ndim == 2 and inputs.dtype.kind == "f"
+
+
+def _trained(data: TrainingSet, name: str, seed: int, model: EndToEndModel, cache: Path) -> Trained:
+    folder = cache / f"{name}-{seed}-{_key(data, name, model)}"
+    known = _loaded(folder, model)
+    if known is not None:
+        return Trained(name, seed, *known, reused=True)
+    cache.mkdir(parents=True, exist_ok=True)
+    checkpoint = folder.with_suffix(".checkpoint")
+    model.set_params(checkpoint=str(checkpoint))
+    learn_from: Any = data.splits["train"].gold if name == "supervised" else data.votes
+    start = time.perf_counter()
+    model.fit(data.vectors.train, learn_from, validation=data.validation)
+    seconds = time.perf_counter() - start
+    if model.history_.interrupted:
+        raise KeyboardInterrupt
+    # The checkpoint has done its work, and a saved model must not point at it.
+    model.set_params(checkpoint=None)
+    model.save(folder)
+    write_file(_note(folder), json.dumps({"seconds": seconds}).encode())
+    checkpoint.unlink(missing_ok=True)
+    return Trained(name, seed, model, seconds, reused=False)
+
+
+def _key(data: TrainingSet, name: str, model: EndToEndModel) -> str:
+    """Changes when the model, its options or anything it learns from does."""
+    options = {key: _described(value) for key, value in model.get_params().items()}
+    dev = data.splits.get("dev")
+    learn_from = votes_fingerprint(data.votes)
+    if name == "supervised":
+        learn_from = digest(data.splits["train"].gold)
+    return digest(
+        __version__, options, data.vectors.key, learn_from, None if dev is None else dev.gold
+    )
+
+
+def _described(value: Any) -> Any:
+    """An option as something that can be hashed: a network by its text and its weights."""
+    if hasattr(value, "state_dict"):
+        weights = [(name, part.numpy(force=True)) for name, part in value.state_dict().items()]
+        return digest(str(value), weights)
+    return type(value).__name__ if hasattr(value, "get_params") else repr(value)
+
+
+def _note(folder: Path) -> Path:
+    return folder.with_suffix(".json")
+
+
+def _loaded(folder: Path, model: EndToEndModel) -> tuple[EndToEndModel, float] | None:
+    """The model as it was saved before; None if it was not, or is damaged."""
+    if not _note(folder).is_file():
+        return None
+    try:
+        note = json.loads(_note(folder).read_bytes())
+        found: EndToEndModel = load_model(folder, end_model=model.end_model)  # type: ignore[attr-defined]
+        return found, float(note["seconds"])
+    except (SavedModelError, ValueError, KeyError):
+        return None

@@ -1,0 +1,104 @@
+"""The second stage: votes on every split, where only what changed is run again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from wiesel.errors import DataError, listed
+from wiesel.io import Split, read_answers, read_votes
+from wiesel.labels import LabelSpace
+from wiesel.lfs import VoteCache, apply_lfs, load_lfs
+from wiesel.lfs.loading import LoadedLFs
+from wiesel.project.settings import Project
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Votes", "cast_votes", "project_lfs"]
+
+
+@dataclass(frozen=True)
+class Votes:
+    """The votes on every split that has any, and how much of them was known already."""
+
+    by_split: Mapping[str, VoteMatrix]
+    known: int = 0
+    """Labeling functions whose votes on a split were in the cache."""
+    total: int = 0
+
+    @property
+    def train(self) -> VoteMatrix:
+        """The votes to learn from."""
+        return self.by_split["train"]
+
+
+def project_lfs(project: Project) -> LoadedLFs | None:
+    """Return the labeling functions of a project; None where votes come from elsewhere."""
+    if not project.votes.lfs:
+        return None
+    return load_lfs(*(project.path(file) for file in project.votes.lfs))
+
+
+def cast_votes(
+    project: Project,
+    lfs: LoadedLFs | None,
+    splits: Mapping[str, Split],
+    labels: LabelSpace,
+    cache: Path,
+) -> Votes:
+    """Return the votes of labeling functions, crowd workers, or a file."""
+    if lfs is not None:
+        return _applied(project, lfs, splits, labels, VoteCache(cache / "lf_votes.sqlite"))
+    settings, train = project.votes, splits["train"]
+    if settings.answers:
+        votes = read_answers(
+            project.path(settings.answers),
+            item=settings.item,
+            voter=settings.voter,
+            label=settings.label,
+            labels=labels,
+            items=train.ids,
+        )
+        return Votes({"train": votes})
+    if settings.file:
+        path = project.path(settings.file)
+        votes = _in_order(read_votes(path, labels=labels), train, path)
+        return Votes({"train": votes})
+    own = {name: split.votes for name, split in splits.items() if split.votes is not None}
+    if "train" not in own:
+        raise DataError(f"{project.file}: the data have no votes; name lfs = [...] in [votes].")
+    return Votes(own)
+
+
+def _applied(
+    project: Project,
+    lfs: LoadedLFs,
+    splits: Mapping[str, Split],
+    labels: LabelSpace,
+    cache: VoteCache,
+) -> Votes:
+    votes = {
+        name: apply_lfs(
+            lfs,
+            split.rows,
+            labels=labels,
+            cache=cache,
+            on_error=project.votes.on_error,  # type: ignore[arg-type]
+            ids="id",
+        )
+        for name, split in splits.items()
+    }
+    return Votes(votes, cache.hits, cache.hits + cache.misses)
+
+
+def _in_order(votes: VoteMatrix, train: Split, path: Path) -> VoteMatrix:
+    """The votes in the order of the rows, matched by id as text."""
+    positions = {str(item): row for row, item in enumerate(votes.ids)}
+    wanted = [str(item) for item in train.ids]
+    missing = [item for item in wanted if item not in positions]
+    if missing:
+        raise DataError(
+            f"{path} has no votes on {len(missing):,} of the {len(wanted):,} training items, "
+            f"such as {listed(missing, limit=3)}."
+        )
+    return votes[np.array([positions[item] for item in wanted])]
