@@ -13,6 +13,9 @@ from wiesel.errors import FeatureError
 
 __all__ = ["TfidfOptions", "TfidfWeights", "fit_tfidf", "transform_tfidf"]
 
+_SMALLEST_SHARE = 0.01
+"""The least singular value that is kept, as a share of the largest."""
+
 
 @dataclass(frozen=True)
 class TfidfOptions:
@@ -40,7 +43,7 @@ def fit_tfidf(
 ) -> tuple[TfidfWeights, npt.NDArray[np.float32]]:
     """Return what was learned from texts, and their vectors.
 
-    There are fewer dimensions than asked for where there are fewer texts or terms.
+    There are fewer dimensions than asked for where texts or terms are few, or much alike.
 
     >>> options = TfidfOptions(2, max_terms=10, min_count=1, longest_phrase=1, seed=0)
     >>> weights, vectors = fit_tfidf(["good film", "bad film", "good plot"], options)
@@ -60,12 +63,15 @@ def fit_tfidf(
     n_dimensions = min(options.n_dimensions, *counts.shape)
     svd = TruncatedSVD(n_dimensions, random_state=options.seed)
     vectors = svd.fit_transform(counts)
+    # Directions in which the texts hardly differ are noise, which standardization blows up:
+    # a new text would lie millions of deviations away.
+    kept = svd.singular_values_ >= _SMALLEST_SHARE * svd.singular_values_[0]
     weights = TfidfWeights(
         tuple(vectorizer.get_feature_names_out().tolist()),
         vectorizer.idf_.astype(np.float32),
-        svd.components_.astype(np.float32),
+        svd.components_[kept].astype(np.float32),
     )
-    return weights, vectors.astype(np.float32)
+    return weights, vectors[:, kept].astype(np.float32)
 
 
 def transform_tfidf(
