@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from wiesel.end_to_end.crowd_layer import vote_cross_entropy
 from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
 from wiesel.end_to_end.representation import find_last_layer, represent, representation_width
-from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, matrix_rank
+from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
 from wiesel.parameters import check_number
 from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
 from wiesel.votes import VoteMatrix
@@ -55,8 +55,7 @@ class CoNAL(CrowdModel):
         super()._check_options()
         check_number(self, "separation", self.separation, low=0)
         check_number(self, "embedding", self.embedding, low=1, whole=True)
-        if self.rank is not None:
-            check_number(self, "rank", self.rank, low=1, whole=True)
+        check_rank(self, self.rank)
 
     def _objective(
         self, end_model: nn.Module, data: TrainingData, validation: Validation | None

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
-from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, matrix_rank
+from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
 from wiesel.parameters import check_choice, check_number
 from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
 from wiesel.training.validation import logits_of
@@ -68,8 +68,7 @@ class ConfusionNet(CrowdModel):
         check_choice(self, "regularizer", self.regularizer, _REGULARIZERS)
         check_number(self, "strength", self.strength, low=0)
         check_number(self, "initial_accuracy", self.initial_accuracy, low=0.01, high=0.99)
-        if self.rank is not None:
-            check_number(self, "rank", self.rank, low=1, whole=True)
+        check_rank(self, self.rank)
 
     def _objective(
         self, end_model: nn.Module, data: TrainingData, validation: Validation | None

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
-from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, matrix_rank
-from wiesel.parameters import check_choice, check_number
+from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
+from wiesel.parameters import check_choice
 from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
 from wiesel.training.validation import logits_of
 from wiesel.votes import VoteMatrix
@@ -56,8 +56,7 @@ class CrowdLayer(CrowdModel):
     def _check_options(self) -> None:
         super()._check_options()
         check_choice(self, "variant", self.variant, _VARIANTS)
-        if self.rank is not None:
-            check_number(self, "rank", self.rank, low=1, whole=True)
+        check_rank(self, self.rank)
 
     def _objective(
         self, end_model: nn.Module, data: TrainingData, validation: Validation | None

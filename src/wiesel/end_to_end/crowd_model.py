@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.diagnosis import DIAGNOSED_ITEMS, prediction_record
-from wiesel.end_to_end.insight import as_batch
+from wiesel.end_to_end.insight import as_batch, check_one_item, pushes_of
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.voter_models import VoterModel
-from wiesel.errors import FeatureError, VoteError, suggest
-from wiesel.explain import Explanation, Push
+from wiesel.errors import VoteError, suggest
+from wiesel.explain import Explanation, predicted_class
 from wiesel.label_models.base import normalized_exp
 from wiesel.training import (
     Objective,
@@ -93,21 +93,23 @@ class CrowdModel(EndToEndModel):
 
     def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
         """Return which voter pushed one item which way: `model.explain(X[17], votes[17])`."""
-        if votes.n_items != 1:
-            raise FeatureError(
-                f"explain() is about one item; got votes on {votes.n_items}. "
-                "Call it as model.explain(X[17], votes[17])."
-            )
+        check_one_item(votes)
         one = as_batch(x)
         end_proba = self.predict_proba(one)[0]
+        soft_label = self.soft_labels(one, votes)[0]
+        explained = predicted_class(end_proba.tolist(), self.threshold_)
+        accuracies = np.einsum("jcc->jc", self._confusions(votes.voter_index.astype(np.int64)))
         return Explanation(
             item=votes.ids[0],
             labels=self.labels_,
             end_proba=tuple(end_proba.tolist()),
-            soft_label=tuple(self.soft_labels(one, votes)[0].tolist()),
-            pushes=self._pushes(votes, int(end_proba.argmax())),
+            soft_label=tuple(soft_label.tolist()),
+            pushes=pushes_of(
+                votes, self._added(votes), accuracies @ self.class_balance_, explained
+            ),
             n_abstaining=votes.n_voters - votes.n_votes,
             abstaining_share=0.0,
+            threshold=self.threshold_,
         )
 
     def saved_modules(self) -> dict[str, nn.Module]:
@@ -169,26 +171,14 @@ class CrowdModel(EndToEndModel):
     def _confusions(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         return self.voter_model_.confusions(torch.from_numpy(positions)).double().numpy()
 
-    def _pushes(self, votes: VoteMatrix, explained: int) -> tuple[Push, ...]:
-        votes.check_same_voters(self.voters_, self.labels_)
+    def _added(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        """What each vote on one item adds to the log probability of every class."""
         entries = all_entries(votes)
         said = (self._say(entries) * entries.mass[:, None]).double().numpy()
-        # Against the mean of the other classes, as everywhere an effect is explained.
-        others = (said.sum(axis=1) - said[:, explained]) / (votes.n_classes - 1)
-        effects = np.zeros(votes.n_voters)
-        np.add.at(effects, entries.voters.numpy(), said[:, explained] - others)
-        accuracies = np.einsum("jcc->jc", self._confusions(votes.voter_index.astype(np.int64)))
-        weights = accuracies @ self.class_balance_
-        pushes = [
-            Push(
-                votes.voters[voter],
-                votes.labels.names[votes.class_index[k]],
-                float(weights[k]),
-                float(effects[voter]),
-            )
-            for k, voter in enumerate(votes.voter_index)
-        ]
-        return tuple(sorted(pushes, key=lambda push: -abs(push.effect)))
+        added = np.zeros((votes.n_votes, votes.n_classes))
+        # A probabilistic vote has an entry for each class.
+        np.add.at(added, np.searchsorted(votes.voter_index, entries.voters.numpy()), said)
+        return added
 
 
 def all_entries(votes: VoteMatrix) -> VoteEntries:

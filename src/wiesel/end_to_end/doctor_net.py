@@ -11,7 +11,7 @@ from wiesel.end_to_end.crowd_layer import vote_cross_entropy
 from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
 from wiesel.end_to_end.representation import find_last_layer, represent, representation_width
 from wiesel.end_to_end.storage import Saved
-from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, matrix_rank
+from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
 from wiesel.parameters import check_choice, check_number
 from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
 from wiesel.training.inputs import Batchable
@@ -85,8 +85,7 @@ class DoctorNet(CrowdModel):
         super()._check_options()
         check_choice(self, "variant", self.variant, _VARIANTS)
         check_number(self, "bottleneck", self.bottleneck, low=1, whole=True)
-        if self.rank is not None:
-            check_number(self, "rank", self.rank, low=1, whole=True)
+        check_rank(self, self.rank)
 
     def _objective(
         self, end_model: nn.Module, data: TrainingData, validation: Validation | None

@@ -19,7 +19,7 @@ from wiesel.votes import VoteMatrix
 if TYPE_CHECKING:
     from wiesel.end_to_end.weasel import WeaSEL
 
-__all__ = ["as_batch", "describe_item", "weigh_voters"]
+__all__ = ["as_batch", "check_one_item", "describe_item", "pushes_of", "weigh_voters"]
 
 Weighed = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 _ITEMS = 2048
@@ -52,11 +52,7 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> 
 
 def describe_item(model: "WeaSEL", x: Any, votes: VoteMatrix, encoder_X: Any) -> Explanation:
     """Return which voter pushed one item which way."""
-    if votes.n_items != 1:
-        raise FeatureError(
-            f"explain() is about one item; got votes on {votes.n_items}. "
-            "Call it as model.explain(X[17], votes[17])."
-        )
+    check_one_item(votes)
     one = as_batch(x)
     features = None if encoder_X is None else as_batch(encoder_X)
     end_proba = model.predict_proba(one)[0]
@@ -72,20 +68,32 @@ def describe_item(model: "WeaSEL", x: Any, votes: VoteMatrix, encoder_X: Any) ->
         labels=model.labels_,
         end_proba=tuple(end_proba.tolist()),
         soft_label=tuple(soft_labels[0].tolist()),
-        pushes=_pushes(votes, by_class, weights, explained),
+        pushes=pushes_of(votes, by_class[voted] * votes.vote_rows(), weights[voted], explained),
         n_abstaining=votes.n_voters - len(voted),
         abstaining_share=1 - float(np.abs(weights[voted]).sum()) / total,
         threshold=model.threshold_,
     )
 
 
-def _pushes(
+def check_one_item(votes: VoteMatrix) -> None:
+    """Refuse to explain several items at once."""
+    if votes.n_items != 1:
+        raise FeatureError(
+            f"explain() is about one item; got votes on {votes.n_items}. "
+            "Call it as model.explain(X[17], votes[17])."
+        )
+
+
+def pushes_of(
     votes: VoteMatrix,
-    by_class: npt.NDArray[np.float64],
+    added: npt.NDArray[np.float64],
     weights: npt.NDArray[np.float64],
     explained: int,
 ) -> tuple[Push, ...]:
-    added = by_class[votes.voter_index] * votes.vote_rows()
+    """Return who pushed one item where, strongest first.
+
+    `added` is what each vote adds to the logit of each class, `weights` how much its voter counts.
+    """
     # Against the mean of the other classes: a vote for another class pushes away.
     others = (added.sum(axis=1) - added[:, explained]) / (votes.n_classes - 1)
     effects = added[:, explained] - others
@@ -93,7 +101,7 @@ def _pushes(
         Push(
             votes.voters[voter],
             votes.labels.names[votes.class_index[k]],
-            float(weights[voter]),
+            float(weights[k]),
             float(effects[k]),
         )
         for k, voter in enumerate(votes.voter_index)

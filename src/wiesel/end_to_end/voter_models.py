@@ -7,9 +7,17 @@ array of them is never needed in training: modules answer for the voters they ar
 import torch
 from torch import Tensor, nn
 
+from wiesel.parameters import check_number
 from wiesel.training import VoteEntries
 
-__all__ = ["CountedConfusions", "VoteSlots", "VoterMatrices", "VoterModel", "matrix_rank"]
+__all__ = [
+    "CountedConfusions",
+    "VoteSlots",
+    "VoterMatrices",
+    "VoterModel",
+    "check_rank",
+    "matrix_rank",
+]
 
 _SMALLEST = 1e-6
 _MOST_NUMBERS = 2**24
@@ -138,6 +146,12 @@ class VoterMatrices(nn.Module):
         """Return the matrices of some voters: (len(voters), rows, columns)."""
         own = self.left[voters]
         return self.start + (own if self.right is None else own @ self.right)
+
+
+def check_rank(owner: object, rank: int | None) -> None:
+    """Refuse a rank that is neither None nor a positive whole number."""
+    if rank is not None:
+        check_number(owner, "rank", rank, low=1, whole=True)
 
 
 def matrix_rank(n_voters: int, numbers: int, rank: int | None) -> int | None:
