@@ -17,6 +17,7 @@ from wiesel.training.flat import FlatParameters
 from wiesel.training.history import History
 from wiesel.training.options import TrainOptions, resolve_device
 from wiesel.training.progress import progress_bar
+from wiesel.training.threads import fitting_threads
 from wiesel.training.validation import Validation, predict_logits
 
 __all__ = ["Objective", "Record", "seeded", "train"]
@@ -87,7 +88,10 @@ def train(
     state = _State(objective, flat, optimizer)
     _resume(state, options, fingerprint)
     try:
-        with progress_bar(options.epochs, len(state.history), options.progress) as show:
+        with (
+            fitting_threads(objective),
+            progress_bar(options.epochs, len(state.history), options.progress) as show,
+        ):
             while not _is_finished(state, options):
                 record = _run_epoch(state, data, options, device)
                 _finish_epoch(state, record, options, validation)
