@@ -22,7 +22,7 @@ from wiesel.end_to_end.encoding import (
 )
 from wiesel.end_to_end.insight import describe_item, weigh_voters
 from wiesel.end_to_end.storage import Saved
-from wiesel.errors import WieselWarning
+from wiesel.errors import SavedModelError, WieselWarning
 from wiesel.explain import Explanation
 from wiesel.label_models import ClassBalance
 from wiesel.labels import class_prior
@@ -150,6 +150,8 @@ class WeaSEL(EndToEndModel):
     def restore_learned(self, saved: Saved) -> None:
         """Rebuild the encoder and fill it."""
         values = saved.values
+        if not self.voters_:
+            raise SavedModelError("The saved model names no voters.")
         self.tau_1_, self.encoder_width_ = values["tau_1"], values["encoder_width"]
         check_number(self, "tau_1_", self.tau_1_, low=0)
         check_number(self, "encoder_width_", self.encoder_width_, low=0, whole=True)

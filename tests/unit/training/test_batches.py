@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wiesel import VoteMatrix
@@ -16,6 +16,7 @@ def data_of(n_items: int) -> TrainingData:
     return TrainingData(as_inputs(X), votes, targets=np.eye(2)[np.arange(n_items) % 2])
 
 
+@settings(deadline=None)
 @given(st.integers(0, 200), st.integers(2, 50))
 def test_batches_cover_every_item_once_and_none_is_a_single_item(n_items: int, batch_size: int):
     bounds = batch_bounds(n_items, batch_size)
