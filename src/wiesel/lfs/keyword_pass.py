@@ -8,6 +8,7 @@ keywords. `python -m benchmarks lfs` compares it with Polars' Aho-Corasick and r
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,17 @@ _MEMORY = 1 << 27
 """Bytes an automaton may use; RE2 drops and rebuilds states beyond that."""
 
 _FOREIGN_WORD = r"[\w&&[^\x00-\x7F]]+"
-_FOREIGN_SPACE = r"[\s&&[^\x00-\x7F]]"
+"""Letters, digits and marks of other scripts, for Polars."""
+_FOREIGN = r"[^\x00-\x{a9}\x{ab}-\x{b4}\x{b6}-\x{b9}\x{bb}-\x{bf}\x{2010}-\x{203e}]"
+"""At least these characters, for RE2, which cannot subtract classes; common signs are left out."""
+_FILLING = "_q0z_"
+_SPACE = r"[\s\v\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+"
+_BLOCK = 256
+"""Texts that are copied out of the column at once: they stay in the processor's cache."""
+_FEW = 1_000
+"""Up to so many keywords, each is looked for beside letters of other scripts."""
+_DOUBT = -1
+"""The owner of patterns that tell where a text must be looked at more closely."""
 
 
 @dataclass(frozen=True)
@@ -45,29 +56,27 @@ class KeywordPass:
         self.queries = tuple(queries)
         whole = [number for number, query in enumerate(queries) if query.whole_words]
         parts = [number for number, query in enumerate(queries) if not query.whole_words]
-        # Whole words are looked up in texts rewritten by `_with_ascii_boundaries`, parts of words
-        # in the texts as they are, so the two are two passes.
-        self._passes = [
-            (rewrite, _Automaton.of(self.queries, numbers))
-            for rewrite, numbers in ((True, whole), (False, parts))
-            if numbers
-        ]
+        self._automata = [_Automaton.of(self.queries, each) for each in (whole, parts) if each]
 
     def matching_rows(self, texts: pl.Series) -> list[npt.NDArray[np.int64]]:
         """Return for every query the positions of the texts that fulfil it."""
         present = texts.is_not_null().arg_true().to_numpy()
         texts = texts.drop_nulls()
         found = [np.empty(0, np.int64)] * len(self.queries)
-        for rewrite, automaton in self._passes:
-            searched = _with_ascii_boundaries(texts) if rewrite else texts
-            for number, rows in automaton.matching_rows(searched):
+        for automaton in self._automata:
+            for number, rows in automaton.matching_rows(texts):
                 found[number] = present[rows].astype(np.int64)
         return found
 
 
 @dataclass(frozen=True)
 class _Automaton:
-    """Compiled patterns and the query that each belongs to."""
+    r"""Compiled patterns and the query that each belongs to.
+
+    `\b` of RE2 knows the letters a-z only, so it may see the end of a word within `café`. Texts in
+    which that can matter are told by patterns of their own, and searched again after
+    `_with_ascii_boundaries`.
+    """
 
     sets: tuple[tuple[re2.Set, npt.NDArray[np.int64]], ...]
     numbers: tuple[int, ...]
@@ -78,82 +87,145 @@ class _Automaton:
         chosen = [queries[number] for number in numbers]
         patterns: list[str] = []
         owners: list[int] = []
-        for place, (query, literals) in enumerate(zip(chosen, _literals(chosen), strict=True)):
+        keywords = _keywords(chosen)
+        for place, (query, literals) in enumerate(zip(chosen, keywords, strict=True)):
             own = _patterns(query, literals)
             patterns += own
             owners += [place] * len(own)
+        whole_words = chosen[0].whole_words
+        doubts = _doubts([word for each in keywords for word in each]) if whole_words else []
+        patterns += doubts
+        owners += [_DOUBT] * len(doubts)
         sets = _compiled(patterns, np.array(owners, dtype=np.int64))
         needed = np.array([query.min_matches for query in chosen])
         return cls(tuple(sets), tuple(numbers), needed)
 
     def matching_rows(self, texts: pl.Series) -> list[tuple[int, npt.NDArray[np.int64]]]:
-        encoded = texts.cast(pl.Binary).to_list()
-        # One number per (query, text): sorted, the texts of a query lie together.
-        found = np.concatenate([_search(each, owner, encoded) for each, owner in self.sets])
-        cells, counts = np.unique(found, return_counts=True)
-        n_texts = max(len(encoded), 1)
-        cells = cells[counts >= self.min_matches[cells // n_texts]]
-        ends = np.searchsorted(cells, np.arange(len(self.numbers) + 1) * n_texts)
+        owners, rows = self._hits(texts)
+        doubtful = np.unique(rows[owners == _DOUBT])
+        if len(doubtful):
+            sure = ~np.isin(rows, doubtful)
+            more, places = self._hits(_with_ascii_boundaries(texts.gather(doubtful)))
+            certain = more != _DOUBT
+            owners = np.concatenate([owners[sure], more[certain]])
+            rows = np.concatenate([rows[sure], doubtful[places[certain]]])
+        # A stable sort of small integers takes linear time, and keeps the texts in order.
+        small = np.int16 if len(self.numbers) < 2**15 else np.int64
+        order = np.argsort(owners.astype(small), kind="stable")
+        ends = np.cumsum(np.bincount(owners, minlength=len(self.numbers)))
+        by_query = np.split(rows[order], ends[:-1])
         return [
-            (number, cells[ends[place] : ends[place + 1]] - place * n_texts)
-            for place, number in enumerate(self.numbers)
+            (number, _enough(own, needed, in_order=not len(doubtful)))
+            for number, own, needed in zip(self.numbers, by_query, self.min_matches, strict=True)
         ]
+
+    def _hits(self, texts: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The owner of every pattern that is found, and the text it is found in."""
+        found = [_search(patterns, owner, texts) for patterns, owner in self.sets]
+        owners, rows = zip(*found, strict=True)
+        return np.concatenate(owners), np.concatenate(rows)
+
+
+def _enough(rows: npt.NDArray[np.int64], needed: int, in_order: bool) -> npt.NDArray[np.int64]:
+    """The texts in which so many patterns of a query were found."""
+    if needed == 1:
+        return rows if in_order else np.sort(rows)
+    texts, counts = np.unique(rows, return_counts=True)
+    return texts[counts >= needed]
 
 
 def _search(
-    patterns: re2.Set, owner: npt.NDArray[np.int64], encoded: list[bytes]
-) -> npt.NDArray[np.int64]:
-    match = patterns.Match
-    hits = [match(text) or () for text in encoded]
-    counts = np.fromiter(map(len, hits), dtype=np.int64, count=len(hits))
-    which = np.fromiter(chain.from_iterable(hits), dtype=np.int64, count=int(counts.sum()))
-    return owner[which] * len(encoded) + np.repeat(np.arange(len(encoded)), counts)
+    patterns: re2.Set, owner: npt.NDArray[np.int64], texts: pl.Series
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    match, encoded = patterns.Match, texts.cast(pl.Binary)
+    which: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+    counts = which.copy()
+    for first in range(0, len(texts), _BLOCK):
+        hits = [match(text) or () for text in encoded.slice(first, _BLOCK).to_list()]
+        counts.append(np.fromiter(map(len, hits), dtype=np.int64, count=len(hits)))
+        which.append(np.fromiter(chain.from_iterable(hits), dtype=np.int64))
+    rows = np.repeat(np.arange(len(texts)), np.concatenate(counts))
+    return owner[np.concatenate(which)], rows
 
 
-def _literals(queries: Sequence[KeywordQuery]) -> list[list[str]]:
-    """The pattern of every keyword of every query; the queries agree on `whole_words`."""
+class _Keyword(NamedTuple):
+    """A keyword as a pattern, and which of its ends must be the end of a word."""
+
+    pattern: str
+    start: bool = False
+    end: bool = False
+
+
+def _keywords(queries: Sequence[KeywordQuery]) -> list[list[_Keyword]]:
+    """The keywords of every query; the queries agree on `whole_words`."""
     own = [list(dict.fromkeys(query.keywords)) for query in queries]
     texts = pl.Series(list(chain.from_iterable(own)), dtype=pl.String)
-    literals = _whole_words(texts) if queries[0].whole_words else map(re2.escape, texts)
-    remaining = iter(literals)
-    return [list(islice(remaining, len(keywords))) for keywords in own]
+    if queries[0].whole_words:
+        keywords = _whole_words(texts)
+    else:
+        keywords = (_Keyword(re2.escape(text)) for text in texts)
+    return [list(islice(keywords, len(each))) for each in own]
 
 
-def _patterns(query: KeywordQuery, literals: list[str]) -> list[str]:
-    """One pattern for all keywords where one of them is enough, else one for each."""
-    flag = "" if query.case_sensitive else "(?i)"
-    if query.min_matches == 1:
-        return [f"{flag}(?:{'|'.join(literals)})"]
-    return [flag + literal for literal in literals]
-
-
-def _whole_words(keywords: pl.Series) -> Iterator[str]:
-    """Patterns of keywords that neither continue a word nor are continued by one.
+def _whole_words(texts: pl.Series) -> Iterator[_Keyword]:
+    """Keywords that neither continue a word nor are continued by one.
 
     Any white space matches between the words of a phrase.
     """
-    texts = _with_ascii_boundaries(keywords.str.strip_chars())
+    texts = texts.str.strip_chars()
     starts, ends = texts.str.contains(r"^\w"), texts.str.contains(r"\w$")
-    for text, start, end in zip(texts, starts, ends, strict=True):
-        phrase = r"\s+".join(map(re2.escape, text.split()))
-        yield (r"\b" if start else "") + phrase + (r"\b" if end else "")
+    rewritten = _with_ascii_boundaries(texts)
+    for text, start, end in zip(rewritten, starts, ends, strict=True):
+        pattern = _SPACE.join(map(re2.escape, text.split()))
+        yield _Keyword(pattern, start, end)
+
+
+def _patterns(query: KeywordQuery, keywords: list[_Keyword]) -> list[str]:
+    """One pattern for all keywords where one of them is enough, else one for each."""
+    flag = "" if query.case_sensitive else "(?i)"
+    groups = [keywords] if query.min_matches == 1 else [[keyword] for keyword in keywords]
+    return [flag + _any_of(group) for group in groups]
+
+
+def _any_of(keywords: list[_Keyword]) -> str:
+    """A pattern of several keywords; their ends stand outside, so that RE2 can merge beginnings."""
+    ends: dict[tuple[bool, bool], list[str]] = {}
+    for keyword in keywords:
+        ends.setdefault((keyword.start, keyword.end), []).append(keyword.pattern)
+    groups = [
+        (r"\b" if start else "") + f"(?:{'|'.join(own)})" + (r"\b" if end else "")
+        for (start, end), own in ends.items()
+    ]
+    return f"(?:{'|'.join(groups)})"
+
+
+def _doubts(keywords: list[_Keyword]) -> list[str]:
+    """Patterns of texts in which RE2 may see the end of a word where there is none.
+
+    For a few keywords, those that have one beside a letter of another script; for many, those with
+    such a letter beside any other, as the automaton would get too large. A keyword of another
+    script can only be found in the rewritten text.
+    """
+    if not all(keyword.pattern.isascii() for keyword in keywords):
+        return [r"[^\x00-\x7f]"]
+    starts, ends = ([k for k in keywords if k.start], [k for k in keywords if k.end])
+    if not starts and not ends:
+        return []
+    if len(keywords) > _FEW:
+        return [rf"[0-9A-Za-z_]{_FOREIGN}|{_FOREIGN}[0-9A-Za-z_]"]
+    before = [_FOREIGN + _any_of([k._replace(start=False) for k in starts])] if starts else []
+    after = [_any_of([k._replace(end=False) for k in ends]) + _FOREIGN] if ends else []
+    return [f"(?i)(?:{'|'.join(before + after)})"]
 
 
 def _with_ascii_boundaries(texts: pl.Series) -> pl.Series:
     r"""Texts in which `\b` of RE2, which knows the letters a-z only, is right for every script.
 
-    Runs of other letters are put between underscores, which count as letters: in `caf_é_` there is
-    no boundary after `caf`. Keywords are rewritten alike, so `café` is found as before.
+    Runs of other letters are put between letters that RE2 knows: there is no boundary after `caf`
+    in `caf_q0z_é_q0z_`. Keywords are rewritten alike, so `café` is found as before. No keyword
+    starts or ends like the filling.
     """
-    foreign = texts.str.len_bytes() != texts.str.len_chars()
-    if not foreign.any():
-        return texts
-    rewritten = (
-        texts.filter(foreign)
-        .str.replace_all(_FOREIGN_WORD, "_${0}_")
-        .str.replace_all(_FOREIGN_SPACE, " ")
-    )
-    return texts.scatter(foreign.arg_true(), rewritten)
+    return texts.str.replace_all(_FOREIGN_WORD, f"{_FILLING}${{0}}{_FILLING}")
 
 
 def _compiled(

@@ -18,6 +18,8 @@ from wiesel.lfs.preprocessing import BrokenRow, Preprocessor, as_preprocessors, 
 
 __all__ = ["PythonFunction", "labeling_function"]
 
+_BLOCK = 128
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PythonFunction(LabelingFunction):
@@ -88,28 +90,15 @@ class PythonFunction(LabelingFunction):
     def run_together(
         cls, lfs: Sequence[Self], batch: Batch, labels: LabelSpace
     ) -> list[ColumnVotes]:
-        """Return the votes of several functions on a batch, one function after the other."""
-        return [lf.run(batch, labels) for lf in lfs]
-
-    def run(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
-        """Return the votes on a batch; a row on which the function raises is a failure."""
-        if self.vectorized:
-            return self._run_on_frame(batch, labels)
-        rows, function = self._prepared(batch)
-        ballots: list[Any] = []
-        failures = []
-        for position, error in failing_calls(function, iter(rows), ballots):
-            failures.append(batch.failure(self.name, position, error))
-            if batch.stop_at_failure:
-                break
-        votes = read_ballots(ballots, labels, self.name, batch)
-        return replace(votes, failures=tuple(failures)) if failures else votes
-
-    def _prepared(self, batch: Batch) -> tuple[list[Any], Callable[[Any], Any]]:
-        """The rows with what preprocessors add to them, and the function to call on each."""
-        if not self.uses:
-            return batch.rows, self.bound
-        return rows_with(self.uses, batch.rows, batch.share), _unbroken(self.bound)
+        """Return the votes of several functions on a batch; where one raises is a failure."""
+        if lfs[0].vectorized:
+            return [lf._run_on_frame(batch, labels) for lf in lfs]
+        calls = [_Calls(lf, batch) for lf in lfs]
+        # Function by function within blocks of rows that stay in the processor's cache.
+        for first in range(0, len(batch), _BLOCK):
+            for call in calls:
+                call.run(first, first + _BLOCK)
+        return [call.votes(labels) for call in calls]
 
     def _run_on_frame(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
         try:
@@ -123,6 +112,36 @@ class PythonFunction(LabelingFunction):
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         return f"<labeling function {self.name}({shown})>"
+
+
+class _Calls:
+    """The calls of one function on the rows of a batch, and what came of them so far."""
+
+    def __init__(self, lf: PythonFunction, batch: Batch) -> None:
+        self.name = lf.name
+        self.batch = batch
+        self.function = _unbroken(lf.bound) if lf.uses else lf.bound
+        self.rows = batch.rows
+        if lf.uses:
+            rows = batch.rows
+            self.rows = batch.share(lf.uses, lambda: rows_with(lf.uses, rows, batch.share))
+        self.ballots: list[Any] = []
+        self.failures: list[Failure] = []
+
+    def run(self, first: int, end: int) -> None:
+        """Call the function on some rows; raise at once where failures are to stop the job."""
+        for position, error in failing_calls(
+            self.function, iter(self.rows[first:end]), self.ballots
+        ):
+            failure = self.batch.failure(self.name, position, error)
+            if self.batch.stop_at_failure:
+                raise failure.error() from error
+            self.failures.append(failure)
+
+    def votes(self, labels: LabelSpace) -> ColumnVotes:
+        """Return the answers as votes."""
+        votes = read_ballots(self.ballots, labels, self.name, self.batch)
+        return replace(votes, failures=tuple(self.failures)) if self.failures else votes
 
 
 def _unbroken(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

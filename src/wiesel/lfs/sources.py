@@ -13,10 +13,12 @@ from wiesel.io import read_batches
 from wiesel.lfs.batch import Batch
 from wiesel.tables import as_frame, require_columns
 
-__all__ = ["BATCH_ROWS", "RowSource"]
+__all__ = ["BATCH_ROWS", "SLOW_BATCH_ROWS", "RowSource"]
 
 BATCH_ROWS = 50_000
 """Rows that are held at once; a row of text is some kilobytes."""
+SLOW_BATCH_ROWS = 10_000
+"""The same where functions may be slow: what is lost when one fails is a batch at most."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,18 +61,16 @@ def test_items_are_numbered_where_there_is_no_id_column() -> None:
     assert apply_lfs(LFS, ROWS, labels=LABELS).ids.tolist() == [0, 1, 2]
 
 
-def test_many_batches_give_the_votes_of_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_many_batches_give_the_votes_of_one(tmp_path: Path) -> None:
     rows = pl.DataFrame(ROWS * 5).drop("id").with_row_index("id")
     rows.write_parquet(tmp_path / "rows.parquet")
     whole = apply_lfs(LFS, rows, labels=LABELS, ids="id")
-    monkeypatch.setattr(sources.RowSource.batches, "__defaults__", (4,))
+    four = LocalEngine(batch_rows=4)
     for cut in (rows, rows.lazy(), tmp_path / "rows.parquet"):
-        parts = apply_lfs(LFS, cut, labels=LABELS, ids="id")
+        parts = apply_lfs(LFS, cut, labels=LABELS, ids="id", engine=four)
         assert parts.dense().tolist() == whole.dense().tolist()
         assert parts.ids.tolist() == whole.ids.tolist()
-        assert apply_lfs(LFS, cut, labels=LABELS).ids.tolist() == list(range(15))
+        assert apply_lfs(LFS, cut, labels=LABELS, engine=four).ids.tolist() == list(range(15))
 
 
 def test_only_the_columns_that_rules_read_are_read_from_a_file(tmp_path: Path) -> None:
@@ -126,14 +124,13 @@ def test_unknown_engines_and_ways_are_refused() -> None:
     assert apply_lfs(LFS, ROWS, labels=LABELS, engine=LocalEngine()).n_items == 3
 
 
-def test_ids_are_a_column_and_unique_over_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_are_a_column_and_unique_over_all_batches() -> None:
     with pytest.raises(DataError, match="no column 'idd'"):
         apply_lfs(LFS, ROWS, labels=LABELS, ids="idd")
     with pytest.raises(ParameterError, match="name of a column"):
         apply_lfs(LFS, ROWS, labels=LABELS, ids=["a"])  # type: ignore[arg-type]
-    monkeypatch.setattr(sources.RowSource.batches, "__defaults__", (2,))
     with pytest.raises(VoteError, match=r"unique; repeated: 'm1'"):
-        apply_lfs(LFS, [*ROWS, ROWS[0]], labels=LABELS, ids="id")
+        apply_lfs(LFS, [*ROWS, ROWS[0]], labels=LABELS, ids="id", engine=LocalEngine(batch_rows=2))
 
 
 @labeling_function

@@ -7,7 +7,7 @@ import pytest
 
 from wiesel import apply_lfs, keywords, labeling_function
 from wiesel.errors import DataError, LabelingFunctionError
-from wiesel.lfs import VoteCache, sources
+from wiesel.lfs import LocalEngine, VoteCache
 
 LABELS = ["ham", "spam"]
 ROWS = pl.DataFrame({"text": ["free prize", "see you", "a prize"], "n": [1, 2, 3]})
@@ -83,15 +83,14 @@ def test_a_column_that_a_rule_does_not_read_does_not_matter(tmp_path: Path) -> N
     assert (cache.hits, cache.misses) == (1, 1)
 
 
-def test_appended_rows_run_the_last_batch_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sources.RowSource.batches, "__defaults__", (2,))
+def test_appended_rows_run_the_last_batch_only(tmp_path: Path) -> None:
+    two = LocalEngine(batch_rows=2)
     lf = counted("a")
-    apply_lfs(lf, pl.concat([ROWS, ROWS.head(1)]), labels=LABELS, cache=tmp_path)
+    four_rows = pl.concat([ROWS, ROWS.head(1)])
+    apply_lfs(lf, four_rows, labels=LABELS, cache=tmp_path, engine=two)
     CALLS.clear()
     more = ROWS.with_columns(pl.col("n") + 10)
-    apply_lfs(lf, pl.concat([ROWS, ROWS.head(1), more]), labels=LABELS, cache=tmp_path)
+    apply_lfs(lf, pl.concat([four_rows, more]), labels=LABELS, cache=tmp_path, engine=two)
     assert len(CALLS) == 3
 
 
@@ -104,12 +103,17 @@ def test_distributions_are_kept_exactly(tmp_path: Path) -> None:
 
 
 def test_what_was_computed_before_a_failure_is_kept(tmp_path: Path) -> None:
-    broken = labeling_function(name="broken")(lambda row: row["missing"])
-    with pytest.raises(LabelingFunctionError):
-        apply_lfs([counted("a"), broken], ROWS, labels=LABELS, cache=tmp_path)
+    late = labeling_function(name="late")(lambda row: 1 / (3 - row["n"]) and None)
+    cache = VoteCache(tmp_path)
+    engine = LocalEngine(batch_rows=2)
+    rule = keywords("spam", ["free"], column="text")
+    with pytest.raises(LabelingFunctionError, match="'late' failed on row 2"):
+        apply_lfs([counted("a"), late, rule], ROWS, labels=LABELS, cache=cache, engine=engine)
     CALLS.clear()
-    apply_lfs([counted("a")], ROWS, labels=LABELS, cache=tmp_path)
-    assert CALLS == []
+    apply_lfs([counted("a"), rule], ROWS, labels=LABELS, cache=cache, engine=engine)
+    # The first batch of both, and the second of the rule, which runs before functions do.
+    assert len(CALLS) == 1
+    assert cache.hits == 3
 
 
 def test_votes_with_failures_are_not_kept(tmp_path: Path) -> None:

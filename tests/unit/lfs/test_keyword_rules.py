@@ -2,10 +2,11 @@
 
 import polars as pl
 import pytest
+import re2
 
 from wiesel import apply_lfs, keywords
 from wiesel.errors import DataError, ParameterError, VoteError
-from wiesel.lfs.keyword_pass import KeywordPass, KeywordQuery
+from wiesel.lfs.keyword_pass import _FOREIGN, KeywordPass, KeywordQuery
 
 
 def found(keyword_list: list[str], texts: list[str | None], **options: object) -> list[int]:
@@ -160,3 +161,12 @@ def test_a_missing_column_is_named_with_the_nearest_one() -> None:
 def test_a_column_without_text_is_refused_with_the_cure() -> None:
     with pytest.raises(DataError, match=r"holds Int64.*cast"):
         apply_lfs(keywords("spam", ["free"], column="n"), [{"n": 1}], labels=["ham", "spam"])
+
+
+def test_every_letter_of_another_script_is_in_the_class_that_raises_doubt() -> None:
+    codes = [code for code in range(0x80, 0x20000) if not 0xD800 <= code < 0xE000]
+    characters = pl.Series([chr(code) for code in codes])
+    letters = characters.filter(characters.str.contains(r"^\w$")).to_list()
+    foreign = re2.compile(_FOREIGN)
+    assert len(letters) > 50_000
+    assert [letter for letter in letters if not foreign.fullmatch(letter)] == []

@@ -6,16 +6,18 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from wiesel.errors import ParameterError
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.cache import cache_keys
 from wiesel.lfs.column_votes import ColumnVotes, assemble
 from wiesel.lfs.engines.base import Engine, Job
-from wiesel.lfs.engines.pool import Share, WorkerPool, stopping
+from wiesel.lfs.engines.pool import Share, WorkerPool
 from wiesel.lfs.engines.portable import is_portable
 from wiesel.lfs.engines.running import passes, run_pass
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.python_function import PythonFunction
+from wiesel.lfs.rules import Rule
+from wiesel.lfs.sources import BATCH_ROWS, SLOW_BATCH_ROWS
+from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix
 
 __all__ = ["LocalEngine"]
@@ -40,10 +42,17 @@ class LocalEngine(Engine):
     VoteMatrix(1 items x 1 voters, 2 classes, 1 votes, 100.0 % of the items covered)
     """
 
-    def __init__(self, workers: int | None = None, start_after: float = _START_AFTER) -> None:
-        if workers is not None and workers < 1:
-            raise ParameterError(f"workers must be at least 1; got {workers!r}.")
+    def __init__(
+        self,
+        workers: int | None = None,
+        batch_rows: int | None = None,
+        start_after: float = _START_AFTER,
+    ) -> None:
+        for name, value in (("workers", workers), ("batch_rows", batch_rows)):
+            if value is not None:
+                check_number(self, name, value, low=1, whole=True)
         self.workers = workers or _cores()
+        self.batch_rows = batch_rows
         self.start_after = start_after
 
     def apply(self, job: Job) -> VoteMatrix:
@@ -51,7 +60,7 @@ class LocalEngine(Engine):
         parts = []
         with WorkerPool(self.workers - 1) as pool:
             run = _Run(job, pool, self.start_after)
-            for batch in job.source.batches():
+            for batch in job.source.batches(self.batch_rows or _batch_rows(job)):
                 batch.stop_at_failure = job.stop_at_failure
                 parts.append(run.part(batch))
         return parts[0] if len(parts) == 1 else VoteMatrix.concatenate(parts)
@@ -105,7 +114,7 @@ class _Run:
         labels = self.job.labels
 
         def vote(first: int, count: int) -> list[ColumnVotes]:
-            return stopping(share, batch, run_pass(lfs, batch.piece(first, count), labels))
+            return run_pass(lfs, batch.piece(first, count), labels)
 
         began = time.perf_counter()
         done = not self.pool.running and share.work(vote, self.patience)
@@ -115,10 +124,11 @@ class _Run:
             share.work(vote)
             for thread in threads:
                 thread.join()
-        votes = share.votes()
-        if not share.complete:  # a failure stopped it: such votes must not get into the cache
-            self.job.report(failure for column in votes for failure in column.failures)
-        return votes
+        return share.votes()
+
+
+def _batch_rows(job: Job) -> int:
+    return BATCH_ROWS if all(isinstance(lf, Rule) for lf in job.lfs) else SLOW_BATCH_ROWS
 
 
 def _cores() -> int:

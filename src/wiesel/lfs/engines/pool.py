@@ -23,7 +23,7 @@ from wiesel.lfs.engines.portable import pack_lfs
 from wiesel.lfs.engines.worker import raise_told
 from wiesel.lfs.function import LabelingFunction
 
-__all__ = ["Share", "WorkerPool", "stopping"]
+__all__ = ["Share", "WorkerPool"]
 
 Vote = Callable[[int, int], list[ColumnVotes]]
 """Returns the votes on a piece of the rows: its first row, and how many."""
@@ -45,7 +45,6 @@ class Share:
         self.n_takers = n_takers
         self.results: dict[int, tuple[int, list[ColumnVotes]]] = {}
         self.problem: BaseException | None = None
-        self._stopped = False
         self._next = 0
         self._lock = threading.Lock()
 
@@ -53,7 +52,7 @@ class Share:
         """Return the first row and the number of rows of the next piece, None at the end."""
         with self._lock:
             remaining = self.n_rows - self._next
-            if self._stopped or not remaining:
+            if self.problem is not None or not remaining:
                 return None
             fair = max(self.first_rows, -(-remaining // (2 * self.n_takers)))
             first, count = self._next, min(wanted, fair, remaining)
@@ -73,10 +72,9 @@ class Share:
             wanted = max(1, min(int(_PIECE_SECONDS / max(per_row, 1e-9)), 8 * wanted))
         return False
 
-    def stop(self, problem: BaseException | None = None) -> None:
-        """Hand out no more rows; a problem is kept for whoever waits."""
+    def stop(self, problem: BaseException) -> None:
+        """Hand out no more rows, and keep the problem for whoever waits."""
         with self._lock:
-            self._stopped = True
             self.problem = self.problem or problem
 
     @property
@@ -184,7 +182,7 @@ def _started() -> subprocess.Popen[bytes]:
         "POLARS_MAX_THREADS": "1",
     }
     return subprocess.Popen(
-        [sys.executable, "-m", "wiesel.lfs.engines.worker"],
+        [sys.executable, "-c", "from wiesel.lfs.engines.worker import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
@@ -205,8 +203,7 @@ def _work_with(
             "id_column": batch.id_column,
             "stop_at_failure": batch.stop_at_failure,
         }
-        votes = read_votes(*_exchange(worker, asked, f"rows {first} to {first + count - 1}"))
-        return stopping(share, batch, votes)
+        return read_votes(*_exchange(worker, asked, f"rows {first} to {first + count - 1}"))
 
     try:
         head, _ = _exchange(worker, task, "nothing yet")
@@ -214,14 +211,6 @@ def _work_with(
             share.work(vote)
     except Exception as problem:  # noqa: BLE001 - raised again by the thread that waits
         share.stop(problem)
-
-
-def stopping(share: Share, batch: Batch, votes: list[ColumnVotes]) -> list[ColumnVotes]:
-    """Return the votes, and hand out no more rows if one of them failed and that stops the job."""
-    failures = (failure for column in votes for failure in column.failures)
-    if batch.stop_at_failure and any(failure.stops for failure in failures):
-        share.stop()
-    return votes
 
 
 def _exchange(

@@ -84,7 +84,3 @@ def raise_told(head: dict[str, Any]) -> None:
 def _kind(error: Exception) -> str:
     own = isinstance(error, WieselError) and hasattr(errors, type(error).__name__)
     return type(error).__name__ if own else "LabelingFunctionError"
-
-
-if __name__ == "__main__":
-    main()
