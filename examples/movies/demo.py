@@ -57,9 +57,13 @@ def main() -> None:
     torch.manual_seed(SEED)
     network = MLP(X_train.shape[1], len(reviews.labels))
     models = {
-        "gold (20,000 labels)": Supervised(network, labels=reviews.labels, epochs=30, seed=SEED),
-        "majority vote": TwoStage(MajorityVote(), network, epochs=60, seed=SEED),
-        "WeaSEL": WeaSEL(network, epochs=60, seed=SEED),
+        "gold (20,000 labels)": Supervised(network, labels=reviews.labels, epochs=40, seed=SEED),
+        "majority vote": TwoStage(MajorityVote(), network, epochs=40, seed=SEED),
+        # Chosen on the 250 validation reviews: with reviews this rich in votes, the paper's own
+        # softmax parks its weight on labeling functions that abstain.
+        "WeaSEL": WeaSEL(
+            network, epochs=40, voting_only=True, equal_start=True, tau_2=3.0, seed=SEED
+        ),
     }
     table = Table("trained on", "F1", "accuracy", "ROC-AUC", title="4,750 test reviews")
     for name, model in models.items():

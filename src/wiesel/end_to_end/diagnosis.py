@@ -35,13 +35,14 @@ def prediction_record(predicted: Tensor, wanted: Tensor, voted: Tensor, n_classe
     }
 
 
-def voter_record(accuracies: Tensor) -> Record:
-    """Return how many voters share the weight, and the largest share of a single one.
+def voter_record(accuracies: Tensor, votes: Tensor) -> Record:
+    """Return how many voters share the weight, the largest share, and the share that is heard.
 
-    The number is the exponential of the entropy of the weights, averaged over items.
+    The number is the exponential of the entropy of the weights, averaged over items. Heard is
+    the weight of voters that voted; what those that abstain get is lost.
 
-    >>> voter_record(torch.tensor([[1.0, 1.0, 0.0]]))
-    {'effective_voters': 2.0, 'largest_voter_share': 0.5}
+    >>> voter_record(torch.tensor([[1.0, 1.0, 0.0]]), torch.tensor([[[1.0], [0.0], [1.0]]]))
+    {'effective_voters': 2.0, 'largest_voter_share': 0.5, 'heard_share': 0.5}
     """
     weights = accuracies.clamp_min(0)
     if weights.ndim == 3:
@@ -51,6 +52,7 @@ def voter_record(accuracies: Tensor) -> Record:
     return {
         "effective_voters": entropy.exp().mean().item(),
         "largest_voter_share": shares.mean(dim=0).max().item(),
+        "heard_share": (shares * (votes.amax(dim=2) > 0)).sum(dim=1).mean().item(),
     }
 
 
@@ -65,6 +67,10 @@ def warn_if_collapsed(history: History, labels: LabelSpace, n_voters: int) -> No
     if n_voters > 1 and kept.get("largest_voter_share", 0.0) >= _ALL_OF_IT:
         message = "One voter has taken all the weight, on all items."
         warnings.warn(f"{message} {_ADVICE}", CollapseWarning, stacklevel=4)
+    if kept.get("heard_share", 1.0) <= 1 - _ALL_OF_IT:
+        message = "Nearly all the weight went to voters that abstain: the soft labels say nothing."
+        advice = "Use voting_only=True, which shares the weight among the voters that voted."
+        warnings.warn(f"{message} {advice}", CollapseWarning, stacklevel=4)
 
 
 def _class_shares(classes: Tensor, n_classes: int) -> list[float]:

@@ -13,7 +13,7 @@ from wiesel.end_to_end.checks import MODULE_ERRORS, first_line
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.label_models import ClassBalance
 from wiesel.labels import class_prior
-from wiesel.nn.encoders import VoteEncoder, encoded_width, mlp_encoder, scale
+from wiesel.nn.encoders import VoteEncoder, encoded_width, mlp_encoder, scale, start_equal
 from wiesel.training import Inputs, Validation, as_inputs
 from wiesel.training.inputs import is_matrix
 from wiesel.votes import VoteMatrix
@@ -84,7 +84,10 @@ def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteE
         # The paper's code counts one number for each vote, so sqrt_input does too.
         tau_2=scale(options.tau_2, n_voters, n_voters + n_features),
         class_conditional=options.class_conditional,
+        voting_only=options.voting_only,
     )
+    if options.equal_start:
+        start_equal(encoder.network)
     return encoder.requires_grad_(options.train_encoder)
 
 

@@ -43,7 +43,8 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> 
     accuracies, proba = [], []
     for batch in data.batches(data.items, _ITEMS):
         votes_part: Tensor = batch.votes  # type: ignore[assignment]
-        weights = model.encoder_(encode_votes(votes_part, model.encoding, batch.features))
+        encoded = encode_votes(votes_part, model.encoding, batch.features)
+        weights = model.encoder_(encoded, votes_part)
         logits = label_logits(weights, votes_part).double() + log_prior
         accuracies.append(weights.double())
         proba.append(torch.softmax(logits, dim=1))

@@ -77,12 +77,17 @@ class WeaSEL(EndToEndModel):
     """Whether the encoder reads features beside the votes."""
     train_encoder: bool = True
     """False keeps the encoder as it was initialized (the paper's "WeaSEL-random")."""
+    equal_start: bool = False
+    """Start at the equal-weight vote: the encoder's last layer begins at zero."""
     activation: Activation = "softmax"
     """From scores to accuracies: `softmax` over the voters, `sigmoid`, `relu` or `tanh`."""
     tau_1: float | None = None
     """Multiplies the scores; None is 1 with a validation set and 1/3 without (paper's advice)."""
     tau_2: Literal["sqrt_voters", "sqrt_input", "voters"] | float = "sqrt_voters"
     """Multiplies the accuracies: sqrt(voters) in the paper, sqrt(encoder inputs) in its code."""
+    voting_only: bool = False
+    """Share the weight among the voters that voted. In the paper's model those that abstain
+    get a share too, which is lost; where they get nearly all of it, the soft labels say nothing."""
     class_conditional: bool = False
     """Whether a voter's accuracy depends on the class it votes for."""
     loss: str = "symmetric"
@@ -239,7 +244,7 @@ class WeaSELObjective(Objective):
 
     def weigh(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the accuracies and the logits of the soft labels of a prepared batch."""
-        accuracies = self.encoder(batch.features)
+        accuracies = self.encoder(batch.features, batch.votes)
         return accuracies, label_logits(accuracies, batch.votes) + self.log_prior  # type: ignore[arg-type]
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -256,4 +261,4 @@ class WeaSELObjective(Objective):
         predicted = logits_of(self.end_model(batch.inputs)).argmax(dim=1)
         voted = batch.votes.sum(dim=1).argmax(dim=1)  # type: ignore[union-attr]
         record = prediction_record(predicted, label.argmax(dim=1), voted, label.shape[1])
-        return record | voter_record(accuracies)
+        return record | voter_record(accuracies, batch.votes)  # type: ignore[arg-type]

@@ -20,6 +20,8 @@ __all__ = [
     "encoded_width",
     "label_logits",
     "mlp_encoder",
+    "scale",
+    "start_equal",
 ]
 
 Encoding = Literal["one_hot", "signed", "index"]
@@ -136,6 +138,7 @@ class VoteEncoder(nn.Module):
         tau_1: float,
         tau_2: float,
         class_conditional: bool = False,
+        voting_only: bool = False,
     ) -> None:
         super().__init__()
         self.network = network
@@ -143,13 +146,27 @@ class VoteEncoder(nn.Module):
         self.activation: Activation = activation
         self.tau_1, self.tau_2 = tau_1, tau_2
         self.class_conditional = class_conditional
+        self.voting_only = voting_only
 
-    def forward(self, encoded: Tensor) -> Tensor:
+    def forward(self, encoded: Tensor, votes: Tensor) -> Tensor:
         """Return the accuracies of the voters for every item."""
         scores = self.network(encoded)
         if self.class_conditional:
             scores = scores.view(len(scores), self.n_voters, -1)
+        if self.voting_only:
+            voted = votes.amax(dim=2) > 0
+            # Finite, so that an item without votes gets equal weights and not NaN.
+            scores = scores.masked_fill(~(voted.unsqueeze(2) if scores.ndim == 3 else voted), -1e9)
         return accuracies_of(scores, self.activation, self.tau_1, self.tau_2)
+
+
+def start_equal(network: nn.Module) -> None:
+    """Set the last linear layer to zero: until it learns, all voters weigh the same."""
+    linear = [module for module in network.modules() if isinstance(module, nn.Linear)]
+    if linear:
+        nn.init.zeros_(linear[-1].weight)
+        if linear[-1].bias is not None:
+            nn.init.zeros_(linear[-1].bias)
 
 
 def scale(tau_2: str | float, n_voters: int, n_inputs: int) -> float:
