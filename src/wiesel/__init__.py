@@ -32,7 +32,17 @@ if TYPE_CHECKING:
     )
     from wiesel.evaluation import evaluate
     from wiesel.features import TextFeatures
-    from wiesel.label_models import LabelModel, MajorityVote
+    from wiesel.label_models import (
+        DataProgramming,
+        DawidSkene,
+        LabelModel,
+        MajorityVote,
+        OneCoin,
+        Snorkel,
+        Triplet,
+        WeightedVote,
+        estimate_class_balance,
+    )
     from wiesel.labels import ABSTAIN, LabelSpace
     from wiesel.lfs import (
         apply_lfs,
@@ -55,22 +65,29 @@ __all__ = [
     "CoNAL",
     "ConfusionNet",
     "CrowdLayer",
+    "DataProgramming",
+    "DawidSkene",
     "DoctorNet",
     "EndToEndModel",
     "LabelModel",
     "LabelSpace",
     "MajorityVote",
     "MaxMIG",
+    "OneCoin",
     "Raykar",
+    "Snorkel",
     "Supervised",
     "TextFeatures",
+    "Triplet",
     "TwoStage",
     "VoteMatrix",
     "WeaSEL",
+    "WeightedVote",
     "__version__",
     "agreement",
     "apply_lfs",
     "compare",
+    "estimate_class_balance",
     "evaluate",
     "expression",
     "findings",
@@ -109,7 +126,17 @@ _HOMES = {
     ),
     "wiesel.evaluation": ("evaluate",),
     "wiesel.features": ("TextFeatures",),
-    "wiesel.label_models": ("LabelModel", "MajorityVote"),
+    "wiesel.label_models": (
+        "DataProgramming",
+        "DawidSkene",
+        "LabelModel",
+        "MajorityVote",
+        "OneCoin",
+        "Snorkel",
+        "Triplet",
+        "WeightedVote",
+        "estimate_class_balance",
+    ),
     "wiesel.labels": ("ABSTAIN", "LabelSpace"),
     "wiesel.lfs": (
         "apply_lfs",

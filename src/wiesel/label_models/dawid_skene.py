@@ -53,7 +53,7 @@ class DawidSkene(LabelModel):
 
     max_iter: int = 100
     """The most EM steps to take."""
-    tol: float = 3e-4
+    tol: float = 1e-5
     """Stop when the evidence of an average item grows by less."""
     smoothing: float = 2.0
     """Pseudo-votes for an average cell of each voter's confusions; 0 is maximum likelihood."""

@@ -13,7 +13,13 @@ import numpy.typing as npt
 
 from wiesel.errors import DataError, listed
 from wiesel.label_models.patterns import Patterns, fold
-from wiesel.label_models.vote_products import LogJoint, OneHot, Widen, one_hot_chunks
+from wiesel.label_models.vote_products import (
+    LogJoint,
+    OneHot,
+    Widen,
+    normalize_rows,
+    one_hot_chunks,
+)
 from wiesel.labels import ABSTAIN, FloatArray
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
@@ -137,15 +143,14 @@ def _sum_chunks(prepared: _Prepared, joint: LogJoint | None) -> Statistics:
         rows = slice(start, start := start + one_hot.shape[0])
         if joint is None:
             votes_only = one_hot[:, : votes.n_voters * votes.n_classes]
-            proba, log_evidence = _vote_shares(votes_only, gold[rows], votes.n_classes), np.zeros(1)
+            proba = _vote_shares(votes_only, gold[rows], votes.n_classes)
         else:
             proba, log_evidence = _responsibilities(one_hot, joint, gold[rows])
-            log_evidence *= weights[rows]
+            evidence += log_evidence @ weights[rows]
+        items += weights[rows] @ proba
+        covered += (weights[rows] * votes.covered[rows]) @ proba
         proba *= weights[rows, None]
         counts += np.asarray(one_hot.T @ proba)
-        items += proba.sum(axis=0)
-        covered += votes.covered[rows] @ proba
-        evidence += log_evidence.sum()
     return counts, items, covered, evidence
 
 
@@ -160,19 +165,15 @@ def _responsibilities(
         of_gold = log_joint[known, gold[known]]
         log_joint[known] = -np.inf
         log_joint[known, gold[known]] = of_gold
-    top = log_joint.max(axis=1)
-    log_joint -= top[:, None]
-    proba = np.exp(log_joint, out=log_joint)
-    total = proba.sum(axis=1)
-    proba /= total[:, None]
-    return proba, top + np.log(total)
+    log_evidence = normalize_rows(log_joint)
+    return log_joint, log_evidence
 
 
 def _vote_shares(
     one_hot: OneHot, gold: npt.NDArray[np.int64], n_classes: int
 ) -> npt.NDArray[np.float64]:
     shares = one_hot @ np.tile(np.eye(n_classes), (one_hot.shape[1] // n_classes, 1))
-    total = shares.sum(axis=1)
+    total = shares @ np.ones(n_classes)
     shares[total == 0] = 1 / n_classes
     shares /= np.where(total == 0, 1.0, total)[:, None]
     known = gold != ABSTAIN

@@ -18,7 +18,7 @@ __all__ = ["pair_counts", "vote_totals"]
 BLOCK_CELLS = 2**25
 """How many cells of the count matrix are held at once: 256 MB. 2,880 binary voters fit."""
 
-SPARSE_CHUNK_VOTES = 2**21
+SPARSE_CHUNK_VOTES = 2**19
 DENSE_CHUNK_CELLS = 2**20
 
 SPARSE_CELL_COST = 450.0

@@ -5,12 +5,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from wiesel.labels import ABSTAIN
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Patterns", "fold"]
 
 WORTH_FOLDING = 0.7
 """The share of distinct patterns above which folding costs more than it saves."""
+
+
+SAMPLE = 4096
 
 
 class Patterns(NamedTuple):
@@ -32,13 +36,25 @@ def fold(votes: VoteMatrix, gold: npt.NDArray[np.int64]) -> Patterns:
     >>> len(patterns.votes), patterns.weights
     (4, array([2., 2., 2., 2.]))
     """
-    if votes.distribution is None and votes.n_items > 1:
+    if votes.distribution is None and _looks_repetitive(votes):
         _, first, times = np.unique(
             _fingerprints(votes, gold), return_index=True, return_counts=True
         )
         if len(first) <= WORTH_FOLDING * votes.n_items:
             return Patterns(votes[first], times.astype(np.float64), gold[first])
     return Patterns(votes, np.ones(votes.n_items), gold)
+
+
+def _looks_repetitive(votes: VoteMatrix) -> bool:
+    """Whether a sample has as many repeats as votes with fewer patterns than items would have."""
+    if votes.n_items <= SAMPLE:
+        return True
+    sample = votes[:: votes.n_items // SAMPLE]
+    known = np.full(sample.n_items, ABSTAIN)
+    n_distinct = len(np.unique(_fingerprints(sample, known)))
+    # As with birthdays: among p equally frequent patterns, k draws have about k^2 / 2p repeats.
+    repeats = sample.n_items - n_distinct
+    return repeats > 0 and sample.n_items**2 / (2 * repeats) < votes.n_items
 
 
 def _fingerprints(votes: VoteMatrix, gold: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

@@ -6,6 +6,8 @@ grows with the votes themselves and with the answer only.
 """
 
 from collections.abc import Callable, Iterator
+from functools import reduce
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +24,7 @@ __all__ = [
     "Widen",
     "class_shares",
     "item_scores",
+    "normalize_rows",
     "one_hot_chunks",
     "posterior",
 ]
@@ -54,16 +57,19 @@ class LogJoint(NamedTuple):
     """(n_classes,)"""
 
 
-def one_hot_chunks(votes: VoteMatrix, chunk_votes: int = CHUNK_VOTES) -> Iterator[Chunk]:
+def one_hot_chunks(
+    votes: VoteMatrix, chunk_votes: int = CHUNK_VOTES, every: int = 1
+) -> Iterator[Chunk]:
     """Yield the one-hot votes of all items, some thousand items at a time.
 
-    A probabilistic vote puts its distribution into its voter's columns.
+    A probabilistic vote puts its distribution into its voter's columns. `every=3` yields every
+    third chunk, as a sample.
 
     >>> [(chunk.rows.stop, chunk.one_hot.shape) for chunk in one_hot_chunks(votes)]
     [(4, (4, 6))]
     """
     ones = np.ones(0)
-    for rows in _row_slices(votes, chunk_votes):
+    for rows in islice(_row_slices(votes, chunk_votes), 0, None, every):
         first, last = votes.indptr[rows.start], votes.indptr[rows.stop]
         if last - first > len(ones):
             ones = np.ones(last - first)
@@ -111,12 +117,28 @@ def posterior(
         one_hot = chunk.one_hot if widen is None else widen(chunk.one_hot)
         part = one_hot @ joint.weights
         part += joint.offset
-        part -= part.max(axis=1, keepdims=True)
-        np.exp(part, out=part)
-        part /= part.sum(axis=1, keepdims=True)
+        normalize_rows(part)
         part[~votes.covered[chunk.rows]] = prior
         proba[chunk.rows] = part
     return proba
+
+
+def normalize_rows(log_joint: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Turn log P(class, votes) into P(class | votes) in place; return log P(votes) of each row.
+
+    Column by column, because NumPy is slow at reducing many short rows.
+
+    >>> log_joint = np.log([[0.1, 0.3], [0.2, 0.2]])
+    >>> np.exp(normalize_rows(log_joint)), log_joint
+    (array([0.4, 0.4]), array([[0.25, 0.75],
+                               [0.5 , 0.5 ]]))
+    """
+    top = reduce(np.maximum, log_joint.T)
+    log_joint -= top[:, None]
+    np.exp(log_joint, out=log_joint)
+    total = log_joint @ np.ones(log_joint.shape[1])
+    log_joint /= total[:, None]
+    return top + np.log(total)
 
 
 def _row_slices(votes: VoteMatrix, chunk_votes: int) -> Iterator[slice]:
