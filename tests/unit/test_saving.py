@@ -128,12 +128,20 @@ class TestCrash:
         """The old model waits beside its place; it must not be deleted before the new is there."""
         write_folder(tmp_path / "model", {"n": 1}, FILES)
         os.rename(tmp_path / "model", tmp_path / ".model.previous")
+        rename, rmtree = os.rename, saving.shutil.rmtree
 
-        def crash(*arguments):
-            raise Crash
+        def crash_at_the_last_step(source, target):
+            if str(source).endswith("unfinished"):
+                raise Crash
+            rename(source, target)
+
+        def remove_what_was_replaced(folder, **options):
+            if str(folder).endswith(".previous"):
+                rmtree(folder, **options)
 
         with monkeypatch.context() as patch:
-            patch.setattr("wiesel.saving._write_synced", crash)
+            patch.setattr("wiesel.saving.os.rename", crash_at_the_last_step)
+            patch.setattr("wiesel.saving.shutil.rmtree", remove_what_was_replaced)
             with pytest.raises(Crash):
                 write_folder(tmp_path / "model", {"n": 2}, FILES)
         assert read_manifest(tmp_path / "model")["n"] == 1
