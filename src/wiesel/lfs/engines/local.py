@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from wiesel.lfs.column_votes import ColumnVotes, assemble
 from wiesel.lfs.engines.base import Engine, Job
 from wiesel.lfs.engines.pool import Share, WorkerPool
 from wiesel.lfs.engines.portable import is_portable
+from wiesel.lfs.engines.progress import progress_line
 from wiesel.lfs.engines.running import passes, run_pass
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.python_function import PythonFunction
@@ -58,8 +59,8 @@ class LocalEngine(Engine):
     def apply(self, job: Job) -> VoteMatrix:
         """Return the votes of all labeling functions on all rows."""
         parts = []
-        with WorkerPool(self.workers - 1) as pool:
-            run = _Run(job, pool, self.start_after)
+        with WorkerPool(self.workers - 1) as pool, progress_line(len(job.lfs)) as show:
+            run = _Run(job, pool, self.start_after, show)
             for batch in job.source.batches(self.batch_rows or _batch_rows(job)):
                 batch.stop_at_failure = job.stop_at_failure
                 parts.append(run.part(batch))
@@ -69,10 +70,13 @@ class LocalEngine(Engine):
 class _Run:
     """One call of `apply`: the job, the workers, and how patient this process still is."""
 
-    def __init__(self, job: Job, pool: WorkerPool, patience: float) -> None:
+    def __init__(
+        self, job: Job, pool: WorkerPool, patience: float, show: Callable[[int], None]
+    ) -> None:
         self.job = job
         self.pool = pool
         self.patience = patience
+        self.show = show
         self.shareable = {
             lf.name for lf in job.lfs if pool.n_workers and lf.divisible and is_portable(lf)
         }
@@ -90,6 +94,7 @@ class _Run:
                 job.cache.put({keys[place]: column for place, column in fresh.items()})
             job.report(failure for column in votes for failure in column.failures)
             columns.update(fresh)
+        self.show(batch.start + len(batch))
         ordered = [columns[place] for place in range(len(job.lfs))]
         return assemble(ordered, job.labels, job.voters, batch.ids)
 
@@ -114,6 +119,7 @@ class _Run:
         labels = self.job.labels
 
         def vote(first: int, count: int) -> list[ColumnVotes]:
+            self.show(batch.start + first)
             return run_pass(lfs, batch.piece(first, count), labels)
 
         began = time.perf_counter()
