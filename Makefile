@@ -15,7 +15,7 @@ setup: $(READY) ## create .venv and install Wiesel with everything the targets b
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo,plots,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo,plots,text,transformers,ray,dev]'
 	touch $(READY)
 
 demo: $(READY) ## train WeaSEL on 20,000 movie reviews without labels and explain what it learned

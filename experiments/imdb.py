@@ -17,15 +17,25 @@ from experiments.runner import Run, run_all
 from wiesel import load_dataset
 from wiesel.io import Dataset
 
-PAPER_F1 = {"gold": 86.72, "majority_vote": 80.86, "weasel_random": 79.80, "weasel": 82.10}
+SIGNED = {"encoding": "signed"}
+"""How the paper's code shows votes to the encoder: -1, 0, +1, one number for each voter."""
+
+ROWS: dict[str, tuple[str, dict[str, Any], float]] = {
+    "gold": ("gold", {}, 86.72),
+    "majority vote": ("majority_vote", {}, 80.86),
+    "WeaSEL-random": ("weasel_random", SIGNED, 79.80),
+    "WeaSEL": ("weasel", SIGNED, 82.10),
+}
+"""Row name: method, options, and the F1 of the paper."""
 
 VARIANTS: dict[str, dict[str, Any]] = {
-    "tau_2 = sqrt(voters + features), as in the paper's code": {"tau_2": "sqrt_input"},
-    "tau_2 = voters": {"tau_2": "voters"},
-    "signed votes, as in the paper's code": {"encoding": "signed"},
-    "encoder reads votes only": {"encoder_features": False},
-    "tau_1 = 1/3": {"tau_1": 1 / 3},
-    "lr = 5e-4": {"lr": 5e-4},
+    "WeaSEL, one-hot votes (Wiesel's default)": {},
+    "WeaSEL, tau_2 = sqrt(voters + features), as the paper's code": SIGNED
+    | {"tau_2": "sqrt_input"},
+    "WeaSEL, tau_2 = voters": SIGNED | {"tau_2": "voters"},
+    "WeaSEL, encoder reads votes only": SIGNED | {"encoder_features": False},
+    "WeaSEL, tau_1 = 1/3": SIGNED | {"tau_1": 1 / 3},
+    "WeaSEL, lr = 5e-4": SIGNED | {"lr": 5e-4},
 }
 
 
@@ -47,24 +57,23 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--variants", action="store_true")
     arguments = parser.parse_args()
-    rows: dict[str, list[Run]] = {
-        method: [Run("imdb_136", method, seed) for seed in range(arguments.seeds)]
-        for method in PAPER_F1
+    seeds = range(arguments.seeds)
+    rows = {
+        name: [Run("imdb_136", method, seed, options) for seed in seeds]
+        for name, (method, options, _) in ROWS.items()
     }
     if arguments.variants:
         for name, options in VARIANTS.items():
-            rows[name] = [
-                Run("imdb_136", "weasel", seed, options) for seed in range(arguments.seeds)
-            ]
+            rows[name] = [Run("imdb_136", "weasel", seed, options) for seed in seeds]
     everything = [run for runs in rows.values() for run in runs]
     records = run_all("imdb_136", everything, execute, arguments.jobs)
     by_key = {record["key"]: record for record in records}
-    print(f"\n{'':58} {'F1':>13} {'AUC':>13} {'F1 at 1/2':>13}  {'epochs':12} paper F1")
+    print(f"\n{'':62} {'F1':>12}  {'AUC':>12}  {'F1 at 1/2':>12}  {'epochs':12} paper F1")
     for name, runs in rows.items():
         results = [by_key[run.key] for run in runs]
         columns = "  ".join(_mean(results, column) for column in ("f1", "auc", "f1_at_half"))
         epochs = ",".join(str(result["epoch"]) for result in results)
-        print(f"{name:58} {columns}  {epochs:12} {PAPER_F1.get(name, '-')}")
+        print(f"{name:62} {columns}  {epochs:12} {ROWS[name][2] if name in ROWS else '-'}")
 
 
 def _mean(results: list[dict[str, Any]], column: str) -> str:
