@@ -43,7 +43,7 @@ class AlternatingObjective(CrowdObjective):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return how far the end model is from the soft labels."""
-        logits = logits_of(self.end_model(batch.inputs))
+        logits = logits_of(self.end_model, batch.inputs)
         return {"end_model": soft_cross_entropy(logits, self.soft_labels[batch.rows])}
 
     @torch.no_grad()

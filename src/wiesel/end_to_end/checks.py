@@ -88,12 +88,11 @@ def _tried(
     device = next((p.device for p in end_model.parameters()), torch.device("cpu"))
     try:
         with torch.no_grad(), evaluating(end_model):
-            output = end_model(move(batch, device))
+            return logits_of(end_model, move(batch, device)).cpu().float()
     except MODULE_ERRORS as error:
         raise FeatureError(
             f"The end model cannot read X: {first_line(error)} (X is {_described(batch)})."
         ) from error
-    return logits_of(output).cpu().float()
 
 
 def first_line(error: Exception) -> str:

@@ -139,7 +139,7 @@ class _LikelihoodObjective(CrowdObjective):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return minus the mean log likelihood of a vote, and the regularizer."""
         entries: VoteEntries = batch.entries  # type: ignore[assignment]
-        log_proba = torch.log_softmax(logits_of(self.end_model(batch.inputs)), dim=1)
+        log_proba = torch.log_softmax(logits_of(self.end_model, batch.inputs), dim=1)
         joint = log_proba[entries.items] + self.voters.log_likelihoods(entries)
         cast = torch.logsumexp(joint, dim=1)
         losses = {"votes": -(entries.mass * cast).sum() / entries.mass.sum()}

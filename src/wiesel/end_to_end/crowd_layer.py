@@ -114,7 +114,7 @@ class CrowdLayerObjective(CrowdObjective):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the cross-entropy of the votes that were cast."""
         entries: VoteEntries = batch.entries  # type: ignore[assignment]
-        proba = torch.softmax(logits_of(self.end_model(batch.inputs)), dim=1)
+        proba = torch.softmax(logits_of(self.end_model, batch.inputs), dim=1)
         logits = self.voters(proba[entries.items], entries.voters)
         return {"votes": vote_cross_entropy(torch.log_softmax(logits, dim=1), entries)}
 

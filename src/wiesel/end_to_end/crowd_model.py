@@ -48,7 +48,7 @@ class CrowdObjective(Objective):
         device = next(self.end_model.parameters()).device
         batch = data.gather(data.sample(DIAGNOSED_ITEMS), device)
         entries: VoteEntries = batch.entries  # type: ignore[assignment]
-        logits = logits_of(self.end_model(batch.inputs))
+        logits = logits_of(self.end_model, batch.inputs)
         voted = entries.counts(logits.shape[1]).argmax(dim=1)
         return prediction_record(logits.argmax(dim=1), voted, voted, logits.shape[1])
 

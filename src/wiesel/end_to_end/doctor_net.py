@@ -133,12 +133,16 @@ class _Doctors(VoterModel):
         # Some training items: confusions are how doctors differ from the average on them.
         self.register_buffer("representations", torch.empty(0, width))
 
-    def votes(self, represented: Tensor, voters: Tensor) -> Tensor:
-        """Return the logits of one doctor's vote for each row."""
-        return torch.einsum("ncd,nd->nc", self.heads(voters), _with_constant(represented))
+    def votes(self, represented: Tensor, entries: VoteEntries) -> Tensor:
+        """Return the logits of every vote that was cast: (n_votes, n_classes)."""
+        rows = _with_constant(represented)
+        if self.n_voters <= rows.shape[1]:
+            # All heads on all items is then less work than a copy of its head for every vote.
+            return torch.einsum("nd,jcd->njc", rows, self.heads())[entries.items, entries.voters]
+        return torch.einsum("ncd,nd->nc", self.heads(entries.voters), rows[entries.items])
 
-    def opinions(self, represented: Tensor, voters: Tensor) -> Tensor:
-        """Return what each of some doctors says of each item: (items, voters, classes)."""
+    def opinions(self, represented: Tensor, voters: Tensor | None = None) -> Tensor:
+        """Return what each of some doctors, or all, says of each item: (items, voters, classes)."""
         rows = _with_constant(represented)
         return torch.softmax(torch.einsum("nd,jcd->njc", rows, self.heads(voters)), dim=2)
 
@@ -167,9 +171,8 @@ class _Doctors(VoterModel):
         return torch.cat([torch.einsum("nc,njl->jcl", shares, part) for part in parts])
 
     def _mean_opinion(self, represented: Tensor) -> Tensor:
-        everyone = torch.arange(self.n_voters, device=represented.device)
         weights = torch.softmax(self.weights(represented), dim=1).expand(len(represented), -1)
-        return torch.einsum("nj,njc->nc", weights, self.opinions(represented, everyone))
+        return torch.einsum("nj,njc->nc", weights, self.opinions(represented))
 
 
 class _Ensemble(nn.Module):
@@ -204,7 +207,7 @@ class _DoctorObjective(CrowdObjective):
         entries: VoteEntries = batch.entries  # type: ignore[assignment]
         network, last_layer = self.end_model.network, self.end_model.last_layer
         _, represented = represent(network, last_layer, batch.inputs)
-        logits = self.voters.votes(represented[entries.items], entries.voters)
+        logits = self.voters.votes(represented, entries)
         losses = {"votes": vote_cross_entropy(torch.log_softmax(logits, dim=1), entries)}
         if self.voters.weighting is not None:
             losses["weights"] = self._weight_loss(represented.detach(), entries)
@@ -212,10 +215,9 @@ class _DoctorObjective(CrowdObjective):
 
     def _weight_loss(self, represented: Tensor, entries: VoteEntries) -> Tensor:
         doctors = self.voters
-        everyone = torch.arange(doctors.n_voters, device=represented.device)
         with torch.no_grad():
-            opinions = doctors.opinions(represented, everyone)
-            has_voted = torch.zeros(opinions.shape[:2], dtype=torch.bool, device=everyone.device)
+            opinions = doctors.opinions(represented)
+            has_voted = torch.zeros(opinions.shape[:2], dtype=torch.bool, device=opinions.device)
             has_voted[entries.items, entries.voters] = True
             has_voted &= ~has_voted.all(dim=1, keepdim=True)
         logits = doctors.weights(represented).expand(has_voted.shape)

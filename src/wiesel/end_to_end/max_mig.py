@@ -148,7 +148,7 @@ class _MutualInformationObjective(CrowdObjective):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return minus the mutual information of the two answers."""
         entries: VoteEntries = batch.entries  # type: ignore[assignment]
-        end_proba = torch.softmax(logits_of(self.end_model(batch.inputs)), dim=1)
+        end_proba = torch.softmax(logits_of(self.end_model, batch.inputs), dim=1)
         label_proba = torch.softmax(self.voters(entries), dim=1)
         prior = self.voters.log_prior.exp()
         return {

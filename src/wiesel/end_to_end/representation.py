@@ -40,7 +40,7 @@ def find_last_layer(network: nn.Module, n_classes: int, data: TrainingData) -> s
         lambda _, arguments, output: seen.append((arguments[0], output))
     )
     try:
-        logits = logits_of(network(data.gather(data.sample(_TRIED_ITEMS)).inputs))
+        logits = logits_of(network, data.gather(data.sample(_TRIED_ITEMS)).inputs)
     finally:
         hook.remove()
         network.train(was_training)
@@ -53,14 +53,14 @@ def represent(
 ) -> tuple[Tensor, Tensor]:
     """Return the logits of some items, and what the last layer made them from."""
     if last_layer is None:
-        logits = logits_of(network(inputs))
+        logits = logits_of(network, inputs)
         return logits, logits
     seen: list[Tensor] = []
     hook = network.get_submodule(last_layer).register_forward_pre_hook(
         lambda _, arguments: seen.append(arguments[0])
     )
     try:
-        return logits_of(network(inputs)), seen[0]
+        return logits_of(network, inputs), seen[0]
     finally:
         hook.remove()
 

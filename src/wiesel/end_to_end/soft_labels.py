@@ -22,7 +22,7 @@ class SoftLabelObjective(Objective):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return how far the end model is from the soft labels."""
         targets: Tensor = batch.targets  # type: ignore[assignment]
-        logits = logits_of(self.end_model(batch.inputs))
+        logits = logits_of(self.end_model, batch.inputs)
         if self.loss == "mig":
             return {"end_model": mutual_information_loss(torch.softmax(logits, 1), targets)}
         return {"end_model": soft_cross_entropy(logits, targets)}
@@ -33,6 +33,6 @@ class SoftLabelObjective(Objective):
         device = next(self.end_model.parameters()).device
         batch = data.gather(data.sample(DIAGNOSED_ITEMS), device)
         targets: Tensor = batch.targets  # type: ignore[assignment]
-        predicted = logits_of(self.end_model(batch.inputs)).argmax(dim=1)
+        predicted = logits_of(self.end_model, batch.inputs).argmax(dim=1)
         wanted = targets.argmax(dim=1)
         return prediction_record(predicted, wanted, wanted, targets.shape[1])

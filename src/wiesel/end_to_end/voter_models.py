@@ -142,9 +142,9 @@ class VoterMatrices(nn.Module):
         if rank is not None:
             self.right = nn.Parameter(torch.randn(rank, columns) / rank**0.5)
 
-    def forward(self, voters: Tensor) -> Tensor:
-        """Return the matrices of some voters: (len(voters), rows, columns)."""
-        own = self.left[voters]
+    def forward(self, voters: Tensor | None = None) -> Tensor:
+        """Return the matrices of some voters, or of all: (len(voters), rows, columns)."""
+        own = self.left if voters is None else self.left[voters]
         return self.start + (own if self.right is None else own @ self.right)
 
 

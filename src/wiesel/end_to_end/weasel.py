@@ -250,7 +250,7 @@ class WeaSELObjective(Objective):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of the end model and of the encoder."""
         _, label = self.weigh(batch)
-        return self.agreement(logits_of(self.end_model(batch.inputs)), label)
+        return self.agreement(logits_of(self.end_model, batch.inputs), label)
 
     @torch.no_grad()
     def diagnose(self, data: TrainingData) -> Record:
@@ -258,7 +258,7 @@ class WeaSELObjective(Objective):
         device = self.log_prior.device
         batch = self.prepare(data.gather(data.sample(DIAGNOSED_ITEMS), device))
         accuracies, label = self.weigh(batch)
-        predicted = logits_of(self.end_model(batch.inputs)).argmax(dim=1)
+        predicted = logits_of(self.end_model, batch.inputs).argmax(dim=1)
         voted = batch.votes.sum(dim=1).argmax(dim=1)  # type: ignore[union-attr]
         record = prediction_record(predicted, label.argmax(dim=1), voted, label.shape[1])
         return record | voter_record(accuracies, batch.votes)  # type: ignore[arg-type]

@@ -11,9 +11,10 @@ __all__ = ["FlatParameters"]
 class FlatParameters:
     """Parameters that live in one long vector for each kind of number, and so do their gradients.
 
-    Adam treats every number on its own, so the result is the same; what is saved is the overhead
-    of the many small tensors of a small network. `release` gives every parameter a tensor of its
-    own again.
+    Adam treats every number on its own, so parameters that a loss depends on get the same steps;
+    what is saved is the overhead of the many small tensors of a small network. (A parameter that
+    no loss depends on counts as having the gradient 0, so weight decay reaches it.) `release`
+    gives every parameter a tensor of its own again.
 
     >>> layer = nn.Linear(3, 2)
     >>> flat = FlatParameters(layer.parameters())

@@ -1,8 +1,11 @@
 """A few items with gold labels: which epoch was best, and by what measure."""
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.errors import FeatureError
-from wiesel.training.inputs import Inputs, move
+from wiesel.training.inputs import Batchable, Inputs, move
 
 __all__ = ["Validation", "evaluating", "logits_of", "predict_logits"]
 
@@ -40,8 +43,14 @@ class Validation:
         return float((proba.argmax(axis=1) == self.gold).mean())
 
 
-def logits_of(output: object) -> Tensor:
-    """Return the logits in what a module returned: a tensor, or an output with `.logits`."""
+def logits_of(module: nn.Module, inputs: Batchable) -> Tensor:
+    """Return what a module makes of a batch: the tensor it returns, or its output's `.logits`.
+
+    A dict of tensors is handed over by keyword where `forward` has parameters of these names, as
+    Hugging Face models do, and as one dict otherwise.
+    """
+    by_keyword = isinstance(inputs, dict) and _takes_keywords(type(module).forward, tuple(inputs))
+    output = module(**inputs) if by_keyword else module(inputs)  # type: ignore[arg-type]
     logits = getattr(output, "logits", output)
     if not isinstance(logits, Tensor):
         raise FeatureError(
@@ -49,6 +58,12 @@ def logits_of(output: object) -> Tensor:
             f"it returned {type(output).__name__}."
         )
     return logits
+
+
+@cache
+def _takes_keywords(forward: Callable[..., Any], names: tuple[str, ...]) -> bool:
+    parameters = inspect.signature(forward).parameters
+    return all(name in parameters for name in names)
 
 
 @torch.no_grad()
@@ -61,7 +76,7 @@ def predict_logits(
     chunks = max(1, min(_PREDICTED_ITEMS, 2**28 // max(1, inputs.item_bytes)))
     with evaluating(module):
         parts = [
-            logits_of(module(move(inputs.take(rows[start : start + chunks]), device))).cpu()
+            logits_of(module, move(inputs.take(rows[start : start + chunks]), device)).cpu()
             for start in range(0, len(rows), chunks)
         ]
     return torch.cat(parts).float() if parts else torch.empty(0, 0)

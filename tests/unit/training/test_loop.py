@@ -1,6 +1,7 @@
 import math
 from collections.abc import Callable
 from itertools import chain
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -248,5 +249,16 @@ class TestValidation:
         assert len(predict_logits(module, as_inputs(X[:0]))) == 0
 
     def test_logits_may_be_an_attribute(self):
-        output = type("Output", (), {"logits": torch.zeros(1, 2)})()
-        assert torch.equal(logits_of(output), torch.zeros(1, 2))
+        class Wrapped(nn.Linear):
+            def forward(self, inputs):
+                return SimpleNamespace(logits=super().forward(inputs))
+
+        assert logits_of(Wrapped(2, 3), torch.zeros(1, 2)).shape == (1, 3)
+
+    def test_a_dict_is_handed_over_by_keyword_where_forward_has_these_names(self):
+        class ByKeyword(nn.Linear):
+            def forward(self, input_ids, attention_mask):
+                return super().forward(input_ids * attention_mask)
+
+        inputs = {"input_ids": torch.ones(1, 2), "attention_mask": torch.ones(1, 2)}
+        assert logits_of(ByKeyword(2, 3), inputs).shape == (1, 3)
