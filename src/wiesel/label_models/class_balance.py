@@ -1,6 +1,7 @@
 """P(class) without gold labels: from how often three groups of voters vote together."""
 
 import itertools
+import math
 import warnings
 from collections.abc import Sequence
 
@@ -12,7 +13,7 @@ from scipy.special import softmax
 from wiesel.errors import WieselWarning
 from wiesel.label_models.pair_moments import vote_totals
 from wiesel.label_models.vote_products import one_hot_chunks
-from wiesel.labels import FloatArray, LabelSpace
+from wiesel.labels import FloatArray
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
 __all__ = ["estimate_class_balance"]
@@ -56,15 +57,24 @@ def estimate_class_balance(votes: VoteSource) -> npt.NDArray[np.float64]:
             stacklevel=2,
         )
         return _floored(vote_totals(votes).sum(axis=0))
-    groups = _deal(vote_totals(votes), votes.voters, votes.labels)
+    # Classes in the order of their names, so that the answer does not depend on their order.
+    by_name = np.argsort(votes.labels.names)
+    groups = _deal(vote_totals(votes)[:, by_name], votes.voters)
     (tables,) = votes.sum(_TripleCounts(groups, max(1, votes.n_items // ENOUGH_ITEMS)))
-    model = _TripleModel(tables, int(groups.max()) + 1, len(votes.labels))
+    outcomes = [*by_name, len(by_name)]
+    prior = np.empty(len(by_name))
+    prior[by_name] = _fit(tables[np.ix_(range(len(tables)), outcomes, outcomes, outcomes)])
+    return prior
+
+
+def _fit(tables: FloatArray) -> npt.NDArray[np.float64]:
+    """P(class) from the counts of triples (triples, outcomes, outcomes, outcomes)."""
+    model = _TripleModel(tables)
     loss, logits = model.minimize(model.start())
     equal_loss, _ = model.minimize(model.with_equal_classes(logits), fixed_prior=True)
     prior, outcomes = model.unpack(logits)
     # How far to trust it: not at all where equal classes explain the votes as well.
-    n_counted = tables.sum() / len(tables)
-    gain = 2 * n_counted * (equal_loss - loss)
+    gain = 2 * (tables.sum() / len(tables)) * (equal_loss - loss)
     trust = max(0.0, 1 - NO_GAIN / max(gain, 1e-12))
     equal = 1 / len(prior)
     return _floored(equal + trust * (prior[_class_order(outcomes)] - equal))
@@ -94,13 +104,12 @@ class _TripleCounts:
         return (tables.reshape(-1, n_outcomes, n_outcomes, n_outcomes),)
 
 
-def _deal(totals: FloatArray, voters: Sequence[str], labels: LabelSpace) -> npt.NDArray[np.int64]:
+def _deal(totals: FloatArray, voters: Sequence[str]) -> npt.NDArray[np.int64]:
     """The group of each voter, so that groups have like numbers of votes for every class.
 
-    Sorting by names makes the groups independent of the order of voters and classes.
+    Sorting by name makes the groups independent of the order of the voters.
     """
-    favorite = [labels.names[k] for k in totals.argmax(axis=1)]
-    total = totals.sum(axis=1)
+    favorite, total = totals.argmax(axis=1), totals.sum(axis=1)
     order = sorted(range(len(voters)), key=lambda j: (favorite[j], -total[j], voters[j]))
     groups = np.empty(len(voters), dtype=np.int64)
     groups[order] = np.arange(len(voters)) % min(N_GROUPS, len(voters))
@@ -125,8 +134,10 @@ def _group_votes(said: FloatArray) -> npt.NDArray[np.int64]:
 class _TripleModel:
     """The likelihood of the triple counts, over logits of p and of P(outcome | class)."""
 
-    def __init__(self, tables: FloatArray, n_groups: int, n_classes: int) -> None:
-        self.tables, self.shape = tables, (n_groups, n_classes, n_classes + 1)
+    def __init__(self, tables: FloatArray) -> None:
+        n_groups = next(g for g in range(3, N_GROUPS + 1) if math.comb(g, 3) == len(tables))
+        n_outcomes = tables.shape[1]
+        self.tables, self.shape = tables, (n_groups, n_outcomes - 1, n_outcomes)
         self.triples = list(itertools.combinations(range(n_groups), 3))
         self.n_counted = max(float(tables.sum()), 1.0)
 
@@ -160,7 +171,7 @@ class _TripleModel:
             np.asarray(logits, dtype=np.float64),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": 500, "ftol": 1e-12, "gtol": 1e-8},
+            options={"maxiter": 200, "ftol": 1e-10, "gtol": 1e-7},
         )
         return float(found.fun), found.x
 

@@ -2,5 +2,6 @@
 
 from wiesel.testing.contract import ContractError
 from wiesel.testing.end_to_end import check_end_to_end
+from wiesel.testing.label_models import check_label_model
 
-__all__ = ["ContractError", "check_end_to_end"]
+__all__ = ["ContractError", "check_end_to_end", "check_label_model"]
