@@ -23,12 +23,14 @@ from wiesel.project.outputs import (
     write_predictions,
     write_soft_labels,
 )
+from wiesel.project.reporting import report_data
 from wiesel.project.rows import project_classes, read_splits
 from wiesel.project.settings import Project
 from wiesel.project.tables import comparison_table
 from wiesel.project.training import Say, Trained, TrainingSet, chosen_methods, train_models
 from wiesel.project.vectors import make_vectors
 from wiesel.project.voting import Votes, cast_votes, project_lfs
+from wiesel.report import write_report
 from wiesel.version import __version__
 
 __all__ = ["Outcome", "Prepared", "judge", "prepare", "run_project"]
@@ -206,7 +208,8 @@ def _write(outcome: Outcome, say: Say) -> None:
     }
     column = data.project.features.column
     save_bundle(main.model, data.vectors, column, folder / "model", about)
-    say("done", f"{folder}")
+    write_report(report_data(outcome), folder / "report.html")
+    say("report", str(folder / "report.html"))
 
 
 def metrics_of(outcome: Outcome) -> dict[str, Any]:

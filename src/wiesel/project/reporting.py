@@ -1,0 +1,232 @@
+"""From the outcome of a run to what its report shows."""
+
+import platform
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.analysis import findings, summarize
+from wiesel.analysis.agreement import pair_counts
+from wiesel.errors import WieselError
+from wiesel.evaluation import ThresholdCurve, threshold_curve
+from wiesel.report import Curve, Disagreement, ReportData, VoterRow
+from wiesel.version import __version__
+from wiesel.votes import VoteMatrix
+
+if TYPE_CHECKING:
+    from wiesel.project.pipeline import Outcome
+
+__all__ = ["report_data"]
+
+_HEAT_VOTERS = 40
+_LISTED_VOTERS = 100
+_DISAGREEMENTS = 20
+
+
+def report_data(outcome: "Outcome") -> ReportData:
+    """Return everything the report of a run shows."""
+    data, votes = outcome.prepared.data, outcome.prepared.votes
+    split = outcome.judged_on
+    reports = {} if split is None else {n: r[split] for n, r in outcome.reports.items()}
+    names, shares = _agreement(votes.train)
+    gold = _dev_gold(outcome)
+    voters, caption = _voters(outcome)
+    odd = findings(*gold) if gold else findings(votes.train)
+    records = outcome.main.model.history_.records
+    return ReportData(
+        title=data.project.name,
+        labels=data.labels,
+        story=_story(outcome),
+        figures=_figures(outcome),
+        voters=voters,
+        voter_caption=caption,
+        findings=[row["sentence"] for row in odd.to_records()],
+        agreement_names=names,
+        agreement=shares,
+        losses=_curves(records, "loss_"),
+        scores=_curves(records, "agreement") + _curves(records, "validation_"),
+        kept_epoch=outcome.main.model.history_.best_epoch,
+        methods=reports,
+        judged_on=split or "",
+        report=reports.get(outcome.main.method),
+        paired=_paired(outcome),
+        curve=_threshold_curve(outcome),
+        threshold=outcome.main.model.threshold_,
+        disagreements=_disagreements(outcome),
+        reproduce=_reproduce(outcome),
+        settings=data.project.file.read_text(encoding="utf-8"),
+    )
+
+
+def _figures(outcome: "Outcome") -> list[tuple[str, str]]:
+    votes = outcome.prepared.votes.train
+    tiles = [
+        (f"{votes.n_items:,}", "training items without labels"),
+        (f"{votes.n_voters:,}", "voters"),
+        (f"{100 * votes.covered.mean():.0f} %", "of the items have a vote"),
+    ]
+    split = outcome.judged_on
+    if split is not None:
+        report = outcome.reports[outcome.main.method][split]
+        tiles.append((f"{100 * report.accuracy:.1f} %", f"accuracy on {split}"))
+        if not np.isnan(report.auc):
+            tiles.append((f"{report.auc:.3f}", f"ROC-AUC on {split}"))
+    return tiles
+
+
+def _story(outcome: "Outcome") -> list[str]:
+    data, votes, main = outcome.prepared.data, outcome.prepared.votes.train, outcome.main
+    chosen = main.model.selection_
+    sentences = [
+        f"{votes.n_voters:,} voters cast {votes.n_votes:,} votes on {votes.n_items:,} items, for "
+        f"the classes {', '.join(data.labels)}. {main.method} turned them into an end model "
+        f"({data.project.end_model.name} on {data.vectors.kind} features, {data.vectors.shape})."
+    ]
+    if "score" in chosen:
+        sentences.append(
+            f"Of {len(main.model.history_)} epochs, number {chosen['epoch']} was kept: it had the "
+            f"best {chosen['by']} on the dev rows ({chosen['score']:.3f})."
+        )
+    else:
+        sentences.append("There were no dev rows to choose an epoch by: the last one was kept.")
+    return sentences
+
+
+def _dev_gold(outcome: "Outcome") -> tuple[VoteMatrix, Any] | None:
+    """Votes and gold of the dev rows, or of the test rows; None where no votes meet gold."""
+    votes, splits = outcome.prepared.votes.by_split, outcome.prepared.data.splits
+    for name in ("dev", "test"):
+        if name in votes and name in splits:
+            return votes[name], splits[name].gold
+    return None
+
+
+def _voters(outcome: "Outcome") -> tuple[list[VoterRow], str]:
+    train = outcome.prepared.votes.train
+    frame = summarize(train).frame.with_columns(weight=pl.Series(outcome.weights).fill_nan(None))
+    gold = _dev_gold(outcome)
+    caption = "Coverage and conflict on the training items."
+    if gold is not None:
+        known = summarize(*gold).frame
+        columns = ["voter", "support", "precision", "precision_low", "precision_high"]
+        frame = frame.join(known.select(columns), on="voter", how="left", maintain_order="left")
+        caption = "Coverage and conflict on the training items, precision on rows with gold labels."
+    if len(frame) > _LISTED_VOTERS:
+        caption += f" The {_LISTED_VOTERS} with most votes of {len(frame):,}."
+        frame = frame.sort("votes", descending=True).head(_LISTED_VOTERS)
+    return [_voter_row(row) for row in frame.to_dicts()], caption
+
+
+def _voter_row(row: dict[str, Any]) -> VoterRow:
+    return VoterRow(
+        name=row["voter"],
+        classes=row["polarity"],
+        coverage=row["coverage"],
+        conflict=row["conflict"],
+        precision=row.get("precision"),
+        low=row.get("precision_low"),
+        high=row.get("precision_high"),
+        support=row.get("support") or 0,
+        weight=row["weight"],
+    )
+
+
+def _agreement(votes: VoteMatrix) -> tuple[list[str], npt.NDArray[Any] | None]:
+    """The share of equal votes of the voters with most votes."""
+    counts = np.bincount(votes.voter_index, minlength=votes.n_voters)
+    busiest = np.sort(np.argsort(-counts, kind="stable")[:_HEAT_VOTERS])
+    if len(busiest) < 2:
+        return [], None
+    chosen = votes.select([votes.voters[place] for place in busiest])
+    pairs = pair_counts(chosen)
+    shares = np.full((chosen.n_voters, chosen.n_voters), np.nan)
+    shares[pairs.first, pairs.second] = pairs.agree / pairs.both
+    shares[pairs.second, pairs.first] = pairs.agree / pairs.both
+    return list(chosen.voters), shares
+
+
+def _curves(records: Sequence[dict[str, Any]], prefix: str) -> list[Curve]:
+    titles = {"loss_end_model": "end model", "loss_encoder": "encoder of the votes"}
+    titles |= {"agreement": "agreement", "validation_auc": "ROC-AUC on dev"}
+    titles |= {"validation_accuracy": "accuracy on dev", "validation_f1": "F1 on dev"}
+    names = [name for name in (records[0] if records else {}) if name.startswith(prefix)]
+    return [
+        Curve(titles.get(name, name.replace("_", " ")), [record[name] for record in records])
+        for name in names
+        if isinstance(records[0][name], (int, float))
+    ]
+
+
+def _paired(outcome: "Outcome") -> str:
+    if outcome.paired is None:
+        return ""
+    paired, method = outcome.paired, outcome.main.method
+    difference = paired.differences["accuracy"]
+    return (
+        f"Against an end model trained on the majority vote, on the same items: {method} is right "
+        f"alone on {paired.only_first:,}, the majority vote alone on {paired.only_second:,}; the "
+        f"difference in accuracy is {100 * difference:+.1f} points (95 % interval "
+        f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}, McNemar p = "
+        f"{paired.p_value:.3g})."
+    )
+
+
+def _threshold_curve(outcome: "Outcome") -> ThresholdCurve | None:
+    data, split = outcome.prepared.data, outcome.judged_on
+    if split is None or len(data.labels) != 2:
+        return None
+    gold = data.splits[split].gold
+    known = gold >= 0
+    try:
+        return threshold_curve(outcome.proba[split][known], gold[known])
+    except WieselError:  # no item of the second class: there is no curve
+        return None
+
+
+def _disagreements(outcome: "Outcome") -> list[Disagreement]:
+    """The covered training items on which end model and soft label are furthest apart."""
+    soft, data = outcome.soft_labels, outcome.prepared.data
+    if soft is None:
+        return []
+    proba = outcome.proba["train"]
+    distance = np.abs(proba - soft).sum(axis=1) / 2
+    distance[~data.votes.covered] = 0
+    rows = np.argsort(-distance, kind="stable")[:_DISAGREEMENTS]
+    return [_disagreement(outcome, int(row)) for row in rows if distance[row] > 0]
+
+
+def _disagreement(outcome: "Outcome", row: int) -> Disagreement:
+    data, votes = outcome.prepared.data, outcome.prepared.votes.train[row]
+    proba, soft = outcome.proba["train"][row], outcome.soft_labels[row]
+    names = data.labels.names
+    cast = zip(votes.voter_index, votes.class_index, strict=True)
+    return Disagreement(
+        item=str(votes.ids[0]),
+        text=_shown(data.splits["train"].rows.row(row, named=True), data.project.features.column),
+        end_model=names[int(proba.argmax())],
+        end_proba=float(proba.max()),
+        soft_label=names[int(soft.argmax())],
+        soft_proba=float(soft.max()),
+        votes=[(votes.voters[voter], names[label]) for voter, label in cast],
+    )
+
+
+def _shown(row: dict[str, Any], column: str) -> str:
+    """The text of an item, or its columns where it has none."""
+    if row.get(column):
+        return str(row[column])
+    return ", ".join(f"{name} {value}" for name, value in row.items() if name != "id")
+
+
+def _reproduce(outcome: "Outcome") -> list[str]:
+    project = outcome.prepared.data.project
+    methods = ",".join(dict.fromkeys(run.method for run in outcome.trained))
+    return [
+        f"# wiesel {__version__}, Python {platform.python_version()}, seeds "
+        f"{', '.join(str(seed) for seed in project.method.seeds)}",
+        f"wiesel run {project.folder} --method {methods}",
+        f"wiesel predict {project.output_folder / 'model'} new.csv",
+    ]

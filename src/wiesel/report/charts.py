@@ -1,0 +1,174 @@
+"""The charts of a report, each as a figure with a legend where it has several lines."""
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from wiesel.evaluation import Report, ThresholdCurve
+from wiesel.report.contents import Curve
+from wiesel.report.svg import Axis, Line, chart
+
+__all__ = ["calibration", "confusion", "epochs", "heat_map", "intervals", "threshold_figure"]
+
+_COLORS = ("one", "two", "three")
+_FEW = 20
+"""So many voters have room for larger cells."""
+
+
+def figure(title: str, body: str, names: Sequence[str] = (), note: str = "") -> str:
+    """Return a chart with its title, a legend and a sentence."""
+    legend = "".join(
+        f'<span><i class="{color}"></i>{escape(name)}</span>'
+        for name, color in zip(names, _COLORS, strict=False)
+    )
+    shown = f'<div class="legend">{legend}</div>' if len(names) > 1 else ""
+    said = f"<p>{escape(note)}</p>" if note else ""
+    return f"<figure><figcaption>{escape(title)}</figcaption>{shown}{body}{said}</figure>"
+
+
+def epochs(title: str, curves: Sequence[Curve], kept: int | None, note: str = "") -> str:
+    """Return quantities over epochs, with the epoch that was kept."""
+    known = [value for curve in curves for value in curve.values if math.isfinite(value)]
+    if not known:
+        return ""
+    n_epochs = max(len(curve.values) for curve in curves)
+    low, high = _rounded_range(min(known), max(known))
+    x = Axis("epoch", 1 if n_epochs > 1 else 0, max(n_epochs, 1))
+    lines = [
+        Line(curve.name, _points(curve.values), color)
+        for curve, color in zip(curves, _COLORS, strict=False)
+    ]
+    mark = None if kept is None else (float(kept), f"kept: epoch {kept}")
+    body = chart(x, Axis(title.lower(), low, high), lines, mark=mark)
+    return figure(title, body, [curve.name for curve in curves], note)
+
+
+def calibration(report: Report) -> str:
+    """Return how often predictions of some confidence are right."""
+    bins = report.calibration
+    groups = zip(bins.confidence, bins.accuracy, bins.n_items, strict=True)
+    points = [(float(sure), float(right)) for sure, right, n_items in groups if n_items]
+    low = 1 / len(report.labels)
+    low = math.floor(10 * min(low, *(min(point) for point in points))) / 10
+    axes = Axis("confidence", low, 1.0), Axis("share that is right", low, 1.0)
+    line = Line("predictions", points, "one", dots=True)
+    note = (
+        "On the diagonal a confidence of 80 % is right in 80 % of the cases. The calibration "
+        f"error is {100 * report.calibration_error:.1f} %."
+    )
+    return figure("Calibration", chart(*axes, [line], diagonal=True), note=note)
+
+
+def threshold_figure(curve: ThresholdCurve, threshold: float | None, name: str) -> str:
+    """Return what each decision threshold would give."""
+    rows = np.linspace(0, len(curve.threshold) - 1, min(200, len(curve.threshold))).astype(int)
+    parts = {"precision": curve.precision, "recall": curve.recall, "F1": curve.f1}
+    lines = [
+        Line(title, [(float(curve.threshold[row]), float(values[row])) for row in rows], color)
+        for (title, values), color in zip(parts.items(), _COLORS, strict=True)
+    ]
+    mark = (0.5 if threshold is None else threshold, "threshold in use")
+    title = f"P({name}) from which {name} is predicted"
+    ends = _rounded_range(*(float(curve.threshold[row]) for row in (0, -1)))
+    x = Axis(title, min(ends[0], mark[0]), max(ends[1], mark[0]))
+    body = chart(x, Axis("share", 0.0, 1.0), lines, mark=mark)
+    return figure("Decision threshold", body, list(parts))
+
+
+def confusion(report: Report) -> str:
+    """Return the confusion matrix as a shaded table."""
+    counts = report.confusion
+    rows = counts.sum(axis=1, keepdims=True)
+    shares = np.divide(counts, rows, out=np.zeros(counts.shape), where=rows > 0)
+    head = "".join(f"<th>{escape(name)}</th>" for name in report.labels)
+    body = ""
+    for place, name in enumerate(report.labels):
+        cells = "".join(
+            f'<td style="--share:{100 * shares[place, other]:.0f}%" class="shade">'
+            f"{counts[place, other]:,}<small>{100 * shares[place, other]:.0f} %</small></td>"
+            for other in range(len(report.labels))
+        )
+        body += f"<tr><th>{escape(name)}</th>{cells}</tr>"
+    table = (
+        f'<div class="scroll"><table class="confusion"><thead><tr><th>true \\ predicted</th>{head}'
+        f"</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+    return figure("Confusion", table, note="Rows are the true classes; shares are of the row.")
+
+
+def intervals(reports: Mapping[str, Report], figure_name: str, title: str) -> str:
+    """Return one dot with its 95 % interval for every method."""
+    scores = {name: getattr(report, figure_name) for name, report in reports.items()}
+    known = {name: score for name, score in scores.items() if not math.isnan(score)}
+    if not known:
+        return ""
+    ends = [end for score in known.values() for end in (score.low, score.high, float(score))]
+    finite = [end for end in ends if math.isfinite(end)]
+    low, high = min(finite), max(finite)
+    span = (high - low) or 1.0
+    rows = "".join(_interval_row(name, score, low, span) for name, score in known.items())
+    return figure(title, f'<div class="intervals">{rows}</div>')
+
+
+def heat_map(names: Sequence[str], shares: Any) -> str:
+    """Return how often each pair of voters agrees, as a table of colored cells."""
+    size = "large" if len(names) <= _FEW else "small"
+    head = "".join(f"<th>{place + 1}</th>" for place in range(len(names)))
+    body = ""
+    for place, name in enumerate(names):
+        cells = "".join(
+            _pair_cell(name, names[other], float(shares[place, other]), place == other)
+            for other in range(len(names))
+        )
+        label = f'<th class="name">{escape(name)} <small>{place + 1}</small></th>'
+        body += f"<tr>{label}{cells}</tr>"
+    return (
+        f'<div class="scroll"><table class="heat {size}"><thead><tr><th></th>'
+        f"{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        '<div class="legend"><span><i class="agree"></i>same vote</span>'
+        '<span><i class="differ"></i>different votes</span>'
+        '<span><i class="apart"></i>never vote on one item</span></div>'
+    )
+
+
+def _rounded_range(low: float, high: float) -> tuple[float, float]:
+    """Limits of an axis a little beyond the values, at round numbers."""
+    step = 10.0 ** math.floor(math.log10(max(high - low, 0.05)))
+    return math.floor(low / step) * step, math.ceil(high / step - 1e-9) * step
+
+
+def _points(values: Sequence[float]) -> list[tuple[float, float]]:
+    numbered = enumerate(values, start=1)
+    return [(float(epoch), value) for epoch, value in numbered if math.isfinite(value)]
+
+
+def _interval_row(name: str, score: Any, low: float, span: float) -> str:
+    def percent(value: float) -> float:
+        return round(100 * (value - low) / span, 1)
+
+    bar = ""
+    if math.isfinite(score.low):
+        width = percent(score.high) - percent(score.low)
+        bar = f'<b style="left:{percent(score.low)}%;width:{width:.1f}%"></b>'
+    said = f"{score:.3f}"
+    if math.isfinite(score.low):
+        said += f" <small>({score.low:.3f} to {score.high:.3f})</small>"
+    return (
+        f'<div class="row"><div class="name">{escape(name)}</div><div class="value">{said}</div>'
+        f'<div class="track"><div>{bar}<i style="left:{percent(float(score))}%"></i></div></div>'
+        "</div>"
+    )
+
+
+def _pair_cell(first: str, second: str, share: float, same: bool) -> str:
+    if same or math.isnan(share):
+        kind = "self" if same else "apart"
+        return f'<td class="{kind}"></td>'
+    # Halfway is neutral: as many equal votes as different ones.
+    strength = round(200 * abs(share - 0.5))
+    side = "agree" if share >= 0.5 else "differ"
+    said = escape(f"{first} and {second}: {100 * share:.0f} % the same", quote=True)
+    return f'<td class="{side}" style="--share:{strength}%" title="{said}"></td>'
