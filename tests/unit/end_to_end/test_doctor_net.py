@@ -61,6 +61,19 @@ def test_the_prediction_is_the_mean_of_all_heads():
     assert np.allclose(model.predict_proba(X), proba.mean(axis=1), atol=1e-5)
 
 
+def test_both_ways_to_find_the_votes_of_doctors_agree():
+    X, votes, _ = tiny_task()
+    data = TrainingData(as_inputs(X), votes, sparse_votes=True)
+    entries = data.gather(np.arange(20)).entries
+    doctors = DoctorNet(linear())._doctors(4, 2, width=3)
+    with torch.no_grad():
+        doctors.heads.left.normal_(generator=torch.Generator().manual_seed(0))
+    represented = torch.from_numpy(X[:20])
+    for_all = doctors.votes(represented, entries)
+    doctors.n_voters = 1000  # more doctors than features: a head for every vote
+    assert torch.allclose(for_all, doctors.votes(represented, entries), atol=1e-6)
+
+
 def test_a_head_learns_from_its_own_doctor_only():
     X, votes, _ = tiny_task()
     silent = votes.select(votes.voters[:3])
