@@ -3,8 +3,9 @@
 from wiesel.io.answers import read_answers, read_gold
 from wiesel.io.dataset import Dataset, Split
 from wiesel.io.files import FORMATS, FilePath, existing_file, existing_folder, explained, replacing
-from wiesel.io.rows import read_batches, read_rows, scan_rows, write_rows
+from wiesel.io.rows import matching_files, read_batches, read_rows, scan_rows, write_rows
 from wiesel.io.vote_files import read_votes, write_votes
+from wiesel.io.vote_parts import VoteParts
 from wiesel.io.wrench import load_wrench, read_json
 
 __all__ = [
@@ -12,10 +13,12 @@ __all__ = [
     "Dataset",
     "FilePath",
     "Split",
+    "VoteParts",
     "existing_file",
     "existing_folder",
     "explained",
     "load_wrench",
+    "matching_files",
     "read_answers",
     "read_batches",
     "read_gold",

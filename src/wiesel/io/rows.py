@@ -11,7 +11,7 @@ from wiesel.errors import DataError, listed
 from wiesel.io.files import FilePath, existing_file, explained, replacing, table_format
 from wiesel.tables import as_frame, require_columns
 
-__all__ = ["read_batches", "read_rows", "scan_rows", "write_rows"]
+__all__ = ["matching_files", "read_batches", "read_rows", "scan_rows", "write_rows"]
 
 
 def read_rows(path: FilePath, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -37,7 +37,7 @@ def scan_rows(path: FilePath, columns: Sequence[str] | None = None) -> pl.LazyFr
     Column types are those that fit every row, not the first hundred, so that a name that turns up
     late in a column of numbers is no surprise.
     """
-    files = _matching_files(path)
+    files = matching_files(path)
     with explained(path):
         lazy = _scan(files, table_format(files[0]))
         _check_header(lazy)
@@ -92,8 +92,8 @@ def write_rows(rows: Any, path: FilePath) -> None:
         _write(frame, temporary, kind)
 
 
-def _matching_files(path: FilePath) -> list[Path]:
-    """The file itself, or the files that match it as a pattern, all of one format."""
+def matching_files(path: FilePath) -> list[Path]:
+    """Return the file itself, or the files that match it as a pattern, all of one format."""
     if not any(sign in str(path) for sign in "*?[") or Path(path).exists():
         return [existing_file(path)]
     pattern = Path(path)

@@ -18,7 +18,7 @@ from wiesel.tables import require_columns
 from wiesel.vote_entries import id_series, item_ids
 from wiesel.votes import VoteMatrix
 
-__all__ = ["read_votes", "write_votes"]
+__all__ = ["VoteNote", "read_votes", "vote_note", "write_votes"]
 
 Layout = Literal["auto", "wide", "list"]
 
@@ -85,7 +85,7 @@ def read_votes(
     """
     file = existing_file(path)
     with explained(path):
-        note = _note(file)
+        note = vote_note(file)
         if note is None:
             return votes_of_table(read_rows(path), labels, id_column, voters)
         frame = pl.read_parquet(file, glob=False)
@@ -151,7 +151,7 @@ def _list_columns(votes: VoteMatrix) -> list[pl.Series]:
     return lists.with_columns(pl.all().fill_null(pl.lit([]))).get_columns()
 
 
-class _Note(NamedTuple):
+class VoteNote(NamedTuple):
     """What `write_votes` says about its file, in the file's metadata."""
 
     layout: str
@@ -161,8 +161,8 @@ class _Note(NamedTuple):
     probabilistic: bool
 
 
-def _note(path: Path) -> _Note | None:
-    """What `write_votes` noted in the file; None for the files of others."""
+def vote_note(path: Path) -> VoteNote | None:
+    """Return what `write_votes` noted in the file; None for the files of others."""
     if table_format(path) != "parquet":
         return None
     text = pl.read_parquet_metadata(path).get(_KEY)
@@ -172,7 +172,7 @@ def _note(path: Path) -> _Note | None:
         found = json.loads(text)
         number, kind = found["format"], found["kind"]
         if kind == "votes" and number == _FORMAT:
-            return _Note(
+            return VoteNote(
                 str(found["layout"]),
                 str(found["id_column"]),
                 LabelSpace(*found["labels"]),
@@ -189,7 +189,7 @@ def _note(path: Path) -> _Note | None:
     raise DataError(f"{path} is no file of votes but of {kind!r}.")
 
 
-def _votes_of_lists(frame: pl.DataFrame, note: _Note) -> VoteMatrix:
+def _votes_of_lists(frame: pl.DataFrame, note: VoteNote) -> VoteMatrix:
     kinds: dict[str, pl.DataType] = {"voters": pl.Int32(), "classes": pl.Int16()}
     if note.probabilistic:
         kinds["proba"] = pl.Array(pl.Float32, len(note.labels))

@@ -1,0 +1,127 @@
+"""Votes in many Parquet files: summed up part by part, so that all of them need not fit."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from wiesel.errors import DataError, VoteError
+from wiesel.io.files import FilePath, explained
+from wiesel.io.rows import matching_files
+from wiesel.io.vote_files import read_votes, vote_note
+from wiesel.labels import LabelSpace
+from wiesel.vote_entries import item_ids
+from wiesel.votes import Statistics, VoteMatrix
+
+__all__ = ["VoteParts", "add_statistics", "sum_files"]
+
+
+class VoteParts:
+    """Votes of the same voters in several files of `write_votes`, one part of the items each.
+
+    `fit` of a label model takes it in place of a `VoteMatrix`: the model asks for sums over the
+    items, and these are added up part by part, with one part in memory at a time. Making it
+    reads no votes, only what the files say about themselves.
+
+    >>> import tempfile, pathlib
+    >>> from wiesel import MajorityVote
+    >>> from wiesel.io import write_votes
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> write_votes(votes[:3], folder / "part-0.parquet")
+    >>> write_votes(votes[3:], folder / "part-1.parquet")
+    >>> parts = VoteParts(folder)
+    >>> parts
+    VoteParts(2 parts, 4 items x 3 voters, 2 classes)
+    >>> MajorityVote().fit(parts).predict(votes[0])
+    array(['ham'], dtype=object)
+    >>> parts.read().equals(votes)
+    True
+    """
+
+    def __init__(self, files: FilePath | Sequence[FilePath]) -> None:
+        self.files = _part_files(files)
+        notes = [_head(file) for file in self.files]
+        self._labels, self._voters, _ = notes[0]
+        self._sizes = tuple(size for _, _, size in notes)
+        for file, (labels, voters, _) in zip(self.files, notes, strict=True):
+            if (labels, voters) != (self._labels, self._voters):
+                raise VoteError(
+                    f"{file} has other voters or classes than {self.files[0]}: "
+                    "parts are votes of the same voters, in the same order."
+                )
+
+    @property
+    def labels(self) -> LabelSpace:
+        """The classes."""
+        return self._labels
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The names of the voters."""
+        return self._voters
+
+    @property
+    def n_items(self) -> int:
+        """The number of items in all parts."""
+        return sum(self._sizes)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[VoteMatrix]:
+        """Read part after part."""
+        return map(read_votes, self.files)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self):,} parts, {self.n_items:,} items x "
+            f"{len(self.voters):,} voters, {len(self.labels)} classes)"
+        )
+
+    def sum(self, statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
+        """Return the sum of `statistic(part)` over all parts."""
+        return sum_files(self.files, statistic)
+
+    def read(self) -> VoteMatrix:
+        """Return all votes as one matrix, which must fit into memory; no id may occur twice."""
+        votes = VoteMatrix.concatenate(list(self))
+        item_ids(votes.ids, votes.n_items)
+        return votes
+
+
+def sum_files(files: Sequence[Path], statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
+    """Return the sum of a statistic over files of votes, holding the votes of one at a time."""
+    return reduce(add_statistics, (statistic(read_votes(file)) for file in files))
+
+
+def add_statistics(left: Statistics, right: Statistics) -> Statistics:
+    """Return the sum of two statistics, array by array.
+
+    >>> add_statistics((np.array([1, 2]),), (np.array([3, 4]),))
+    (array([4, 6]),)
+    """
+    return tuple(np.add(one, other) for one, other in zip(left, right, strict=True))
+
+
+def _part_files(files: FilePath | Sequence[FilePath]) -> tuple[Path, ...]:
+    """The files of a folder or a pattern, in the order of their names, or the files given."""
+    if isinstance(files, Sequence) and not isinstance(files, str):
+        found = tuple(file for each in files for file in matching_files(each))
+    else:
+        folder = Path(files)
+        found = tuple(matching_files(folder / "*.parquet" if folder.is_dir() else folder))
+    if not found:
+        raise DataError("There are no parts: give one file of votes or more.")
+    return found
+
+
+def _head(file: Path) -> tuple[LabelSpace, tuple[str, ...], int]:
+    """The classes, the voters and the number of items of a file, from its metadata."""
+    with explained(file):
+        note = vote_note(file)
+        if note is None:
+            raise DataError("This file was not written by write_votes; parts of votes are.")
+        n_items = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
+    return note.labels, note.voters, int(n_items)
