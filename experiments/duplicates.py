@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from experiments.methods import build
-from experiments.runner import Run, run_all
+from experiments.runner import Run, finished, run_all
 from wiesel import VoteMatrix, load_dataset
 from wiesel.io import Dataset
 
@@ -57,27 +57,38 @@ def execute(run: Run) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     """Run what is missing and print AUC for every count."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1)
-    arguments = parser.parse_args()
-    seeds = range(arguments.seeds)
+    arguments = parser.parse_args(argv)
+    rows = definitions(arguments.seeds)
+    everything = [run for runs in rows.values() for run in runs]
+    run_all("duplicates", everything, execute, arguments.jobs)
+    areas = areas_of(rows)
+    print(f"\n{'':32} {'AUC':>15}   below gold, each seed")
+    for name, auc in areas.items():
+        gaps = "  ".join(f"{gap:+.4f}" for gap in areas["gold"] - auc)
+        print(f"{name:32} {auc.mean():.4f} ± {auc.std():.4f}   {gaps}")
+
+
+def definitions(n_seeds: int) -> dict[str, list[Run]]:
+    """Return the runs of every row."""
+    seeds = range(n_seeds)
     rows = {"gold": [Run("imdb_136", "gold", seed, {"epochs": EPOCHS}) for seed in seeds]}
     for copies in COUNTS:
         for method in ("weasel", "majority_vote"):
             options = {"epochs": EPOCHS, "copies": copies}
             runs = [Run("imdb_136", method, seed, options) for seed in seeds]
             rows[f"{method}, {copies} copies"] = runs
-    everything = [run for runs in rows.values() for run in runs]
-    records = {r["key"]: r for r in run_all("duplicates", everything, execute, arguments.jobs)}
-    gold = np.array([records[run.key]["auc"] for run in rows["gold"]])
-    print(f"\n{'':32} {'AUC':>15}   below gold, each seed")
-    for name, runs in rows.items():
-        auc = np.array([records[run.key]["auc"] for run in runs])
-        gaps = "  ".join(f"{gap:+.4f}" for gap in gold - auc)
-        print(f"{name:32} {auc.mean():.4f} ± {auc.std():.4f}   {gaps}")
+    return rows
+
+
+def areas_of(rows: dict[str, list[Run]]) -> dict[str, np.ndarray]:
+    """Return the test AUC of every row, seed by seed."""
+    done = finished("duplicates")
+    return {name: np.array([done[run.key]["auc"] for run in runs]) for name, runs in rows.items()}
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments.methods import train_and_test
-from experiments.runner import Run, run_all
+from experiments.runner import Run, finished, run_all
 from wiesel import load_dataset
 from wiesel.io import Dataset
 
@@ -52,34 +52,49 @@ def execute(run: Run) -> dict[str, Any]:
     return train_and_test(run, dataset(run.dataset))
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     """Run what is missing and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--variants", action="store_true")
-    arguments = parser.parse_args()
-    seeds = range(arguments.seeds)
-    rows = {
-        name: [[_run(method, seed, options, lr) for lr in LEARNING_RATES] for seed in seeds]
-        for name, (method, options, _) in ROWS.items()
-    }
-    if arguments.variants:
-        for name, options in VARIANTS.items():
-            rows[name] = [[_run("weasel", seed, options, LEARNING_RATES[0])] for seed in seeds]
+    arguments = parser.parse_args(argv)
+    rows = definitions(arguments.seeds, arguments.variants)
     everything = [run for candidates in rows.values() for runs in candidates for run in runs]
-    records = run_all("imdb_136", everything, execute, arguments.jobs)
-    by_key = {record["key"]: record for record in records}
+    run_all("imdb_136", everything, execute, arguments.jobs)
     print(f"\n{'':62} {'F1':>12}  {'AUC':>12}  {'F1 at 1/2':>12}  paper F1  chosen")
-    for name, candidates in rows.items():
-        chosen = [
-            max((by_key[run.key] for run in runs), key=lambda record: record["validation"])
-            for runs in candidates
-        ]
-        columns = "  ".join(_mean(chosen, column) for column in ("f1", "auc", "f1_at_half"))
+    for name, chosen in chosen_runs(rows).items():
+        columns = "  ".join(mean_of(chosen, column) for column in ("f1", "auc", "f1_at_half"))
         paper = f"{ROWS[name][2]:8}" if name in ROWS else f"{'-':>8}"
         how = ", ".join(f"epoch {r['epoch']} at {r['options'].get('lr', 1e-4):g}" for r in chosen)
         print(f"{name:62} {columns}  {paper}  {how}")
+
+
+def definitions(n_seeds: int, variants: bool = False) -> dict[str, list[list[Run]]]:
+    """Return the runs of every row: for each seed, the candidates to choose from."""
+    rows = {
+        name: [
+            [_run(method, seed, options, lr) for lr in LEARNING_RATES] for seed in range(n_seeds)
+        ]
+        for name, (method, options, _) in ROWS.items()
+    }
+    if variants:
+        for name, options in VARIANTS.items():
+            runs = [[_run("weasel", seed, options, LEARNING_RATES[0])] for seed in range(n_seeds)]
+            rows[name] = runs
+    return rows
+
+
+def chosen_runs(rows: dict[str, list[list[Run]]]) -> dict[str, list[dict[str, Any]]]:
+    """Return for every row and seed the result with the best validation AUC."""
+    done = finished("imdb_136")
+    return {
+        name: [
+            max((done[run.key] for run in runs), key=lambda record: record["validation"])
+            for runs in candidates
+        ]
+        for name, candidates in rows.items()
+    }
 
 
 def _run(method: str, seed: int, options: dict[str, Any], lr: float) -> Run:
@@ -89,7 +104,8 @@ def _run(method: str, seed: int, options: dict[str, Any], lr: float) -> Run:
     )
 
 
-def _mean(results: list[dict[str, Any]], column: str) -> str:
+def mean_of(results: list[dict[str, Any]], column: str) -> str:
+    """Return mean and deviation over seeds, in percent."""
     values = 100 * np.array([result[column] for result in results])
     return f"{values.mean():5.2f} ± {values.std():4.2f}"
 

@@ -9,9 +9,11 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.insight import as_batch, check_one_item, pushes_of
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.storage import Saved
 from wiesel.errors import ParameterError, SavedModelError
+from wiesel.explain import Explanation, predicted_class
 from wiesel.label_models import LabelModel
 from wiesel.label_models.storage import (
     fitted_label_model,
@@ -19,6 +21,7 @@ from wiesel.label_models.storage import (
     label_model_values,
     unfitted_label_model,
 )
+from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_choice
 from wiesel.training import Objective, TrainingData, Validation
 from wiesel.votes import VoteMatrix
@@ -63,6 +66,31 @@ class TwoStage(EndToEndModel):
         self.check_fitted()
         return self.label_model_.predict_proba(votes)
 
+    def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
+        """Return which voter pushed one item which way: `model.explain(X[17], votes[17])`.
+
+        A vote's weight is how far the label model's log-probabilities move when it is left out.
+        """
+        self.check_fitted()
+        check_one_item(votes)
+        votes.check_same_voters(self.voters_, self.labels_)
+        end_proba = self.predict_proba(as_batch(x))[0]
+        proba = self.label_model_.predict_proba(_each_left_out(votes))
+        log_proba = np.log(np.clip(proba, 1e-12, None))
+        added = log_proba[0] - log_proba[1:]
+        explained = predicted_class(end_proba.tolist(), self.threshold_)
+        return Explanation(
+            item=votes.ids[0],
+            labels=self.labels_,
+            end_proba=tuple(end_proba.tolist()),
+            soft_label=tuple(proba[0].tolist()),
+            pushes=pushes_of(votes, added, np.abs(added).max(axis=1), explained),
+            n_abstaining=votes.n_voters - votes.n_votes,
+            # A label model hears only those that vote.
+            abstaining_share=0.0,
+            threshold=self.threshold_,
+        )
+
     def saved_values(self) -> dict[str, Any]:
         """Return the label model's options and what it learned, but for its arrays."""
         return {"label_model": label_model_values(self.label_model_)}
@@ -106,3 +134,15 @@ class TwoStage(EndToEndModel):
         self, end_model: nn.Module, data: TrainingData, validation: Validation | None
     ) -> Objective:
         return SoftLabelObjective(end_model, self.loss)
+
+
+def _each_left_out(votes: VoteMatrix) -> VoteMatrix:
+    """One item's votes, then once more for every vote, without it."""
+    repeated = votes[np.zeros(votes.n_votes + 1, dtype=np.int64)].vote_rows()
+    cells = np.zeros((votes.n_votes + 1, votes.n_voters, votes.n_classes), dtype=np.float32)
+    cells[:, votes.voter_index] = repeated.reshape(len(cells), votes.n_votes, votes.n_classes)
+    cells[np.arange(1, len(cells)), votes.voter_index] = 0
+    if votes.distribution is not None:
+        return VoteMatrix.from_proba(cells, votes.labels, votes.voters)
+    classes = np.where(cells.any(axis=2), cells.argmax(axis=2), ABSTAIN)
+    return VoteMatrix.from_dense(classes, votes.labels, votes.voters)

@@ -105,3 +105,18 @@ def test_other_voters_are_refused():
     model = two_stage().fit(X, votes)
     with pytest.raises(VoteError, match="missing: 'voter_3'"):
         model.soft_labels(X, votes.select(votes.voters[:3]))
+
+
+def test_an_explanation_says_what_leaving_out_each_vote_would_change():
+    X, votes, _ = tiny_task()
+    model = two_stage().fit(X, votes)
+    item = int(np.flatnonzero(votes.votes_per_item >= 2)[0])
+    explanation = model.explain(X[item], votes[item])
+    assert {push.voter for push in explanation.pushes} == {
+        votes.voters[voter] for voter in votes[item].voter_index
+    }
+    soft_label = model.soft_labels(X[[item]], votes[item])[0]
+    assert explanation.soft_label == pytest.approx(tuple(soft_label))
+    for push in explanation.pushes:
+        towards = push.vote == explanation.label
+        assert push.effect == 0 or (push.effect > 0) == towards
