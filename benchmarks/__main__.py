@@ -1,7 +1,9 @@
 """Run benchmarks: `python -m benchmarks [name ...] [options]`; without names, all of them.
 
 A benchmark is a module of this folder with a function `main(argv)`; the first line of its
-docstring describes it. Options go to every benchmark that runs.
+docstring describes it. Options go to every benchmark that runs; `--quick` takes small sizes and
+keeps nothing, `--show` prints what was kept, `--only TEXT` picks cases, `--repeats N` sets how
+many processes the median is of.
 """
 
 import ast
@@ -36,6 +38,8 @@ def run(argv: list[str]) -> int:
     for name in names:
         print(f"\n# {name}: {benchmarks[name]}\n", flush=True)
         import_module(f"benchmarks.{name}").main(options)
+    if not {"--quick", "--show"} & set(options):
+        import_module("benchmarks.report").write_report()
     return 0
 
 

@@ -87,16 +87,19 @@ def _worker(package: str, given: Any) -> Any:
 
 def setting() -> dict[str, Any]:
     """Return where and when a result was measured."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    )
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "commit": commit.stdout.strip() or None,
+        "commit": _git("rev-parse", "--short", "HEAD") or None,
+        "uncommitted_changes": bool(_git("status", "--porcelain", "--", "src/wiesel")),
         "machine": f"{_processor()}, {os.cpu_count()} cores, {_memory_gb():.0f} GB",
         "system": platform.platform(terse=True),
         "threads": 1,
     }
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def merge_results(name: str, rows: Iterable[Mapping[str, Any]], key: str = "case") -> Path:
