@@ -182,9 +182,10 @@ class _Ensemble(nn.Module):
         super().__init__()
         self.network, self.last_layer, self.doctors = network, last_layer, doctors
 
-    def forward(self, inputs: Batchable) -> Tensor:
+    def forward(self, end_model_inputs: Batchable) -> Tensor:
         """Return the logarithm of the mean opinion."""
-        _, represented = represent(self.network, self.last_layer, inputs)
+        # The name must be no key of a user's dict of inputs, or that would go in by keyword.
+        _, represented = represent(self.network, self.last_layer, end_model_inputs)
         return self.doctors.mean_opinion(represented).clamp_min(1e-12).log()
 
 
