@@ -58,6 +58,9 @@ class EndToEndModel(Parameterized, ABC):
     """How many items make a step."""
     weight_decay: float = 7e-7
     """The weight of the squared norm of all parameters in the loss."""
+    weight_average: float | None = None
+    """Predict with a running average of the weights that forgets the old at this rate each step
+    (0.999: about a thousand steps); None predicts with the last ones."""
     patience: int | None = None
     """Stop when the validation score has not improved for so many epochs; None never does."""
     seed: int = 0
@@ -172,6 +175,8 @@ class EndToEndModel(Parameterized, ABC):
         check_number(self, "lr", self.lr, low=0)
         check_number(self, "weight_decay", self.weight_decay, low=0)
         check_number(self, "seed", self.seed, low=0, whole=True)
+        if self.weight_average is not None:
+            check_number(self, "weight_average", self.weight_average, low=0, high=1)
         if self.patience is not None:
             check_number(self, "patience", self.patience, low=1, whole=True)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ class Checkpoint:
     random_state: Tensor
     history: History
     best_score: float
+    averages: list[Tensor] = field(default_factory=list)
+    """Running averages of the parameters; empty where none are kept."""
 
     def optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """Return a state dict that `optimizer.load_state_dict` takes."""
@@ -46,6 +48,7 @@ def write_checkpoint(path: str | Path, checkpoint: Checkpoint, fingerprint: str)
     tensors |= {f"best/{name}": value for name, value in (checkpoint.best_weights or {}).items()}
     for number, values in checkpoint.optimizer.items():
         tensors |= {f"optimizer/{number}/{name}": value for name, value in values.items()}
+    tensors |= {f"average/{k}": value for k, value in enumerate(checkpoint.averages)}
     tensors["random_state"] = checkpoint.random_state
     # Tied weights share memory, which the file format refuses: every tensor is written as itself.
     tensors = {name: value.detach().clone().contiguous() for name, value in tensors.items()}
@@ -104,6 +107,7 @@ def _checkpoint(
     return Checkpoint(
         weights=_below(tensors, "weights/"),
         best_weights=_below(tensors, "best/") or None,
+        averages=[value for _, value in sorted(_below(tensors, "average/").items())],
         optimizer=_by_parameter(_below(tensors, "optimizer/")),
         random_state=tensors["random_state"],
         history=History.from_dict(about["history"]),

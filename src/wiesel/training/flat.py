@@ -1,6 +1,7 @@
 """All parameters as one vector, so that an optimizer step is one operation instead of dozens."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,29 @@ class FlatParameters:
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
         self._parameters = list(parameters)
         self.vectors = [self._join(group) for group in _by_kind(self._parameters)]
+
+    def average_into(self, averages: list[Tensor], decay: float) -> None:
+        """Move running averages of the vectors a step towards the vectors."""
+        for average, vector in zip(averages, self.vectors, strict=True):
+            average.lerp_(vector, 1 - decay)
+
+    @contextmanager
+    def showing(self, averages: list[Tensor] | None) -> Iterator[None]:
+        """Let the parameters be their averages for a while (None: leave them as they are)."""
+        if averages is None:
+            yield
+            return
+        current = [vector.clone() for vector in self.vectors]
+        self.set_to(averages)
+        try:
+            yield
+        finally:
+            self.set_to(current)
+
+    def set_to(self, values: list[Tensor]) -> None:
+        """Give all parameters these values."""
+        for vector, value in zip(self.vectors, values, strict=True):
+            vector.copy_(value)
 
     def zero_grad(self) -> None:
         """Set all gradients to zero."""

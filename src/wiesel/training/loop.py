@@ -58,6 +58,8 @@ class _State:
     parameters: FlatParameters
     optimizer: torch.optim.Optimizer
     history: History = field(default_factory=History)
+    averages: list[Tensor] | None = None
+    """Running averages of the parameters, where the options ask for them."""
     best_score: float = -math.inf
     best_weights: dict[str, Tensor] | None = None
 
@@ -86,6 +88,8 @@ def train(
         flat.vectors, lr=options.lr, weight_decay=options.weight_decay, fused=True
     )
     state = _State(objective, flat, optimizer)
+    if options.weight_average is not None:
+        state.averages = [vector.clone() for vector in flat.vectors]
     _resume(state, options, fingerprint)
     try:
         with (
@@ -94,13 +98,17 @@ def train(
         ):
             while not _is_finished(state, options):
                 record = _run_epoch(state, data, options, device)
-                _finish_epoch(state, record, options, validation)
+                with flat.showing(state.averages):
+                    record |= objective.diagnose(data)
+                    _finish_epoch(state, record, options, validation)
                 _save(state, options, fingerprint)
                 show(record)
     except KeyboardInterrupt:
         state.history.interrupted = True
     if state.best_weights is not None:
         objective.load_state_dict(state.best_weights)
+    elif state.averages is not None:
+        flat.set_to(state.averages)
     flat.release()
     objective.eval().to("cpu")
     return state.history
@@ -121,6 +129,8 @@ def _run_epoch(
         # The loss of a network that is kept as it is has nothing to change.
         torch.autograd.backward([loss for loss in losses.values() if loss.requires_grad])
         optimizer.step()
+        if state.averages is not None:
+            state.parameters.average_into(state.averages, options.weight_average)  # type: ignore[arg-type]
         for name, loss in losses.items():
             value = loss.detach()
             totals[name] = totals[name] + value if name in totals else value
@@ -129,7 +139,7 @@ def _run_epoch(
     record |= {f"loss_{name}": float(total) / n_batches for name, total in totals.items()}
     _refuse_divergence(record, options)
     objective.eval()
-    return record | objective.diagnose(data)
+    return record
 
 
 def _finish_epoch(
@@ -183,6 +193,8 @@ def _resume(state: _State, options: TrainOptions, fingerprint: str) -> None:
     state.optimizer.load_state_dict(found.optimizer_state(state.optimizer))
     state.history, state.best_score = found.history, found.best_score
     state.best_weights = found.best_weights
+    if state.averages is not None:
+        state.averages = found.averages
     torch.set_rng_state(found.random_state)
 
 
@@ -192,6 +204,7 @@ def _save(state: _State, options: TrainOptions, fingerprint: str) -> None:
     checkpoint = Checkpoint(
         weights=state.objective.state_dict(),
         best_weights=state.best_weights,
+        averages=state.averages or [],
         optimizer=state.optimizer.state_dict()["state"],
         random_state=torch.get_rng_state(),
         history=state.history,

@@ -22,6 +22,7 @@ class TrainOptions:
     lr: float = 1e-4
     batch_size: int = 64
     weight_decay: float = 7e-7
+    weight_average: float | None = None
     patience: int | None = None
     device: str = "auto"
     checkpoint: str | Path | None = None

@@ -134,6 +134,7 @@ def run_in_two_parts(build, fit, file: Path) -> None:
         {},
         {"train_encoder": False},
         {"dropout": 0.5, "loss": "mig"},
+        {"weight_average": 0.9},
         {"class_conditional": True, "class_balance": [0.3, 0.7]},
     ],
     ids=str,

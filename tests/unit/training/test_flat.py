@@ -73,3 +73,22 @@ def test_a_state_dict_can_be_loaded_into_joined_parameters():
         other[0].weight.fill_(7)
     module.load_state_dict(other.state_dict())
     assert flat.vectors[0][0].item() == pytest.approx(7)
+
+
+def test_averages_are_shown_for_a_while_and_the_parameters_come_back():
+    layer = nn.Linear(2, 1)
+    before = layer.weight.detach().clone()
+    flat = FlatParameters(layer.parameters())
+    averages = [torch.zeros_like(vector) for vector in flat.vectors]
+    with flat.showing(averages):
+        assert (layer.weight == 0).all()
+    assert torch.equal(layer.weight, before)
+
+
+def test_an_average_moves_by_the_share_that_is_not_kept():
+    layer = nn.Linear(1, 1, bias=False)
+    nn.init.ones_(layer.weight)
+    flat = FlatParameters(layer.parameters())
+    averages = [torch.zeros_like(vector) for vector in flat.vectors]
+    flat.average_into(averages, decay=0.75)
+    assert averages[0].item() == 0.25
