@@ -16,8 +16,6 @@ from wiesel.lfs.engines.progress import progress_line
 from wiesel.lfs.engines.running import passes, run_pass
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.python_function import PythonFunction
-from wiesel.lfs.rules import Rule
-from wiesel.lfs.sources import BATCH_ROWS, SLOW_BATCH_ROWS
 from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix
 
@@ -25,7 +23,7 @@ __all__ = ["LocalEngine"]
 
 _FIRST_ROWS, _FIRST_TEXTS = 64, 8192
 """The first piece: functions may be slow, the pass over texts is fast."""
-_START_AFTER = 1.0
+_START_AFTER = 0.5
 """Seconds of work in this process before others are started, which takes about as long."""
 
 
@@ -33,9 +31,10 @@ class LocalEngine(Engine):
     """Applies labeling functions on this machine; rows in files are read batch by batch.
 
     Work that runs in Polars uses all cores by itself. Python functions and keywords run in this
-    process at first; when that has taken a second, `workers - 1` more processes are started and
-    share the remaining rows with it. A function that cannot be sent to another process, such as
-    one that holds an open file, stays in this one.
+    process at first; after half a second, `workers - 1` more processes are started and share the
+    remaining rows with it. They are fresh processes: what a function writes into a global
+    variable stays there. A function that cannot be sent, such as one that holds an open file,
+    stays in this process.
 
     >>> from wiesel import apply_lfs, keywords
     >>> spam = keywords("spam", ["free"], column="text")
@@ -61,7 +60,7 @@ class LocalEngine(Engine):
         parts = []
         with WorkerPool(self.workers - 1) as pool, progress_line(len(job.lfs)) as show:
             run = _Run(job, pool, self.start_after, show)
-            for batch in job.source.batches(self.batch_rows or _batch_rows(job)):
+            for batch in job.source.batches(self.batch_rows or job.batch_rows):
                 batch.stop_at_failure = job.stop_at_failure
                 parts.append(run.part(batch))
         return parts[0] if len(parts) == 1 else VoteMatrix.concatenate(parts)
@@ -131,10 +130,6 @@ class _Run:
             for thread in threads:
                 thread.join()
         return share.votes()
-
-
-def _batch_rows(job: Job) -> int:
-    return BATCH_ROWS if all(isinstance(lf, Rule) for lf in job.lfs) else SLOW_BATCH_ROWS
 
 
 def _cores() -> int:

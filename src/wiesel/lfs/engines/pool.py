@@ -10,9 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import polars as pl
 
 from wiesel.errors import LabelingFunctionError
 from wiesel.labels import LabelSpace
@@ -134,37 +137,32 @@ class WorkerPool:
         """Let every worker take pieces of a share, each in a thread that waits for it."""
         if not self._workers:
             self._workers = [_started() for _ in range(self.n_workers)]
-        file = self._written(lfs, batch)
+        if self._folder is None:
+            place = _memory_folder(batch.frame.estimated_size())
+            self._folder = tempfile.TemporaryDirectory(prefix="wiesel-", dir=place)
         task = {
             "lfs": pack_lfs(lfs),
             "fingerprints": [lf.fingerprint for lf in lfs],
             "labels": labels.names,
         }
-        threads = [
-            threading.Thread(target=_work_with, args=(each, share, task, file, batch), daemon=True)
-            for each in self._workers
-        ]
-        for thread in threads:
-            thread.start()
+        rows = replace(batch, frame=_columns_read(lfs, batch), shared={})
+        threads = []
+        for number, worker in enumerate(self._workers):
+            file = Path(self._folder.name) / f"{number}.arrow"
+            work = _Errand(worker, share, rows, file)
+            threads.append(threading.Thread(target=work.run, args=(task,), daemon=True))
+            threads[-1].start()
         return threads
 
-    def _written(self, lfs: Sequence[LabelingFunction], batch: Batch) -> str:
-        """The columns that are read, in a file that workers map into their memory."""
-        known = [lf.reads for lf in lfs]
-        rows = batch.frame
-        if all(known):
-            names = dict.fromkeys(name for own in known for name in own or ())
-            ids = [] if batch.id_column is None else [batch.id_column]
-            rows = rows.select(
-                list(dict.fromkeys([*ids, *(n for n in names if n in rows.columns)]))
-            )
-        if self._folder is not None:  # the workers are done with the file before
-            self._folder.cleanup()
-        place = _memory_folder(rows.estimated_size())
-        self._folder = tempfile.TemporaryDirectory(prefix="wiesel-", dir=place)
-        path = Path(self._folder.name) / "rows.arrow"
-        rows.write_ipc(path, compression="uncompressed")
-        return str(path)
+
+def _columns_read(lfs: Sequence[LabelingFunction], batch: Batch) -> pl.DataFrame:
+    """The rows with the columns that labeling functions and messages need."""
+    names = [] if batch.id_column is None else [batch.id_column]
+    for lf in lfs:
+        if lf.reads is None:
+            return batch.frame
+        names += lf.reads
+    return batch.frame.select(name for name in dict.fromkeys(names) if name in batch.frame.columns)
 
 
 def _memory_folder(size: float) -> Path | None:
@@ -189,28 +187,37 @@ def _started() -> subprocess.Popen[bytes]:
     )
 
 
-def _work_with(
-    worker: subprocess.Popen[bytes], share: Share, task: dict[str, Any], file: str, batch: Batch
-) -> None:
-    """Let one worker vote on pieces of a share until none is left."""
+class _Errand:
+    """What the thread beside one worker does: give it pieces of a share until none is left."""
 
-    def vote(first: int, count: int) -> list[ColumnVotes]:
+    def __init__(
+        self, worker: subprocess.Popen[bytes], share: Share, batch: Batch, file: Path
+    ) -> None:
+        self.worker = worker
+        self.share = share
+        self.batch = batch
+        self.file = file
+
+    def run(self, task: dict[str, Any]) -> None:
+        try:
+            head, _ = _exchange(self.worker, task, "no rows yet")
+            if head["same"]:
+                self.share.work(self.vote)
+        except Exception as problem:  # noqa: BLE001 - raised again by the thread that waits
+            self.share.stop(problem)
+
+    def vote(self, first: int, count: int) -> list[ColumnVotes]:
+        # Written over what was there: memory that the system has already given is faster to fill.
+        with self.file.open("r+b" if self.file.exists() else "w+b") as stream:
+            self.batch.frame.slice(first, count).write_ipc(stream, compression="uncompressed")
+            stream.truncate()
         asked = {
-            "file": file,
-            "first": first,
-            "count": count,
-            "start": batch.start + first,
-            "id_column": batch.id_column,
-            "stop_at_failure": batch.stop_at_failure,
+            "file": str(self.file),
+            "start": self.batch.start + first,
+            "id_column": self.batch.id_column,
+            "stop_at_failure": self.batch.stop_at_failure,
         }
-        return read_votes(*_exchange(worker, asked, f"rows {first} to {first + count - 1}"))
-
-    try:
-        head, _ = _exchange(worker, task, "nothing yet")
-        if head["same"]:
-            share.work(vote)
-    except Exception as problem:  # noqa: BLE001 - raised again by the thread that waits
-        share.stop(problem)
+        return read_votes(*_exchange(self.worker, asked, f"rows {first} to {first + count - 1}"))
 
 
 def _exchange(

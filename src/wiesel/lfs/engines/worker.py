@@ -20,7 +20,7 @@ from wiesel.lfs.engines.portable import unpack_lfs
 from wiesel.lfs.engines.running import run_all
 from wiesel.lfs.function import LabelingFunction
 
-__all__ = ["main", "raise_told"]
+__all__ = ["main", "raise_told", "told_error"]
 
 
 def main() -> None:
@@ -39,19 +39,17 @@ def main() -> None:
 
 
 class _Worker:
-    """Keeps the labeling functions and the rows it was last told of."""
+    """Keeps the labeling functions it was last told of."""
 
     def __init__(self) -> None:
         self.lfs: list[LabelingFunction] = []
         self.labels = LabelSpace("no", "yes")
-        self.file = ""
-        self.frame = pl.DataFrame()
 
     def answer(self, head: dict[str, Any], answers: BinaryIO) -> None:
         try:
             reply, body = self.load(head) if "lfs" in head else self.run(head)
         except Exception as error:  # noqa: BLE001 - it is told and raised on the other side
-            reply, body = {"error": _kind(error), "message": str(error)}, b""
+            reply, body = told_error(error), b""
         write_message(answers, reply, body)
 
     def load(self, head: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -64,10 +62,8 @@ class _Worker:
         return {"same": [lf.fingerprint for lf in self.lfs] == head["fingerprints"]}, b""
 
     def run(self, head: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Vote on some rows of a file."""
-        if head["file"] != self.file:
-            self.file, self.frame = head["file"], pl.read_ipc(head["file"])
-        rows = self.frame.slice(head["first"], head["count"])
+        """Vote on the rows of a file."""
+        rows = pl.read_ipc(head["file"])
         batch = Batch(rows, head["start"], head["id_column"], head["stop_at_failure"])
         columns: dict[int, ColumnVotes] = {}
         for places, votes in run_all(self.lfs, batch, self.labels):
@@ -75,12 +71,14 @@ class _Worker:
         return write_votes([columns[place] for place in range(len(self.lfs))])
 
 
+def told_error(error: Exception) -> dict[str, str]:
+    """Return an error as data, for `raise_told` on the other side."""
+    own = isinstance(error, WieselError) and hasattr(errors, type(error).__name__)
+    kind = type(error).__name__ if own else "LabelingFunctionError"
+    return {"error": kind, "message": str(error)}
+
+
 def raise_told(head: dict[str, Any]) -> None:
     """Raise the error that a worker told of, as the kind it was there."""
     kind = getattr(errors, head["error"], errors.LabelingFunctionError)
     raise kind(head["message"])
-
-
-def _kind(error: Exception) -> str:
-    own = isinstance(error, WieselError) and hasattr(errors, type(error).__name__)
-    return type(error).__name__ if own else "LabelingFunctionError"
