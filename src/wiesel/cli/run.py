@@ -1,13 +1,18 @@
 """`wiesel run`: the main job, from rows to a model and a report."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 
+if TYPE_CHECKING:
+    from wiesel.project.pipeline import Outcome
+
 __all__ = ["run", "say_stage"]
+
+_EXPLAINED = 3
 
 
 @verb
@@ -24,12 +29,23 @@ def run(
     settings = read_project(project)
     outcome = run_project(settings, split_names(method), say_stage)
     folder = settings.output_folder
-    table = outcome.table
-    text = "There are no gold labels to judge by." if table is None else table.to_text()
     item = outcome.prepared.data.splits["train"].ids[0]
     step = command_line("wiesel", "explain", folder / "model", "--item", item)
     data = {"output": folder, "report": folder / "report.html", **metrics_of(outcome)}
-    return Answer(data, text, f"open {folder / 'report.html'}, or: {step}")
+    return Answer(data, _text(outcome), f"open {folder / 'report.html'}, or: {step}")
+
+
+def _text(outcome: "Outcome") -> str:
+    """What the voters do, how good the methods are, and why three items got their label."""
+    from wiesel.analysis import summarize
+
+    votes, splits = outcome.prepared.votes.by_split, outcome.prepared.data.splits
+    judged = next((name for name in ("dev", "test") if name in votes), None)
+    gold = None if judged is None else splits[judged].gold
+    table = outcome.table
+    parts = [summarize(votes[judged or "train"], gold).to_text()]
+    parts += ["There are no gold labels to judge by." if table is None else table.to_text()]
+    return "\n\n".join([*parts, *map(str, outcome.explanations(_EXPLAINED))])
 
 
 def say_stage(stage: str, text: str) -> None:

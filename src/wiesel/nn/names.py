@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from wiesel.errors import FeatureError, MissingExtraError, ParameterError, suggest
 from wiesel.lfs.loading import load_module
 from wiesel.nn.end_models import CNN, LSTM, MLP, Linear
 
-__all__ = ["END_MODELS", "Transformer", "end_model_by_name"]
+__all__ = ["END_MODELS", "end_model_by_name"]
 
 END_MODELS = {
     "mlp": "a perceptron with hidden layers of 50, 50 and 25, as in the paper",
@@ -48,7 +48,7 @@ def end_model_by_name(
         "linear": Linear,
         "lstm": LSTM,
         "cnn": CNN,
-        "transformer": Transformer,
+        "transformer": _transformer,
         "module": nn.Module,
     }
     if kind not in makers or bool(place) != (kind in ("transformer", "module")):
@@ -63,30 +63,20 @@ def end_model_by_name(
         return _made(name, make, {**arguments, **(options or {})})
 
 
-class Transformer(nn.Module):
-    """A sequence classifier from a local Hugging Face folder; reads dicts of token ids.
-
-    Nothing is downloaded, and no code of the folder is run.
-    """
-
-    def __init__(self, path: str, n_classes: int) -> None:
-        super().__init__()
-        try:
-            from transformers import AutoModelForSequenceClassification
-        except ImportError:
-            raise MissingExtraError(
-                "A transformer as end model needs an extra: pip install 'wiesel[transformers]'"
-            ) from None
-        if not (Path(path) / "config.json").is_file():
-            raise ParameterError(f"{path} is no folder of a Hugging Face model: no config.json.")
-        self.network = AutoModelForSequenceClassification.from_pretrained(
-            path, num_labels=n_classes, local_files_only=True, use_safetensors=True
-        )
-
-    def forward(self, tokens: dict[str, Tensor]) -> Tensor:
-        """Return the logits of a batch of token ids with their attention mask."""
-        logits: Tensor = self.network(**tokens).logits
-        return logits
+def _transformer(path: str, n_classes: int) -> nn.Module:
+    """A sequence classifier from a local folder: nothing is downloaded, no code of it is run."""
+    try:
+        from transformers import AutoModelForSequenceClassification
+    except ImportError:
+        raise MissingExtraError(
+            "A transformer as end model needs an extra: pip install 'wiesel[transformers]'"
+        ) from None
+    if not (Path(path) / "config.json").is_file():
+        raise ParameterError(f"{path} is no folder of a Hugging Face model: it has no config.json.")
+    network: nn.Module = AutoModelForSequenceClassification.from_pretrained(
+        path, num_labels=n_classes, local_files_only=True, use_safetensors=True
+    )
+    return network
 
 
 def _arguments(kind: str, X: Any, n_classes: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from wiesel.analysis.table import Table
 from wiesel.evaluation import Comparison, Report, compare_paired_proba, evaluate_proba
+from wiesel.explain import Explanation
 from wiesel.io import write_votes
 from wiesel.project.bundle import save_bundle
 from wiesel.project.outputs import (
@@ -27,7 +28,14 @@ from wiesel.project.reporting import report_data
 from wiesel.project.rows import project_classes, read_splits
 from wiesel.project.settings import Project
 from wiesel.project.tables import comparison_table
-from wiesel.project.training import Say, Trained, TrainingSet, chosen_methods, train_models
+from wiesel.project.training import (
+    Say,
+    Trained,
+    TrainingSet,
+    chosen_methods,
+    taken,
+    train_models,
+)
 from wiesel.project.vectors import make_vectors
 from wiesel.project.voting import Votes, cast_votes, project_lfs
 from wiesel.report import write_report
@@ -76,6 +84,14 @@ class Outcome:
         """The split that figures are of."""
         judged = next(iter(self.reports.values()))
         return next((name for name in ("test", "dev") if name in judged), None)
+
+    def explanations(self, n_items: int) -> list[Explanation]:
+        """Return why the first training items with a vote got their label, if the method can."""
+        data, model = self.prepared.data, self.main.model
+        if not hasattr(model, "explain"):
+            return []
+        rows = np.flatnonzero(data.votes.covered)[:n_items]
+        return [model.explain(taken(data.vectors.train, row), data.votes[int(row)]) for row in rows]
 
     @property
     def table(self) -> Table | None:

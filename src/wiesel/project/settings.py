@@ -191,7 +191,8 @@ def _project(file: Path, content: dict[str, Any], problems: _Problems) -> Projec
         if not isinstance(table, dict):
             problems.add(f"options.{method}", "Options of a method are a table: [options.weasel].")
     project = Project(file=file, **values)
-    _check_sources(project, problems)
+    if not problems.found:  # a misspelled key would be told twice
+        _check_sources(project, problems)
     return project
 
 

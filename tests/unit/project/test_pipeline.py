@@ -1,0 +1,271 @@
+"""The stages of a project: what they write, what they reuse, what they refuse."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from safetensors.numpy import load_file
+
+from wiesel import load_model
+from wiesel.errors import DataError, ParameterError, WieselError
+from wiesel.io import read_votes
+from wiesel.project import load_bundle, read_project, run_project
+from wiesel.project.explaining import explain_item
+from wiesel.project.training import train_models
+
+# Two epochs on forty rows may well end in a warning; that is not what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
+
+OUTPUTS = {
+    "model",
+    "soft_labels.parquet",
+    "predictions.parquet",
+    "votes.parquet",
+    "metrics.json",
+    "report.html",
+}
+
+
+def run(folder, methods=None):
+    """Run a project; returns the outcome and what was said."""
+    said: list[str] = []
+    project = read_project(folder)
+    outcome = run_project(project, methods, lambda stage, text: said.append(f"{stage}: {text}"))
+    return outcome, said
+
+
+def change(file, old: str, new: str) -> None:
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+
+
+def test_a_run_writes_everything(tiny):
+    outcome, said = run(tiny)
+    assert {entry.name for entry in (tiny / "out").iterdir()} == OUTPUTS | {".cache"}
+    assert [line.partition(":")[0] for line in said] == [
+        "read",
+        "votes",
+        "features",
+        "train",
+        "report",
+    ]
+    metrics = json.loads((tiny / "out/metrics.json").read_text())
+    assert metrics["splits"]["test"]["n_items"] == 12
+    assert (
+        metrics["methods"][0]["accuracy"]
+        == metrics["splits"]["test"]["scores"]["accuracy"]["value"]
+    )
+    assert read_votes(tiny / "out/votes.parquet").equals(outcome.prepared.votes.train)
+
+
+def test_predictions_are_those_of_the_saved_model_on_raw_rows(tiny):
+    run(tiny)
+    frame = pl.read_parquet(tiny / "out/predictions.parquet")
+    assert frame["split"].value_counts().sort("split").rows() == [
+        ("dev", 12),
+        ("test", 12),
+        ("train", 40),
+    ]
+    test = frame.filter(pl.col("split") == "test")
+    bundle = load_bundle(tiny / "out/model")
+    proba = bundle.predict_proba(pl.read_csv(tiny / "test.csv"))
+    assert np.allclose(test.select("p: billing", "p: technical").to_numpy(), proba)
+    assert frame.filter(pl.col("split") == "train")["gold"].null_count() == 40
+
+
+def test_the_model_is_an_ordinary_saved_model_with_features_as_data(tiny):
+    outcome, _ = run(tiny)
+    model = load_model(tiny / "out/model")
+    X = outcome.prepared.data.vectors.by_split["test"]
+    assert np.allclose(model.predict_proba(X), outcome.proba["test"])
+    assert "components" in load_file(tiny / "out/model/features.safetensors")
+
+
+def test_soft_labels_have_a_row_for_each_item_and_the_weights_of_voters(tiny):
+    run(tiny, ["weasel"])
+    frame = pl.read_parquet(tiny / "out/soft_labels.parquet")
+    assert frame.columns == ["id", "p: billing", "p: technical", "weight: money", "weight: crash"]
+    assert frame["id"].to_list() == [f"m{place}" for place in range(40)]
+    assert np.allclose(frame["p: billing"] + frame["p: technical"], 1)
+
+
+def test_a_second_run_reuses_every_stage(tiny):
+    first, _ = run(tiny)
+    second, said = run(tiny)
+    assert "votes: 2 voters, 67.5 % of train covered, 6 of 6 columns of votes reused" in said[1]
+    assert "reused" in said[2]
+    assert said[3] == "train: majority_vote, seed 0: reused"
+    assert np.array_equal(first.proba["test"], second.proba["test"])
+    assert first.main.seconds == second.main.seconds
+
+
+def test_after_editing_one_labeling_function_only_that_one_and_training_run_again(tiny):
+    run(tiny)
+    change(tiny / "lfs.py", '"crash" in', '"update" in')
+    _, said = run(tiny)
+    assert "3 of 6 columns of votes reused" in said[1]
+    assert "reused" in said[2]
+    assert "2 epochs" in said[3]
+
+
+def test_after_editing_a_text_the_features_are_made_again(tiny):
+    run(tiny)
+    change(tiny / "test.csv", "t0,the invoice is wrong", "t0,the refund is wrong")
+    _, said = run(tiny)
+    assert "4 of 6 columns" in said[1]
+    assert "reused" not in said[2]
+
+
+def test_damaged_caches_are_made_again(tiny):
+    outcome, _ = run(tiny)
+    for file in (tiny / "out/.cache").rglob("*.safetensors"):
+        file.write_bytes(b"broken")
+    again, said = run(tiny)
+    assert "reused" not in said[2] + said[3]
+    assert np.allclose(outcome.proba["test"], again.proba["test"])
+
+
+def test_several_methods_and_seeds_make_one_table(tiny):
+    change(tiny / "wiesel.toml", "baselines = []", "seeds = [0, 1]")
+    outcome, _ = run(tiny, ["snorkel", "majority_vote"])
+    assert outcome.main.method == "snorkel"
+    assert [(row["method"], row["seed"]) for row in outcome.rows] == [
+        ("snorkel", 0),
+        ("snorkel", 1),
+        ("majority_vote", 0),
+        ("majority_vote", 1),
+    ]
+    assert "mean and spread over seeds" in str(outcome.table)
+    assert outcome.paired is not None
+
+
+def test_it_works_without_any_gold_labels(tiny):
+    change(tiny / "wiesel.toml", 'dev = "dev.csv"\ntest = "test.csv"\n', "")
+    outcome, _ = run(tiny, ["weasel"])
+    assert outcome.table is None
+    assert json.loads((tiny / "out/metrics.json").read_text())["splits"] == {}
+    assert "There are no gold labels" in (tiny / "out/report.html").read_text()
+
+
+def test_crowd_answers_are_voters_too(tiny):
+    answers = [
+        f"m{item},w{worker},{('billing', 'technical')[item % 2]}"
+        for item in range(40)
+        for worker in range(2)
+    ]
+    (tiny / "answers.csv").write_text("task,worker,label\n" + "\n".join(answers) + "\n")
+    change(tiny / "wiesel.toml", 'lfs = ["lfs.py"]', 'answers = "answers.csv"')
+    outcome, _ = run(tiny)
+    assert outcome.prepared.votes.train.voters == ("w0", "w1")
+    assert outcome.prepared.votes.by_split.keys() == {"train"}
+
+
+def test_votes_in_a_file_are_matched_by_id(tiny):
+    outcome, _ = run(tiny)
+    votes = outcome.prepared.votes.train
+    from wiesel.io import write_votes
+
+    write_votes(votes[np.arange(40)[::-1]], tiny / "given.parquet")
+    change(tiny / "wiesel.toml", 'lfs = ["lfs.py"]', 'file = "given.parquet"')
+    again, _ = run(tiny)
+    assert again.prepared.votes.train.equals(votes)
+
+
+def test_an_interrupted_training_goes_on_where_it_stopped(tiny, monkeypatch):
+    from wiesel.training import loop
+
+    project, calls = read_project(tiny), []
+    original = loop._run_epoch
+
+    def stopping(*arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(loop, "_run_epoch", stopping)
+    with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
+        run_project(project)
+    assert list((tiny / "out/.cache/models").glob("*.checkpoint"))
+    monkeypatch.setattr(loop, "_run_epoch", original)
+    resumed = run_project(project)
+    assert not list((tiny / "out/.cache/models").glob("*.checkpoint"))
+    fresh = tiny.with_name("fresh")
+    tiny.joinpath("out").rename(fresh)
+    assert np.allclose(resumed.proba["test"], run_project(project).proba["test"])
+
+
+def test_an_item_is_explained_by_its_id(tiny):
+    run(tiny, ["weasel"])
+    explanation, row = explain_item(tiny / "out/model", "m0")
+    assert row["text"] == "the invoice is wrong"
+    assert [push.voter for push in explanation.pushes] == ["money"]
+    with pytest.raises(DataError, match="no item 'm00' in the project. Did you mean 'm0'"):
+        explain_item(tiny / "out/model", "m00")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "words"),
+    [
+        ("dev.csv", "billing", "biling", "dev.csv: The label of row 0 is 'biling'"),
+        ("train.csv", "m1,", "m0,", "train.csv: Item ids must be unique; 'm0'"),
+        ("dev.csv", "id,text,label", "id,text,lable", "Did you mean 'lable'?"),
+        ("lfs.py", '"technical" if', '"tecnical" if', "tecnical"),
+        ("wiesel.toml", "n_dimensions = 3", "n_dimension = 3", "Did you mean 'n_dimensions'?"),
+        ("wiesel.toml", 'name = "linear"', 'name = "liner"', "Did you mean 'linear'?"),
+        ("wiesel.toml", "epochs = 2", "epoch = 2", "Did you mean 'epochs'?"),
+        (
+            "wiesel.toml",
+            'name = "majority_vote"',
+            'name = "majorty"',
+            "Did you mean 'majority_vote'?",
+        ),
+        ("wiesel.toml", 'kind = "tfidf"', 'kind = "tfdif"', "Did you mean 'tfidf'?"),
+        ("wiesel.toml", 'kind = "tfidf"', 'kind = "images"', "have no images of their own"),
+        ("wiesel.toml", "n_dimensions = 3", 'column = "txt"', "Did you mean 'text'?"),
+        ("wiesel.toml", "baselines = []", 'baselines = ["supervised"]', "training rows have none"),
+    ],
+)
+def test_what_is_wrong_is_said_before_any_training(tiny, monkeypatch, file, old, new, words):
+    monkeypatch.setattr("wiesel.project.pipeline.judge", lambda *_: pytest.fail("it was trained"))
+    change(tiny / file, old, new)
+    with pytest.raises(WieselError) as caught:
+        run(tiny)
+    assert words in str(caught.value)
+
+
+def test_options_of_one_method_reach_that_method_only(tiny):
+    with (tiny / "wiesel.toml").open("a") as file:
+        file.write("\n[options.snorkel]\nepochs = 1\n")
+    outcome, _ = run(tiny, ["majority_vote", "snorkel"])
+    assert [len(trained.model.history_) for trained in outcome.trained] == [2, 1]
+
+
+def test_the_classes_of_the_file_and_of_the_labeling_functions_must_agree(tiny):
+    with (tiny / "lfs.py").open("a") as file:
+        file.write("from wiesel import LabelSpace\nspace = LabelSpace('technical', 'billing')\n")
+    with pytest.raises(ParameterError, match="Both must agree, in the same order"):
+        run(tiny)
+    change(tiny / "wiesel.toml", 'classes = ["billing", "technical"]', "")
+    assert run(tiny)[0].prepared.data.labels.names == ("technical", "billing")
+
+
+def test_token_ids_reach_an_lstm(tiny):
+    change(tiny / "wiesel.toml", 'kind = "tfidf"\nn_dimensions = 3', 'kind = "tokens"\nlength = 6')
+    change(tiny / "wiesel.toml", 'name = "linear"', 'name = "lstm"\nhidden = 4\nembedding = 4')
+    outcome, _ = run(tiny, ["weasel"])
+    assert outcome.prepared.data.vectors.train.shape == (40, 6)
+    bundle = load_bundle(tiny / "out/model")
+    proba = bundle.predict_proba(pl.read_csv(tiny / "test.csv"))
+    assert np.allclose(proba, outcome.proba["test"], atol=1e-6)
+
+
+def test_models_are_trained_once_for_each_seed(tiny):
+    outcome, _ = run(tiny)
+    said: list[str] = []
+    cache = tiny / "out/.cache"
+    train_models(
+        outcome.prepared.data, ["majority_vote"], [0, 1], cache, lambda *s: said.append(s[1])
+    )
+    assert [line.endswith("reused") for line in said] == [True, False]

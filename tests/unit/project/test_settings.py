@@ -1,0 +1,94 @@
+"""wiesel.toml: what it may say, and what is said about mistakes."""
+
+import pytest
+
+from wiesel.errors import DataError, ParameterError
+from wiesel.project import read_project, write_starter
+from wiesel.project.lines import key_lines
+
+
+def refused(folder, old: str, new: str) -> str:
+    file = folder / "wiesel.toml"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    with pytest.raises(ParameterError) as caught:
+        read_project(folder)
+    return str(caught.value)
+
+
+def test_a_project_is_read_from_its_folder_or_its_file(tiny):
+    project = read_project(tiny)
+    assert project == read_project(tiny / "wiesel.toml")
+    assert project.name == "tiny"
+    assert project.votes.lfs == ("lfs.py",)
+    assert project.features.options == {"n_dimensions": 3}
+    assert project.output_folder == tiny / "out"
+
+
+def test_a_wrong_key_is_named_with_its_line_and_a_suggestion(tiny):
+    said = refused(tiny, "train = ", "trian = ")
+    assert "wiesel.toml, line 4: There is no key 'trian' in [data]. Did you mean 'train'?" in said
+
+
+def test_a_wrong_table_is_named(tiny):
+    assert "line 18: There is no key or table 'methd'. Did you mean 'method'?" in refused(
+        tiny, "[method]", "[methd]"
+    )
+
+
+def test_all_mistakes_are_told_at_once(tiny):
+    said = refused(tiny, 'lfs = ["lfs.py"]', "lfs = 3\non_eror = 1")
+    assert "line 9: 'lfs' is a list of texts; got 3." in said
+    assert "line 10: There is no key 'on_eror'" in said
+
+
+def test_a_value_of_the_wrong_kind_is_shown(tiny):
+    assert "line 1: 'classes' is a list of texts; got 'billing'" in refused(
+        tiny, 'classes = ["billing", "technical"]', 'classes = "billing"'
+    )
+
+
+def test_rows_and_votes_come_from_one_place_each(tiny):
+    assert "train, dataset or module; got 'train', 'dataset'" in refused(
+        tiny, "[data]", '[data]\ndataset = "movie_reviews"'
+    )
+
+
+def test_votes_must_come_from_somewhere(tiny):
+    assert "[votes] names lfs, answers or file, one of them; got nothing" in refused(
+        tiny, 'lfs = ["lfs.py"]', ""
+    )
+
+
+def test_broken_toml_says_where(tiny):
+    assert "line 3" in refused(tiny, "[data]", "[data")
+
+
+def test_a_folder_without_a_project_says_how_to_make_one(tmp_path):
+    with pytest.raises(ParameterError, match="wiesel init"):
+        read_project(tmp_path)
+
+
+def test_lines_of_quoted_keys_and_nested_tables_are_found():
+    text = '# a comment\n[options.weasel]\n"tau_1" = 1\n\n[[lf]]\nname = "x"\n'
+    assert key_lines(text) == {
+        "options.weasel": 2,
+        "options.weasel.tau_1": 3,
+        "lf": 5,
+        "lf.name": 6,
+    }
+
+
+def test_the_starter_is_a_valid_project_and_is_never_written_over_something(tmp_path):
+    written = write_starter(tmp_path / "demo")
+    assert {file.name for file in written} >= {"wiesel.toml", "lfs.py", "rules.toml", "README.md"}
+    assert read_project(tmp_path / "demo").method.name == "weasel"
+    with pytest.raises(DataError, match="not empty"):
+        write_starter(tmp_path / "demo")
+
+
+def test_the_same_seed_writes_the_same_starter(tmp_path):
+    for name in ("a", "b"):
+        write_starter(tmp_path / name, seed=3)
+    assert (tmp_path / "a/train.csv").read_text() == (tmp_path / "b/train.csv").read_text()
