@@ -138,7 +138,7 @@ class _TripleModel:
         n_groups = next(g for g in range(3, N_GROUPS + 1) if math.comb(g, 3) == len(tables))
         n_outcomes = tables.shape[1]
         self.tables, self.shape = tables, (n_groups, n_outcomes - 1, n_outcomes)
-        self.triples = list(itertools.combinations(range(n_groups), 3))
+        self.triples = np.array(list(itertools.combinations(range(n_groups), 3))).T
         self.n_counted = max(float(tables.sum()), 1.0)
 
     def unpack(self, logits: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -178,18 +178,24 @@ class _TripleModel:
     def __call__(self, logits: FloatArray) -> tuple[float, npt.NDArray[np.float64]]:
         """Return minus the mean log-likelihood and its gradient."""
         prior, outcomes = self.unpack(logits)
-        classes, counts = np.zeros(prior.shape), np.zeros(outcomes.shape)
-        loss = 0.0
-        for table, (a, b, c) in zip(self.tables, self.triples, strict=True):
-            pair = np.einsum("y,ya,yb->aby", prior, outcomes[a], outcomes[b])
-            joint = np.einsum("aby,yc->abcy", pair, outcomes[c])
-            probability = joint.sum(axis=3) + 1e-300
-            loss -= float((table * np.log(probability)).sum())
-            joint *= (table / probability)[..., None]
-            counts[a] += joint.sum(axis=(1, 2)).T
-            counts[b] += joint.sum(axis=(0, 2)).T
-            counts[c] += joint.sum(axis=(0, 1)).T
-            classes += joint.sum(axis=(0, 1, 2))
+        n_classes, n_outcomes = outcomes.shape[1:]
+        a, b, c = self.triples
+        # P(y, a, b) of all triples at once: (triples, outcomes of a x outcomes of b, classes).
+        first, second = outcomes[a].transpose(0, 2, 1), outcomes[b].transpose(0, 2, 1)
+        pair = (prior * first[:, :, None] * second[:, None]).reshape(len(a), -1, n_classes)
+        probability = pair @ outcomes[c] + 1e-300
+        table = self.tables.reshape(probability.shape)
+        loss = -float((table * np.log(probability)).sum())
+        # The expected counts: of y, a and b together, and of y and c.
+        ratio = table / probability
+        of_third = (pair.transpose(0, 2, 1) @ ratio) * outcomes[c]
+        pair *= ratio @ outcomes[c].transpose(0, 2, 1)
+        of_pair = pair.reshape(len(a), n_outcomes, n_outcomes, n_classes)
+        counts = np.zeros(outcomes.shape)
+        np.add.at(counts, a, of_pair.sum(axis=2).transpose(0, 2, 1))
+        np.add.at(counts, b, of_pair.sum(axis=1).transpose(0, 2, 1))
+        np.add.at(counts, c, of_third)
+        classes = of_pair.sum(axis=(0, 1, 2))
         # The gradient of a softmax likelihood: what the model has, minus what the counts say.
         from_prior = classes.sum() * prior - classes
         from_outcomes = counts.sum(axis=2, keepdims=True) * outcomes - counts

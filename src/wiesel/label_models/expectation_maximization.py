@@ -135,8 +135,7 @@ def _prepare(votes: VoteMatrix, gold: Mapping[Any, int], widen: Widen | None) ->
 
 def _sum_chunks(prepared: _Prepared, joint: LogJoint | None) -> Statistics:
     votes, weights, gold = prepared.patterns
-    width = prepared.one_hots[0].shape[1] if prepared.one_hots else 0
-    counts = np.zeros((width, votes.n_classes))
+    counts = np.zeros((prepared.one_hots[0].shape[1], votes.n_classes))
     items, covered, evidence = np.zeros(votes.n_classes), np.zeros(votes.n_classes), np.zeros(1)
     start = 0
     for one_hot in prepared.one_hots:

@@ -1,10 +1,13 @@
 """How often two voters cast two votes together: all that the moment methods ask of the items.
 
-With Psi the one-hot votes, the pair counts are Psi.T @ Psi. Two ways lead there, and which is
-faster depends on how dense the votes are: dense float32 blocks through BLAS cost
-n_items * width^2, the sparse product costs the sum over items of the squared number of votes.
+With Psi the one-hot votes, the pair counts are Psi.T @ Psi. Three ways lead there, and which is
+fastest depends on how dense the votes are and on the number of classes: the sparse product costs
+the sum over items of the squared number of votes; dense float32 blocks through BLAS cost
+n_items * width^2; and where a few voters together have few states, the states of two such groups
+are counted for every item, which does not grow with the classes.
 """
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -19,10 +22,15 @@ BLOCK_CELLS = 2**25
 """How many cells of the count matrix are held at once: 256 MB. 2,880 binary voters fit."""
 
 SPARSE_CHUNK_VOTES = 2**19
+STATE_CHUNK_ITEMS = 2**15
 DENSE_CHUNK_CELLS = 2**20
 
-SPARSE_CELL_COST = 450.0
-"""What one cell of the sparse product costs, in cells of the dense one (measured: 5 ns, 11 ps)."""
+PAIR_COST, VOTE_COST, CELL_COST, STATE_COST = 4.5e-9, 3e-8, 1.1e-11, 3.5e-9
+"""Seconds for a pair of votes and for a vote of the sparse product, for a cell of the dense one,
+and for the states of two groups, as measured: they decide between the three ways."""
+
+MOST_STATES = 128
+"""Of a group of voters, so that the table of two groups stays in the cache."""
 
 
 def pair_counts(votes: VoteSource) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
@@ -65,12 +73,41 @@ class _PairCounts:
         n_classes = part.n_classes
         columns = slice(self.block.start * n_classes, self.block.stop * n_classes)
         shape = (columns.stop - columns.start, part.n_voters * n_classes)
-        per_vote = 1 if part.distribution is None else n_classes
-        sparse_cells = float(np.square(part.votes_per_item * per_vote).sum())
-        sparse_cells *= (self.block.stop - self.block.start) / part.n_voters
-        if SPARSE_CELL_COST * sparse_cells < part.n_items * shape[0] * shape[1]:
-            return (_sparse_product(part, columns, shape),)
-        return (_dense_product(part, columns, shape),)
+        ways = {
+            _sparse_product: _sparse_cost(part, shape),
+            _dense_product: _dense_cost(part, shape),
+        }
+        if shape[0] == shape[1] and _states_are_few(part):
+            ways[_state_product] = _state_cost(part)
+        fastest = min(ways, key=lambda way: ways[way])
+        return (fastest(part, columns, shape),)
+
+
+def _sparse_cost(part: VoteMatrix, shape: tuple[int, int]) -> float:
+    per_vote = 1 if part.distribution is None else part.n_classes
+    pairs = float(np.square(part.votes_per_item * per_vote).sum())
+    return PAIR_COST * pairs * shape[0] / shape[1] + VOTE_COST * part.n_votes * per_vote
+
+
+def _dense_cost(part: VoteMatrix, shape: tuple[int, int]) -> float:
+    return CELL_COST * part.n_items * shape[0] * shape[1]
+
+
+def _state_cost(part: VoteMatrix) -> float:
+    n_groups = -(-part.n_voters // _group_size(part.n_classes))
+    return STATE_COST * part.n_items * n_groups * (n_groups + 1) / 2
+
+
+def _states_are_few(part: VoteMatrix) -> bool:
+    """Whether votes are classes, and the tables of all pairs of groups fit into a block."""
+    size = _group_size(part.n_classes)
+    n_states, n_groups = (part.n_classes + 1) ** size, -(-part.n_voters // size)
+    return part.distribution is None and (n_groups * n_states) ** 2 <= 2 * BLOCK_CELLS
+
+
+def _group_size(n_classes: int) -> int:
+    """How many voters have few enough states together."""
+    return max(1, int(math.log(MOST_STATES) / math.log(n_classes + 1)))
 
 
 def _sparse_product(
@@ -93,6 +130,55 @@ def _dense_product(
         block = one_hot.astype(np.float32).toarray()
         counts += block[:, columns].T @ block
     return counts
+
+
+def _state_product(
+    part: VoteMatrix, columns: slice, shape: tuple[int, int]
+) -> npt.NDArray[np.float64]:
+    """Count the states of pairs of groups of voters, then look up the votes in each state."""
+    size, n_classes = _group_size(part.n_classes), part.n_classes
+    n_states = (n_classes + 1) ** size
+    n_groups = -(-part.n_voters // size)
+    pairs = [(g, h) for g in range(n_groups) for h in range(g, n_groups)]
+    tables = np.zeros((len(pairs), n_states**2), dtype=np.int64)
+    for states in _group_states(part, size):
+        for table, (g, h) in zip(tables, pairs, strict=True):
+            table += np.bincount(states[g] * n_states + states[h], minlength=n_states**2)
+    votes_in_state = _votes_in_state(size, n_classes)
+    width = size * n_classes
+    counts = np.zeros((n_groups * width, n_groups * width))
+    for table, (g, h) in zip(tables, pairs, strict=True):
+        cell = votes_in_state.T @ table.reshape(n_states, n_states) @ votes_in_state
+        counts[g * width : (g + 1) * width, h * width : (h + 1) * width] = cell
+        counts[h * width : (h + 1) * width, g * width : (g + 1) * width] = cell.T
+    return counts[: shape[0], : shape[1]]
+
+
+def _group_states(part: VoteMatrix, size: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the state of every group on some items: (n_groups, items).
+
+    A state has one digit for each voter: 0 if it abstains, else its class plus 1.
+    """
+    n_classes, voter = part.n_classes, np.arange(part.n_voters)
+    group = np.repeat(voter // size, n_classes)
+    digit = np.tile(np.arange(1, n_classes + 1), part.n_voters)
+    value = (digit * np.repeat((n_classes + 1) ** (voter % size), n_classes)).astype(np.float64)
+    mean_votes = part.n_votes / part.n_items
+    for rows, one_hot in one_hot_chunks(part, int(mean_votes * STATE_CHUNK_ITEMS)):
+        n_rows = rows.stop - rows.start
+        item = np.repeat(np.arange(n_rows), np.diff(one_hot.indptr))
+        cell = group[one_hot.indices] * n_rows + item
+        size_of_all = (int(group[-1]) + 1) * n_rows
+        states = np.bincount(cell, value[one_hot.indices], minlength=size_of_all)
+        yield states.astype(np.int64).reshape(-1, n_rows)
+
+
+def _votes_in_state(size: int, n_classes: int) -> npt.NDArray[np.float64]:
+    """Which votes of a group are cast in each of its states: (n_states, size * n_classes)."""
+    state = np.arange((n_classes + 1) ** size)
+    place = np.repeat(np.arange(size), n_classes)
+    digit = np.tile(np.arange(1, n_classes + 1), size)
+    return (state[:, None] // (n_classes + 1) ** place % (n_classes + 1) == digit).astype(float)
 
 
 def _count_votes(part: VoteMatrix) -> Statistics:

@@ -144,7 +144,8 @@ def normalize_rows(log_joint: npt.NDArray[np.float64]) -> npt.NDArray[np.float64
 def _row_slices(votes: VoteMatrix, chunk_votes: int) -> Iterator[slice]:
     mean_votes = max(1.0, votes.n_votes / max(1, votes.n_items))
     step = int(max(1, chunk_votes // mean_votes))
-    for start in range(0, votes.n_items, step):
+    # No items are one empty chunk, so that sums over them have their shape.
+    for start in range(0, max(1, votes.n_items), step):
         yield slice(start, min(start + step, votes.n_items))
 
 
