@@ -1,0 +1,217 @@
+"""`wiesel init`, `run`, `compare`, `explain`, `predict`, `evaluate` and `fit`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.io import write_votes
+
+MESSAGES = ["the invoice is wrong", "the app will crash", "a refund please", "crash on start"]
+
+
+def small_project(folder: Path) -> None:
+    """The starter with two epochs of a linear model."""
+    file = folder / "wiesel.toml"
+    text = file.read_text().replace("epochs = 40", "epochs = 2").replace('"mlp" ', '"linear" ')
+    file.write_text(text)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A starter project after `wiesel run`."""
+    from typer.testing import CliRunner
+
+    from wiesel.cli.main import app
+
+    folder = tmp_path_factory.mktemp("starter") / "demo"
+    assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
+    small_project(folder)
+    result = CliRunner().invoke(app, ["run", str(folder)])
+    assert result.exit_code == 0, result.output
+    return folder, result
+
+
+@pytest.fixture
+def messages(tmp_path):
+    file = tmp_path / "messages.csv"
+    pl.DataFrame({"text": MESSAGES, "label": ["billing", "technical"] * 2}).write_csv(file)
+    return file
+
+
+def test_init_names_run_as_the_next_step(tmp_path, wiesel):
+    result = wiesel("init", tmp_path / "my project")
+    assert result.stderr.splitlines()[-1] == f"Next: wiesel run '{tmp_path / 'my project'}'"
+    again = wiesel("init", tmp_path / "my project")
+    assert again.exit_code == 1
+    assert "is not empty" in again.stderr
+
+
+def test_run_shows_voters_methods_and_explanations(trained):
+    folder, result = trained
+    assert "sign_in" in result.stdout
+    assert "majority_vote" in result.stdout
+    assert "Item train-" in result.stdout
+    assert f"report    {folder / 'out/report.html'}" in result.stderr
+    assert "wiesel explain" in result.stderr.splitlines()[-1]
+
+
+def test_run_as_json_reuses_what_is_there(trained, wiesel_json):
+    answer = wiesel_json("run", trained[0])
+    assert answer["reused"] == {"votes": 18, "features": True, "models": 2}
+    assert answer["splits"]["test"]["n_items"] == 150
+
+
+def test_compare_prints_a_table_and_names_the_best(trained, wiesel):
+    result = wiesel("compare", trained[0], "majority_vote,snorkel")
+    assert result.exit_code == 0, result.output
+    assert "snorkel" in result.stdout
+    assert "--method" in result.stderr.splitlines()[-1]
+    assert "Did you mean 'weasel'" in wiesel("compare", trained[0], "wesel").stderr
+
+
+def test_explain_shows_the_row_and_who_pushed(trained, wiesel, wiesel_json):
+    answer = wiesel_json("explain", trained[0] / "out/model", "--item", "train-0")
+    assert answer["item"] == "train-0"
+    assert sum(answer["soft_label"].values()) == pytest.approx(1)
+    shown = wiesel("explain", trained[0] / "out/model", "--item", "train-0").stdout
+    assert shown.startswith("text: ")
+    assert "Item train-0 is" in shown
+    missing = wiesel("explain", trained[0] / "out/model", "--item", "nobody")
+    assert missing.exit_code == 1
+    assert "no item 'nobody'" in missing.stderr
+
+
+def test_predict_reads_raw_rows_and_writes_a_table(trained, messages, wiesel, wiesel_json):
+    model = trained[0] / "out/model"
+    output = messages.with_name("predicted.parquet")
+    result = wiesel("predict", model, messages, "-o", output)
+    assert result.exit_code == 0, result.output
+    written = pl.read_parquet(output)
+    assert written.columns == ["id", "prediction", "p: billing", "p: technical"]
+    answer = wiesel_json("predict", model, messages)
+    assert [row["prediction"] for row in answer["predictions"]] == written["prediction"].to_list()
+
+
+def test_a_stream_of_json_lines_gives_the_predictions_of_the_file(trained, messages, wiesel_json):
+    """In a process of its own: nothing but the folder of the model is needed."""
+    model = trained[0] / "out/model"
+    lines = "".join(json.dumps({"id": k, "text": text}) + "\n" for k, text in enumerate(MESSAGES))
+    command = [sys.executable, "-c", "from wiesel.cli.main import main; main()", "predict"]
+    done = subprocess.run(
+        [*command, str(model), "-"], input=lines, capture_output=True, text=True, check=True
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["id"] for answer in answers] == [0, 1, 2, 3]
+    expected = wiesel_json("predict", model, messages)["predictions"]
+    for answer, row in zip(answers, expected, strict=True):
+        assert answer["prediction"] == row["prediction"]
+        assert answer["proba"]["billing"] == pytest.approx(row["p: billing"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("not json", "Line 2 of the input is no JSON"),
+        ("[1, 2]", "Line 2 of the input is a list"),
+        ('{"txt": "a"}', "There is no column 'text'"),
+    ],
+)
+def test_a_wrong_line_of_a_stream_is_named(trained, wiesel, line, words):
+    stream = f'{{"text": "a refund"}}\n{line}\n'
+    result = wiesel("predict", trained[0] / "out/model", "-", input=stream)
+    assert result.exit_code == 1
+    assert words in result.stderr
+
+
+def test_a_giant_line_of_a_stream_is_refused(trained, wiesel, monkeypatch):
+    monkeypatch.setattr("wiesel.cli.predict._LONGEST_LINE", 100)
+    stream = json.dumps({"text": "x" * 200}) + "\n"
+    result = wiesel("predict", trained[0] / "out/model", "-", input=stream)
+    assert result.exit_code == 1
+    assert "Line 1 of the input is longer than" in result.stderr
+
+
+def test_evaluate_judges_by_the_label_column(trained, messages, wiesel, wiesel_json):
+    model = trained[0] / "out/model"
+    assert wiesel_json("evaluate", model, messages)["report"]["n_items"] == 4
+    result = wiesel("evaluate", model, messages, "--label-column", "lable")
+    assert result.exit_code == 1
+    assert "Did you mean 'label'?" in result.stderr
+
+
+def test_fit_takes_votes_and_features_from_files(tmp_path, wiesel, wiesel_json):
+    votes, gold = make_votes(40, n_voters=3, coverage=0.8)
+    write_votes(votes, tmp_path / "votes.parquet")
+    np.save(tmp_path / "X.npy", make_features(gold, n_features=3))
+    words = ("fit", "weasel", tmp_path / "votes.parquet", "-o", tmp_path / "model")
+    refused = wiesel(*words)
+    assert refused.exit_code == 1
+    assert "--features X.npy" in refused.stderr
+    options = ("--option", "epochs=1", "--option", "tau_1=0.5", "--end-model", "linear")
+    result = wiesel(*words, "--features", tmp_path / "X.npy", *options)
+    assert result.exit_code == 0, result.output
+    manifest = wiesel_json("inspect", tmp_path / "model")["manifest"]
+    assert (manifest["parameters"]["epochs"], manifest["parameters"]["tau_1"]) == (1, 0.5)
+    predicted = wiesel_json("predict", tmp_path / "model", tmp_path / "X.npy")
+    assert predicted["n_items"] == 40
+
+
+def test_fit_refuses_an_option_that_there_is_not(tmp_path, wiesel):
+    votes, _ = make_votes(20, n_voters=3)
+    write_votes(votes, tmp_path / "votes.parquet")
+    words = ("fit", "snorkel", tmp_path / "votes.parquet", "-o", tmp_path / "model")
+    assert "Did you mean" in wiesel(*words, "--option", "epoch=1").stderr
+    assert "name=value" in wiesel(*words, "--option", "epochs").stderr
+    assert wiesel(*words).exit_code == 0
+
+
+def test_reproduce_lists_the_experiments_of_a_clone(tmp_path, monkeypatch, wiesel, wiesel_json):
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments/__init__.py").write_text("")
+    (tmp_path / "experiments/table1.py").write_text(
+        "def ours():\n    pass\n\ndef main():\n    pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "experiments", raising=False)
+    assert wiesel_json("reproduce")["experiments"] == ["table1"]
+    assert "Did you mean 'table1'" in wiesel("reproduce", "tabel1").stderr
+
+
+HOSTILE = {
+    "missing": (None, "There is no file"),
+    "empty.csv": (b"", "is empty"),
+    "header_only.csv": (b"id,text\n", "no rows"),
+    "latin1.csv": (b"id,text\n1,caf\xe9\n", "is not UTF-8"),
+    "no_text.csv": (b"id,txt\n1,hello\n", "There is no column 'text'"),
+    "twice.csv": (b"id,text\n1,a refund\n1,a crash\n", "must be unique"),
+    "ragged.csv": (b"id,text\n1,a,b,c\n", "fields in line 2"),
+    "table.xlsx": (b"PK", "extension '.xlsx'"),
+    "broken.parquet": (b"PAR1 not really", "cannot be read"),
+    "broken.jsonl": (b'{"text": "a"}\n{"text": \n', "line 2"),
+    "broken.npy": (b"\x93NUMPY nonsense", "cannot be read as an array"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_every_wrong_file_gets_one_line_that_helps(trained, tmp_path, wiesel, name):
+    content, words = HOSTILE[name]
+    file = tmp_path / (name if content is not None else "missing.csv")
+    if content is not None:
+        file.write_bytes(content)
+    result = wiesel("predict", trained[0] / "out/model", file)
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert "Unexpected" not in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_model_that_is_none_is_refused(tmp_path, wiesel):
+    result = wiesel("predict", tmp_path / "nowhere", "new.csv")
+    assert result.exit_code == 1
+    assert "is not a saved model" in result.stderr
