@@ -70,7 +70,8 @@ def with_ids(frame: pl.DataFrame, column: str | None, prefix: str = "") -> pl.Da
         require_columns(frame, [column], "named as id")
         frame = frame.with_columns(pl.col(column).alias("id"))
     elif "id" not in frame.columns:
-        frame = frame.with_row_index("id").with_columns(prefix + pl.col("id").cast(pl.String))
+        numbers = pl.concat_str(pl.lit(prefix), pl.col("id"))
+        frame = frame.with_row_index("id").with_columns(numbers.alias("id"))
     ids = frame["id"]
     if ids.null_count():
         raise DataError(f"{ids.null_count()} rows have no id.")

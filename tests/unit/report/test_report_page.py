@@ -1,0 +1,176 @@
+"""report.html: one file, safe against what is in it, complete, and quiet about what is missing."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from wiesel import LabelSpace
+from wiesel.evaluation import evaluate_proba, threshold_curve
+from wiesel.report import Curve, Disagreement, ReportData, VoterRow, report_html, write_report
+from wiesel.report.svg import Axis, Line, chart, ticks
+
+LABELS = LabelSpace("ham", "spam")
+PROBA = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.1, 0.9]])
+GOLD = np.array([0, 1, 1, 1])
+REPORT = evaluate_proba(PROBA, GOLD, LABELS, n_resamples=50)
+VOID = {"meta", "br"}
+
+
+def full() -> ReportData:
+    return ReportData(
+        title="Mails",
+        labels=LABELS,
+        story=["Two voters voted."],
+        figures=[("4", "items")],
+        voters=[
+            VoterRow("link", ["spam"], 0.5, 0.1, 0.75, 0.3, 0.95, 4, weight=1.5),
+            VoterRow("silent", [], 0.0, 0.0),
+        ],
+        voter_caption="On the training items.",
+        findings=["'silent' never votes."],
+        agreement_names=["link", "silent"],
+        agreement=np.array([[np.nan, 0.25], [0.25, np.nan]]),
+        losses=[Curve("end model", [0.7, 0.5]), Curve("encoder", [0.6, 0.4])],
+        scores=[Curve("agreement", [0.5, 0.9])],
+        kept_epoch=2,
+        methods={"weasel": REPORT, "majority_vote": REPORT},
+        judged_on="test",
+        report=REPORT,
+        paired="Both are equal.",
+        curve=threshold_curve(PROBA, GOLD),
+        threshold=0.4,
+        disagreements=[Disagreement("m1", "win www", "ham", 0.9, "spam", 0.8, [("link", "spam")])],
+        reproduce=["wiesel run ."],
+        settings='classes = ["ham", "spam"]',
+    )
+
+
+class Tags(HTMLParser):
+    """Checks that tags are closed in order, and notes them with their attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def parsed(page: str) -> Tags:
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    return tags
+
+
+def test_a_full_report_shows_every_section_and_is_well_formed():
+    page = report_html(full())
+    tags = parsed(page)
+    ids = [attrs["id"] for tag, attrs in tags.seen if tag == "section"]
+    assert len(ids) == 8
+    assert [attrs["href"] for tag, attrs in tags.seen if tag == "a"] == [f"#{name}" for name in ids]
+    assert len([tag for tag, _ in tags.seen if tag == "svg"]) == 4
+    for words in (
+        "link",
+        "75 %",
+        "1.50",
+        "&#x27;silent&#x27; never votes.",
+        "win www",
+        "kept: epoch 2",
+    ):
+        assert words in page
+
+
+def test_the_page_needs_nothing_from_elsewhere():
+    page = report_html(full())
+    assert "<script" not in page
+    assert not re.findall(r"""(?:src|href)=["'](?!#)""", page)
+    assert not re.findall(r"url\(|@import|https?://", page)
+    assert "prefers-color-scheme: dark" in page
+    assert 'name="viewport"' in page
+
+
+def test_names_and_texts_cannot_become_markup():
+    evil = "<script>alert(1)</script>\"'&"
+    base = full()
+    page = report_html(
+        replace(
+            base,
+            title=evil,
+            labels=LabelSpace("ham", evil),
+            voters=[VoterRow(evil, [evil], 0.1, 0.1, weight=0.1)],
+            findings=[evil],
+            agreement_names=[evil, evil],
+            report=evaluate_proba(PROBA, GOLD, ["ham", evil], n_resamples=0),
+            methods={evil: REPORT, "other": REPORT},
+            disagreements=[Disagreement(evil, evil, evil, 0.5, evil, 0.5, [(evil, evil)])],
+            settings=evil,
+            losses=[Curve(evil, [1.0, 2.0])],
+        )
+    )
+    parsed(page)
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") > 10
+
+
+def test_what_is_missing_is_left_out():
+    bare = ReportData(
+        title="Mails",
+        labels=LABELS,
+        story=["Nothing to judge by."],
+        figures=[],
+        voters=[],
+        voter_caption="",
+        findings=[],
+        agreement_names=[],
+        agreement=None,
+    )
+    page = report_html(bare)
+    parsed(page)
+    assert "There are no gold labels to judge by" in page
+    assert "Nothing odd was found" in page
+    assert "<svg" not in page
+
+
+def test_unknown_precision_and_weight_are_dashes():
+    page = report_html(replace(full(), voters=[VoterRow("silent", [], 0.0, 0.0)]))
+    row = page[page.index("<td class='name'>silent") :].partition("</tr>")[0]
+    assert row.count("\N{EN DASH}") == 3
+
+
+def test_the_file_is_written(tmp_path):
+    write_report(full(), tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == report_html(full())
+
+
+@pytest.mark.parametrize("values", [[0.5], [0.5, 0.5], [float("nan"), 0.4], [-3.0, 1e6]])
+def test_odd_curves_are_drawn_without_a_fall(values):
+    page = report_html(replace(full(), losses=[Curve("end model", values)], kept_epoch=None))
+    parsed(page)
+    assert "nan" not in page.partition("<main>")[2].lower().replace("name", "")
+
+
+def test_points_lie_where_they_should():
+    # 440 x 260 with margins 44, 14, 24 and 40: the corners are (44, 220) and (426, 24).
+    svg = chart(Axis("x", 0, 1), Axis("y", 0, 1), [Line("line", [(0, 0), (1, 1)], "one")])
+    assert 'd="M44.0 220.0 L426.0 24.0"' in svg
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0, 10, [0, 2, 4, 6, 8, 10]), (0.5, 1, [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]), (3, 3, [3.0])],
+)
+def test_ticks_are_round_numbers(low, high, expected):
+    assert ticks(low, high) == expected
