@@ -8,7 +8,8 @@ from wiesel.labels import LabelSpace
 from wiesel.lfs.cache import VoteCache
 from wiesel.lfs.failures import Failure, FailureLog
 from wiesel.lfs.function import LabelingFunction
-from wiesel.lfs.sources import RowSource
+from wiesel.lfs.rules import Rule
+from wiesel.lfs.sources import BATCH_ROWS, SLOW_BATCH_ROWS, RowSource
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Engine", "Job"]
@@ -29,6 +30,11 @@ class Job:
     def voters(self) -> tuple[str, ...]:
         """The names of the labeling functions."""
         return tuple(lf.name for lf in self.lfs)
+
+    @property
+    def batch_rows(self) -> int:
+        """How many rows to vote on at once."""
+        return BATCH_ROWS if all(isinstance(lf, Rule) for lf in self.lfs) else SLOW_BATCH_ROWS
 
     def report(self, failures: Iterable[Failure]) -> None:
         """Raise the first failure that stops the job, or note them all."""
