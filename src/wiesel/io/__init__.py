@@ -3,6 +3,7 @@
 from wiesel.io.answers import read_answers, read_gold
 from wiesel.io.dataset import Dataset, Split
 from wiesel.io.files import FORMATS, FilePath, existing_file, existing_folder, explained, replacing
+from wiesel.io.ray_votes import RayVoteParts
 from wiesel.io.rows import matching_files, read_batches, read_rows, scan_rows, write_rows
 from wiesel.io.vote_files import read_votes, write_votes
 from wiesel.io.vote_parts import VoteParts
@@ -12,6 +13,7 @@ __all__ = [
     "FORMATS",
     "Dataset",
     "FilePath",
+    "RayVoteParts",
     "Split",
     "VoteParts",
     "existing_file",

@@ -1,9 +1,9 @@
 """Labeling functions: writing them, running them, and looking at what they say."""
 
-from wiesel.lfs.apply import apply_lfs
+from wiesel.lfs.apply import apply_lfs, apply_lfs_to_folder
 from wiesel.lfs.cache import VoteCache
 from wiesel.lfs.chat import ChatClient
-from wiesel.lfs.engines import LocalEngine
+from wiesel.lfs.engines import LocalEngine, RayEngine
 from wiesel.lfs.existing_votes import from_columns
 from wiesel.lfs.failures import Failure, FailureLog, LabelingFunctionWarning
 from wiesel.lfs.function import LabelingFunction
@@ -27,8 +27,10 @@ __all__ = [
     "LocalEngine",
     "Preprocessor",
     "PythonFunction",
+    "RayEngine",
     "VoteCache",
     "apply_lfs",
+    "apply_lfs_to_folder",
     "expression",
     "from_columns",
     "from_model",

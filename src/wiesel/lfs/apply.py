@@ -3,21 +3,25 @@
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from wiesel.errors import ParameterError, suggest
+from wiesel.io import FilePath, VoteParts
 from wiesel.labels import LabelSpace
 from wiesel.lfs.cache import VoteCache
-from wiesel.lfs.engines import Engine, Job, LocalEngine
+from wiesel.lfs.engines import Engine, Job, LocalEngine, RayEngine
 from wiesel.lfs.failures import FailureLog
 from wiesel.lfs.function import LabelingFunction, as_lfs, check_classes
 from wiesel.lfs.sources import RowSource
 from wiesel.vote_entries import item_ids
 from wiesel.votes import VoteMatrix
 
-__all__ = ["apply_lfs"]
+__all__ = ["apply_lfs", "apply_lfs_to_folder"]
 
-ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine}
+ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine, "ray": RayEngine}
+
+OnError = Literal["raise", "abstain"] | FailureLog
 
 
 def apply_lfs(
@@ -27,7 +31,7 @@ def apply_lfs(
     labels: LabelSpace | Sequence[str],
     engine: str | Engine = "local",
     cache: VoteCache | str | os.PathLike[str] | None = None,
-    on_error: Literal["raise", "abstain"] | FailureLog = "raise",
+    on_error: OnError = "raise",
     ids: str | None = None,
 ) -> VoteMatrix:
     """Return the votes of labeling functions on rows: a `VoteMatrix`, one voter per function.
@@ -37,7 +41,8 @@ def apply_lfs(
     ids; without it items are numbered. `cache` is a file in which votes are kept: a labeling
     function is run again only if it or the rows have changed. `on_error` says what to do when a
     labeling function raises: stop, or abstain on that row and warn (a `FailureLog` collects
-    the failures instead).
+    the failures instead). `engine="ray"` votes on the machines of a Ray cluster, on rows in
+    Parquet files.
 
     >>> from wiesel import keywords, labeling_function
     >>> @labeling_function
@@ -50,18 +55,60 @@ def apply_lfs(
            [-1,  0],
            [ 1,  0]], dtype=int16)
     """
+    job = _job(lfs, RowSource(rows, ids), labels, on_error, VoteCache.of(cache))
+    votes = find_engine(engine).apply(job)
+    if ids is not None:
+        item_ids(votes.ids, votes.n_items)
+    _warn(job, on_error)
+    return votes
+
+
+def apply_lfs_to_folder(
+    lfs: LabelingFunction | Iterable[Any],
+    rows: FilePath,
+    folder: FilePath,
+    *,
+    labels: LabelSpace | Sequence[str],
+    engine: RayEngine | None = None,
+    on_error: OnError = "raise",
+    ids: str | None = None,
+) -> VoteParts:
+    """Write the votes on rows in Parquet files to a new folder, on the machines of a Ray cluster.
+
+    As `apply_lfs(..., engine="ray")`, for votes that need not fit into this machine's memory:
+    rows and folder are on a file system that all machines share, and the result is what `fit` of
+    a label model takes (see also `wiesel.io.RayVoteParts`). Ids must be unique in each part.
+
+    >>> from wiesel import keywords
+    >>> spam = keywords("spam", ["free"], column="text")
+    >>> apply_lfs_to_folder(spam, "mails.parquet", "votes", labels=["ham", "spam"])
+    Traceback (most recent call last):
+    wiesel.errors.DataError: There is no file mails.parquet. ...
+    """
+    job = _job(lfs, RowSource(rows, ids), labels, on_error, None)
+    parts = (engine or RayEngine()).write(job, folder)
+    _warn(job, on_error)
+    return parts
+
+
+def _job(
+    lfs: LabelingFunction | Iterable[Any],
+    source: RowSource,
+    labels: LabelSpace | Sequence[str],
+    on_error: OnError,
+    cache: VoteCache | None,
+) -> Job:
     space = LabelSpace.of(labels)
     functions = as_lfs(lfs)
     check_classes(functions, space)
     log = on_error if isinstance(on_error, FailureLog) else FailureLog()
-    source = RowSource(rows, ids, needed_columns(functions))
-    job = Job(tuple(functions), source, space, VoteCache.of(cache), _stops(on_error), log)
-    votes = find_engine(engine).apply(job)
-    if ids is not None:
-        item_ids(votes.ids, votes.n_items)
-    if log.failures and not isinstance(on_error, FailureLog):
-        warnings.warn(log.warning(), stacklevel=2)
-    return votes
+    source = replace(source, columns=needed_columns(functions))
+    return Job(tuple(functions), source, space, cache, _stops(on_error), log)
+
+
+def _warn(job: Job, on_error: OnError) -> None:
+    if job.log.failures and not isinstance(on_error, FailureLog):
+        warnings.warn(job.log.warning(), stacklevel=3)
 
 
 def needed_columns(lfs: Sequence[LabelingFunction]) -> tuple[str, ...] | None:

@@ -2,5 +2,6 @@
 
 from wiesel.lfs.engines.base import Engine, Job
 from wiesel.lfs.engines.local import LocalEngine
+from wiesel.lfs.engines.ray_engine import RayEngine
 
-__all__ = ["Engine", "Job", "LocalEngine"]
+__all__ = ["Engine", "Job", "LocalEngine", "RayEngine"]

@@ -54,13 +54,17 @@ def run_all(
 def vote_on_batch(
     lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
 ) -> tuple[VoteMatrix, list[Failure]]:
-    """Return the votes on one batch as a part of the vote matrix, and what failed."""
+    """Return the votes on one batch as a part of the vote matrix, and what failed.
+
+    Failures come in the order of the passes, so that every engine stops at the same one.
+    """
     columns: dict[int, ColumnVotes] = {}
+    failures: list[Failure] = []
     for positions, votes in run_all(lfs, batch, labels):
         columns.update(zip(positions, votes, strict=True))
+        failures += [failure for column in votes for failure in column.failures]
     ordered = [columns[position] for position in range(len(lfs))]
-    part = assemble(ordered, labels, [lf.name for lf in lfs], batch.ids)
-    return part, [failure for column in ordered for failure in column.failures]
+    return assemble(ordered, labels, [lf.name for lf in lfs], batch.ids), failures
 
 
 def _failure(lf: LabelingFunction, batch: Batch, error: Exception) -> Failure:

@@ -1,0 +1,54 @@
+"""The connection to a Ray cluster: the program's own, or one for as long as it is needed."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from wiesel.errors import MissingExtraError, ParameterError
+
+__all__ = ["load_ray", "ray_session"]
+
+
+def load_ray() -> Any:
+    """Return the package `ray`, or say how to install it."""
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtraError("Scaling out needs Ray: pip install 'wiesel[ray]'") from error
+    return ray
+
+
+@contextmanager
+def ray_session(address: str | None = None) -> Iterator[Any]:
+    """Give the package `ray`, connected to a cluster.
+
+    A connection that the program already has is used and left as it is. Otherwise one is made
+    for the time being: to `address`, or without it to the cluster that `RAY_ADDRESS` names or
+    that runs on this machine, or to a new one on this machine.
+    """
+    ray = load_ray()
+    if ray.is_initialized():
+        yield ray
+        return
+    _connect(ray, address)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    try:
+        # The user's logging set-up stays as it is; what workers print stays in Ray's logs.
+        ray.init(
+            address=address,
+            configure_logging=False,
+            logging_level=logging.WARNING,
+            log_to_driver=False,
+        )
+    except ConnectionError as error:
+        raise ParameterError(
+            f"There is no Ray cluster at {address!r} ({str(error).splitlines()[0]}). "
+            "Start one with `ray start --head`, or leave the address out."
+        ) from error

@@ -1,0 +1,65 @@
+"""Votes in many files, summed up by the machines of a Ray cluster."""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wiesel.errors import WieselError
+from wiesel.io.files import FilePath
+from wiesel.io.ray_session import ray_session
+from wiesel.io.vote_parts import VoteParts, add_statistics, sum_files
+from wiesel.votes import Statistics, VoteMatrix
+
+__all__ = ["RayVoteParts"]
+
+_RETRIES = 10
+"""How often a sum is started again after its machine was lost."""
+
+
+class RayVoteParts(VoteParts):
+    """Votes in files that every machine of a Ray cluster can read; each sums up some of them.
+
+    Only the sums travel. A label model asks for many of them: connect first, by
+    `ray.init(address=...)`, or every sum makes a connection of its own.
+
+    >>> import tempfile, pathlib
+    >>> from wiesel.io import write_votes
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> write_votes(votes, folder / "part-0.parquet")
+    >>> RayVoteParts(folder)
+    RayVoteParts(1 parts, 4 items x 3 voters, 2 classes)
+    """
+
+    def __init__(self, files: FilePath | Sequence[FilePath], address: str | None = None) -> None:
+        super().__init__(files)
+        self.address = address
+
+    def sum(self, statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
+        """Return the sum of `statistic(part)` over all parts."""
+        with ray_session(self.address) as ray:
+            task = ray.remote(max_retries=_RETRIES)(sum_files)
+            shared = ray.put(statistic)
+            n_tasks = int(ray.cluster_resources().get("CPU", 1))
+            asked = [task.remote(files, shared) for files in _groups(self.files, n_tasks)]
+            first, *others = (_fetched(ray, each) for each in asked)
+            # What Ray hands over is read-only; a sum belongs to whoever asked for it.
+            return reduce(add_statistics, others, tuple(np.array(array) for array in first))
+
+
+def _groups(files: Sequence[Path], n_groups: int) -> list[tuple[Path, ...]]:
+    """Neighboring files, about as many in each group."""
+    edges = np.linspace(0, len(files), min(max(1, n_groups), len(files)) + 1).astype(int)
+    return [tuple(files[start:end]) for start, end in pairwise(edges)]
+
+
+def _fetched(ray: Any, asked: Any) -> Statistics:
+    try:
+        return ray.get(asked)
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, WieselError):
+            raise error.cause from None
+        raise

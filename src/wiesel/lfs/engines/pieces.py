@@ -1,0 +1,196 @@
+"""Rows of Parquet files in pieces that machines vote on, each knowing nothing but its own."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypedDict
+
+import polars as pl
+
+from wiesel.errors import DataError, LabelingFunctionError, listed
+from wiesel.io import explained, matching_files, read_votes, scan_rows, write_votes
+from wiesel.labels import LabelSpace
+from wiesel.lfs.batch import Batch
+from wiesel.lfs.engines.base import Job
+from wiesel.lfs.engines.portable import is_portable, pack_lfs, unpack_lfs
+from wiesel.lfs.engines.running import vote_on_batch
+from wiesel.lfs.engines.worker import told_error
+from wiesel.lfs.failures import Failure
+from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.sources import RowSource
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Piece", "Record", "Task", "cut", "part_name", "task_of", "vote_on_piece", "votes_in"]
+
+
+class Piece(TypedDict):
+    """Some rows of one file."""
+
+    number: int
+    file: str
+    first: int
+    """The first row, counted within the file."""
+    count: int
+    start: int
+    """The number of rows before it in all files."""
+
+
+class Task(TypedDict):
+    """What is the same for all pieces: plain data, so that nothing of the user is pickled."""
+
+    lfs: str
+    fingerprints: list[str]
+    labels: list[str]
+    id_column: str | None
+    columns: list[str] | None
+    stop_at_failure: bool
+    search_path: list[str]
+    """Where modules are found, as in the process that asks."""
+    folder: str | None
+    """Where the votes are written; None to have them returned."""
+
+
+class Record(TypedDict):
+    """What is told about a piece that was voted on."""
+
+    number: int
+    votes: bytes
+    """A file of votes, empty where it was written to the folder."""
+    told: str
+    """JSON: `failures`, or the `error` and its `message`."""
+
+
+def cut(source: RowSource, size: int) -> list[Piece]:
+    """Return the rows of Parquet files in pieces of at most `size`, none across two files.
+
+    Only the files' footers are read.
+    """
+    pieces: list[Piece] = []
+    start = 0
+    for file, n_rows in _sizes(source):
+        for first in range(0, n_rows, size):
+            count = min(size, n_rows - first)
+            pieces.append(
+                Piece(number=len(pieces), file=file, first=first, count=count, start=start + first)
+            )
+        start += n_rows
+    if not pieces:
+        raise DataError(f"{source.path} has columns but no rows.")
+    return pieces
+
+
+def _sizes(source: RowSource) -> Iterator[tuple[str, int]]:
+    path = source.path
+    files = [] if path is None else matching_files(path)
+    if not files or files[0].suffix.lower() != ".parquet":
+        given = type(source.rows).__name__ if path is None else str(path)
+        raise DataError(
+            f"The Ray engine reads Parquet files that every machine can open; got {given}. "
+            "Write the rows with wiesel.io.write_rows(rows, 'rows.parquet') and give that path, "
+            "or use engine='local'."
+        )
+    scan_rows(path, source.needed)  # type: ignore[arg-type]  # refuses missing columns
+    for file in files:
+        with explained(file):
+            yield str(file.resolve()), _n_rows(file)
+
+
+def _n_rows(file: Path) -> int:
+    return int(pl.scan_parquet(file, glob=False).select(pl.len()).collect().item())
+
+
+def task_of(job: Job, folder: Path | None = None) -> Task:
+    """Return the job as plain data, or say which labeling function cannot be sent."""
+    staying = [lf.name for lf in job.lfs if not is_portable(lf)]
+    if staying:
+        raise LabelingFunctionError(
+            f"{listed(staying)} cannot be sent to other machines, because of what they refer to. "
+            "Define them in a .py file that every machine can open and load it with load_lfs, "
+            "without open files, locks or loaded models; or use engine='local'."
+        )
+    return Task(
+        lfs=pack_lfs(job.lfs),
+        fingerprints=[lf.fingerprint for lf in job.lfs],
+        labels=list(job.labels),
+        id_column=job.source.id_column,
+        columns=job.source.needed or None,
+        stop_at_failure=job.stop_at_failure,
+        search_path=list(sys.path),
+        folder=None if folder is None else str(folder.resolve()),
+    )
+
+
+def vote_on_piece(piece: Piece, task: Task) -> Record:
+    """Vote on a piece, and return the votes or write them: the same file whenever it is repeated.
+
+    A problem is told rather than raised, so that it reaches the user as it is.
+    """
+    try:
+        votes, failures = _votes_on(piece, task)
+        told: dict[str, Any] = {"failures": [failure.to_dict() for failure in failures]}
+        content = _delivered(votes, piece["number"], task["folder"])
+    except Exception as error:  # noqa: BLE001 - it is told and raised on the other side
+        told, content = dict(told_error(error)), b""
+    return Record(number=piece["number"], votes=content, told=json.dumps(told))
+
+
+def _votes_on(piece: Piece, task: Task) -> tuple[VoteMatrix, list[Failure]]:
+    lfs = _loaded(task["lfs"], tuple(task["fingerprints"]), tuple(task["search_path"]))
+    with explained(piece["file"]):
+        rows = scan_rows(piece["file"], task["columns"])
+        frame = rows.slice(piece["first"], piece["count"]).collect()
+        if len(frame) != piece["count"]:
+            raise DataError(f"{piece['file']} has changed: it has fewer rows than before.")
+    batch = Batch(frame, piece["start"], task["id_column"], task["stop_at_failure"])
+    return vote_on_batch(lfs, batch, LabelSpace(*task["labels"]))
+
+
+@lru_cache(maxsize=4)
+def _loaded(
+    packed: str, fingerprints: tuple[str, ...], search_path: tuple[str, ...]
+) -> Sequence[LabelingFunction]:
+    """The labeling functions of a task, made once in every process."""
+    sys.path.extend(place for place in search_path if place not in sys.path)
+    try:
+        lfs = unpack_lfs(packed)
+    except Exception as error:
+        raise LabelingFunctionError(
+            f"The labeling functions cannot be loaded on another machine: {error}. The files and "
+            "modules they come from must be there too."
+        ) from error
+    if tuple(lf.fingerprint for lf in lfs) != fingerprints:
+        raise LabelingFunctionError(
+            "The labeling functions are not the same on another machine: "
+            "its copy of the files they come from differs."
+        )
+    return lfs
+
+
+def _delivered(votes: VoteMatrix, number: int, folder: str | None) -> bytes:
+    if folder is not None:
+        write_votes(votes, Path(folder) / part_name(number))
+        return b""
+    with tempfile.TemporaryDirectory(prefix="wiesel-") as own:
+        file = Path(own) / part_name(number)
+        write_votes(votes, file)
+        return file.read_bytes()
+
+
+def part_name(number: int) -> str:
+    """Return the name of the file with the votes on a piece; names sort like numbers.
+
+    >>> part_name(7)
+    'part-00000007.parquet'
+    """
+    return f"part-{number:08}.parquet"
+
+
+def votes_in(record: Record) -> VoteMatrix:
+    """Return the votes that a record carries."""
+    with tempfile.TemporaryDirectory(prefix="wiesel-") as own:
+        file = Path(own) / part_name(record["number"])
+        file.write_bytes(record["votes"])
+        return read_votes(file)

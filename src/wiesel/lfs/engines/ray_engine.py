@@ -1,0 +1,113 @@
+"""The Ray engine: the machines of a cluster vote on pieces of Parquet files."""
+
+import json
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from wiesel.errors import DataError, LabelingFunctionError, ParameterError
+from wiesel.io import FilePath, VoteParts
+from wiesel.io.ray_session import load_ray, ray_session
+from wiesel.lfs.engines.base import Engine, Job
+from wiesel.lfs.engines.pieces import Piece, Record, Task, cut, task_of, vote_on_piece, votes_in
+from wiesel.lfs.engines.worker import raise_told
+from wiesel.lfs.failures import Failure
+from wiesel.parameters import check_number
+from wiesel.votes import VoteMatrix
+
+__all__ = ["RayEngine"]
+
+
+class RayEngine(Engine):
+    """Applies labeling functions with Ray Data; rows are Parquet files all machines can open.
+
+    This process reads the files' footers and cuts the rows into parts; the machines read, vote
+    and hand back votes, or write them (`write`), so no process holds more rows than a part.
+    A part whose machine is lost is voted on again, by another. `address` is that of a cluster;
+    without it the connection that the program has is used, or a cluster on this machine.
+
+    >>> RayEngine(address="auto", part_rows=20_000)
+    RayEngine(address='auto', part_rows=20000)
+    """
+
+    def __init__(self, address: str | None = None, part_rows: int | None = None) -> None:
+        if part_rows is not None:
+            check_number(self, "part_rows", part_rows, low=1, whole=True)
+        self.address = address
+        self.part_rows = part_rows
+
+    def __repr__(self) -> str:
+        return f"RayEngine(address={self.address!r}, part_rows={self.part_rows!r})"
+
+    def apply(self, job: Job) -> VoteMatrix:
+        """Return the votes of all labeling functions on all rows."""
+        return VoteMatrix.concatenate([votes_in(record) for record in self._records(job)])
+
+    def write(self, job: Job, folder: FilePath) -> VoteParts:
+        """Let the machines write the votes to files in a new folder, which all can reach.
+
+        The folder appears when all parts are there.
+        """
+        target = Path(folder)
+        if target.exists():
+            raise DataError(f"{target} exists already: votes are written to a new folder.")
+        unfinished = target.with_name(f".{target.name}.unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        try:
+            for _ in self._records(job, unfinished):
+                pass
+            for leftover in unfinished.glob(".part-*"):  # of a machine that was lost
+                leftover.unlink()
+            unfinished.rename(target)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+        return VoteParts(target)
+
+    def _records(self, job: Job, folder: Path | None = None) -> Iterator[Record]:
+        """Yield what is told of every piece, in their order; raise what stops the job."""
+        load_ray()
+        if job.cache is not None:
+            raise ParameterError("The Ray engine has no cache: leave cache out.")
+        pieces = cut(job.source, self.part_rows or job.batch_rows)
+        task = task_of(job, folder)
+        with ray_session(self.address) as ray:
+            for piece, record in zip(pieces, _run(ray, pieces, task), strict=True):
+                if record["number"] != piece["number"]:
+                    raise LabelingFunctionError(
+                        f"Ray gave part {record['number']} in the place of part {piece['number']}."
+                    )
+                told = json.loads(record["told"])
+                if "error" in told:
+                    raise_told(told)
+                job.report(Failure(**failure) for failure in told["failures"])
+                yield record
+
+
+def _run(ray: Any, pieces: list[Piece], task: Task) -> Iterator[Record]:
+    """Vote on pieces with Ray Data, one task each; it repeats those whose machine is lost."""
+    from ray.data import DataContext
+
+    context = DataContext.get_current().copy()
+    context.execution_options.preserve_order = True
+    context.print_on_execution_start = False
+    with DataContext.current(context), _only_warnings("ray.data"):
+        items = ray.data.from_items(pieces, override_num_blocks=len(pieces))
+        voted = items.map(vote_on_piece, fn_kwargs={"task": task})
+        yield from voted.iter_rows()
+
+
+@contextmanager
+def _only_warnings(name: str) -> Iterator[None]:
+    """Keep a logger from telling about every step, for the time being."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,238 @@
+"""A real Ray cluster of two nodes on this machine: the same votes, the same fits, a lost node."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from wiesel import (
+    LabelSpace,
+    VoteMatrix,
+    apply_lfs,
+    expression,
+    keywords,
+    labeling_function,
+    lookup,
+    regex,
+    threshold,
+)
+from wiesel.errors import DataError, LabelingFunctionError, VoteError
+from wiesel.io import RayVoteParts, VoteParts, write_votes
+from wiesel.label_models import REGISTRY
+from wiesel.lfs import FailureLog, RayEngine, apply_lfs_to_folder, load_lfs, preprocessor
+
+pytest.importorskip("ray")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1200),
+    # Ray leaves sockets and log files to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
+]
+
+LABELS = LabelSpace("ham", "spam")
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
+PATIENCE = 300
+"""Seconds that labeling functions wait for the test before they give up."""
+
+
+@preprocessor
+def words(row):
+    return row["text"].split()
+
+
+@labeling_function(uses=words)
+def wordy(row, limit=3):
+    return "ham" if len(row["words"]) > limit else None
+
+
+@labeling_function
+def unsure(row):
+    return {"ham": 0.25, "spam": 0.75} if row["n"] % 4 == 0 else None
+
+
+@labeling_function(vectorized=True)
+def long_text(frame):
+    return frame.select(
+        pl.when(pl.col("text").str.len_chars() > 12).then(pl.lit("ham")).otherwise(None)
+    ).to_series()
+
+
+@labeling_function
+def fails_late(row):
+    return "spam" if 1 / (row["n"] - 31) > 5 else None
+
+
+@labeling_function
+def off_the_list(row):
+    return "eggs" if row["n"] == 22 else None
+
+
+@labeling_function
+def patient(row, folder=""):
+    """Votes on the first rows at once; on the others it says where it is and waits."""
+    if row["n"] >= 16:
+        import ray
+
+        node = ray.get_runtime_context().get_node_id()
+        Path(folder, f"{row['n']}-on-{node}").touch()
+        until = time.monotonic() + PATIENCE
+        while not Path(folder, "go").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+    return "spam" if row["n"] % 3 == 0 else None
+
+
+LFS = [
+    keywords("spam", ["free", "prize"], column="text"),
+    regex("spam", r"x{4}", column="text"),
+    threshold("ham", "n", below=12),
+    expression("ham", pl.col("n") % 7 == 0, name="sevenths"),
+    lookup("spam", {("m3",), ("m44",)}, columns=["id"], name="known"),
+    wordy,
+    long_text,
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """The head of a cluster, to which this process is connected."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        own = Cluster(initialize_head=True, head_node_args=NODE)
+        try:
+            ray.init(address=own.address, log_to_driver=False, logging_level="ERROR")
+            yield own
+        finally:
+            ray.shutdown()
+            own.shutdown()
+
+
+@pytest.fixture
+def second_node(cluster: Any) -> Any:
+    """The other node, added again if a test has killed it."""
+    if not cluster.worker_nodes:
+        cluster.add_node(**NODE)
+        cluster.wait_for_nodes(timeout=120)
+    return next(iter(cluster.worker_nodes))
+
+
+@pytest.fixture
+def mails(tmp_path: Path) -> Path:
+    """Sixty mails, forty in one file and twenty in another."""
+    texts = [("free " if n % 3 == 0 else "") + "x" * (n % 9) + " word" * (n % 5) for n in range(60)]
+    rows = pl.DataFrame({"id": [f"m{n}" for n in range(60)], "n": range(60), "text": texts})
+    rows[:40].write_parquet(tmp_path / "mails-a.parquet", row_group_size=11)
+    rows[40:].write_parquet(tmp_path / "mails-b.parquet")
+    return tmp_path / "mails-*.parquet"
+
+
+@pytest.mark.parametrize("lfs", [LFS, [*LFS, unsure]], ids=["hard", "probabilistic"])
+@pytest.mark.usefixtures("second_node")
+def test_votes_are_those_of_the_local_engine_in_the_same_order(lfs: list, mails: Path):
+    there = apply_lfs(lfs, mails, labels=LABELS, ids="id", engine=RayEngine(part_rows=16))
+    here = apply_lfs(lfs, mails, labels=LABELS, ids="id")
+    assert here.n_votes > 100
+    assert there.equals(here)
+
+
+@pytest.mark.usefixtures("second_node")
+def test_the_engine_is_found_by_its_name_and_rows_are_numbered(mails: Path, tmp_path: Path):
+    file = tmp_path / "lfs.py"
+    file.write_text(
+        "from wiesel import labeling_function\n"
+        "@labeling_function\n"
+        "def fifth(row):\n"
+        "    return 'spam' if row['n'] % 5 == 0 else None\n"
+    )
+    votes = apply_lfs(load_lfs(file), mails, labels=LABELS, engine="ray")
+    assert votes.ids[votes.covered].tolist() == list(range(0, 60, 5))
+
+
+@pytest.mark.usefixtures("second_node")
+def test_errors_and_failures_are_those_of_the_local_engine(mails: Path):
+    for lf, kind in ((fails_late, LabelingFunctionError), (off_the_list, VoteError)):
+        with pytest.raises(kind) as here:
+            apply_lfs([LFS[0], lf], mails, labels=LABELS, ids="id")
+        with pytest.raises(kind) as there:
+            apply_lfs([LFS[0], lf], mails, labels=LABELS, ids="id", engine="ray")
+        assert str(there.value) == str(here.value)
+    logs = FailureLog(), FailureLog()
+    for log, engine in zip(logs, ("local", RayEngine(part_rows=16)), strict=True):
+        apply_lfs(fails_late, mails, labels=LABELS, ids="id", on_error=log, engine=engine)
+    assert logs[1].failures == logs[0].failures
+    assert logs[0].counts == {"fails_late": 1}
+
+
+@pytest.mark.usefixtures("second_node")
+def test_a_fit_on_the_cluster_equals_the_fit_here(tmp_path: Path):
+    rng = np.random.default_rng(5)
+    truth = rng.integers(0, 2, 120)
+    dense = np.where(rng.random((120, 5)) < 0.75, truth[:, None], 1 - truth[:, None])
+    votes = VoteMatrix.from_dense(np.where(rng.random((120, 5)) < 0.3, -1, dense), LABELS)
+    for number in range(4):
+        write_votes(votes[30 * number : 30 * number + 30], tmp_path / f"part-{number}.parquet")
+    parts = RayVoteParts(tmp_path)
+    assert len(REGISTRY) > 5
+    for method in REGISTRY.values():
+        there, here = method.cls().fit(parts), method.cls().fit(votes)
+        np.testing.assert_allclose(
+            there.predict_proba(votes), here.predict_proba(votes), rtol=1e-6, atol=1e-9
+        )
+
+
+@pytest.mark.usefixtures("second_node")
+def test_a_part_that_is_gone_is_an_error_that_names_it(votes: VoteMatrix, tmp_path: Path):
+    write_votes(votes, tmp_path / "part-0.parquet")
+    parts = RayVoteParts(tmp_path)
+    (tmp_path / "part-0.parquet").unlink()
+    with pytest.raises(DataError, match=r"no file .*part-0\.parquet"):
+        parts.sum(lambda part: (part.counts(),))
+
+
+def test_every_row_is_labelled_once_when_a_node_is_lost_in_the_middle(
+    cluster: Any, second_node: Any, mails: Path, tmp_path: Path
+):
+    lost = second_node.node_id
+    notes = tmp_path / "notes"
+    notes.mkdir()
+
+    def kill_the_node_that_works() -> None:
+        while not list(notes.glob(f"*-on-{lost}")) and not stopped.wait(0.05):
+            pass
+        cluster.remove_node(second_node, allow_graceful=False)
+        (notes / "go").touch()
+
+    stopped = threading.Event()
+    killer = threading.Thread(target=kill_the_node_that_works)
+    killer.start()
+    try:
+        lfs = [*LFS, patient.with_params(folder=str(notes))]
+        engine = RayEngine(part_rows=8)
+        parts = apply_lfs_to_folder(
+            lfs, mails, tmp_path / "votes", labels=LABELS, ids="id", engine=engine
+        )
+    finally:
+        stopped.set()
+        killer.join()
+    begun = {note.name.partition("-on-")[0] for note in notes.glob(f"*-on-{lost}")}
+    again = {
+        note.name.partition("-on-")[0] for note in notes.glob("*-on-*") if lost not in note.name
+    }
+    assert begun
+    assert begun <= again
+    assert isinstance(parts, VoteParts)
+    assert [len(part) for part in parts] == [8, 8, 8, 8, 8, 8, 8, 4]
+    assert sorted(os.listdir(tmp_path / "votes")) == [file.name for file in parts.files]
+    assert parts.read().ids.tolist() == [f"m{n}" for n in range(60)]
+    assert parts.read().equals(apply_lfs(lfs, mails, labels=LABELS, ids="id"))
