@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.demo-ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit check format bench repro docs clean
@@ -12,13 +14,18 @@ help: ## list the targets
 
 setup: $(READY) ## create .venv and install Wiesel with everything the targets below need
 
-$(READY): pyproject.toml constraints.txt
+# torch comes first and exactly: a looser request would fetch gigabytes of CUDA.
+$(DEMO_READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo,plots,text,transformers,ray,dev]'
+	$(PIP) torch==2.13.0
+	$(PIP) -e '.[demo]'
+	touch $(DEMO_READY)
+
+$(READY): $(DEMO_READY)
+	$(PIP) -e '.[demo,plots,text,transformers,ray,dev]'
 	touch $(READY)
 
-demo: $(READY) ## train WeaSEL on 20,000 movie reviews without labels and explain what it learned
+demo: $(DEMO_READY) ## train WeaSEL on 20,000 movie reviews without labels and explain what it learned
 	$(BIN)/python examples/movies/demo.py
 
 test: check ## lint, type-check and run every test
