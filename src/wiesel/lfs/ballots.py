@@ -27,10 +27,10 @@ def read_ballots(ballots: Sequence[Any], labels: LabelSpace, lf: str, batch: Bat
     """
     codes_of = _codes_of(labels)
     try:
-        codes = list(map(codes_of.__getitem__, ballots))
+        codes = np.fromiter(map(codes_of.__getitem__, ballots), np.int16, len(ballots))
     except (KeyError, TypeError):
         return _read_mixed(ballots, labels, lf, batch)
-    return ColumnVotes.of_codes(np.array(codes, dtype=np.int16))
+    return ColumnVotes.of_codes(codes)
 
 
 def read_column(column: Any, labels: LabelSpace, lf: str, batch: Batch) -> ColumnVotes:

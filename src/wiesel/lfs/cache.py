@@ -17,6 +17,7 @@ from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction
+from wiesel.version import __version__
 
 __all__ = ["VoteCache", "cache_keys"]
 
@@ -97,8 +98,10 @@ def cache_keys(lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
         return digest([(name, columns.get(name)) for name in names])
 
     everything = batch.frame.columns
+    # Another version of Wiesel may read a rule in another way.
+    common = digest(__version__, labels.names)
     return [
-        digest(lf.fingerprint, labels.names, data(everything if lf.reads is None else lf.reads))
+        digest(common, lf.fingerprint, data(everything if lf.reads is None else lf.reads))
         for lf in lfs
     ]
 

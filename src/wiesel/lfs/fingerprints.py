@@ -8,6 +8,7 @@ import sysconfig
 import types
 from collections.abc import Callable, Iterator, Mapping, Set
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,9 @@ def function_digest(function: Callable[..., Any]) -> str:
     """Return the digest of a function: its code and everything of the user's that it reaches.
 
     Covered: the compiled code (so neither comments nor formatting count), default values,
-    closed-over variables, module-level constants, and the functions and classes of the user's own
-    modules that it names, and theirs in turn. Code from installed packages counts by name only.
+    closed-over variables, module-level constants, the functions and classes of the user's own
+    modules that it names, and theirs in turn, and the source of such a module where it is named as
+    a whole. Code from installed packages counts by name only.
     """
     return digest(function)
 
@@ -94,9 +96,17 @@ def _parts(value: Any) -> Iterator[Any]:
     elif isinstance(value, re.Pattern):
         yield from (value.pattern, value.flags)
     elif isinstance(value, types.ModuleType):
-        yield value.__name__
+        yield from _module_parts(value)
     else:
         yield from _code_parts(value)
+
+
+def _module_parts(value: types.ModuleType) -> Iterator[Any]:
+    """The name, and the source of a module of the user's own: a function may use any of it."""
+    yield value.__name__
+    file = getattr(value, "__file__", None)
+    if file is not None and not file.startswith(_INSTALLED) and Path(file).is_file():
+        yield Path(file).read_bytes()
 
 
 def _array_parts(value: np.ndarray[Any, Any]) -> Iterator[Any]:

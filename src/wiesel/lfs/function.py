@@ -3,6 +3,7 @@
 import copy
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -83,8 +84,8 @@ def as_lfs(lfs: LabelingFunction | Iterable[Any]) -> list[LabelingFunction]:
     flat = list(_flattened(lfs))
     if not flat:
         raise ParameterError("There are no labeling functions: the list is empty.")
-    given = [lf.name for lf in flat if not lf.automatic_name]
-    repeated = sorted({name for name in given if given.count(name) > 1})
+    given = Counter(lf.name for lf in flat if not lf.automatic_name)
+    repeated = sorted(name for name, count in given.items() if count > 1)
     if repeated:
         raise ParameterError(
             f"Labeling functions need unique names; {listed(repeated)} appear more than once. "

@@ -34,6 +34,11 @@ class PythonFunction(LabelingFunction):
     automatic_name: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
+        if self.vectorized and self.uses:
+            raise ParameterError(
+                f"{self.name!r} is vectorized: it gets a frame, so it cannot use preprocessors, "
+                "which add values to rows. Compute the column in the function itself."
+            )
         defaults = parameter_defaults(self.function, self.name)
         for name in self.params:
             if name not in defaults:

@@ -116,7 +116,9 @@ class LabelRule(Rule):
 
     def __call__(self, row: Mapping[str, Any]) -> str | None:
         """Return the vote on one row, None for abstain."""
-        frame = pl.DataFrame([dict(row)], infer_schema_length=None)
+        read = self.reads
+        values = {name: row[name] for name in row if read is None or name in read}
+        frame = pl.DataFrame([values], infer_schema_length=None)
         return self.label if len(self.matching_rows([self], frame)[0]) else None
 
 

@@ -251,6 +251,12 @@ def test_uses_takes_preprocessors_only() -> None:
         labeling_function(uses=[len])  # type: ignore[list-item]
 
 
+def test_a_vectorized_function_uses_no_preprocessor() -> None:
+    words = preprocessor(name="words")(lambda row: row["text"].split())
+    with pytest.raises(ParameterError, match="gets a frame"):
+        labeling_function(vectorized=True, uses=words)(lambda frame: frame["text"])
+
+
 def test_inputs_are_not_changed() -> None:
     frame = pl.DataFrame(ROWS)
     before = frame.clone()

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from wiesel import labeling_function
 from wiesel.lfs import preprocessor
 from wiesel.lfs.fingerprints import digest, function_digest
+from wiesel.lfs.loading import load_module
 
 LIMIT = 3
 WORDS = {"free", "prize", "winner"}
@@ -156,3 +158,13 @@ def test_fingerprints_are_the_same_in_another_process() -> None:
         for _ in range(2)
     ]
     assert run[0] == run[1] != ""
+
+
+def test_the_source_of_a_module_counts_where_it_is_named_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "limits.py").write_text("LIMIT = 3\n")
+    module = load_module(tmp_path / "limits.py")
+    lf = labeling_function(name="lf")(lambda row: "spam" if row["n"] > module.LIMIT else None)
+    before = digest(lf.function)
+    assert digest(lf.function) == before
+    (tmp_path / "limits.py").write_text("LIMIT = 4\n")
+    assert digest(lf.function) != before

@@ -6,13 +6,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from wiesel import LabelSpace, apply_lfs, keywords, labeling_function, regex, threshold
+from wiesel import LabelSpace, apply_lfs, keywords, labeling_function, lookup, regex, threshold
 from wiesel.errors import LabelingFunctionError, VoteError
 from wiesel.lfs import (
     LabelingFunction,
@@ -197,6 +198,10 @@ def test_functions_of_a_file_run_in_workers(pool: WorkerPool, tmp_path: Path) ->
     assert is_portable(lf)  # by its file, although it holds a lock
     _, votes = workers_vote(pool, lf)
     assert len(votes[0].rows) == 259
+
+
+def test_a_rule_that_is_no_json_stays_here() -> None:
+    assert not is_portable(lookup("spam", [date(2026, 1, 1)], columns="day"))
 
 
 def test_a_file_that_was_edited_meanwhile_is_left_to_this_process(

@@ -184,6 +184,7 @@ def _started() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
+        start_new_session=True,  # Ctrl-C is for this process, which then ends the workers
     )
 
 

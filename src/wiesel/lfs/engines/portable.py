@@ -63,7 +63,10 @@ def pack_lfs(lfs: Sequence[LabelingFunction]) -> str:
     """Return labeling functions as text."""
     packer = _Packer()
     packed = [packer.lf(lf) for lf in lfs]
-    return json.dumps({"lfs": packed, "functions": packer.functions})
+    try:
+        return json.dumps({"lfs": packed, "functions": packer.functions})
+    except TypeError as error:
+        raise _NotPortable(str(error)) from error
 
 
 def unpack_lfs(text: str) -> list[LabelingFunction]:
