@@ -68,7 +68,7 @@ def warn_if_collapsed(history: History, labels: LabelSpace, n_voters: int) -> No
         message = "One voter has taken all the weight, on all items."
         warnings.warn(f"{message} {_ADVICE}", CollapseWarning, stacklevel=4)
     if kept.get("heard_share", 1.0) <= 1 - _ALL_OF_IT:
-        message = "Nearly all the weight went to voters that abstain: the soft labels say nothing."
+        message = "Nearly all the weight went to voters that abstain, so soft labels are vague."
         advice = "Use voting_only=True, which shares the weight among the voters that voted."
         warnings.warn(f"{message} {advice}", CollapseWarning, stacklevel=4)
 

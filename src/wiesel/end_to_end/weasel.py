@@ -87,7 +87,7 @@ class WeaSEL(EndToEndModel):
     """Multiplies the accuracies: sqrt(voters) in the paper, sqrt(encoder inputs) in its code."""
     voting_only: bool = False
     """Share the weight among the voters that voted. In the paper's model those that abstain
-    get a share too, which is lost; where they get nearly all of it, the soft labels say nothing."""
+    get a share too, which is lost; where they get nearly all of it, soft labels are vague."""
     class_conditional: bool = False
     """Whether a voter's accuracy depends on the class it votes for."""
     loss: str = "symmetric"

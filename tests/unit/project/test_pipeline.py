@@ -201,7 +201,7 @@ def test_an_item_is_explained_by_its_id(tiny):
     explanation, row = explain_item(tiny / "out/model", "m0")
     assert row["text"] == "the invoice is wrong"
     assert [push.voter for push in explanation.pushes] == ["money"]
-    with pytest.raises(DataError, match="no item 'm00' in the project. Did you mean 'm0'"):
+    with pytest.raises(DataError, match=r"no item 'm00' in the project\. Did you mean 'm0'"):
         explain_item(tiny / "out/model", "m00")
 
 
