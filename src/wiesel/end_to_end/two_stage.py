@@ -2,14 +2,18 @@
 
 import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.base import EndToEndModel, GoldSet
+from wiesel.end_to_end.checks import check_lengths, gold_validation
+from wiesel.end_to_end.fingerprints import run_fingerprint
 from wiesel.end_to_end.insight import as_batch, check_one_item, pushes_of
+from wiesel.end_to_end.sklearn_stage import fit_classifier, is_classifier
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.storage import Saved
 from wiesel.errors import ParameterError, SavedModelError
@@ -23,7 +27,8 @@ from wiesel.label_models.storage import (
 )
 from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_choice
-from wiesel.training import Objective, TrainingData, Validation
+from wiesel.training import History, Objective, Record, TrainingData, Validation, as_inputs
+from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
 __all__ = ["TwoStage"]
@@ -51,7 +56,8 @@ class TwoStage(EndToEndModel):
     label_model: LabelModel
     """Any label model. It is copied; the fitted one is `label_model_`."""
     end_model: nn.Module
-    """Your network: any module that returns logits. It is copied, never changed."""
+    """Your network: any module that returns logits; or a scikit-learn classifier, which learns
+    from rows weighted with the soft labels. It is copied, never changed."""
     _: KW_ONLY
     loss: Literal["ce", "mig"] = "ce"
     """`ce` is the cross-entropy to the soft labels, `mig` the mutual-information loss."""
@@ -60,6 +66,16 @@ class TwoStage(EndToEndModel):
 
     label_model_: LabelModel = field(init=False, repr=False)
     """The fitted label model."""
+
+    def fit(self, X: Any, votes: VoteMatrix, validation: GoldSet | None = None) -> Self:
+        """Fit the label model on the votes, then the end model on its soft labels.
+
+        `validation=(X, y)` selects the epoch and the threshold; a scikit-learn classifier has no
+        epochs.
+        """
+        if is_classifier(self.end_model):
+            return self._fit_classifier(TrainingData(as_inputs(X), votes=votes), validation)
+        return super().fit(X, votes, validation)
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return what the label model says of the votes; X is not looked at."""
@@ -129,6 +145,35 @@ class TwoStage(EndToEndModel):
             soft_labels = np.eye(votes.n_classes)[soft_labels.argmax(axis=1)]
         # The votes have done their work: without them no step makes them dense.
         return replace(data, votes=None, targets=soft_labels)
+
+    def _fit_classifier(self, data: TrainingData, validation: GoldSet | None) -> Self:
+        """What `_fit` does, for an end model that trains itself."""
+        self._check_options()
+        labels = self._label_space(data.votes)
+        check_lengths(data)
+        voters = data.votes.voters  # type: ignore[union-attr]
+        data = self._training_data(data, None)
+        module = fit_classifier(self.end_model, data, len(labels))
+        held_out = gold_validation(validation, labels, module)
+        record: Record = {"epoch": 1}
+        if held_out is not None:
+            proba = predict_logits(module, held_out.inputs).double().exp().numpy()
+            record[f"validation_{held_out.metric}"] = held_out.score(proba)
+        self.labels_, self.voters_, self.end_model_ = labels, voters, module
+        self.history_ = History([record], best_epoch=None if held_out is None else 1)
+        fingerprint = run_fingerprint(self, data, held_out)
+        self.trained_on_ = {"items": len(data.items), "fingerprint": fingerprint}
+        self._select(held_out)
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Write the model as a folder of data files; `wiesel.load_model` reads it."""
+        if is_classifier(self.end_model):
+            raise SavedModelError(
+                "A scikit-learn end model cannot be saved as data. Save end_model_.classifier "
+                "with skops, and label_model_ with its own save()."
+            )
+        super().save(path)
 
     def _objective(
         self, end_model: nn.Module, data: TrainingData, validation: Validation | None

@@ -171,16 +171,31 @@ def test_fit_refuses_an_option_that_there_is_not(tmp_path, wiesel):
     assert wiesel(*words).exit_code == 0
 
 
-def test_reproduce_lists_the_experiments_of_a_clone(tmp_path, monkeypatch, wiesel, wiesel_json):
+def test_reproduce_lists_and_runs_the_experiments_of_a_clone(
+    tmp_path, monkeypatch, wiesel, wiesel_json
+):
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments/__init__.py").write_text("")
-    (tmp_path / "experiments/table1.py").write_text(
-        "def ours():\n    pass\n\ndef main():\n    pass\n"
-    )
+    program = "import sys\nEXPERIMENTS = ('table1',)\n"
+    program += "if __name__ == '__main__':\n    sys.exit(3 * (sys.argv[1] != 'table1'))\n"
+    (tmp_path / "experiments/__main__.py").write_text(program)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "experiments", raising=False)
+    forget_experiments()
     assert wiesel_json("reproduce")["experiments"] == ["table1"]
+    assert wiesel("reproduce", "table1").exit_code == 0
     assert "Did you mean 'table1'" in wiesel("reproduce", "tabel1").stderr
+    forget_experiments()
+
+
+def forget_experiments() -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "experiments"]:
+        del sys.modules[name]
+
+
+def test_reproduce_needs_the_repository(tmp_path, monkeypatch, wiesel):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "experiments", None)
+    assert "in a clone of it" in wiesel("reproduce").stderr
 
 
 HOSTILE = {
