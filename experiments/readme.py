@@ -33,7 +33,7 @@ def results_table() -> str:
     ]
     for name, chosen in imdb.chosen_runs(imdb.definitions(3, variants=True)).items():
         f1, auc = imdb.mean_of(chosen, "f1"), imdb.mean_of(chosen, "auc")
-        paper = f"{imdb.ROWS[name][2]:.2f}" if name in imdb.ROWS else "–"
+        paper = f"{imdb.ROWS[name][2]:.2f}" if name in imdb.ROWS else "-"
         lines.append(f"| {name} | {f1} | {auc} | {paper} |")
     lines += [
         "",
