@@ -24,7 +24,8 @@ N_GROUPS = 5
 ENOUGH_ITEMS = 2**18
 
 NO_GAIN = 0.3
-"""The gain in log-likelihood (twice, for an average triple) that is put down to chance."""
+"""The gain in log-likelihood (twice, for an average triple) that is put down to chance, for each
+class but one. Votes without any meaning gain about half as much."""
 
 SMALLEST = 1e-3
 """No class is taken to be rarer: a prior of zero would rule a class out for good."""
@@ -71,11 +72,13 @@ def _fit(tables: FloatArray) -> npt.NDArray[np.float64]:
     """P(class) from the counts of triples (triples, outcomes, outcomes, outcomes)."""
     model = _TripleModel(tables)
     loss, logits = model.minimize(model.start())
-    equal_loss, _ = model.minimize(model.with_equal_classes(logits), fixed_prior=True)
+    # From either start it may end in a local minimum, which would exaggerate the gain.
+    equal_starts = (model.start(), model.with_equal_classes(logits))
+    equal_loss = min(model.minimize(start, fixed_prior=True)[0] for start in equal_starts)
     prior, outcomes = model.unpack(logits)
     # How far to trust it: not at all where equal classes explain the votes as well.
     gain = 2 * (tables.sum() / len(tables)) * (equal_loss - loss)
-    trust = max(0.0, 1 - NO_GAIN / max(gain, 1e-12))
+    trust = max(0.0, 1 - NO_GAIN * (len(prior) - 1) / max(gain, 1e-12))
     equal = 1 / len(prior)
     return _floored(equal + trust * (prior[_class_order(outcomes)] - equal))
 
@@ -111,8 +114,11 @@ def _deal(totals: FloatArray, voters: Sequence[str]) -> npt.NDArray[np.int64]:
     """
     favorite, total = totals.argmax(axis=1), totals.sum(axis=1)
     order = sorted(range(len(voters)), key=lambda j: (favorite[j], -total[j], voters[j]))
+    n_groups = min(N_GROUPS, len(voters))
+    turn, seat = np.divmod(np.arange(len(voters)), n_groups)
     groups = np.empty(len(voters), dtype=np.int64)
-    groups[order] = np.arange(len(voters)) % min(N_GROUPS, len(voters))
+    # Back and forth: who was dealt to last in one turn is dealt to first in the next.
+    groups[order] = np.where(turn % 2 == 0, seat, n_groups - 1 - seat)
     return groups
 
 

@@ -153,7 +153,7 @@ class _Aggregate:
             return float(np.mean(roots))
         # The partners that come first in the random order of voters.
         low, high = np.minimum(self.rank[j], self.rank[k]), np.maximum(self.rank[j], self.rank[k])
-        return float(roots[np.lexsort((low, high))[0]])
+        return float(roots[np.argmin(high * len(self.rank) + low)])
 
 
 def _moments(

@@ -1,0 +1,85 @@
+"""The class balance from triples of groups of voters."""
+
+import numpy as np
+import pytest
+
+from wiesel import VoteMatrix, estimate_class_balance
+from wiesel.datasets.synthetic import make_votes
+from wiesel.errors import WieselWarning
+from wiesel.label_models import class_balance
+from wiesel.label_models.class_balance import _deal, _group_votes, _TripleCounts, _TripleModel
+from wiesel.label_models.pair_moments import vote_totals
+
+
+@pytest.mark.parametrize("balance", [(0.5, 0.5), (0.8, 0.2), (0.4, 0.3, 0.2, 0.1)])
+@pytest.mark.parametrize(("n_voters", "coverage"), [(4, 0.9), (12, 0.5), (100, 0.03)])
+def test_a_planted_balance_is_found(balance, n_voters, coverage):
+    votes, _ = make_votes(
+        20_000, n_voters, len(balance), coverage=coverage, class_balance=balance, seed=1
+    )
+    np.testing.assert_allclose(estimate_class_balance(votes), balance, atol=0.05)
+
+
+def test_the_gradient_is_exact():
+    votes, _ = make_votes(500, 6, 3, coverage=0.6, seed=2)
+    groups = _deal(vote_totals(votes), votes.voters)
+    (tables,) = votes.sum(_TripleCounts(groups, 1))
+    model = _TripleModel(tables)
+    logits = model.start() + np.random.default_rng(0).normal(size=len(model.start()))
+    step = 1e-6 * np.eye(len(logits))
+    numeric = [(model(logits + e)[0] - model(logits - e)[0]) / 2e-6 for e in step]
+    np.testing.assert_allclose(model(logits)[1], numeric, atol=1e-8)
+
+
+def test_triples_are_counted_with_abstains_as_an_outcome():
+    votes = VoteMatrix.from_dense([[0, 1, -1], [0, 1, -1], [1, 1, 1], [-1, -1, -1]], ["a", "b"])
+    (tables,) = votes.sum(_TripleCounts(np.array([0, 1, 2]), 1))
+    assert tables.shape == (1, 3, 3, 3)
+    assert tables[0, 0, 1, 2] == 2
+    assert tables[0, 1, 1, 1] == 1
+    assert tables[0, 2, 2, 2] == 1
+    assert tables.sum() == 4
+
+
+def test_a_group_says_what_most_of_it_say_and_nothing_on_a_tie():
+    said = np.array([[[2, 1, 0, 3], [1, 1, 0, 0], [0, 0, 0, 3]]], dtype=np.float64)
+    assert _group_votes(said).tolist() == [[0, 3, 3, 3]]
+
+
+def test_groups_have_like_numbers_of_votes_for_every_class():
+    totals = np.zeros((40, 2))
+    totals[:20, 0] = totals[20:, 1] = np.arange(1, 21) * 10
+    groups = _deal(totals, [f"voter {j:02}" for j in range(40)])
+    per_group = np.array([totals[groups == g].sum(axis=0) for g in range(5)])
+    assert per_group.min() > 0.8 * per_group.max()
+
+
+def test_a_sample_of_the_items_is_enough(monkeypatch):
+    votes, _ = make_votes(60_000, 30, 2, coverage=0.5, class_balance=[0.7, 0.3], seed=3)
+    everything = estimate_class_balance(votes)
+    monkeypatch.setattr(class_balance, "ENOUGH_ITEMS", 20_000)
+    sample = estimate_class_balance(votes)
+    assert (sample != everything).any()
+    np.testing.assert_allclose(sample, everything, atol=0.02)
+
+
+def test_votes_that_say_nothing_leave_the_classes_equal():
+    rng = np.random.default_rng(4)
+    votes = VoteMatrix.from_dense(rng.integers(0, 2, size=(300, 5)), ["a", "b"])
+    np.testing.assert_allclose(estimate_class_balance(votes), 0.5, atol=0.25)
+    silent = VoteMatrix.from_dense(np.full((5, 4), -1), ["a", "b"])
+    np.testing.assert_allclose(estimate_class_balance(silent), 0.5)
+
+
+def test_fewer_than_three_voters_give_the_shares_of_the_votes():
+    votes = VoteMatrix.from_dense([[0, 0], [0, 1], [0, -1]], ["a", "b"])
+    with pytest.warns(WieselWarning, match="three voters or more; there are 2"):
+        balance = estimate_class_balance(votes)
+    np.testing.assert_allclose(balance, [0.8, 0.2])
+
+
+def test_no_class_is_ruled_out():
+    dense = np.zeros((50, 4), dtype=int)
+    balance = estimate_class_balance(VoteMatrix.from_dense(dense, ["a", "b", "c"]))
+    assert (balance > 0).all()
+    assert balance.sum() == pytest.approx(1)
