@@ -61,10 +61,11 @@ def results_table(rows: Sequence[Measured]) -> str:
             row["clock"],
             f"{row['rows_per_second']:,.0f}",
             *(_ratio(row["rows_per_second"], speeds.get(name)) for name in BASELINES),
+            _ratio(row["rows_per_second"], row.get("one_core")),
         )
         for row in rows
     ]
-    header = ("case", "per second of", "rows", "x Snorkel's LFApplier", "x bare RE2")
+    header = ("case", "per second of", "rows", "x Snorkel's LFApplier", "x bare RE2", "x one core")
     return markdown_table(header, lines)
 
 

@@ -90,6 +90,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def check_told(file: Path, line: str, wrong: str, words: str) -> None:
+    """Put a mistake into a good file and look for the useful words of the message."""
+    good = file.read_text()
+    assert line in good
+    file.write_text(good.replace(line, wrong, 1))
+    with pytest.raises(LabelingFunctionError, match=words):
+        load_lfs(file)
+
+
 def test_every_kind_of_rule_is_read_from_a_rules_file(folder: Path) -> None:
     loaded = load_lfs(folder / "rules.toml")
     assert {lf.kind for lf in loaded} == set(RULES)
@@ -140,10 +149,7 @@ def test_an_edited_file_is_read_anew(folder: Path) -> None:
 def test_mistakes_in_a_rules_file_are_told_with_their_line(
     folder: Path, line: str, wrong: str, words: str
 ) -> None:
-    assert line in TOML
-    (folder / "rules.toml").write_text(TOML.replace(line, wrong, 1))
-    with pytest.raises(LabelingFunctionError, match=words):
-        load_lfs(folder / "rules.toml")
+    check_told(folder / "rules.toml", line, wrong, words)
 
 
 @pytest.mark.parametrize(
@@ -159,10 +165,7 @@ def test_mistakes_in_a_rules_file_are_told_with_their_line(
 def test_mistakes_in_a_python_file_are_told_with_their_line(
     folder: Path, line: str, wrong: str, words: str
 ) -> None:
-    assert line in PYTHON
-    (folder / "lfs.py").write_text(PYTHON.replace(line, wrong, 1))
-    with pytest.raises(LabelingFunctionError, match=words):
-        load_lfs(folder / "lfs.py")
+    check_told(folder / "lfs.py", line, wrong, words)
 
 
 def test_files_without_labeling_functions_are_told(folder: Path) -> None:
