@@ -166,10 +166,10 @@ def _the_order_of_voters_does_not_matter(model: LabelModel) -> None:
 def _the_order_of_classes_does_not_matter(model: LabelModel) -> None:
     votes = _votes()
     names, order = votes.labels.names, np.array([2, 0, 1])
-    new_index = np.empty(3, dtype=np.int64)
-    new_index[order] = np.arange(3)
+    position_of = np.empty(3, dtype=np.int64)
+    position_of[order] = np.arange(3)
     dense = votes.dense()
-    dense = np.where(dense == ABSTAIN, ABSTAIN, new_index[dense])
+    dense = np.where(dense == ABSTAIN, ABSTAIN, position_of[dense])
     turned = VoteMatrix.from_dense(dense, [names[c] for c in order], votes.voters)
     for balance in (None, dict(zip(names, (0.5, 0.3, 0.2), strict=True))):
         first, second = _proba(model, votes, balance), _proba(model, turned, balance)
