@@ -98,7 +98,8 @@ def accuracies_of(
     >>> accuracies_of(torch.zeros(1, 4), tau_2=2.0)
     tensor([[0.5000, 0.5000, 0.5000, 0.5000]])
     """
-    scores = tau_1 * scores
+    if tau_1 != 1:
+        scores = tau_1 * scores
     if activation == "softmax":
         return tau_2 * torch.softmax(scores, dim=1)
     if activation == "sigmoid":
