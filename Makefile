@@ -26,7 +26,7 @@ $(READY): $(DEMO_READY)
 	touch $(READY)
 
 demo: $(DEMO_READY) ## train WeaSEL on 20,000 movie reviews without labels and explain what it learned
-	$(BIN)/python examples/movies/demo.py
+	$(BIN)/wiesel run examples/movies
 
 test: check ## lint, type-check and run every test
 	$(BIN)/python -m pytest -q

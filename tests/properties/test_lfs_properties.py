@@ -130,8 +130,9 @@ def test_columns_survive_being_cut_sent_and_joined(dense: list[list[int]], cut: 
 @given(pattern=st.text("ab|*+?.()[]^$", max_size=8), text=st.text("ab", max_size=10))
 def test_a_pattern_is_refused_or_agrees_with_pythons_engine(pattern: str, text: str) -> None:
     try:
+        # Python warns of patterns whose meaning may change; they are as good as refused here.
         compiled = re.compile(pattern)
         rule = regex("spam", pattern, column="text")
-    except (re.error, ValueError):
+    except (re.error, ValueError, FutureWarning):
         return
     assert (rule({"text": text}) == "spam") is (compiled.search(text) is not None)

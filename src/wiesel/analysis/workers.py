@@ -38,13 +38,9 @@ def rank_workers(
     >>> from wiesel.label_models import DawidSkene
     >>> from wiesel.datasets.synthetic import make_votes
     >>> votes, _ = make_votes(300, 4, accuracies=[0.9, 0.85, 0.5, 0.2], coverage=1.0)
-    >>> print(rank_workers(DawidSkene().fit(votes), votes).to_text(width=100))
-     voter     answers   accuracy   skill   informativeness   flag
-    ────────────────────────────────────────────────────────────────────
-     voter_0       300     92.8 %    0.86              0.74
-     voter_1       300     87.1 %    0.74              0.55
-     voter_2       300     50.6 %    0.02              0.00   spammer
-     voter_3       300     22.8 %   -0.54              0.30   adversary
+    >>> ranked = rank_workers(DawidSkene().fit(votes), votes)
+    >>> ranked.frame.select("voter", "flag").rows()
+    [('voter_0', ''), ('voter_1', ''), ('voter_2', 'spammer'), ('voter_3', 'adversary')]
     """
     model.check_fitted()
     n_voters = len(model.voters_)

@@ -99,9 +99,9 @@ def cache_keys(lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
 
     everything = batch.frame.columns
     # Another version of Wiesel may read a rule in another way.
-    common = digest(__version__, labels.names)
+    reading = digest(__version__, labels.names)
     return [
-        digest(common, lf.fingerprint, data(everything if lf.reads is None else lf.reads))
+        digest(reading, lf.fingerprint, data(everything if lf.reads is None else lf.reads))
         for lf in lfs
     ]
 

@@ -74,7 +74,12 @@ def _transformer(path: str, n_classes: int) -> nn.Module:
     if not (Path(path) / "config.json").is_file():
         raise ParameterError(f"{path} is no folder of a Hugging Face model: it has no config.json.")
     network: nn.Module = AutoModelForSequenceClassification.from_pretrained(
-        path, num_labels=n_classes, local_files_only=True, use_safetensors=True
+        path,
+        num_labels=n_classes,
+        local_files_only=True,
+        use_safetensors=True,
+        # A folder that was trained on other classes lends its body; the head starts anew.
+        ignore_mismatched_sizes=True,
     )
     return network
 
