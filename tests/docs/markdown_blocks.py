@@ -92,7 +92,9 @@ def problem_of(command: str) -> str | None:
         return _extras_problem(arguments)
     if Path(program).name.startswith("python"):
         return _script_problem(arguments)
-    known = shutil.which(program) or (ROOT / program).exists() or program in ("cd", "export")
+    beside_python = Path(sys.executable).with_name(program)
+    found = shutil.which(program) or (ROOT / program).exists() or beside_python.exists()
+    known = found or program in ("cd", "export")
     return None if known else f"there is no command {program!r}"
 
 

@@ -1,6 +1,9 @@
 """A real Ray cluster of two nodes on this machine: the same votes, the same fits, a lost node."""
 
 import os
+import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -198,6 +201,24 @@ def test_a_part_that_is_gone_is_an_error_that_names_it(votes: VoteMatrix, tmp_pa
     (tmp_path / "part-0.parquet").unlink()
     with pytest.raises(DataError, match=r"no file .*part-0\.parquet"):
         parts.sum(lambda part: (part.counts(),))
+
+
+@pytest.mark.usefixtures("second_node")
+def test_the_python_of_the_how_to_page_runs_as_a_script(cluster: Any, tmp_path: Path):
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "scale-out.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 3
+    (tmp_path / "page.py").write_text("\n".join(blocks))
+    done = subprocess.run(
+        [sys.executable, "page.py"],
+        cwd=tmp_path,
+        env=os.environ | {"RAY_ADDRESS": cluster.address},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "VoteParts(5 parts, 200 items x 4 voters, 2 classes)" in done.stdout
 
 
 def test_every_row_is_labelled_once_when_a_node_is_lost_in_the_middle(

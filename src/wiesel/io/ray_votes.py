@@ -36,6 +36,7 @@ class RayVoteParts(VoteParts):
 
     def __init__(self, files: FilePath | Sequence[FilePath], address: str | None = None) -> None:
         super().__init__(files)
+        self.files = tuple(file.resolve() for file in self.files)  # workers start elsewhere
         self.address = address
 
     def sum(self, statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
@@ -45,9 +46,10 @@ class RayVoteParts(VoteParts):
             shared = ray.put(statistic)
             n_tasks = int(ray.cluster_resources().get("CPU", 1))
             asked = [task.remote(files, shared) for files in _groups(self.files, n_tasks)]
-            first, *others = (_fetched(ray, each) for each in asked)
+            sums = (_fetched(ray, each) for each in asked)
             # What Ray hands over is read-only; a sum belongs to whoever asked for it.
-            return reduce(add_statistics, others, tuple(np.array(array) for array in first))
+            first = tuple(np.array(array) for array in next(sums))
+            return reduce(add_statistics, sums, first)
 
 
 def _groups(files: Sequence[Path], n_groups: int) -> list[tuple[Path, ...]]:

@@ -168,9 +168,12 @@ def test_every_file_is_summed_in_one_group(n_groups: int, sizes: list[int]):
     assert [file for group in groups for file in group] == files
 
 
-def test_parts_on_a_cluster_are_read_here_all_the_same(votes: VoteMatrix, tmp_path: Path):
+def test_parts_on_a_cluster_have_full_paths_and_are_read_here_all_the_same(
+    votes: VoteMatrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     write_votes(votes[:1], tmp_path / part_name(0))
     write_votes(votes[1:], tmp_path / part_name(1))
-    parts = RayVoteParts(tmp_path, address="auto")
-    assert parts.address == "auto"
+    monkeypatch.chdir(tmp_path)
+    parts = RayVoteParts(".")
+    assert all(file.is_absolute() for file in parts.files)
     assert np.array_equal(parts.read().dense(), votes.dense())
