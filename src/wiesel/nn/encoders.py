@@ -1,5 +1,6 @@
 """WeaSEL's encoder: from votes and features to an accuracy for every voter and item."""
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ def encode_votes(votes: Tensor, encoding: Encoding, features: Tensor | None = No
     (tensor([[-1.,  0.]]), tensor([[ 0., -1.]]))
     """
     # Class by class: torch's sum over so short a dimension takes several times as long.
-    abstained = 1 - sum(votes.unbind(dim=2))
+    abstained = functools.reduce(torch.sub, votes.unbind(dim=2), votes.new_ones(votes.shape[:2]))
     parts = [votes.flatten(start_dim=1), abstained]
     if encoding == "signed":
         parts = [_signed(votes)]
