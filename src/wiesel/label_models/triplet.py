@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import WieselWarning, listed
-from wiesel.label_models.base import LabelModel, normalized_exp
+from wiesel.label_models.base import LabelModel
 from wiesel.label_models.pair_moments import vote_totals
 from wiesel.label_models.triplet_moments import PairSums, pair_sums, shuffled, solve_triplets
-from wiesel.label_models.vote_products import item_scores
+from wiesel.label_models.vote_products import normalize_rows, one_hot_chunks
 from wiesel.labels import FloatArray, IntArray
 from wiesel.parameters import check_choice
 from wiesel.votes import VoteMatrix, VoteSource
@@ -123,15 +123,19 @@ class Triplet(LabelModel):
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         prior = self.class_balance_
-        scores = item_scores(votes, self.weights_.reshape(-1, len(prior)))
-        if self.reading == "class_conditional":
-            scores += np.log(prior)
-        else:
-            # Each column is a log-odds against the rest; log P(class) = -log(1 + exp(-odds)).
-            scores += np.log(prior) - np.log1p(-prior)
-            scores = -np.logaddexp(0, -scores)
-        proba = normalized_exp(scores)
-        proba[~votes.covered] = prior
+        proba = np.empty((votes.n_items, len(prior)))
+        weights = self.weights_.reshape(-1, len(prior))
+        for rows, one_hot in one_hot_chunks(votes):
+            scores = one_hot @ weights
+            if self.reading == "class_conditional":
+                scores += np.log(prior)
+            else:
+                # Each column is a log-odds against the rest: log P(class) = -log(1 + exp(-odds)).
+                scores += np.log(prior) - np.log1p(-prior)
+                scores = -np.logaddexp(0, -scores)
+            normalize_rows(scores)
+            scores[~votes.covered[rows]] = prior
+            proba[rows] = scores
         return proba
 
 

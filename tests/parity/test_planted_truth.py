@@ -1,0 +1,62 @@
+"""On planted truth every label model beats majority vote, and Snorkel its own library's steps."""
+
+import numpy as np
+import pytest
+
+from wiesel import MajorityVote, Snorkel
+from wiesel.datasets.synthetic import make_votes
+from wiesel.label_models import REGISTRY
+
+CASES = {
+    "balanced": (20, 0.5, (0.5, 0.5)),
+    "skewed": (20, 0.5, (0.8, 0.2)),
+    "balanced, sparse": (100, 0.03, (0.5, 0.5)),
+    "skewed, sparse": (100, 0.03, (0.8, 0.2)),
+    "5 classes": (20, 0.5, (0.2,) * 5),
+    "5 classes, skewed": (20, 0.5, (0.4, 0.25, 0.15, 0.12, 0.08)),
+    "5 classes, sparse": (100, 0.03, (0.2,) * 5),
+    "5 classes, skewed, sparse": (100, 0.03, (0.4, 0.25, 0.15, 0.12, 0.08)),
+}
+
+
+def planted(case, seed, n_items=20_000):
+    n_voters, coverage, balance = CASES[case]
+    votes, gold = make_votes(
+        n_items, n_voters, len(balance), coverage=coverage, class_balance=balance, seed=seed
+    )
+    return votes, gold, balance
+
+
+def accuracy(model, votes, gold):
+    return (model.predict_proba(votes).argmax(axis=1) == gold)[votes.covered].mean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("method", [name for name in REGISTRY if "vote" not in name])
+def test_every_method_finds_the_truth_at_least_as_well_as_majority_vote(method, case):
+    gains = []
+    for seed in range(3):
+        votes, gold, balance = planted(case, seed)
+        majority = accuracy(MajorityVote().fit(votes, balance), votes, gold)
+        gains.append(accuracy(REGISTRY[method].cls().fit(votes, balance), votes, gold) - majority)
+    assert np.mean(gains) > -0.002
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("informed", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_snorkel_beats_the_steps_of_the_snorkel_library(case, informed):
+    true = np.linspace(0.6, 0.9, CASES[case][0])
+    ahead = []
+    for seed in range(3):
+        votes, gold, balance = planted(case, seed)
+        given = balance if informed else None
+        ours = Snorkel().fit(votes, given)
+        theirs = Snorkel(optimizer="sgd", seed=seed).fit(votes, given)
+        errors = [np.abs(model.accuracies_ - true).mean() for model in (theirs, ours)]
+        labels = [accuracy(model, votes, gold) for model in (ours, theirs)]
+        ahead.append((errors[0] - errors[1], labels[0] - labels[1]))
+    better_accuracies, better_labels = np.mean(ahead, axis=0)
+    assert better_accuracies > -0.002
+    assert better_labels > -0.002
