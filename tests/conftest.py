@@ -1,8 +1,119 @@
-"""Before torch is loaded: one thread, because the networks of the tests are tiny.
+"""What tests of several folders share; first of all one thread, before torch is loaded.
 
-On a busy machine two threads spend a hundred times longer waiting for each other than computing.
+The networks of the tests are tiny. On a busy machine two threads spend a hundred times longer
+waiting for each other than computing.
 """
 
+import json
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+MAIL_LFS = """
+from wiesel import LabelSpace, keywords, labeling_function
+
+labels = LabelSpace("ham", "spam")
+gifts = keywords("spam", ["free", "prize"], column="text", name="gifts")
+
+@labeling_function
+def short(row):
+    return "ham" if len(row["text"]) < 12 else None
+"""
+MAILS = "id,text,label\nm1,A free prize for you,spam\nm2,see you,ham\nm3,free at 8?,ham\n"
+TINY_TOML = """\
+classes = ["billing", "technical"]
+
+[data]
+train = "train.csv"
+dev = "dev.csv"
+test = "test.csv"
+
+[votes]
+lfs = ["lfs.py"]
+
+[features]
+kind = "tfidf"
+n_dimensions = 3
+
+[end_model]
+name = "linear"
+
+[method]
+name = "majority_vote"
+baselines = []
+
+[training]
+epochs = 2
+lr = 0.05
+"""
+TINY_LFS = """
+from wiesel import keywords, labeling_function
+
+money = keywords("billing", ["invoice", "refund"], column="text", name="money")
+
+@labeling_function
+def crash(row):
+    return "technical" if "crash" in row["text"] else None
+"""
+TEXTS = {
+    "billing": ("the invoice is wrong", "I want a refund", "my bill has an error"),
+    "technical": ("the app will crash", "a crash after the update", "I cannot log in"),
+}
+
+
+def messages(prefix: str, n_items: int, with_labels: bool) -> str:
+    lines = ["id,text,label" if with_labels else "id,text"]
+    for place in range(n_items):
+        label = ("billing", "technical")[place % 2]
+        text = TEXTS[label][place % 3]
+        lines.append(f"{prefix}{place},{text}" + (f",{label}" if with_labels else ""))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with lfs.py and mails.csv; the current folder of the test."""
+    (tmp_path / "lfs.py").write_text(MAIL_LFS)
+    (tmp_path / "mails.csv").write_text(MAILS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def wiesel() -> Callable[..., Any]:
+    """Run `wiesel WORDS...` and return what came of it."""
+    from typer.testing import CliRunner
+
+    from wiesel.cli.main import app
+
+    return lambda *words, **options: CliRunner().invoke(app, [*map(str, words)], **options)
+
+
+@pytest.fixture
+def wiesel_json(wiesel: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+    """Run `wiesel WORDS... --json` and return the parsed answer."""
+
+    def run(*words: object, exit_code: int = 0) -> dict[str, Any]:
+        result = wiesel(*words, "--json")
+        assert result.exit_code == exit_code, result.output
+        return json.loads(result.stdout)
+
+    return run
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A tiny project: forty messages, two labeling functions, two epochs."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "wiesel.toml").write_text(TINY_TOML)
+    (folder / "lfs.py").write_text(TINY_LFS)
+    (folder / "train.csv").write_text(messages("m", 40, with_labels=False))
+    (folder / "dev.csv").write_text(messages("d", 12, with_labels=True))
+    (folder / "test.csv").write_text(messages("t", 12, with_labels=True))
+    return folder

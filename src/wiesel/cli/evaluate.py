@@ -23,7 +23,7 @@ def evaluate(
     from wiesel.evaluation import evaluate as judged
     from wiesel.io import read_gold
 
-    bundle = load_named(model, end_model)
+    bundle = load_named(model, end_model, data)
     _, inputs = frame_and_inputs(bundle, data)
     truth = read_gold(gold or data, bundle.labels, label_column=label_column)
     report = judged(bundle.model, inputs, truth)

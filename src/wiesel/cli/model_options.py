@@ -19,17 +19,23 @@ EndModelName = Annotated[
 ]
 
 
-def load_named(model: Path, end_model: str | None, X: Any = None) -> "Bundle":
+def load_named(model: Path, end_model: str | None, data: str | Path = "") -> "Bundle":
     """Return a saved model with its features; a network of the user's own is made by name."""
     from wiesel.project.bundle import load_bundle
     from wiesel.saving import read_manifest
 
     if end_model is None:
         return load_bundle(model)
+    import numpy as np
+
     from wiesel.nn.names import end_model_by_name
 
-    n_classes = len(read_manifest(model)["labels"])
-    return load_bundle(model, end_model_by_name(end_model, X, n_classes))
+    manifest = read_manifest(model)
+    shape = manifest.get("inputs", {}).get("shape", [])
+    like: Any = np.zeros((1, *shape)) if shape else None
+    if like is None and Path(data).suffix == ".npy":
+        like = read_array(Path(data))
+    return load_bundle(model, end_model_by_name(end_model, like, len(manifest["labels"])))
 
 
 def frame_and_inputs(bundle: "Bundle", data: Path) -> tuple[Any, Any]:

@@ -32,7 +32,7 @@ def predict(
     end_model: EndModelName = None,
 ) -> Answer | None:
     """Predict the classes of rows."""
-    bundle = load_named(model, end_model)
+    bundle = load_named(model, end_model, data)
     if data == "-":
         _stream(bundle)
         return None

@@ -77,7 +77,8 @@ def save_bundle(
         manifest, files = read_folder(plain)
     finally:
         shutil.rmtree(plain, ignore_errors=True)
-    note = {"inputs": {"kind": vectors.kind, "column": column}}
+    shape = [] if isinstance(vectors.train, dict) else list(vectors.train.shape[1:])
+    note = {"inputs": {"kind": vectors.kind, "column": column, "shape": shape}}
     files |= encoded_state(vectors.features)
     write_folder(target, {**manifest, **note, **about}, files)
 

@@ -133,7 +133,7 @@ def prepare(project: Project, say: Say) -> Prepared:
     cache.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     votes = cast_votes(project, lfs, splits, labels, cache)
-    known = f", {votes.known} of {votes.total} columns of votes reused" if votes.total else ""
+    known = f", {votes.known} of {votes.total} parts reused" if votes.total else ""
     took = f"{time.perf_counter() - start:.1f} s"
     say("votes", f"{_described(votes)}{known} ({took})")
     start = time.perf_counter()

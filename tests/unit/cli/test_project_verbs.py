@@ -162,6 +162,26 @@ def test_fit_takes_votes_and_features_from_files(tmp_path, wiesel, wiesel_json):
     assert predicted["n_items"] == 40
 
 
+def test_a_network_of_ones_own_is_named_again_for_predicting(tmp_path, wiesel, wiesel_json):
+    folder = tmp_path / "demo"
+    wiesel("init", folder)
+    small_project(folder)
+    (folder / "net.py").write_text(
+        "from torch import nn\nclass Net(nn.Linear):\n"
+        "    def __init__(self, n_features, n_classes):\n"
+        "        super().__init__(n_features, n_classes)\n"
+    )
+    file = folder / "wiesel.toml"
+    file.write_text(file.read_text().replace('"linear" ', '"module:net.py:Net" '))
+    assert wiesel("run", folder, "--method", "majority_vote").exit_code == 0
+    words = ("predict", folder / "out/model", folder / "test.csv")
+    refused = wiesel(*words)
+    assert refused.exit_code == 1
+    assert "a module of your own" in refused.stderr
+    answer = wiesel_json(*words, "--end-model", f"module:{folder / 'net.py'}:Net")
+    assert answer["n_items"] == 150
+
+
 def test_fit_refuses_an_option_that_there_is_not(tmp_path, wiesel):
     votes, _ = make_votes(20, n_voters=3)
     write_votes(votes, tmp_path / "votes.parquet")

@@ -93,7 +93,7 @@ def test_soft_labels_have_a_row_for_each_item_and_the_weights_of_voters(tiny):
 def test_a_second_run_reuses_every_stage(tiny):
     first, _ = run(tiny)
     second, said = run(tiny)
-    assert "votes: 2 voters, 67.5 % of train covered, 6 of 6 columns of votes reused" in said[1]
+    assert "votes: 2 voters, 67.5 % of train covered, 6 of 6 parts reused" in said[1]
     assert "reused" in said[2]
     assert said[3] == "train: majority_vote, seed 0: reused"
     assert np.array_equal(first.proba["test"], second.proba["test"])
@@ -104,7 +104,7 @@ def test_after_editing_one_labeling_function_only_that_one_and_training_run_agai
     run(tiny)
     change(tiny / "lfs.py", '"crash" in', '"update" in')
     _, said = run(tiny)
-    assert "3 of 6 columns of votes reused" in said[1]
+    assert "3 of 6 parts reused" in said[1]
     assert "reused" in said[2]
     assert "2 epochs" in said[3]
 
@@ -113,7 +113,7 @@ def test_after_editing_a_text_the_features_are_made_again(tiny):
     run(tiny)
     change(tiny / "test.csv", "t0,the invoice is wrong", "t0,the refund is wrong")
     _, said = run(tiny)
-    assert "4 of 6 columns" in said[1]
+    assert "4 of 6 parts" in said[1]
     assert "reused" not in said[2]
 
 
