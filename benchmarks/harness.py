@@ -22,6 +22,7 @@ __all__ = [
     "merge_results",
     "peak",
     "read_results",
+    "run_in_turn",
     "run_job",
     "run_jobs",
     "seconds",
@@ -58,10 +59,24 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def run_job(job: Mapping[str, Any], repeats: int = 1) -> dict[str, Any]:
     """Return the medians of a job of `benchmarks.worker`, each repeat in a new process."""
-    runs = [_worker(job["package"], job) for _ in range(repeats)]
+    return run_in_turn([job], repeats)[0]
+
+
+def run_in_turn(jobs: Sequence[Mapping[str, Any]], repeats: int) -> list[dict[str, Any]]:
+    """Return the medians of several jobs, which take turns so that a busy hour hits them all."""
+    rounds = [[_worker(job["package"], job) for job in jobs] for _ in range(repeats)]
+    return [_medians(runs) for runs in zip(*rounds, strict=True)]
+
+
+def _medians(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The first run with medians in place of what was measured, and the range of the seconds."""
     measured = [key for key in runs[0] if key.endswith(("_seconds", "_mb"))]
     medians = {key: statistics.median(run[key] for run in runs) for key in measured}
-    return {**runs[0], **medians, "repeats": repeats}
+    ranges = {
+        f"{key}_range": [min(run[key] for run in runs), max(run[key] for run in runs)]
+        for key in ("fit_seconds", "predict_seconds")
+    }
+    return {**runs[0], **medians, **ranges, "repeats": len(runs)}
 
 
 def run_jobs(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -108,7 +123,8 @@ def merge_results(name: str, rows: Iterable[Mapping[str, Any]], key: str = "case
     path = RESULTS / f"{name}.json"
     known = {row[key]: row for row in read_results(name)}
     known.update({row[key]: dict(row) for row in rows})
-    path.write_text(json.dumps(list(known.values()), indent=1) + "\n")
+    ordered = [known[name] for name in sorted(known)]
+    path.write_text(json.dumps(ordered, indent=1) + "\n")
     return path
 
 

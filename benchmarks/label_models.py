@@ -11,7 +11,7 @@ from benchmarks.harness import (
     merge_results,
     peak,
     read_results,
-    run_job,
+    run_in_turn,
     seconds,
     setting,
 )
@@ -176,9 +176,13 @@ def _compared(case: Case, repeats: int) -> dict[str, Any]:
         "votes": folder,
         "balance": [1 / n_classes] * n_classes if case.balance_given else None,
     }
-    repeats = 1 if case.votes == LARGE else repeats
-    ours = _run("wiesel", case.method, repeats, {**shared, "options": case.options})
-    theirs = _run(*case.peer, repeats, shared) if case.peer else None
+    jobs = [{"package": "wiesel", "method": case.method, "options": case.options, **shared}]
+    if case.peer:
+        package, method = case.peer
+        jobs.append({"package": package, "method": method, **shared})
+    runs = run_in_turn(jobs, 1 if case.votes == LARGE else repeats)
+    ours, *peers = [{**run, "package": job["package"]} for run, job in zip(runs, jobs, strict=True)]
+    theirs = peers[0] if peers else None
     stages = [_stage(bar, ours, theirs) for bar in case.bars]
     return {
         "case": case.name,
@@ -187,10 +191,6 @@ def _compared(case: Case, repeats: int) -> dict[str, Any]:
         "stages": stages,
         **setting(),
     }
-
-
-def _run(package: str, method: str, repeats: int, job: Measured) -> Measured:
-    return {**run_job({"package": package, "method": method, **job}, repeats), "package": package}
 
 
 def _stage(bar: Bar, ours: Measured, theirs: Measured | None) -> dict[str, Any]:
