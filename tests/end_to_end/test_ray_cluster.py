@@ -203,22 +203,41 @@ def test_a_part_that_is_gone_is_an_error_that_names_it(votes: VoteMatrix, tmp_pa
         parts.sum(lambda part: (part.counts(),))
 
 
-@pytest.mark.usefixtures("second_node")
-def test_the_python_of_the_how_to_page_runs_as_a_script(cluster: Any, tmp_path: Path):
-    page = Path(__file__).parents[2] / "docs" / "how-to" / "scale-out.md"
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) > 3
-    (tmp_path / "page.py").write_text("\n".join(blocks))
+def output_of_script(code: str, folder: Path, **environment: str) -> str:
+    (folder / "script.py").write_text(code)
     done = subprocess.run(
-        [sys.executable, "page.py"],
-        cwd=tmp_path,
-        env=os.environ | {"RAY_ADDRESS": cluster.address},
+        [sys.executable, "script.py"],
+        cwd=folder,
+        env=os.environ | {"RAY_USAGE_STATS_ENABLED": "0"} | environment,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "VoteParts(5 parts, 200 items x 4 voters, 2 classes)" in done.stdout
+    return done.stdout
+
+
+def test_a_connection_made_by_the_engine_ends_with_the_call(mails: Path, tmp_path: Path):
+    code = f"""
+import ray
+from wiesel import apply_lfs, keywords
+from wiesel.lfs import RayEngine
+
+spam = keywords("spam", ["free"], column="text")
+engine = RayEngine(address="local")
+votes = apply_lfs(spam, {str(mails)!r}, labels=["ham", "spam"], engine=engine)
+print(votes.n_items, votes.n_votes, ray.is_initialized())
+"""
+    assert output_of_script(code, tmp_path).split() == ["60", "20", "False"]
+
+
+@pytest.mark.usefixtures("second_node")
+def test_the_python_of_the_how_to_page_runs_as_a_script(cluster: Any, tmp_path: Path):
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "scale-out.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 3
+    said = output_of_script("\n".join(blocks), tmp_path, RAY_ADDRESS=cluster.address)
+    assert "VoteParts(5 parts, 200 items x 4 voters, 2 classes)" in said
 
 
 def test_every_row_is_labelled_once_when_a_node_is_lost_in_the_middle(

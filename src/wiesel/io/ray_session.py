@@ -1,6 +1,7 @@
 """The connection to a Ray cluster: the program's own, or one for as long as it is needed."""
 
 import logging
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,6 +9,9 @@ from typing import Any
 from wiesel.errors import MissingExtraError, ParameterError
 
 __all__ = ["load_ray", "ray_session"]
+
+_PATIENCE = 10.0
+"""Seconds to wait for a cluster to answer."""
 
 
 def load_ray() -> Any:
@@ -24,8 +28,9 @@ def ray_session(address: str | None = None) -> Iterator[Any]:
     """Give the package `ray`, connected to a cluster.
 
     A connection that the program already has is used and left as it is. Otherwise one is made
-    for the time being: to `address`, or without it to the cluster that `RAY_ADDRESS` names or
-    that runs on this machine, or to a new one on this machine.
+    for the time being: to `address` (`host:port`, `auto`, or `local` for a new one on this
+    machine), or without it to the cluster that `RAY_ADDRESS` names or that runs on this machine,
+    or to a new one on this machine.
     """
     ray = load_ray()
     if ray.is_initialized():
@@ -40,6 +45,7 @@ def ray_session(address: str | None = None) -> Iterator[Any]:
 
 def _connect(ray: Any, address: str | None) -> None:
     try:
+        _check_reachable(address)
         # The user's logging set-up stays as it is; what workers print stays in Ray's logs.
         ray.init(
             address=address,
@@ -47,8 +53,15 @@ def _connect(ray: Any, address: str | None) -> None:
             logging_level=logging.WARNING,
             log_to_driver=False,
         )
-    except ConnectionError as error:
+    except OSError as error:
         raise ParameterError(
-            f"There is no Ray cluster at {address!r} ({str(error).splitlines()[0]}). "
+            f"There is no Ray cluster at {address!r} ({str(error).partition(chr(10))[0]}). "
             "Start one with `ray start --head`, or leave the address out."
         ) from error
+
+
+def _check_reachable(address: str | None) -> None:
+    """Refuse a host and port where nobody listens, which Ray would try for minutes."""
+    host, _, port = (address or "").rpartition(":")
+    if port.isdigit() and "/" not in host:
+        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()

@@ -155,6 +155,13 @@ def test_missing_columns_empty_files_and_a_cache_are_refused(mails: Path, tmp_pa
         RayEngine(part_rows=0)
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere.invalid:6379"])
+def test_an_address_without_a_cluster_is_refused_at_once(mails: Path, address: str):
+    pytest.importorskip("ray")
+    with pytest.raises(ParameterError, match=f"no Ray cluster at '{address}'.*ray start"):
+        apply_lfs(SPAM, mails, labels=LABELS, engine=RayEngine(address))
+
+
 def test_a_folder_that_exists_is_not_overwritten(mails: Path, tmp_path: Path):
     with pytest.raises(DataError, match="exists already"):
         apply_lfs_to_folder(SPAM, mails, tmp_path, labels=LABELS)

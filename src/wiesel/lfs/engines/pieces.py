@@ -1,6 +1,7 @@
 """Rows of Parquet files in pieces that machines vote on, each knowing nothing but its own."""
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -118,7 +119,7 @@ def task_of(job: Job, folder: Path | None = None) -> Task:
         id_column=job.source.id_column,
         columns=job.source.needed or None,
         stop_at_failure=job.stop_at_failure,
-        search_path=list(sys.path),
+        search_path=[place or os.getcwd() for place in sys.path],
         folder=None if folder is None else str(folder.resolve()),
     )
 
