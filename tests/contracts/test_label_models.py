@@ -29,7 +29,6 @@ MODELS: dict[str, LabelModel] = {
     "snorkel": Snorkel(),
     "snorkel, sgd": Snorkel(optimizer="sgd"),
     "snorkel, adam": Snorkel(optimizer="adam"),
-    "snorkel, lbfgs": Snorkel(optimizer="lbfgs"),
     "triplet": Triplet(),
     "triplet, median": Triplet(aggregate="median"),
     "triplet, random": Triplet(aggregate="random"),

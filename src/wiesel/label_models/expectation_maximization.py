@@ -74,7 +74,9 @@ class VoteSums:
             sums = _sum_chunks(self._prepared, joint)
         else:
             gold, widen = self._gold, self._widen
-            sums = self._votes.sum(lambda part: _sum_chunks(_prepare(part, gold, widen), joint))
+            sums = self._votes.sum(
+                lambda part: _sum_chunks(_prepare(part, gold, widen, once=True), joint)
+            )
         counts, items, covered, evidence = sums
         width = self._shape[0] * self._shape[1]
         by_vote = counts[:width].reshape(self._shape)
@@ -122,13 +124,16 @@ class _Prepared(NamedTuple):
     patterns: Patterns
 
 
-def _prepare(votes: VoteMatrix, gold: Mapping[Any, int], widen: Widen | None) -> _Prepared:
+def _prepare(
+    votes: VoteMatrix, gold: Mapping[Any, int], widen: Widen | None, once: bool = False
+) -> _Prepared:
+    """Votes as chunks; for a single sum, folding would cost more than it saves."""
     if widen is not None and votes.distribution is not None:
         votes = replace(votes, distribution=None)
     classes = np.full(votes.n_items, ABSTAIN)
     if gold:
         classes[:] = [gold.get(item, ABSTAIN) for item in votes.ids.tolist()]
-    patterns = fold(votes, classes)
+    patterns = Patterns(votes, np.ones(votes.n_items), classes) if once else fold(votes, classes)
     one_hots = [chunk.one_hot for chunk in one_hot_chunks(patterns.votes)]
     return _Prepared(one_hots if widen is None else list(map(widen, one_hots)), patterns)
 

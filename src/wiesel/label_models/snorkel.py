@@ -28,8 +28,8 @@ from wiesel.votes import VoteMatrix, VoteSource
 __all__ = ["Snorkel"]
 
 FITS_WELL = 1.5
-"""The misfit up to which the voters pass for independent. Planted independent voters give at most
-1, real labeling functions mostly 2 to 100."""
+"""The misfit up to which the voters pass for independent. Independent voters give 1 at most, but
+for chance; most sets of real labeling functions give far more (tests/parity has both)."""
 
 SPREAD = 0.3
 """How far P(vote | class) is expected from the start, in units of an average vote's frequency."""
@@ -45,21 +45,21 @@ class Snorkel(LabelModel):
         |O - mu P mu^T|^2 over pairs of different voters + |mu p - q|^2 + l2^2 |mu - start|^2
 
     and P(class | votes) ~ p * product over votes of mu[vote, class], in log space. A vote is
-    never taken as evidence against its own class. Probabilistic votes enter O and q, and the
+    never taken as evidence against its own class. A class balance that is not given is estimated
+    from triples of voters, unless the voters turn out not to be independent given the class: then
+    the classes are taken as equally frequent. Probabilistic votes enter O and q, and the
     posterior, as distributions.
 
     Ratner, Hancock, Dunnmon, Sala, Pandey and Ré 2019, "Training complex models with multi-task
-    weak supervision", AAAI; the optimizer `sgd` with its defaults is the one of the Snorkel
-    library.
+    weak supervision", AAAI.
 
     >>> Snorkel().fit(votes).predict(votes)[:3]
     array(['ham', 'ham', 'spam'], dtype=object)
     """
 
-    optimizer: Literal["auto", "lbfgs", "sgd", "adam"] = "auto"
-    """`lbfgs` converges, which is best where the voters are independent given the class; `sgd`
-    stays near the start, which is best where they are not. `auto` looks at the misfit, and
-    estimates the class balance from triples if the voters are independent and it is not given."""
+    optimizer: Literal["lbfgs", "sgd", "adam"] = "lbfgs"
+    """`lbfgs` converges. `sgd` with the other defaults takes the steps of the Snorkel library and
+    stays near the start."""
     epochs: int = 100
     """The most steps to take."""
     lr: float = 0.01
@@ -90,7 +90,7 @@ class Snorkel(LabelModel):
     """Whether a unanimous vote is kept against the class balance."""
 
     def _check_options(self) -> None:
-        check_choice(self, "optimizer", self.optimizer, ("auto", "lbfgs", "sgd", "adam"))
+        check_choice(self, "optimizer", self.optimizer, ("lbfgs", "sgd", "adam"))
         check_number(self, "epochs", self.epochs, low=1, whole=True)
         check_number(self, "lr", self.lr, low=0)
         check_number(self, "l2", self.l2, low=0)
@@ -106,15 +106,13 @@ class Snorkel(LabelModel):
             _warn_of_fallback(len(votes.voters), self.precision)
             self.loss_, self.misfit_ = [], math.nan
             mu = _equal_voters(moments.singles, self.class_balance_, self.precision)
-        elif self.optimizer in ("sgd", "adam"):
-            mu = self._descend(moments)
-        else:
+        elif self.optimizer == "lbfgs":
             mu = self._converge(moments)
-            if self.optimizer == "auto" and self.misfit_ > FITS_WELL:
-                mu = self._descend(moments)
-            elif self.optimizer == "auto" and class_balance is None:
+            if class_balance is None and self.misfit_ <= FITS_WELL:
                 self.class_balance_ = estimate_class_balance(votes)
                 mu = self._converge(moments)
+        else:
+            mu = self._descend(moments)
         self._keep(mu, moments)
 
     def _converge(self, moments: Moments) -> npt.NDArray[np.float64]:
@@ -137,7 +135,7 @@ class Snorkel(LabelModel):
             if np.isfinite(self.loss_[-1]) and self.loss_[-1] <= 10 * self.loss_[0] + 1e-12:
                 break
             lr /= 4
-        if lr < self.lr and self.optimizer != "auto":
+        if lr < self.lr:
             warnings.warn(
                 f"Snorkel: steps of lr={self.lr} made the loss explode; took lr={lr} instead.",
                 WieselWarning,

@@ -90,6 +90,8 @@ class Triplet(LabelModel):
         """a_i of every voter and class (n_voters, n_classes); NaN without a usable triplet."""
         n_items, n_classes = votes.n_items, len(votes.labels)
         pick = _Aggregate(self.aggregate, shuffled(votes.voters, self.seed))
+        # Voters that share equally many items are preferred by name, whatever their order.
+        overlap = sums.together - 1e-6 * pick.rank / len(pick.rank)
         positive, most = self.reading != "flyingsquid", 1 - 1 / n_items
         solved = np.empty(singles.shape)
         for c in range(n_classes):
@@ -102,7 +104,7 @@ class Triplet(LabelModel):
                 moments, most = moments / (p * (1 - p)), 1.0
             elif self.reading == "flyingsquid":
                 most = 1.0
-            solved[:, c] = solve_triplets(moments, sums.together, pick, positive, most)
+            solved[:, c] = solve_triplets(moments, overlap, pick, positive, most)
         if self.reading == "chen":
             solved *= singles.sum(axis=1, keepdims=True)  # from items with a vote to all items
         return solved

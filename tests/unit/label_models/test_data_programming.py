@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from wiesel import DataProgramming, OneCoin, VoteMatrix
+from wiesel import DataProgramming, OneCoin, VoteMatrix, load_model
 from wiesel.datasets.synthetic import make_votes
 from wiesel.errors import ParameterError
 from wiesel.label_models.factor_graph import find_components, widened
@@ -193,3 +193,11 @@ def test_too_many_connected_voters_are_refused():
     chain = [("similar", f"voter_{j}", f"voter_{j + 1}") for j in range(11)]
     with pytest.raises(ParameterError, match=r"connect 12 voters.*1,062,882 states.*Leave out"):
         DataProgramming(dependencies=chain).fit(votes)
+
+
+def test_dependencies_survive_saving(tmp_path):
+    votes, _ = make_votes(100, 4, 2, coverage=0.7, seed=8)
+    model = DataProgramming(dependencies=[("similar", "voter_0", "voter_1")]).fit(votes)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(votes), model.predict_proba(votes))

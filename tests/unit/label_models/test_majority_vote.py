@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wiesel import MajorityVote, VoteMatrix, WeightedVote
+from wiesel import MajorityVote, VoteMatrix, WeightedVote, load_model
 from wiesel.errors import ParameterError
 
 TIED = VoteMatrix.from_dense([[0, 1, -1], [2, 2, 1], [-1, -1, -1]], ["a", "b", "c"])
@@ -69,3 +69,13 @@ def test_votes_that_weigh_nothing_are_no_votes():
 def test_weights_that_do_not_fit_the_voters_are_refused(votes, weights, words):
     with pytest.raises(ParameterError, match=words):
         WeightedVote(weights=weights).fit(votes)
+
+
+@pytest.mark.parametrize(
+    "weights", [{"keyword": 2.0, "link": 1.0, "length": 0.5}, [2, 1, 0.5], np.array([2, 1, 0.5])]
+)
+def test_weights_survive_saving(votes, tmp_path, weights):
+    model = WeightedVote(weights=weights).fit(votes)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(votes), model.predict_proba(votes))

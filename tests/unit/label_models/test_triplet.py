@@ -170,3 +170,12 @@ def test_wrong_options_are_refused(votes):
         Triplet(aggregate="mode").fit(votes)
     with pytest.raises(ParameterError, match=r"reading.*'chen'"):
         Triplet(reading="chan").fit(votes)
+
+
+def test_partners_do_not_depend_on_the_order_of_the_voters(monkeypatch):
+    monkeypatch.setattr("wiesel.label_models.triplet_moments.MOST_PARTNERS", 4)
+    votes, _ = make_votes(300, 12, 2, coverage=1.0, seed=6)
+    turned = votes.select(voters=votes.voters[::-1])
+    np.testing.assert_allclose(
+        Triplet().fit(votes).accuracies_, Triplet().fit(turned).accuracies_[::-1], atol=1e-12
+    )
