@@ -36,7 +36,8 @@ class Triplet(LabelModel):
 
     for every pair (j, k) of other voters. From a_i, the votes cast and the class balance follow
     P(vote_i, class), and from these the posterior. With more than two classes every class is
-    solved against the rest, and the probabilities are divided by their sum.
+    solved against the rest, and the probabilities are divided by their sum. A class balance that
+    is not given is uniform; `estimate_class_balance` knows better where classes are skewed.
 
     Fu, Chen, Sala, Hooper, Fatahalian and Ré 2020, "Fast and three-rious", ICML (`flyingsquid`);
     Chen, Cohen-Wang, Mussmann, Sala and Ré 2021, "Comparing the value of labeled and unlabeled
