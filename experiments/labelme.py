@@ -73,7 +73,8 @@ def two_stage(label_model: LabelModel) -> Build:
     return lambda net, **options: TwoStage(label_model, net, **options)
 
 
-WEASEL = {"class_conditional": [True, False], "tau_2": ["sqrt_voters", "sqrt_input"]}
+WEASEL = {"class_conditional": [True, False], "tau_2": ["sqrt_voters", "sqrt_input", 90.8]}
+# 90.8 is sqrt(59 voters + 8,192 features): what the paper's code had on its own features.
 EM = {"smoothing": [0.1, 1.0]}
 STRENGTH = {"strength": [0.001, 0.01, 0.1]}
 
