@@ -96,7 +96,10 @@ def _worker(package: str, given: Any) -> Any:
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"A worker for {package} failed:\n{done.stderr[-3000:]}")
+        how = f"ended with {done.returncode}"
+        if done.returncode < 0:
+            how = f"was killed by signal {-done.returncode}; is there enough memory?"
+        raise RuntimeError(f"A worker for {package} {how}\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
