@@ -15,7 +15,7 @@ from wiesel.end_to_end.diagnosis import DIAGNOSED_ITEMS, prediction_record
 from wiesel.end_to_end.insight import as_batch, check_one_item, pushes_of
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.voter_models import VoterModel
-from wiesel.errors import VoteError, suggest
+from wiesel.errors import SavedModelError, VoteError, suggest
 from wiesel.explain import Explanation, predicted_class
 from wiesel.label_models.base import normalized_exp
 from wiesel.training import (
@@ -123,7 +123,7 @@ class CrowdModel(EndToEndModel):
 
     def restore_learned(self, saved: Saved) -> None:
         """Rebuild the model of the voters and fill it."""
-        self.class_balance_ = saved.values["class_balance"]
+        self.class_balance_ = self._shares(saved.values["class_balance"])
         shapes = saved.values["voter_shapes"]
         # The sizes are only numbers in a file: they take memory once they fit the weights.
         with torch.device("meta"):
@@ -135,6 +135,17 @@ class CrowdModel(EndToEndModel):
     def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
         """Return an empty model of the voters, of the shapes its tensors were saved with."""
         raise NotImplementedError
+
+    def _shares(self, values: Any) -> npt.NDArray[np.float64]:
+        """Return a share of every class as it was saved, if it can be one."""
+        shares = np.asarray(values, dtype=np.float64)
+        # A class that is never predicted may have a share of zero.
+        if shares.shape != (len(self.labels_),) or not (shares >= 0).all() or shares.sum() > 1.01:
+            raise SavedModelError(
+                f"The saved class balance must be {len(self.labels_)} shares that sum to 1; "
+                f"found {values!r:.60}."
+            )
+        return shares
 
     def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
         return replace(super()._training_data(data, validation), sparse_votes=True)

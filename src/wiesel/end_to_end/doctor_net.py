@@ -12,6 +12,7 @@ from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
 from wiesel.end_to_end.representation import find_last_layer, represent, representation_width
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
+from wiesel.errors import SavedModelError
 from wiesel.parameters import check_choice, check_number
 from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
 from wiesel.training.inputs import Batchable
@@ -79,6 +80,12 @@ class DoctorNet(CrowdModel):
         super().restore_learned(saved)
         self.last_layer_ = saved.values["last_layer"]
         doctors: _Doctors = self.voter_model_  # type: ignore[assignment]
+        width = representation_width(self.end_model_, self.last_layer_, len(self.labels_))
+        if width != doctors.representations.shape[1]:
+            raise SavedModelError(
+                f"The saved heads read {doctors.representations.shape[1]} features; the layer "
+                f"they sit on, {self.last_layer_!r}, has {width}."
+            )
         self.end_model_ = _Ensemble(self.end_model_, self.last_layer_, doctors).eval()
 
     def _check_options(self) -> None:

@@ -53,7 +53,7 @@ class MBEM(AlternatingModel):
     def restore_learned(self, saved: Saved) -> None:
         """Bring back what all alternating methods save, and the prior."""
         super().restore_learned(saved)
-        self.hard_balance_ = saved.values["hard_balance"]
+        self.hard_balance_ = self._shares(saved.values["hard_balance"])
 
     def _objective(
         self, end_model: nn.Module, data: TrainingData, validation: Validation | None
