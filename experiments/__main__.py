@@ -1,4 +1,4 @@
-"""Rerun the committed experiments: `python -m experiments [name ...]`; without names, all.
+"""Rerun the paper: `python -m experiments NAME ... [--full] [--seeds N] [--jobs N]`; or `all`.
 
 Finished runs are kept in experiments/results and not run again; delete a file to start over.
 Needs the data sets: set WIESEL_DATA to their folder.
@@ -7,20 +7,34 @@ Needs the data sets: set WIESEL_DATA to their folder.
 import os
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 
-EXPERIMENTS = ("imdb", "duplicates", "labelme")
+NAMES = (
+    "datasets",
+    "table1",
+    "duplicates",
+    "independent",
+    "adversarial",
+    "ablation",
+    "labelme",
+    "robust",
+)
+EXPERIMENTS = tuple(name for name in NAMES if find_spec(f"experiments.{name}") is not None)
 
 
-def main(names: list[str]) -> int:
-    """Run the experiments named and return the exit code."""
-    unknown = [name for name in names if name not in EXPERIMENTS]
-    if unknown or not os.environ.get("WIESEL_DATA"):
-        problem = f"there is no {unknown[0]!r}" if unknown else "WIESEL_DATA is not set"
+def main(words: list[str]) -> int:
+    """Run the experiments named, with the options given to each, and return the exit code."""
+    first_option = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    names, options = words[:first_option], words[first_option:]
+    unknown = [name for name in names if name not in (*EXPERIMENTS, "all")]
+    if unknown or not names or not os.environ.get("WIESEL_DATA"):
+        problem = "WIESEL_DATA is not set" if names else "no experiment is named"
+        problem = f"there is no {unknown[0]!r}" if unknown else problem
         print(f"experiments: {problem}. {__doc__}Experiments: {', '.join(EXPERIMENTS)}.")
         return 2
-    for name in names or EXPERIMENTS:
+    for name in EXPERIMENTS if "all" in names else names:
         print(f"\n# {name}\n", flush=True)
-        import_module(f"experiments.{name}").main([])
+        import_module(f"experiments.{name}").main(options)
     return 0
 
 

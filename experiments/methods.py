@@ -1,19 +1,78 @@
 """How an experiment names a method: one word, and options that change its defaults."""
 
+import json
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.metrics import f1_score, roc_auc_score
 
-from experiments.runner import Run
-from wiesel import EndToEndModel, MajorityVote, Supervised, TwoStage, WeaSEL
+from experiments.planted import VOTE_OPTIONS, is_planted, votes_of
+from experiments.runner import Record, Run
+from experiments.soft_labels import LABEL_MODELS, as_one_voter
+from wiesel import EndToEndModel, MajorityVote, Supervised, TwoStage, WeaSEL, load_dataset
+from wiesel.end_to_end.base import GoldSet
 from wiesel.io import Dataset
 from wiesel.nn import MLP
 from wiesel.training import seeded
 
 PAPER = {"epochs": 150, "lr": 1e-4, "batch_size": 64, "weight_decay": 7e-7}
 """The paper's protocol: Adam, batch 64, at most 150 epochs, the best of them on validation."""
+
+TRAINED_ON = 0.8
+"""`validation` trains on this share of the validation items, and chooses the epoch on the rest."""
+
+
+def groups_of(runs: Iterable[Run]) -> list[list[Run]]:
+    """Return the runs in groups that differ in seed and learning rate only."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        options = {name: value for name, value in run.options.items() if name != "lr"}
+        seed = run.seed if _seed_makes_targets(run) else None
+        same = json.dumps([run.dataset, run.method, options, seed], sort_keys=True)
+        groups.setdefault(same, []).append(run)
+    return list(groups.values())
+
+
+def train_and_test(runs: list[Run]) -> list[Record]:
+    """Train a group on train, choose epoch and threshold on valid; only then look at test."""
+    dataset = dataset_of(runs[0].dataset)
+    X, learn_from, validation, noted = material(runs[0], dataset)
+    models = [build(run, dataset) for run in runs]
+    fit_group(models, X, learn_from, validation)
+    return [{**measured(model, dataset, validation), **noted} for model in models]
+
+
+def fit_group(models: list[EndToEndModel], X: Any, learn_from: Any, validation: GoldSet) -> None:
+    """Fit estimators that differ in seed and learning rate only."""
+    for model in models:
+        model.fit(X, learn_from, validation=validation)
+
+
+@cache
+def dataset_of(name: str) -> Dataset:
+    """Return a data set with standardized features, read once for each process."""
+    return load_dataset(name, standardize=True)
+
+
+def material(run: Run, dataset: Dataset) -> tuple[Any, Any, GoldSet, Record]:
+    """Return what a run learns from: inputs, targets, validation set, and what was chosen."""
+    train, valid = dataset.train, dataset.valid
+    if run.method == "validation":
+        order = np.random.default_rng(0).permutation(len(valid))
+        cut = round(TRAINED_ON * len(valid))
+        first, rest = order[:cut], order[cut:]
+        held_out = (valid.features[rest], valid.gold[rest])
+        return valid.features[first], valid.gold[first], held_out, {}
+    validation = (valid.features, valid.gold)
+    if run.method == "gold":
+        return train.features, train.gold, validation, {}
+    if run.method in LABEL_MODELS:
+        votes, noted = as_one_voter(run, dataset)
+        return train.features, votes, validation, noted
+    return train.features, votes_of(run, dataset)[0], validation, {}
 
 
 def paper_network(dataset: Dataset, seed: int) -> torch.nn.Module:
@@ -24,14 +83,15 @@ def paper_network(dataset: Dataset, seed: int) -> torch.nn.Module:
 
 def build(run: Run, dataset: Dataset) -> EndToEndModel:
     """Return the estimator that a run describes."""
-    options = {**PAPER, "seed": run.seed, "progress": False, **run.options}
+    own = {name: value for name, value in run.options.items() if name not in VOTE_OPTIONS}
+    options = {**PAPER, "seed": run.seed, "progress": False, **own}
     network = paper_network(dataset, run.seed)
-    if run.method == "gold":
+    if run.method in ("gold", "validation"):
         return Supervised(network, labels=dataset.labels, **options)
-    if run.method == "majority_vote":
-        return TwoStage(MajorityVote(), network, **options)
     if run.method == "majority_vote_hard":
         return TwoStage(MajorityVote(hard=True, ties="lowest"), network, **options)
+    if run.method in ("majority_vote", *LABEL_MODELS):
+        return TwoStage(MajorityVote(), network, **options)
     if run.method == "weasel_random":
         return WeaSEL(network, train_encoder=False, **options)
     if run.method == "weasel":
@@ -39,31 +99,33 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
     raise ValueError(f"no method {run.method!r}")
 
 
-def train_and_test(run: Run, dataset: Dataset) -> dict[str, Any]:
-    """Fit on train, choose epoch and threshold on valid, and only then look at test."""
-    model = build(run, dataset)
-    train, valid, test = dataset.train, dataset.valid, dataset.test
-    learn_from = train.gold if run.method == "gold" else train.votes
-    model.fit(train.features, learn_from, validation=(valid.features, valid.gold))
-    proba = model.predict_proba(test.features)
-    metrics = binary_metrics(proba[:, 1], test.gold, model.threshold_)
+def measured(model: EndToEndModel, dataset: Dataset, validation: GoldSet) -> Record:
+    """Return what a fitted model reaches on test, what it was chosen by, and how it got there."""
+    proba, held_out = (model.predict_proba(X)[:, 1] for X in (dataset.test.features, validation[0]))
+    history, selection = model.history_, model.selection_
+    threshold = 0.5 if model.threshold_ is None else model.threshold_
+    seen = {k: v for k, v in history.kept.items() if k not in ("epoch", "validation_auc")}
     return {
-        **metrics,
-        "epoch": model.selection_["epoch"],
-        "validation": model.selection_["score"],
-        "curve": [
-            round(v, 4) for v in model.history_.column(f"validation_{model.selection_['by']}")
-        ],
+        **binary_metrics(proba, dataset.test.gold, threshold),
+        "epoch": selection["epoch"],
+        "threshold": threshold,
+        "validation": selection["score"],
+        "validation_f1": float(f1_score(validation[1], held_out >= threshold)),
+        "curve": [round(score, 4) for score in history.column(f"validation_{selection['by']}")],
+        "diagnosis": seen,
     }
 
 
-def binary_metrics(
-    proba: np.ndarray, gold: np.ndarray, threshold: float | None
-) -> dict[str, float]:
+def binary_metrics(proba: np.ndarray, gold: np.ndarray, threshold: float) -> dict[str, float]:
     """Return what a two-class table reports, with the tuned threshold and with 1/2."""
     return {
         "auc": float(roc_auc_score(gold, proba)),
-        "f1": float(f1_score(gold, proba >= (0.5 if threshold is None else threshold))),
+        "f1": float(f1_score(gold, proba >= threshold)),
         "f1_at_half": float(f1_score(gold, proba >= 0.5)),
         "accuracy_at_half": float(((proba >= 0.5) == gold).mean()),
     }
+
+
+def _seed_makes_targets(run: Run) -> bool:
+    """Whether runs with different seeds learn from different targets."""
+    return run.method == "triplet" or (is_planted(run) and "draw" not in run.options)

@@ -3,9 +3,12 @@
 import re
 from pathlib import Path
 
+from benchmarks.harness import markdown_table
 from benchmarks.report import quotable_table
 
-from experiments import duplicates, imdb
+from experiments import duplicates, random_voters, table1
+from experiments.definitions import Effort, recorded
+from experiments.tables import mean_of
 from wiesel.catalog import METHODS
 
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -26,30 +29,36 @@ def tables() -> dict[str, str]:
 
 
 def results_table() -> str:
-    """Return the IMDB study and the study with duplicated coin flips."""
-    lines = [
-        "| 136 labeling functions, trained on | F1 | ROC-AUC | F1 in the paper |",
-        "|---|---|---|---|",
+    """Return table 1 on the data sets with the paper's LFs, and the duplicated coin flips."""
+    effort = Effort()
+    found = table1.results(effort, table1.OF_PAPER, recorded)
+    rows = [
+        [
+            row.title + " (ours)" * row.ours,
+            *(table1.f1_cell(found, n, row) for n in table1.OF_PAPER),
+        ]
+        for row in table1.ROWS
     ]
-    for name, chosen in imdb.chosen_runs(imdb.definitions(3, variants=True)).items():
-        f1, auc = imdb.mean_of(chosen, "f1"), imdb.mean_of(chosen, "auc")
-        paper = f"{imdb.ROWS[name][2]:.2f}" if name in imdb.ROWS else "-"
-        lines.append(f"| {name} | {f1} | {auc} | {paper} |")
-    lines += [
-        "",
-        "| ROC-AUC with one perfect voter and a coin flip, copied | " + _counts() + " |",
-        "|---|" + "---|" * len(duplicates.COUNTS),
+    study = duplicates.STUDY
+    areas, gold = study.results(effort, recorded)
+    counts = [f"{count:,}x" for count in study.counts]
+    planted = [
+        [row.title, *(mean_of(areas[row.title, count], "auc") for count in study.counts)]
+        for row in random_voters.METHODS
     ]
-    areas = duplicates.areas_of(duplicates.definitions(3))
-    for method, shown in (("weasel", "WeaSEL"), ("majority_vote", "majority vote")):
-        cells = [f"{areas[f'{method}, {n} copies'].mean():.3f}" for n in duplicates.COUNTS]
-        lines.append(f"| {shown} (gold: {areas['gold'].mean():.3f}) | {' | '.join(cells)} |")
-    lines += [
-        "",
-        "`python -m experiments imdb duplicates` reruns both; every run is in "
-        "[experiments/results](experiments/results).",
-    ]
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            markdown_table(["test F1 in % (the paper's)", *table1.OF_PAPER], rows),
+            "",
+            markdown_table(
+                ["ROC-AUC in %, one perfect voter and a coin, copied", *counts], planted
+            ),
+            "",
+            f"Gold reaches {mean_of(gold, 'auc')} in the second. `wiesel reproduce table1` and "
+            "`wiesel reproduce duplicates` rerun them; [experiments](experiments/README.md) has "
+            "all tables and every run.",
+        ]
+    )
 
 
 def methods_table() -> str:
@@ -60,10 +69,6 @@ def methods_table() -> str:
         for method in METHODS.values()
     ]
     return "\n".join(lines)
-
-
-def _counts() -> str:
-    return " | ".join(f"{count:,}x" for count in duplicates.COUNTS)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ import torch
 from wiesel import __version__
 
 RESULTS = Path(__file__).parent / "results"
+
+Record = dict[str, Any]
+"""What is known about a finished run: its definition, its metrics, how long it took."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,11 @@ class Run:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def finished(name: str) -> dict[str, dict[str, Any]]:
+Execute = Callable[[list[Run]], list[Record]]
+"""Trains a group of runs and returns the metrics of each."""
+
+
+def finished(name: str) -> dict[str, Record]:
     """Return the results that are already there, by key."""
     file = RESULTS / f"{name}.jsonl"
     if not file.exists():
@@ -43,55 +51,82 @@ def finished(name: str) -> dict[str, dict[str, Any]]:
 
 
 def run_all(
-    name: str, runs: Iterable[Run], execute: Callable[[Run], dict[str, Any]], jobs: int = 1
-) -> list[dict[str, Any]]:
-    """Return the results of all runs, executing those that are not there yet.
-
-    Interrupt it at any time: what was finished is kept, and the next call goes on from there.
-    """
+    name: str, runs: Iterable[Run], execute: Callable[[Run], Record], jobs: int = 1
+) -> list[Record]:
+    """Return the results of all runs, executing one by one those that are not there yet."""
     runs = list(runs)
-    done = finished(name)
-    missing = [run for run in runs if run.key not in done]
-    RESULTS.mkdir(exist_ok=True)
-    for number, record in enumerate(_executed(missing, execute, jobs), start=1):
-        done[record["key"]] = record
-        with (RESULTS / f"{name}.jsonl").open("a") as file:
-            file.write(json.dumps(record) + "\n")
-        print(f"[{number}/{len(missing)}] {_line(record)}", flush=True)
+    done = run_groups(name, [[run] for run in runs], partial(_alone, execute), jobs)
     return [done[run.key] for run in runs]
 
 
-def _executed(
-    runs: list[Run], execute: Callable[[Run], dict[str, Any]], jobs: int
-) -> Iterator[dict[str, Any]]:
+def run_groups(
+    name: str, groups: Iterable[list[Run]], execute: Execute, jobs: int = 1
+) -> dict[str, Record]:
+    """Return the results in `name` by key, once the runs of all groups are among them.
+
+    What is missing of a group is executed together. Interrupt it at any time: the groups that
+    were finished are kept, and the next call goes on from there.
+    """
+    done = finished(name)
+    missing = list(_missing(groups, done))
+    RESULTS.mkdir(exist_ok=True)
+    for number, records in enumerate(_executed(missing, execute, jobs), start=1):
+        with (RESULTS / f"{name}.jsonl").open("a") as file:
+            file.writelines(json.dumps(record) + "\n" for record in records)
+        for record in records:
+            done[record["key"]] = record
+            print(f"[{number}/{len(missing)}] {_line(record)}", flush=True)
+    return done
+
+
+def _missing(groups: Iterable[list[Run]], done: dict[str, Record]) -> Iterator[list[Run]]:
+    """What is left of every group; a run that stands in several is done with the first."""
+    known = set(done)
+    for group in groups:
+        left = {run.key: run for run in group if run.key not in known}
+        known |= left.keys()
+        if left:
+            yield list(left.values())
+
+
+def _executed(groups: list[list[Run]], execute: Execute, jobs: int) -> Iterator[list[Record]]:
     if jobs == 1:
-        yield from (_record(run, execute) for run in runs)
+        yield from (_records(runs, execute) for runs in groups)
         return
     with ProcessPoolExecutor(max_workers=jobs) as pool:
-        waiting = [pool.submit(_record, run, execute) for run in runs]
+        waiting = [pool.submit(_records, runs, execute) for runs in groups]
         yield from (future.result() for future in as_completed(waiting))
 
 
-def _record(run: Run, execute: Callable[[Run], dict[str, Any]]) -> dict[str, Any]:
+def _records(runs: list[Run], execute: Execute) -> list[Record]:
     # Small networks gain nothing from a second thread; a second process does.
     torch.set_num_threads(1)
-    start = time.process_time()
-    metrics = execute(run)
-    return {
-        "key": run.key,
-        **asdict(run),
-        **metrics,
-        "cpu_seconds": round(time.process_time() - start, 1),
-        "versions": {
-            "wiesel": __version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
+    cpu, wall = time.process_time(), time.perf_counter()
+    results = execute(runs)
+    # Runs that were trained together share the time evenly.
+    taken = {
+        "cpu_seconds": round((time.process_time() - cpu) / len(runs), 1),
+        "seconds": round((time.perf_counter() - wall) / len(runs), 1),
+        "trained_together": len(runs),
     }
+    versions = {
+        "wiesel": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+    return [
+        {"key": run.key, **asdict(run), **metrics, **taken, "versions": versions}
+        for run, metrics in zip(runs, results, strict=True)
+    ]
 
 
-def _line(record: dict[str, Any]) -> str:
+def _alone(execute: Callable[[Run], Record], runs: list[Run]) -> list[Record]:
+    return [execute(run) for run in runs]
+
+
+def _line(record: Record) -> str:
     shown = {k: v for k, v in record.items() if isinstance(v, (int, float, str)) and k != "key"}
+    shown["options"] = json.dumps(record["options"])
     return "  ".join(
         f"{key}={value:.4f}" if isinstance(value, float) else f"{key}={value}"
         for key, value in shown.items()

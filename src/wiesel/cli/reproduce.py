@@ -16,15 +16,24 @@ __all__ = ["reproduce"]
 @verb
 def reproduce(
     table: Annotated[str | None, typer.Argument(help="Which one; without it, list them.")] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="All seeds, learning rates and points of the paper.")
+    ] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds to run.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes to use.")] = 1,
 ) -> Answer:
-    """Rerun an experiment of the paper."""
+    """Rerun a table or a figure of the paper."""
     names = _experiments()
     if table is None:
         return Answer({"experiments": names}, "\n".join(names), f"wiesel reproduce {names[0]}")
     if table not in names:
         raise ParameterError(f"There is no experiment {table!r}. {suggest(table, names)}")
-    _run(table)
-    return Answer({"experiment": table}, "", "wiesel reproduce")
+    options = ["--full"] if full else []
+    options += ["--seeds", str(seeds)] if seeds else []
+    _run(table, [*options, "--jobs", str(jobs)])
+    page = Path("experiments/results") / f"{table}.md"
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    return Answer({"experiment": table, "page": str(page)}, text, "wiesel reproduce")
 
 
 def _experiments() -> list[str]:
@@ -41,10 +50,12 @@ def _experiments() -> list[str]:
         sys.path.remove(str(Path.cwd()))
 
 
-def _run(name: str) -> None:
-    """Run `python -m experiments NAME`, which prints its own table."""
+def _run(name: str, options: list[str]) -> None:
+    """Run `python -m experiments NAME`; what it prints on the way is progress, not the result."""
     import subprocess
 
-    done = subprocess.run([sys.executable, "-m", "experiments", name], check=False)
+    command = [sys.executable, "-m", "experiments", name, *options]
+    standard_error = 2
+    done = subprocess.run(command, check=False, stdout=standard_error)
     if done.returncode:
         raise ParameterError(f"The experiment {name} ended with exit code {done.returncode}.")

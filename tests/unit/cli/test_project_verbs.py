@@ -196,13 +196,16 @@ def test_reproduce_lists_and_runs_the_experiments_of_a_clone(
 ):
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments/__init__.py").write_text("")
-    program = "import sys\nEXPERIMENTS = ('table1',)\n"
-    program += "if __name__ == '__main__':\n    sys.exit(3 * (sys.argv[1] != 'table1'))\n"
+    program = "import sys\nEXPERIMENTS = ('table1',)\nWANTED = 'table1 --full --seeds 2 --jobs 1'\n"
+    program += "if __name__ == '__main__':\n    sys.exit(3 * (' '.join(sys.argv[1:]) != WANTED))\n"
+    (tmp_path / "experiments/results").mkdir()
+    (tmp_path / "experiments/results/table1.md").write_text("| WeaSEL | 82.10 |")
     (tmp_path / "experiments/__main__.py").write_text(program)
     monkeypatch.chdir(tmp_path)
     forget_experiments()
     assert wiesel_json("reproduce")["experiments"] == ["table1"]
-    assert wiesel("reproduce", "table1").exit_code == 0
+    assert "| 82.10 |" in wiesel("reproduce", "table1", "--full", "--seeds", 2).stdout
+    assert "ended with exit code 3" in wiesel("reproduce", "table1").stderr
     assert "Did you mean 'table1'" in wiesel("reproduce", "tabel1").stderr
     forget_experiments()
 

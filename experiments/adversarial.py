@@ -1,0 +1,85 @@
+"""An adversarial labeling function on imdb_12, in up to ten copies: the F1 of every method.
+
+    python -m experiments adversarial [--full] [--seeds N] [--jobs N]
+
+The LF that votes positive where it reads "excellent" is right four times of five. The adversary
+votes the same, and negative wherever that LF abstains; its copies stand beside the twelve LFs.
+Learning rate 1e-4, epoch chosen by validation AUC, threshold by validation F1.
+"""
+
+import numpy as np
+from benchmarks.harness import markdown_table
+
+from experiments.definitions import Choices, Effort, chosen, execute
+from experiments.figures import Panel, draw_panels
+from experiments.runner import Record
+from experiments.table1 import ROWS
+from experiments.tables import mean_of, percentages, write_page
+
+SET = "imdb_12"
+METHODS = tuple(row for row in ROWS if row.method not in ("gold", "validation"))
+COUNTS = tuple(range(11))
+REDUCED_COUNTS = (0, 1, 3, 10)
+REDUCED_EPOCHS = 75
+
+Results = dict[tuple[str, int], list[Record]]
+
+
+def main(argv: list[str]) -> None:
+    """Run what is missing, and write the table and the figure."""
+    effort = Effort.parsed(argv, __doc__)
+    rows = definitions(effort)
+    done = execute("adversarial", rows.values(), effort.jobs)
+    found = {place: chosen(choices, done) for place, choices in rows.items()}
+    counts = counts_of(effort)
+    write(found, counts, effort)
+    draw(found, counts)
+
+
+def counts_of(effort: Effort) -> tuple[int, ...]:
+    """Return how many copies there are at each point of the figure."""
+    return COUNTS if effort.full else REDUCED_COUNTS
+
+
+def definitions(effort: Effort) -> dict[tuple[str, int], Choices]:
+    """Return the runs by row and number of copies."""
+    epochs = {} if effort.full else {"epochs": REDUCED_EPOCHS}
+    return {
+        (row.title, count): row.runs(SET, effort.seeds, (1e-4,), {**epochs, "adversaries": count})
+        for count in counts_of(effort)
+        for row in METHODS
+    }
+
+
+def write(found: Results, counts: tuple[int, ...], effort: Effort) -> None:
+    """Write F1 by row and number of copies, and how far each falls."""
+    rows = []
+    for row in METHODS:
+        records = [found[row.title, count] for count in counts]
+        first, last = (percentages(point, "f1").mean() for point in (records[0], records[-1]))
+        cells = [mean_of(point, "f1") for point in records]
+        rows.append([row.title, *cells, f"{last - first:+.2f}"])
+    lines = [
+        f"Test F1 in percent, mean ± deviation over {effort.seeds} seeds, by the number of copies.",
+        "",
+        markdown_table(["", *map(str, counts), f"{counts[-1]} against none"], rows),
+        "",
+        "![F1 by the number of copies](adversarial.png)",
+    ]
+    write_page("adversarial", f"python -m experiments adversarial {effort.words}", lines)
+
+
+def draw(found: Results, counts: tuple[int, ...]) -> None:
+    """Draw F1 against the number of copies."""
+    lines = {
+        row.title: np.array([percentages(found[row.title, count], "f1") for count in counts]).T
+        for row in METHODS
+    }
+    panel = Panel("imdb_12 with an adversary", lines, positions=counts)
+    draw_panels("adversarial", [panel], "copies of the adversary", "test F1, %")
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])

@@ -1,0 +1,96 @@
+"""What a study consists of: rows (a method with options) on data sets, seeds, learning rates."""
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from experiments.methods import PAPER, groups_of, train_and_test
+from experiments.runner import Record, Run, finished, run_groups
+
+LEARNING_RATES = (1e-4, 3e-5)
+"""The two that the paper chooses from, by validation AUC."""
+
+SIGNED = {"encoding": "signed"}
+"""How the paper's code shows votes to the encoder: -1, 0, +1, one number for each voter."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: a method and the options that make it this one."""
+
+    title: str
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    ours: bool = False
+    """Not in the paper's table."""
+
+    def runs(
+        self, dataset: str, seeds: int, rates: Sequence[float], setting: Mapping[str, Any]
+    ) -> "Choices":
+        """Return for every seed the runs to choose from, one for each learning rate."""
+        options = {**setting, **self.options}
+        return [
+            [Run(dataset, self.method, seed, _with_rate(options, rate)) for rate in rates]
+            for seed in range(seeds)
+        ]
+
+
+Choices = list[list[Run]]
+"""For every seed, the runs of which validation chooses one."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much of a study is run."""
+
+    full: bool = False
+    """The paper's seeds and learning rates, and every point of a figure."""
+    seeds: int = 3
+    jobs: int = 1
+
+    @classmethod
+    def parsed(cls, argv: list[str], description: str | None, full_seeds: int = 7) -> "Effort":
+        """Read `[--full] [--seeds N] [--jobs N]`."""
+        parser = argparse.ArgumentParser(
+            description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        parser.add_argument("--full", action="store_true", help="the paper's seeds and settings")
+        parser.add_argument("--seeds", type=int, help="how many seeds (3; with --full the paper's)")
+        parser.add_argument("--jobs", type=int, default=1, help="how many processes")
+        given = parser.parse_args(argv)
+        seeds = given.seeds or (full_seeds if given.full else cls.seeds)
+        return cls(given.full, seeds, given.jobs)
+
+    @property
+    def words(self) -> str:
+        """The words of the command line that ask for it."""
+        return f"{'--full ' if self.full else ''}--seeds {self.seeds}"
+
+
+Obtain = Callable[[str, Iterable[Choices], int], Mapping[str, Record]]
+"""From a store, the runs that are wanted and a number of processes to the results by key."""
+
+
+def execute(store: str, rows: Iterable[Choices], jobs: int) -> dict[str, Record]:
+    """Run what is missing of the rows and return all results of the store, by key."""
+    runs = [run for choices in rows for candidates in choices for run in candidates]
+    return run_groups(store, groups_of(runs), train_and_test, jobs)
+
+
+def recorded(store: str, rows: Iterable[Choices], jobs: int) -> dict[str, Record]:
+    """Return the results of the store by key, and run nothing."""
+    return finished(store)
+
+
+def chosen(choices: Choices, done: Mapping[str, Record]) -> list[Record]:
+    """Return for every seed the result with the best validation AUC; test has no say."""
+    return [
+        max((done[run.key] for run in candidates), key=lambda record: record["validation"])
+        for candidates in choices
+    ]
+
+
+def _with_rate(options: Mapping[str, Any], rate: float) -> dict[str, Any]:
+    """The default learning rate is not part of a definition."""
+    return {**options} if rate == PAPER["lr"] else {**options, "lr": rate}

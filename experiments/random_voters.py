@@ -1,0 +1,126 @@
+"""What the two studies with planted votes share: rows, the table of AUCs, the learning curves.
+
+One voter is the truth, the others are coins; features and gold of imdb_136. A method recovers if it
+comes as far as the same network trained on the truth. Learning rate 1e-4, 30 epochs, the epoch
+chosen by validation AUC; the curves are validation AUC, because test is looked at once, at the end.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from benchmarks.harness import markdown_table
+
+from experiments.definitions import SIGNED, Choices, Effort, Obtain, Row, chosen, execute
+from experiments.figures import Panel, draw_panels
+from experiments.runner import Record
+from experiments.tables import percentages, spread, write_page
+
+SET = "imdb_136"
+EPOCHS = 30
+
+GOLD = Row("gold", "gold")
+METHODS = (
+    Row("WeaSEL", "weasel", SIGNED),
+    Row("Snorkel", "snorkel"),
+    Row("Triplet", "triplet"),
+    Row("Triplet-Mean", "triplet_mean"),
+    Row("Triplet-Median", "triplet_median"),
+    Row("majority vote", "majority_vote"),
+)
+VARIANTS = (
+    Row("tau_1 = 1/5", "weasel", {**SIGNED, "tau_1": 1 / 5}),
+    Row("tau_1 = 1/3", "weasel", {**SIGNED, "tau_1": 1 / 3}),
+    Row("tau_1 = 2", "weasel", {**SIGNED, "tau_1": 2.0}),
+    Row("tau_2 = 1", "weasel", {**SIGNED, "tau_2": 1.0}),
+    Row("votes only", "weasel", {**SIGNED, "encoder_features": False}),
+    Row("sigmoid", "weasel", {**SIGNED, "activation": "sigmoid"}),
+    Row("no stop-gradient", "weasel", {**SIGNED, "loss": "no_stop_gradient"}),
+    Row("CE(P_f, P_e), asymmetric", "weasel", {**SIGNED, "loss": "encoder_target"}),
+)
+"""WeaSEL itself has tau_1 = 1."""
+
+
+Results = Mapping[tuple[str, int], list[Record]]
+"""The runs of every seed by row and number of coins."""
+
+NONE = np.empty(0)
+
+
+@dataclass(frozen=True)
+class Study:
+    """One way of planting coins, and how many."""
+
+    name: str
+    option: str
+    """The option of a run that says how many."""
+    counts: tuple[int, ...]
+    shown: tuple[int, ...]
+    """The counts at which the variants are run unless everything is, and the panels drawn."""
+
+    def setting(self, count: int) -> dict[str, Any]:
+        """Return the options that plant the votes: the same coins for all seeds."""
+        return {"epochs": EPOCHS, self.option: count, "draw": 0}
+
+    def definitions(self, effort: Effort) -> dict[tuple[str, int], Choices]:
+        """Return the runs by row and count."""
+        found: dict[tuple[str, int], Choices] = {}
+        for count in self.counts:
+            rows = (*METHODS, *VARIANTS) if effort.full or count in self.shown else METHODS
+            for row in rows:
+                runs = row.runs(SET, effort.seeds, (1e-4,), self.setting(count))
+                found[row.title, count] = runs
+        return found
+
+    def main(self, argv: list[str], description: str | None) -> None:
+        """Run what is missing, and write the table and the figure."""
+        effort = Effort.parsed(argv, description, full_seeds=5)
+        found, gold = self.results(effort)
+        self.write(found, gold, effort)
+        self.draw(found, gold)
+
+    def results(self, effort: Effort, obtain: Obtain = execute) -> tuple[Results, list[Record]]:
+        """Return the runs by row and count, and those on gold; what is missing is run first."""
+        rows = self.definitions(effort)
+        gold = GOLD.runs(SET, effort.seeds, (1e-4,), {"epochs": EPOCHS})
+        truth = chosen(gold, obtain("duplicates", [gold], effort.jobs))  # one for both studies
+        done = obtain(self.name, rows.values(), effort.jobs)
+        return {place: chosen(choices, done) for place, choices in rows.items()}, truth
+
+    def write(self, found: Results, gold: list[Record], effort: Effort) -> None:
+        """Write AUC by row and count, and the distance to gold."""
+        areas = {place: percentages(records, "auc") for place, records in found.items()}
+        truth = percentages(gold, "auc")
+        cells = [
+            [row.title, *(spread(areas.get((row.title, count), NONE)) for count in self.counts)]
+            for row in (*METHODS, *VARIANTS)
+        ]
+        below = [truth.mean() - areas["WeaSEL", count].mean() for count in self.counts]
+        gaps = ", ".join(f"{gap:.2f} at {n:,}" for gap, n in zip(below, self.counts, strict=True))
+        lines = [
+            f"Test ROC-AUC in percent, mean ± deviation over {effort.seeds} seeds, after at most "
+            f"{EPOCHS} epochs. The same network trained on the truth: {spread(truth)}.",
+            "",
+            markdown_table(["", *(f"{count:,}" for count in self.counts)], cells),
+            "",
+            f"How far the mean of WeaSEL is below gold, in points: {gaps}.",
+            "",
+            f"![learning curves]({self.name}.png)",
+        ]
+        write_page(self.name, f"python -m experiments {self.name} {effort.words}", lines)
+
+    def draw(self, found: Results, gold: list[Record]) -> None:
+        """Draw the learning curves: methods, then variants, at the counts shown."""
+        level = {"gold (best epoch)": float(np.mean([record["validation"] for record in gold]))}
+        panels = []
+        for rows, what in ((METHODS, "methods"), ((METHODS[0], *VARIANTS), "variants of WeaSEL")):
+            for count in self.shown:
+                places = [(row.title, count) for row in rows if (row.title, count) in found]
+                lines = {title: _curves(found[title, count]) for title, count in places}
+                panels.append(Panel(f"{count:,} coins, {what}", lines, level))
+        draw_panels(self.name, panels, "epoch", "validation ROC-AUC")
+
+
+def _curves(records: Sequence[Record]) -> np.ndarray:
+    return np.array([record["curve"] for record in records])

@@ -1,0 +1,37 @@
+"""How results are shown: mean and deviation in percent, Markdown tables, files."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from experiments.runner import RESULTS, Record
+
+UNKNOWN = "-"
+
+
+def percentages(records: Iterable[Record], column: str) -> np.ndarray:
+    """Return one metric of several runs, in percent."""
+    return 100 * np.array([record[column] for record in records])
+
+
+def mean_of(records: Iterable[Record], column: str) -> str:
+    """Return mean and deviation of a metric over seeds, in percent."""
+    return spread(percentages(records, column))
+
+
+def spread(values: np.ndarray) -> str:
+    """Return mean and deviation."""
+    return f"{values.mean():.2f} ± {values.std():.2f}" if len(values) else UNKNOWN
+
+
+def figure_of_paper(value: float | None) -> str:
+    """Return a figure as the paper prints it; a dash where we do not know it."""
+    return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def write_page(name: str, command: str, lines: Iterable[str]) -> None:
+    """Write `results/<name>.md` under a line that says how it was made, and print it."""
+    made = f"Written by `{command}`; every run is a line of a `.jsonl` file beside this page."
+    page = "\n".join([made, "", *lines]) + "\n"
+    (RESULTS / f"{name}.md").write_text(f"# {name}\n\n{page}")
+    print(f"\n{page}", flush=True)
