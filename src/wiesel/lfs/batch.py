@@ -30,6 +30,8 @@ class Batch:
     id_column: str | None = None
     stop_at_failure: bool = False
     """Whether a labeling function need not go on after the first row on which it fails."""
+    ahead: int = 0
+    """How many rows are known to come after this batch."""
     shared: dict[object, list[Any]] = field(default_factory=dict, repr=False)
     """Columns computed by preprocessors, one value per row."""
 

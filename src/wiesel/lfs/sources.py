@@ -55,21 +55,24 @@ class RowSource:
     def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
         """Yield all rows in order, at most `size` at a time; always at least one batch."""
         start = 0
-        for frame in self._frames(size):
+        for frame, ahead in self._frames(size):
             if self.id_column is not None:
                 require_columns(frame, [self.id_column], "named by ids=")
-            yield Batch(frame, start, self.id_column)
+            yield Batch(frame, start, self.id_column, ahead=ahead)
             start += len(frame)
 
-    def _frames(self, size: int) -> Iterator[pl.DataFrame]:
+    def _frames(self, size: int) -> Iterator[tuple[pl.DataFrame, int]]:
+        """Frames, each with the number of rows that are known to follow."""
         if self.path is not None:
-            yield from read_batches(self.path, self._readable(), batch_size=size)
+            for frame in read_batches(self.path, self._readable(), batch_size=size):
+                yield frame, 0
         elif isinstance(self.rows, pl.LazyFrame):
-            yield from self.rows.collect_batches(chunk_size=size, maintain_order=True)
+            for frame in self.rows.collect_batches(chunk_size=size, maintain_order=True):
+                yield frame, 0
         else:
             frame = as_frame(self.rows)
             for first in range(0, max(len(frame), 1), size):
-                yield frame.slice(first, size)
+                yield frame.slice(first, size), max(len(frame) - first - size, 0)
 
     def _readable(self) -> Sequence[str] | None:
         # A rule that reads no column would leave nothing to count the rows by.

@@ -25,8 +25,9 @@ from wiesel.lfs import (
 )
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
-from wiesel.lfs.engines.pool import Share, WorkerPool
+from wiesel.lfs.engines.pool import WorkerPool
 from wiesel.lfs.engines.portable import is_portable, pack_lfs, unpack_lfs
+from wiesel.lfs.engines.sharing import Share
 
 LABELS = ["ham", "spam"]
 ROWS = pl.DataFrame(
@@ -100,9 +101,8 @@ def pool() -> Iterator[WorkerPool]:
 
 def workers_vote(pool: WorkerPool, *lfs: LabelingFunction) -> tuple[Share, list[ColumnVotes]]:
     """Let workers alone vote on all rows; the share is incomplete where they refuse to."""
-    share = Share(len(ROWS), first_rows=100, n_takers=1)
-    for thread in pool.help(share, lfs, Batch(ROWS, 0, "id"), LabelSpace(*LABELS)):
-        thread.join()
+    share = Share(lfs, Batch(ROWS, 0, "id"), first_rows=100, n_takers=1)
+    pool.help(share, LabelSpace(*LABELS))
     return share, share.votes()
 
 
@@ -111,6 +111,27 @@ def test_two_processes_give_the_votes_of_one() -> None:
     shared = apply_lfs(ALL, ROWS, labels=LABELS, ids="id", engine=force())
     assert shared.dense().tolist() == alone.dense().tolist()
     assert shared.ids.tolist() == alone.ids.tolist()
+
+
+def test_workers_go_from_batch_to_batch(tmp_path: Path) -> None:
+    alone = apply_lfs(ALL, ROWS, labels=LABELS, ids="id", engine=LocalEngine(workers=1))
+    engine = LocalEngine(workers=3, batch_rows=37, start_after=0.0)
+    cache = VoteCache(tmp_path)
+    for _ in range(2):
+        shared = apply_lfs(ALL, ROWS, labels=LABELS, ids="id", engine=engine, cache=cache)
+        assert shared.dense().tolist() == alone.dense().tolist()
+        assert shared.ids.tolist() == alone.ids.tolist()
+    assert cache.hits == cache.misses == len(ALL) * 9
+
+
+def test_a_share_is_over_when_those_who_took_pieces_are_done() -> None:
+    share = Share([named], Batch(ROWS), first_rows=64, n_takers=2)
+    taken = share.take(1000)
+    assert taken == (0, 75)  # half of a fair part
+    threading.Timer(0.01, share.put, (taken, [ColumnVotes.none()])).start()
+    assert share.work(lambda first, count: [ColumnVotes.of_class(np.arange(count), 1)])
+    (votes,) = share.votes()
+    assert votes.rows.tolist() == list(range(75, 300))
 
 
 def test_workers_vote_as_this_process_does(pool: WorkerPool) -> None:

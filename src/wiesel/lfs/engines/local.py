@@ -1,19 +1,23 @@
 """The local engine: this machine, batch by batch, on as many cores as pay."""
 
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
 import polars as pl
 
+from wiesel.errors import WieselError
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.cache import cache_keys
 from wiesel.lfs.column_votes import ColumnVotes, assemble
 from wiesel.lfs.engines.base import Engine, Job
-from wiesel.lfs.engines.pool import Share, WorkerPool
+from wiesel.lfs.engines.pool import WorkerPool
 from wiesel.lfs.engines.portable import is_portable
 from wiesel.lfs.engines.progress import progress_line
 from wiesel.lfs.engines.running import passes, run_pass
+from wiesel.lfs.engines.sharing import Share
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.python_function import PythonFunction
 from wiesel.parameters import check_number
@@ -21,20 +25,21 @@ from wiesel.votes import VoteMatrix
 
 __all__ = ["LocalEngine"]
 
-_FIRST_ROWS, _FIRST_TEXTS = 64, 8192
+_FIRST_ROWS, _FIRST_TEXTS = 64, 2048
 """The first piece: functions may be slow, the pass over texts is fast."""
-_START_AFTER = 0.5
-"""Seconds of work in this process before others are started, which takes about as long."""
+_START_AFTER = 1.0
+"""Seconds of work, done or to be expected, from which on other processes pay: starting one takes
+half as long."""
 
 
 class LocalEngine(Engine):
     """Applies labeling functions on this machine; rows in files are read batch by batch.
 
     Work that runs in Polars uses all cores by itself. Python functions and keywords run in this
-    process at first; after half a second, `workers - 1` more processes are started and share the
-    remaining rows with it. They are fresh processes: what a function writes into a global
-    variable stays there. A function that cannot be sent, such as one that holds an open file,
-    stays in this process.
+    process at first; where the rest is expected to take more than a second (`start_after`), or the
+    rows before took as long, `workers - 1` more processes are started and share the remaining rows
+    with it. They are fresh processes: what a function writes into a global variable stays there.
+    A function that cannot be sent, such as one that holds an open file, stays in this process.
 
     >>> from wiesel import apply_lfs, keywords
     >>> spam = keywords("spam", ["free"], column="text")
@@ -57,79 +62,155 @@ class LocalEngine(Engine):
 
     def apply(self, job: Job) -> VoteMatrix:
         """Return the votes of all labeling functions on all rows."""
-        parts = []
+        batches = job.source.batches(self.batch_rows or job.batch_rows)
         with WorkerPool(self.workers - 1) as pool, progress_line(len(job.lfs)) as show:
-            run = _Run(job, pool, self.start_after, show)
-            for batch in job.source.batches(self.batch_rows or job.batch_rows):
-                batch.stop_at_failure = job.stop_at_failure
-                parts.append(run.part(batch))
+            parts = list(_Run(job, pool, self.start_after, show).parts(batches))
         return parts[0] if len(parts) == 1 else VoteMatrix.concatenate(parts)
 
 
+@dataclass(eq=False)
+class _Step:
+    """Labeling functions that run together on a batch."""
+
+    places: list[int]
+    share: Share | None
+    """Where workers may run them too: the rows, handed out piece by piece."""
+
+
+@dataclass(eq=False)
+class _Open:
+    """A batch that is being voted on: what is known of it, and what is to do."""
+
+    batch: Batch
+    keys: list[str]
+    """The keys of the cache, one for each labeling function; none without a cache."""
+    columns: dict[int, ColumnVotes]
+    steps: list[_Step]
+
+
 class _Run:
-    """One call of `apply`: the job, the workers, and how patient this process still is."""
+    """One call of `apply`: the job, the workers, and the batches that are open."""
 
     def __init__(
-        self, job: Job, pool: WorkerPool, patience: float, show: Callable[[int], None]
+        self, job: Job, pool: WorkerPool, start_after: float, show: Callable[[int], None]
     ) -> None:
         self.job = job
         self.pool = pool
-        self.patience = patience
+        self.start_after = start_after
         self.show = show
+        self.spent = 0.0
+        self.open: deque[_Open] = deque()
         self.shareable = {
             lf.name for lf in job.lfs if pool.n_workers and lf.divisible and is_portable(lf)
         }
 
-    def part(self, batch: Batch) -> VoteMatrix:
-        """Return the votes on one batch, those that are known from the cache."""
+    def parts(self, batches: Iterable[Batch]) -> Iterator[VoteMatrix]:
+        """Yield the votes on every batch.
+
+        Workers are given a batch ahead, so that they go on while this process reads the next one
+        or puts votes together.
+        """
+        try:
+            for batch in batches:
+                self._begin(batch)
+                if len(self.open) > 2:
+                    yield self._finish()
+                if len(self.open) > 1:
+                    self._work(self.open[-2])
+            self._work(self.open[-1])
+            while self.open:
+                yield self._finish()
+        except BaseException:
+            self._keep()
+            raise
+
+    def _begin(self, batch: Batch) -> None:
+        """Look up what is known about a batch, and offer the rest to the workers."""
         job = self.job
+        batch.stop_at_failure = job.stop_at_failure
         keys = [] if job.cache is None else cache_keys(job.lfs, batch, job.labels)
         known = {} if job.cache is None else job.cache.get(keys)
         columns = {place: known[key] for place, key in enumerate(keys) if key in known}
         waiting = [place for place in range(len(job.lfs)) if place not in columns]
-        for places, votes in self._run([job.lfs[place] for place in waiting], batch):
-            fresh = {waiting[place]: column for place, column in zip(places, votes, strict=True)}
-            if job.cache is not None:
-                job.cache.put({keys[place]: column for place, column in fresh.items()})
-            job.report(failure for column in votes for failure in column.failures)
-            columns.update(fresh)
-        self.show(batch.start + len(batch))
-        ordered = [columns[place] for place in range(len(job.lfs))]
-        return assemble(ordered, job.labels, job.voters, batch.ids)
+        self.open.append(_Open(batch, keys, columns, list(self._steps(waiting, batch))))
+        if self.pool.running:
+            self._offer(self.open[-1])
 
-    def _run(
-        self, lfs: Sequence[LabelingFunction], batch: Batch
-    ) -> Iterator[tuple[list[int], list[ColumnVotes]]]:
-        """Yield the votes of every pass, with the positions of its labeling functions."""
-        for group in passes(lfs):
-            shared = [place for place in group if lfs[place].name in self.shareable]
-            if not len(batch) or pl.Object in batch.frame.dtypes:
-                shared = []
-            alone = [place for place in group if place not in shared]
+    def _steps(self, waiting: Sequence[int], batch: Batch) -> Iterator[_Step]:
+        lfs = self.job.lfs
+        can_be_sent = bool(len(batch)) and pl.Object not in batch.frame.dtypes
+        for group in passes([lfs[place] for place in waiting]):
+            places = [waiting[position] for position in group]
+            shared = [p for p in places if can_be_sent and lfs[p].name in self.shareable]
+            alone = [place for place in places if place not in shared]
             if shared:
-                yield shared, self._shared([lfs[place] for place in shared], batch)
+                yield _Step(shared, self._share([lfs[place] for place in shared], batch))
             if alone:
-                yield alone, run_pass([lfs[place] for place in alone], batch, self.job.labels)
+                yield _Step(alone, None)
 
-    def _shared(self, lfs: Sequence[LabelingFunction], batch: Batch) -> list[ColumnVotes]:
-        """Run a pass here, and on the workers too once this process has worked long enough."""
+    def _share(self, lfs: Sequence[LabelingFunction], batch: Batch) -> Share:
         first_rows = _FIRST_ROWS if isinstance(lfs[0], PythonFunction) else _FIRST_TEXTS
-        share = Share(len(batch), first_rows, 1 + self.pool.n_workers)
-        labels = self.job.labels
+        return Share(lfs, batch, first_rows, 1 + self.pool.n_workers)
+
+    def _offer(self, own: _Open) -> None:
+        for step in own.steps:
+            if step.share is not None and step.share.remaining:
+                self.pool.help(step.share, self.job.labels)
+
+    def _work(self, own: _Open) -> None:
+        """Do this process's part of a batch."""
+        for step in own.steps:
+            if step.share is not None:
+                self._work_on(step.share)
+            else:
+                lfs = [self.job.lfs[place] for place in step.places]
+                self._take_in(own, step, run_pass(lfs, own.batch, self.job.labels))
+
+    def _work_on(self, share: Share) -> None:
+        """Vote on pieces of a batch here, and on workers too where that pays."""
 
         def vote(first: int, count: int) -> list[ColumnVotes]:
-            self.show(batch.start + first)
-            return run_pass(lfs, batch.piece(first, count), labels)
+            self.show(share.batch.start + first)
+            return run_pass(share.lfs, share.batch.piece(first, count), self.job.labels)
 
-        began = time.perf_counter()
-        done = not self.pool.running and share.work(vote, self.patience)
-        self.patience -= time.perf_counter() - began
-        if not done:
-            threads = self.pool.help(share, lfs, batch, labels)
-            share.work(vote)
-            for thread in threads:
-                thread.join()
-        return share.votes()
+        def stays_alone(n_rows: int, seconds: float) -> bool:
+            self.spent += seconds
+            expected = seconds / n_rows * (share.remaining + share.batch.ahead)
+            return max(expected, self.spent) < self.start_after
+
+        if not self.pool.running:
+            if not self.pool.n_workers or share.work(vote, stays_alone):
+                return
+            for own in self.open:
+                self._offer(own)
+        share.work(vote)
+
+    def _take_in(self, own: _Open, step: _Step, votes: Sequence[ColumnVotes]) -> None:
+        """Keep votes, and stop the job where a failure is to stop it."""
+        fresh = dict(zip(step.places, votes, strict=True))
+        if self.job.cache is not None:
+            self.job.cache.put({own.keys[place]: column for place, column in fresh.items()})
+        self.job.report(failure for column in votes for failure in column.failures)
+        own.columns.update(fresh)
+
+    def _finish(self) -> VoteMatrix:
+        """Return the votes on the batch that was opened first."""
+        own = self.open[0]
+        for step in own.steps:
+            if step.share is not None:
+                self._take_in(own, step, step.share.votes())
+        self.open.popleft()
+        self.show(own.batch.start + len(own.batch))
+        ordered = [own.columns[place] for place in range(len(self.job.lfs))]
+        return assemble(ordered, self.job.labels, self.job.voters, own.batch.ids)
+
+    def _keep(self) -> None:
+        """Put into the cache what is complete although the job has failed."""
+        for own in self.open if self.job.cache is not None else ():
+            for step in own.steps:
+                if step.share is not None and step.share.complete:
+                    with suppress(WieselError):
+                        self._take_in(own, step, step.share.votes())
 
 
 def _cores() -> int:

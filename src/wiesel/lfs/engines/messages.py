@@ -1,4 +1,4 @@
-"""What passes between this process and its workers: JSON, and arrays as bytes. Never pickles."""
+"""What passes between this process and its workers: JSON in pipes, arrays in files. No pickles."""
 
 import json
 from collections.abc import Sequence
@@ -15,24 +15,22 @@ _SIZE = 8
 """Bytes that hold the length of what follows."""
 
 
-def write_message(stream: BinaryIO, head: dict[str, Any], body: bytes = b"") -> None:
-    """Write a message: a JSON head and a body of bytes."""
-    encoded = json.dumps(head).encode()
-    for part in (encoded, body):
-        stream.write(len(part).to_bytes(_SIZE, "little"))
-        stream.write(part)
+def write_message(stream: BinaryIO, message: dict[str, Any]) -> None:
+    """Write a message as JSON."""
+    encoded = json.dumps(message).encode()
+    stream.write(len(encoded).to_bytes(_SIZE, "little") + encoded)
     stream.flush()
 
 
-def read_message(stream: BinaryIO) -> tuple[dict[str, Any], bytes]:
+def read_message(stream: BinaryIO) -> dict[str, Any]:
     """Return the next message; `EOFError` where the other side has gone."""
-    head = _read(stream, int.from_bytes(_read(stream, _SIZE), "little"))
-    body = _read(stream, int.from_bytes(_read(stream, _SIZE), "little"))
-    return json.loads(head), body
+    size = int.from_bytes(_read(stream, _SIZE), "little")
+    message: dict[str, Any] = json.loads(_read(stream, size))
+    return message
 
 
 def write_votes(columns: Sequence[ColumnVotes]) -> tuple[dict[str, Any], bytes]:
-    """Return votes as a message's head and body.
+    """Return votes as a message and the bytes that go with it.
 
     >>> head, body = write_votes([ColumnVotes.of_class(np.array([1, 4]), 0)])
     >>> read_votes(head, body)[0].rows
@@ -55,7 +53,7 @@ def write_votes(columns: Sequence[ColumnVotes]) -> tuple[dict[str, Any], bytes]:
 
 
 def read_votes(head: dict[str, Any], body: bytes) -> list[ColumnVotes]:
-    """Return the votes of a message."""
+    """Return the votes of a message and its bytes."""
     columns, place = [], 0
 
     def take(dtype: type[np.generic], count: int) -> Any:

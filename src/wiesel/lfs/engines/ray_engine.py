@@ -13,7 +13,7 @@ from wiesel.io import FilePath, VoteParts
 from wiesel.io.ray_session import load_ray, ray_session
 from wiesel.lfs.engines.base import Engine, Job
 from wiesel.lfs.engines.pieces import Piece, Record, Task, cut, task_of, vote_on_piece, votes_in
-from wiesel.lfs.engines.worker import raise_told
+from wiesel.lfs.engines.worker import told_problem
 from wiesel.lfs.failures import Failure
 from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix
@@ -83,7 +83,7 @@ class RayEngine(Engine):
                     )
                 told = json.loads(record["told"])
                 if "error" in told:
-                    raise_told(told)
+                    raise told_problem(told)
                 job.report(Failure(**failure) for failure in told["failures"])
                 yield record
 

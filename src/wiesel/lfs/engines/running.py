@@ -1,6 +1,6 @@
 """Running labeling functions on one batch, the same in every engine and every process."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from wiesel.errors import WieselError
@@ -12,7 +12,7 @@ from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.rules import LabelRule
 from wiesel.votes import VoteMatrix
 
-__all__ = ["passes", "run_all", "run_pass", "vote_on_batch"]
+__all__ = ["passes", "run_in_order", "run_pass", "vote_on_batch"]
 
 
 def passes(lfs: Sequence[LabelingFunction]) -> list[list[int]]:
@@ -43,12 +43,15 @@ def run_pass(
     return votes
 
 
-def run_all(
+def run_in_order(
     lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
-) -> Iterator[tuple[list[int], list[ColumnVotes]]]:
-    """Yield the votes of every pass, with the positions of its labeling functions."""
+) -> list[ColumnVotes]:
+    """Return the votes of all labeling functions on a batch, pass by pass."""
+    columns: dict[int, ColumnVotes] = {}
     for positions in passes(lfs):
-        yield positions, run_pass([lfs[position] for position in positions], batch, labels)
+        votes = run_pass([lfs[position] for position in positions], batch, labels)
+        columns.update(zip(positions, votes, strict=True))
+    return [columns[position] for position in range(len(lfs))]
 
 
 def vote_on_batch(
@@ -58,13 +61,10 @@ def vote_on_batch(
 
     Failures come in the order of the passes, so that every engine stops at the same one.
     """
-    columns: dict[int, ColumnVotes] = {}
-    failures: list[Failure] = []
-    for positions, votes in run_all(lfs, batch, labels):
-        columns.update(zip(positions, votes, strict=True))
-        failures += [failure for column in votes for failure in column.failures]
-    ordered = [columns[position] for position in range(len(lfs))]
-    return assemble(ordered, labels, [lf.name for lf in lfs], batch.ids), failures
+    columns = run_in_order(lfs, batch, labels)
+    in_turn = [columns[position] for group in passes(lfs) for position in group]
+    failures = [failure for column in in_turn for failure in column.failures]
+    return assemble(columns, labels, [lf.name for lf in lfs], batch.ids), failures
 
 
 def _failure(lf: LabelingFunction, batch: Batch, error: Exception) -> Failure:

@@ -6,21 +6,21 @@ started threads can hang, and spawning by `multiprocessing` runs the user's scri
 
 import os
 import sys
+import time
+from pathlib import Path
 from typing import Any, BinaryIO
-
-import polars as pl
 
 from wiesel import errors
 from wiesel.errors import WieselError
+from wiesel.io.exchange import read_exchanged, write_exchanged
 from wiesel.labels import LabelSpace
 from wiesel.lfs.batch import Batch
-from wiesel.lfs.column_votes import ColumnVotes
 from wiesel.lfs.engines.messages import read_message, write_message, write_votes
 from wiesel.lfs.engines.portable import unpack_lfs
-from wiesel.lfs.engines.running import run_all
+from wiesel.lfs.engines.running import run_in_order
 from wiesel.lfs.function import LabelingFunction
 
-__all__ = ["main", "raise_told", "told_error"]
+__all__ = ["main", "told_error", "told_problem"]
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     worker = _Worker()
     while True:
         try:
-            head, _ = read_message(requests)
+            head = read_message(requests)
         except EOFError:
             return
         worker.answer(head, answers)
@@ -47,38 +47,39 @@ class _Worker:
 
     def answer(self, head: dict[str, Any], answers: BinaryIO) -> None:
         try:
-            reply, body = self.load(head) if "lfs" in head else self.run(head)
+            reply = self.load(head) if "lfs" in head else self.run(head)
         except Exception as error:  # noqa: BLE001 - it is told and raised on the other side
-            reply, body = told_error(error), b""
-        write_message(answers, reply, body)
+            reply = told_error(error)
+        write_message(answers, reply)
 
-    def load(self, head: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    def load(self, head: dict[str, Any]) -> dict[str, Any]:
         """Take over labeling functions, if they are the same here as they are there."""
         self.labels = LabelSpace(*head["labels"])
         try:
             self.lfs = unpack_lfs(head["lfs"])
         except Exception:  # noqa: BLE001 - whatever a module needs may be missing here
-            return {"same": False}, b""
-        return {"same": [lf.fingerprint for lf in self.lfs] == head["fingerprints"]}, b""
+            return {"same": False}
+        return {"same": [lf.fingerprint for lf in self.lfs] == head["fingerprints"]}
 
-    def run(self, head: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Vote on the rows of a file."""
-        rows = pl.read_ipc(head["file"])
+    def run(self, head: dict[str, Any]) -> dict[str, Any]:
+        """Vote on the rows of a file, and write the votes to another."""
+        began = time.perf_counter()
+        rows = read_exchanged(Path(head["file"]))
         batch = Batch(rows, head["start"], head["id_column"], head["stop_at_failure"])
-        columns: dict[int, ColumnVotes] = {}
-        for places, votes in run_all(self.lfs, batch, self.labels):
-            columns.update(zip(places, votes, strict=True))
-        return write_votes([columns[place] for place in range(len(self.lfs))])
+        reply, content = write_votes(run_in_order(self.lfs, batch, self.labels))
+        write_exchanged(content, Path(head["answer"]))
+        return reply | {"seconds": time.perf_counter() - began}
 
 
 def told_error(error: Exception) -> dict[str, str]:
-    """Return an error as data, for `raise_told` on the other side."""
+    """Return an error as data, for `told_problem` on the other side."""
     own = isinstance(error, WieselError) and hasattr(errors, type(error).__name__)
     kind = type(error).__name__ if own else "LabelingFunctionError"
     return {"error": kind, "message": str(error)}
 
 
-def raise_told(head: dict[str, Any]) -> None:
-    """Raise the error that a worker told of, as the kind it was there."""
+def told_problem(head: dict[str, Any]) -> WieselError:
+    """Return the error that a worker told of, as the kind it was there."""
     kind = getattr(errors, head["error"], errors.LabelingFunctionError)
-    raise kind(head["message"])
+    problem: WieselError = kind(head["message"])
+    return problem
