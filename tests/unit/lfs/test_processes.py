@@ -116,12 +116,12 @@ def test_two_processes_give_the_votes_of_one() -> None:
 def test_workers_go_from_batch_to_batch(tmp_path: Path) -> None:
     alone = apply_lfs(ALL, ROWS, labels=LABELS, ids="id", engine=LocalEngine(workers=1))
     engine = LocalEngine(workers=3, batch_rows=37, start_after=0.0)
-    cache = VoteCache(tmp_path)
     for _ in range(2):
+        cache = VoteCache(tmp_path)
         shared = apply_lfs(ALL, ROWS, labels=LABELS, ids="id", engine=engine, cache=cache)
         assert shared.dense().tolist() == alone.dense().tolist()
         assert shared.ids.tolist() == alone.ids.tolist()
-    assert cache.hits == cache.misses == len(ALL) * 9
+    assert cache.hits == len(ALL) * 9  # the second time, every batch is known
 
 
 def test_a_share_is_over_when_those_who_took_pieces_are_done() -> None:
