@@ -1,7 +1,7 @@
 """What a study consists of: rows (a method with options) on data sets, seeds, learning rates."""
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,8 @@ class Effort:
     """The paper's seeds and learning rates, and every point of a figure."""
     seeds: int = 3
     jobs: int = 1
+    recorded: bool = False
+    """Show what is finished and run nothing."""
 
     @classmethod
     def parsed(cls, argv: list[str], description: str | None, full_seeds: int = 7) -> "Effort":
@@ -58,9 +60,10 @@ class Effort:
         parser.add_argument("--full", action="store_true", help="the paper's seeds and settings")
         parser.add_argument("--seeds", type=int, help="how many seeds (3; with --full the paper's)")
         parser.add_argument("--jobs", type=int, default=1, help="how many processes")
+        parser.add_argument("--recorded", action="store_true", help="show what is finished only")
         given = parser.parse_args(argv)
         seeds = given.seeds or (full_seeds if given.full else cls.seeds)
-        return cls(given.full, seeds, given.jobs)
+        return cls(given.full, seeds, given.jobs, given.recorded)
 
     @property
     def words(self) -> str:
@@ -68,26 +71,23 @@ class Effort:
         return f"{'--full ' if self.full else ''}--seeds {self.seeds}"
 
 
-Obtain = Callable[[str, Iterable[Choices], int], Mapping[str, Record]]
-"""From a store, the runs that are wanted and a number of processes to the results by key."""
-
-
-def execute(store: str, rows: Iterable[Choices], jobs: int) -> dict[str, Record]:
-    """Run what is missing of the rows and return all results of the store, by key."""
+def obtain(store: str, rows: Iterable[Choices], effort: Effort) -> dict[str, Record]:
+    """Return all results of the store by key, after running what is missing of the rows."""
+    if effort.recorded:
+        return finished(store)
     runs = [run for choices in rows for candidates in choices for run in candidates]
-    return run_groups(store, groups_of(runs), train_and_test, jobs)
-
-
-def recorded(store: str, rows: Iterable[Choices], jobs: int) -> dict[str, Record]:
-    """Return the results of the store by key, and run nothing."""
-    return finished(store)
+    return run_groups(store, groups_of(runs), train_and_test, effort.jobs)
 
 
 def chosen(choices: Choices, done: Mapping[str, Record]) -> list[Record]:
-    """Return for every seed the result with the best validation AUC; test has no say."""
+    """Return for every seed the result with the best validation AUC; test has no say.
+
+    A seed of which a candidate was not run is left out: nothing can be chosen yet.
+    """
     return [
         max((done[run.key] for run in candidates), key=lambda record: record["validation"])
         for candidates in choices
+        if all(run.key in done for run in candidates)
     ]
 
 

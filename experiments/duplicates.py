@@ -13,7 +13,8 @@ STUDY = Study(
     name="duplicates",
     option="copies",
     counts=(2, 5, 25, 100, 500, 2000),
-    shown=(25, 500),
+    reduced=(2, 25, 500, 2000),
+    shown=(500,),
 )
 
 

@@ -11,8 +11,9 @@ from experiments.random_voters import Study
 STUDY = Study(
     name="independent",
     option="coins",
-    counts=(2, 3, 5, 10, 25, 50, 100),
-    shown=(10, 25),
+    counts=(1, 2, 3, 5, 10, 25, 50, 100),
+    reduced=(3, 10, 25, 100),
+    shown=(10,),
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from benchmarks.harness import markdown_table
 
-from experiments.definitions import SIGNED, Choices, Effort, Obtain, Row, chosen, execute
+from experiments.definitions import SIGNED, Choices, Effort, Row, chosen, obtain
 from experiments.figures import Panel, draw_panels
 from experiments.runner import Record
 from experiments.tables import percentages, spread, write_page
@@ -56,8 +56,14 @@ class Study:
     option: str
     """The option of a run that says how many."""
     counts: tuple[int, ...]
+    reduced: tuple[int, ...]
+    """The counts that are run unless everything is."""
     shown: tuple[int, ...]
-    """The counts at which the variants are run unless everything is, and the panels drawn."""
+    """The counts whose learning curves are drawn; the variants are run there in any case."""
+
+    def counts_of(self, effort: Effort) -> tuple[int, ...]:
+        """Return how many coins there are in each column."""
+        return self.counts if effort.full else self.reduced
 
     def setting(self, count: int) -> dict[str, Any]:
         """Return the options that plant the votes: the same coins for all seeds."""
@@ -66,7 +72,7 @@ class Study:
     def definitions(self, effort: Effort) -> dict[tuple[str, int], Choices]:
         """Return the runs by row and count."""
         found: dict[tuple[str, int], Choices] = {}
-        for count in self.counts:
+        for count in self.counts_of(effort):
             rows = (*METHODS, *VARIANTS) if effort.full or count in self.shown else METHODS
             for row in rows:
                 runs = row.runs(SET, effort.seeds, (1e-4,), self.setting(count))
@@ -80,29 +86,29 @@ class Study:
         self.write(found, gold, effort)
         self.draw(found, gold)
 
-    def results(self, effort: Effort, obtain: Obtain = execute) -> tuple[Results, list[Record]]:
-        """Return the runs by row and count, and those on gold; what is missing is run first."""
+    def results(self, effort: Effort) -> tuple[Results, list[Record]]:
+        """Return the runs by row and count, and those on gold, after running what is missing."""
         rows = self.definitions(effort)
         gold = GOLD.runs(SET, effort.seeds, (1e-4,), {"epochs": EPOCHS})
-        truth = chosen(gold, obtain("duplicates", [gold], effort.jobs))  # one for both studies
-        done = obtain(self.name, rows.values(), effort.jobs)
+        truth = chosen(gold, obtain("duplicates", [gold], effort))  # one for both studies
+        done = obtain(self.name, rows.values(), effort)
         return {place: chosen(choices, done) for place, choices in rows.items()}, truth
 
     def write(self, found: Results, gold: list[Record], effort: Effort) -> None:
         """Write AUC by row and count, and the distance to gold."""
         areas = {place: percentages(records, "auc") for place, records in found.items()}
-        truth = percentages(gold, "auc")
+        truth, counts = percentages(gold, "auc"), self.counts_of(effort)
         cells = [
-            [row.title, *(spread(areas.get((row.title, count), NONE)) for count in self.counts)]
+            [row.title, *(spread(areas.get((row.title, count), NONE)) for count in counts)]
             for row in (*METHODS, *VARIANTS)
         ]
-        below = [truth.mean() - areas["WeaSEL", count].mean() for count in self.counts]
-        gaps = ", ".join(f"{gap:.2f} at {n:,}" for gap, n in zip(below, self.counts, strict=True))
+        below = {n: truth.mean() - areas["WeaSEL", n] for n in counts if len(areas["WeaSEL", n])}
+        gaps = ", ".join(f"{gap.mean():.2f} at {count:,}" for count, gap in below.items())
         lines = [
             f"Test ROC-AUC in percent, mean ± deviation over {effort.seeds} seeds, after at most "
             f"{EPOCHS} epochs. The same network trained on the truth: {spread(truth)}.",
             "",
-            markdown_table(["", *(f"{count:,}" for count in self.counts)], cells),
+            markdown_table(["", *(f"{count:,}" for count in counts)], cells),
             "",
             f"How far the mean of WeaSEL is below gold, in points: {gaps}.",
             "",
@@ -116,8 +122,8 @@ class Study:
         panels = []
         for rows, what in ((METHODS, "methods"), ((METHODS[0], *VARIANTS), "variants of WeaSEL")):
             for count in self.shown:
-                places = [(row.title, count) for row in rows if (row.title, count) in found]
-                lines = {title: _curves(found[title, count]) for title, count in places}
+                done = [row.title for row in rows if found[row.title, count]]
+                lines = {title: _curves(found[title, count]) for title in done}
                 panels.append(Panel(f"{count:,} coins, {what}", lines, level))
         draw_panels(self.name, panels, "epoch", "validation ROC-AUC")
 

@@ -7,7 +7,7 @@ from benchmarks.harness import markdown_table
 from benchmarks.report import quotable_table
 
 from experiments import duplicates, random_voters, table1
-from experiments.definitions import Effort, recorded
+from experiments.definitions import Effort
 from experiments.tables import mean_of
 from wiesel.catalog import METHODS
 
@@ -30,8 +30,8 @@ def tables() -> dict[str, str]:
 
 def results_table() -> str:
     """Return table 1 on the data sets with the paper's LFs, and the duplicated coin flips."""
-    effort = Effort()
-    found = table1.results(effort, table1.OF_PAPER, recorded)
+    effort = Effort(recorded=True)
+    found = table1.results(effort, table1.OF_PAPER)
     rows = [
         [
             row.title + " (ours)" * row.ours,
@@ -40,10 +40,10 @@ def results_table() -> str:
         for row in table1.ROWS
     ]
     study = duplicates.STUDY
-    areas, gold = study.results(effort, recorded)
-    counts = [f"{count:,}x" for count in study.counts]
+    areas, gold = study.results(effort)
+    counts = [f"{count:,}x" for count in study.reduced]
     planted = [
-        [row.title, *(mean_of(areas[row.title, count], "auc") for count in study.counts)]
+        [row.title, *(mean_of(areas[row.title, count], "auc") for count in study.reduced)]
         for row in random_voters.METHODS
     ]
     return "\n".join(

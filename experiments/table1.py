@@ -18,10 +18,9 @@ from experiments.definitions import (
     SIGNED,
     Choices,
     Effort,
-    Obtain,
     Row,
     chosen,
-    execute,
+    obtain,
 )
 from experiments.runner import Record
 from experiments.tables import (
@@ -92,14 +91,14 @@ def main(argv: list[str]) -> None:
     show(results(effort), effort)
 
 
-def results(effort: Effort, sets: Iterable[str] = tuple(SETS), obtain: Obtain = execute) -> Results:
-    """Return the chosen runs; by default what is missing is run first."""
+def results(effort: Effort, sets: Iterable[str] = tuple(SETS)) -> Results:
+    """Return the chosen runs, after running what is missing."""
     found: Results = {}
     for name in sets:
         found[name] = {}
         for source, rows in by_store(name).items():
             definitions = {row.title: choices_of(source, row, effort.seeds) for row in rows}
-            done = obtain(source, definitions.values(), effort.jobs)
+            done = obtain(source, definitions.values(), effort)
             found[name] |= {title: chosen(runs, done) for title, runs in definitions.items()}
     return found
 
@@ -159,16 +158,21 @@ def f1_cell(found: Results, name: str, row: Row) -> str:
 
 def verdicts(found: Mapping[str, Mapping[str, list[Record]]]) -> list[str]:
     """Say how WeaSEL stands, data set by data set and on average."""
-    scores = {
-        name: {title: percentages(found[name][title], "f1") for title in LABEL_FREE}
-        for name in OF_PAPER
-    }
-    averages = {
-        title: np.mean([scores[name][title].mean() for name in OF_PAPER]) for title in LABEL_FREE
-    }
-    listed = ", ".join(f"{title} {average:.2f}" for title, average in averages.items())
-    places = [f"- {name}: {place_of_weasel(scores[name])}." for name in OF_PAPER]
-    return [*places, f"- Mean F1 over the four: {listed}."]
+    lines = []
+    averages: dict[str, list[float]] = {title: [] for title in LABEL_FREE}
+    for name in OF_PAPER:
+        scores = {title: percentages(found[name][title], "f1") for title in LABEL_FREE}
+        if not all(map(len, scores.values())):
+            lines.append(f"- {name}: not all methods have been run.")
+            continue
+        lines.append(f"- {name}: {place_of_weasel(scores)}.")
+        for title, values in scores.items():
+            averages[title].append(float(values.mean()))
+    n_sets = len(averages["WeaSEL"])
+    if n_sets:
+        listed = ", ".join(f"{title} {np.mean(means):.2f}" for title, means in averages.items())
+        lines.append(f"- Mean F1 over {n_sets} sets: {listed}.")
+    return lines
 
 
 def place_of_weasel(scores: Mapping[str, np.ndarray]) -> str:

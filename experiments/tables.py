@@ -1,6 +1,6 @@
 """How results are shown: mean and deviation in percent, Markdown tables, files."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def percentages(records: Iterable[Record], column: str) -> np.ndarray:
     return 100 * np.array([record[column] for record in records])
 
 
-def mean_of(records: Iterable[Record], column: str) -> str:
+def mean_of(records: Sequence[Record], column: str) -> str:
     """Return mean and deviation of a metric over seeds, in percent."""
     return spread(percentages(records, column))
 
