@@ -10,6 +10,7 @@ import polars as pl
 from wiesel.analysis.table import UNKNOWN, Column, Table, text
 from wiesel.catalog import method
 from wiesel.end_to_end import EndToEndModel, Supervised, TwoStage
+from wiesel.end_to_end.sklearn_stage import is_classifier
 from wiesel.errors import ParameterError, suggest
 from wiesel.evaluation import Report, evaluate
 from wiesel.label_models import LabelModel
@@ -75,6 +76,11 @@ def build_method(
     given = dict(options or {})
     if cls is TwoStage:
         raise ParameterError("Name the label model instead of 'two_stage', such as 'snorkel'.")
+    if is_classifier(end_model) and not issubclass(cls, LabelModel):
+        raise ParameterError(
+            f"{name} trains its end model step by step, which {type(end_model).__name__} cannot. "
+            "Use a network, or a method with a label model, such as majority_vote or snorkel."
+        )
     if cls is Supervised:
         return Supervised(end_model, labels=labels, **given)
     if not issubclass(cls, LabelModel):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wiesel.cli.model_options import EndModelName, load_named
 from wiesel.cli.verb import Answer, command_line, verb
 
 if TYPE_CHECKING:
@@ -22,11 +23,12 @@ def explain(
     project: Annotated[
         Path | None, typer.Option(help="Where the project is, if it was moved.")
     ] = None,
+    end_model: EndModelName = None,
 ) -> Answer:
     """Say why one item got its label."""
-    from wiesel.project.explaining import explain_item
+    from wiesel.project.explaining import explained_by
 
-    explanation, row = explain_item(model, item, project=project)
+    explanation, row = explained_by(load_named(model, end_model), item, project)
     lines = [f"{name}: {str(value)[:_SHOWN]}" for name, value in row.items() if name != "id"]
     text = "\n".join([*lines, "", str(explanation)])
     step = command_line("wiesel", "predict", model, "new.csv")

@@ -18,7 +18,9 @@ def fit(
     votes: Annotated[Path, typer.Argument(help="A file of votes.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="A folder for the model.")],
     features: Annotated[Path | None, typer.Option(help="X.npy, one row for each item.")] = None,
-    end_model: Annotated[str, typer.Option(help="mlp, linear, cnn, module:FILE.py:CLASS.")] = "mlp",
+    end_model: Annotated[
+        str, typer.Option(help="A name as in wiesel.toml: mlp, linear, ...")
+    ] = "mlp",
     option: Annotated[
         list[str] | None, typer.Option(help="An option of the method, epochs=30; repeatable.")
     ] = None,
@@ -33,7 +35,12 @@ def fit(
         model: Any = found.cls(**options).fit(ballots)
     else:
         model = _end_to_end(method, ballots, features, end_model, options)
-    model.save(output)
+    if found.needs == "votes" and features is None:
+        model.save(output)
+    else:
+        from wiesel.end_to_end.storage import save_end_to_end
+
+        save_end_to_end(model, output)
     tell(f"Wrote {output}.")
     fitted = {"method": method, "output": output, "options": options}
     text = f"{type(model).__name__} fitted on {ballots.n_items:,} items of {votes}."

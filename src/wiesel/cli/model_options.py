@@ -1,11 +1,13 @@
 """What the verbs that use a saved model share: loading it, and reading what it predicts from."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiesel.errors import DataError
+from wiesel.cli.verb import command_line
+from wiesel.errors import DataError, SavedModelError
 
 if TYPE_CHECKING:
     from wiesel.project.bundle import Bundle
@@ -24,18 +26,37 @@ def load_named(model: Path, end_model: str | None, data: str | Path = "") -> "Bu
     from wiesel.project.bundle import load_bundle
     from wiesel.saving import read_manifest
 
+    manifest = read_manifest(model)
     if end_model is None:
+        _refuse_unnamed(model, manifest)
         return load_bundle(model)
+    return load_bundle(model, named_network(manifest, end_model, data))
+
+
+def named_network(manifest: Mapping[str, Any], end_model: str, data: str | Path = "") -> Any:
+    """Return an untrained network by its name, with the sizes and options it was trained with."""
     import numpy as np
 
     from wiesel.nn.names import end_model_by_name
 
-    manifest = read_manifest(model)
     shape = manifest.get("inputs", {}).get("shape", [])
     like: Any = np.zeros((1, *shape)) if shape else None
     if like is None and Path(data).suffix == ".npy":
         like = read_array(Path(data))
-    return load_bundle(model, end_model_by_name(end_model, like, len(manifest["labels"])))
+    options = manifest.get("end_model", {}).get("options", {})
+    return end_model_by_name(end_model, like, len(manifest["labels"]), options=options)
+
+
+def _refuse_unnamed(model: Path, manifest: Mapping[str, Any]) -> None:
+    """Code is not stored: whoever trained a network of their own names it again."""
+    modules = manifest.get("modules", {})
+    if "end_model" not in modules or modules["end_model"] is not None:
+        return
+    name = manifest.get("end_model", {}).get("name", "module:FILE.py:CLASS")
+    raise SavedModelError(
+        f"The end model of {model} is a module of your own, and its code is not stored: add "
+        f"{command_line('--end-model', name)}"
+    )
 
 
 def frame_and_inputs(bundle: "Bundle", data: Path) -> tuple[Any, Any]:

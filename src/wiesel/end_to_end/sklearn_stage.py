@@ -7,17 +7,32 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.errors import FeatureError, ParameterError
+from wiesel.errors import FeatureError, ParameterError, SavedModelError, listed
 from wiesel.labels import FloatArray
+from wiesel.nn.names import STORED_ESTIMATORS, stored_class
 from wiesel.training import TrainingData
 
-__all__ = ["ClassifierModule", "fit_classifier", "is_classifier"]
+__all__ = [
+    "CLASSIFIER",
+    "ClassifierModule",
+    "classifier_from_spec",
+    "classifier_spec",
+    "fit_classifier",
+    "is_classifier",
+    "unfitted",
+]
 
 _LEAST_WEIGHT = 1e-6
+CLASSIFIER = "classifier"
+"""The name of such an end model in a saved model."""
+_WIDTH = "n_features_in_"
 
 
 class ClassifierModule(nn.Module):
     """A fitted classifier as a module: its log-probabilities are the logits.
+
+    What a classifier learned is in buffers as well where it can be stored, so that it is saved
+    and loaded as the weights of any other module.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> fitted = LogisticRegression().fit([[0.0], [1.0]], [0, 2])
@@ -29,6 +44,8 @@ class ClassifierModule(nn.Module):
         super().__init__()
         self.classifier = classifier
         self.n_classes = n_classes
+        for name, array in _learned(classifier).items():
+            self.register_buffer(name, torch.from_numpy(array))
 
     def forward(self, features: Tensor) -> Tensor:
         """Return log P(class) of a batch; a class that was never seen is next to impossible."""
@@ -36,6 +53,20 @@ class ClassifierModule(nn.Module):
         known = np.asarray(self.classifier.classes_, dtype=np.int64)
         proba[:, known] = self.classifier.predict_proba(features.numpy(force=True))
         return torch.from_numpy(np.log(np.clip(proba, 1e-12, None)))
+
+    def load_state_dict(self, *arguments: Any, **options: Any) -> Any:
+        """Fill the buffers, and the classifier from them."""
+        result = super().load_state_dict(*arguments, **options)
+        steps = _steps(self.classifier)
+        for name, buffer in self.named_buffers():
+            place, _, attribute = name.partition("__")
+            array = buffer.numpy(force=True)
+            value = int(array) if attribute == _WIDTH else array.copy()
+            setattr(steps[int(place)], attribute, value)
+        classes = np.asarray(self.classifier.classes_)
+        if not np.isin(classes, np.arange(self.n_classes)).all():
+            raise SavedModelError(f"The stored classifier knows other classes: {classes!r:.60}.")
+        return result
 
 
 def is_classifier(end_model: object) -> bool:
@@ -80,3 +111,86 @@ def _weights(classifier: Any, weights: FloatArray) -> dict[str, npt.NDArray[Any]
             "use TwoStage(..., hard=True), or another classifier."
         )
     return {f"{last[0]}__sample_weight" if last[0] else "sample_weight": np.asarray(weights)}
+
+
+def classifier_spec(module: nn.Module) -> dict[str, Any] | None:
+    """Return how to rebuild a classifier around its arrays; None for any other module."""
+    if not isinstance(module, ClassifierModule):
+        return None
+    steps = _steps(module.classifier)
+    names = [_name(step) for step in steps]
+    if None in names:
+        refused = type(steps[names.index(None)]).__name__
+        raise SavedModelError(
+            f"A {refused} cannot be saved as data; {listed(STORED_ESTIMATORS)} can, and pipelines "
+            "of them. Or save end_model_.classifier with skops, and label_model_ with its own "
+            "save()."
+        )
+    arguments = {
+        "steps": [
+            {"name": name, "options": step.get_params(deep=False)}
+            for name, step in zip(names, steps, strict=True)
+        ],
+        "shapes": {name: list(buffer.shape) for name, buffer in module.named_buffers()},
+        "whole": [name for name, buffer in module.named_buffers() if buffer.dtype == torch.int64],
+        "n_classes": module.n_classes,
+    }
+    return {"name": CLASSIFIER, "arguments": arguments}
+
+
+def classifier_from_spec(arguments: dict[str, Any]) -> ClassifierModule:
+    """Return a module for the arrays that are stored; `load_state_dict` makes it predict."""
+    steps = [stored_class(step["name"])(**step["options"]) for step in arguments["steps"]]
+    module = ClassifierModule(_joined(steps), int(arguments["n_classes"]))
+    for name, shape in arguments["shapes"].items():
+        place, _, attribute = name.partition("__")
+        if attribute not in (*STORED_ESTIMATORS[arguments["steps"][int(place)]["name"]], _WIDTH):
+            raise SavedModelError(f"A stored classifier cannot have learned {name!r}.")
+        kind = torch.int64 if name in arguments["whole"] else torch.float64
+        module.register_buffer(name, torch.zeros(shape, dtype=kind))
+    return module
+
+
+def _joined(steps: list[Any]) -> Any:
+    """The only step, or a pipeline of several."""
+    from sklearn.pipeline import make_pipeline
+
+    return steps[0] if len(steps) == 1 else make_pipeline(*steps)
+
+
+def _steps(classifier: Any) -> list[Any]:
+    from sklearn.pipeline import Pipeline
+
+    if isinstance(classifier, Pipeline):
+        return [step for _, step in classifier.steps]
+    return [classifier]
+
+
+def unfitted(end_model: nn.Module) -> Any:
+    """Return what was given as the end model: a classifier where the module is one."""
+    from sklearn.base import clone
+
+    if isinstance(end_model, ClassifierModule):
+        return clone(end_model.classifier)
+    return end_model
+
+
+def _name(estimator: Any) -> str | None:
+    """The name of an estimator that can be stored; a class derived from one cannot."""
+    cls = type(estimator)
+    parts = cls.__module__.split(".")
+    name = f"{parts[1]}.{cls.__name__}" if parts[0] == "sklearn" and len(parts) > 1 else ""
+    return name if name in STORED_ESTIMATORS and stored_class(name) is cls else None
+
+
+def _learned(classifier: Any) -> dict[str, npt.NDArray[Any]]:
+    """What the steps learned, as whole numbers and floats; nothing of one that is not fitted."""
+    arrays = {}
+    for place, step in enumerate(_steps(classifier)):
+        for attribute in (*STORED_ESTIMATORS.get(_name(step) or "", ()), _WIDTH):
+            value = getattr(step, attribute, None)
+            if value is not None and _name(step) is not None:
+                array = np.asarray(value)
+                kind = np.int64 if array.dtype.kind in "iu" else np.float64
+                arrays[f"{place}__{attribute}"] = np.array(array, dtype=kind)
+    return arrays

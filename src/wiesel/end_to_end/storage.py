@@ -15,9 +15,15 @@ from torch import Tensor, nn
 
 from wiesel.end_to_end.card import model_card
 from wiesel.end_to_end.checks import MODULE_ERRORS
+from wiesel.end_to_end.sklearn_stage import (
+    CLASSIFIER,
+    classifier_from_spec,
+    classifier_spec,
+    unfitted,
+)
 from wiesel.errors import SavedModelError, WieselError, listed
 from wiesel.labels import LabelSpace
-from wiesel.nn.end_models import shipped_module, shipped_spec
+from wiesel.nn.names import module_from_spec, module_spec
 from wiesel.parameters import Parameterized, check_number
 from wiesel.saving import decoded, encoded, read_json, write_folder
 from wiesel.training import History, seeded
@@ -47,7 +53,7 @@ class Saved:
         return values
 
     def blank(self, name: str, seed: int) -> nn.Module:
-        """Return an untrained module: the user's own, or a shipped one made anew."""
+        """Return an untrained module: the user's own, or one made anew from what is stored."""
         given, spec = self.modules.get(name), self.manifest["modules"].get(name)
         if given is not None:
             return given
@@ -58,9 +64,9 @@ class Saved:
             )
         # The sizes are only numbers in a file: they take memory once they fit the weights.
         with torch.device("meta"):
-            self.check(shipped_module(decoded(spec)), name)
+            self.check(_made_anew(decoded(spec)), name)
         with seeded(seed):
-            return shipped_module(decoded(spec))
+            return _made_anew(decoded(spec))
 
     def check(self, module: nn.Module, name: str) -> dict[str, Tensor]:
         """Return the weights stored under `name`, or say why the module cannot have them."""
@@ -94,7 +100,10 @@ def save_end_to_end(model: "EndToEndModel", path: str | Path) -> None:
         "threshold": model.threshold_,
         "selection": encoded(model.selection_),
         "trained_on": encoded(model.trained_on_),
-        "modules": {name: encoded(shipped_spec(module)) for name, module in modules.items()},
+        "modules": {
+            name: encoded(classifier_spec(module) or module_spec(module))
+            for name, module in modules.items()
+        },
         "learned": encoded(model.saved_values()),
     }
     write_folder(path, manifest, files)
@@ -115,7 +124,7 @@ def _restored(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
     manifest = saved.manifest
     options = decoded(manifest["parameters"])
     end_model = saved.blank("end_model", options["seed"])
-    model = cls(**{**options, "end_model": end_model, **cls.restored_options(saved)})
+    model = cls(**{**options, "end_model": unfitted(end_model), **cls.restored_options(saved)})
     model._check_options()
     model.labels_ = LabelSpace(*manifest["labels"])
     model.voters_ = _names(manifest["voters"])
@@ -152,6 +161,12 @@ def fitting_weights(module: nn.Module, name: str, files: dict[str, bytes]) -> di
     return weights
 
 
+def _made_anew(spec: dict[str, Any]) -> nn.Module:
+    if spec.get("name") == CLASSIFIER:
+        return classifier_from_spec(spec["arguments"])
+    return module_from_spec(spec)
+
+
 def _names(values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(name, str) for name in values):
         raise TypeError(f"expected a list of names, found {values!r:.60}")
@@ -178,10 +193,10 @@ def _tensors(modules: dict[str, nn.Module]) -> dict[str, Tensor]:
 
 
 def _parameters(model: "EndToEndModel") -> dict[str, Any]:
-    """The options as data; modules and nested models are stored elsewhere."""
+    """The options as data; end models and nested models are stored elsewhere."""
     options = model.get_params(deep=False)
     return {
         name: encoded(value)
         for name, value in options.items()
-        if not isinstance(value, (nn.Module, Parameterized))
+        if name != "end_model" and not isinstance(value, (nn.Module, Parameterized))
     }

@@ -1,7 +1,10 @@
 """End models by name, for the command line, project files and comparisons."""
 
 import inspect
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +12,24 @@ import numpy as np
 import torch
 from torch import nn
 
-from wiesel.errors import FeatureError, MissingExtraError, ParameterError, suggest
+from wiesel.errors import (
+    FeatureError,
+    MissingExtraError,
+    ParameterError,
+    SavedModelError,
+    suggest,
+)
 from wiesel.lfs.loading import load_module
-from wiesel.nn.end_models import CNN, LSTM, MLP, Linear
+from wiesel.nn.end_models import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
 
-__all__ = ["END_MODELS", "end_model_by_name"]
+__all__ = [
+    "END_MODELS",
+    "STORED_ESTIMATORS",
+    "end_model_by_name",
+    "module_from_spec",
+    "module_spec",
+    "stored_class",
+]
 
 END_MODELS = {
     "mlp": "a perceptron with hidden layers of 50, 50 and 25, as in the paper",
@@ -21,18 +37,37 @@ END_MODELS = {
     "lstm": "a bidirectional LSTM on token ids",
     "cnn": "a small convolutional network on images",
     "transformer:PATH": "a Hugging Face model in a local folder (extra `transformers`)",
+    "sklearn:MODULE.CLASS": "a classifier of scikit-learn, for methods with a label model",
     "module:FILE.py:CLASS": "a module of your own",
 }
 """How end models are named, and what the names stand for."""
 
+_WITH_PLACE = ("transformer", "sklearn", "module")
+_TRANSFORMER = "transformer"
+_LEFT_OUT = ("auto_map", "quantization_config", "transformers_version")
+"""Settings that name code, or that say nothing about the architecture."""
+_LINEAR = ("classes_", "coef_", "intercept_")
+STORED_ESTIMATORS = {
+    "linear_model.LogisticRegression": _LINEAR,
+    "linear_model.LogisticRegressionCV": _LINEAR,
+    "linear_model.SGDClassifier": _LINEAR,
+    "discriminant_analysis.LinearDiscriminantAnalysis": _LINEAR,
+    "naive_bayes.GaussianNB": ("classes_", "class_prior_", "theta_", "var_"),
+    "naive_bayes.BernoulliNB": ("classes_", "class_log_prior_", "feature_log_prob_"),
+    "preprocessing.StandardScaler": ("mean_", "scale_", "var_"),
+    "preprocessing.MinMaxScaler": ("min_", "scale_"),
+}
+"""What the estimators that can be stored learn: a few arrays, all that prediction needs."""
+
 
 def end_model_by_name(
     name: str, X: Any, n_classes: int, *, seed: int = 0, options: Mapping[str, Any] | None = None
-) -> nn.Module:
+) -> Any:
     """Return an untrained end model that fits the inputs; the same seed gives the same weights.
 
     `options` are further arguments of the module, such as `hidden=[20]`. A class of your own is
-    called with those of `n_features` and `n_classes` that it takes, and with the options.
+    called with those of `n_features` and `n_classes` that it takes, and with the options. All are
+    modules, but for `sklearn:linear_model.LogisticRegression` and its like.
 
     >>> end_model_by_name("linear", np.zeros((4, 300)), 2)
     Linear(
@@ -49,10 +84,13 @@ def end_model_by_name(
         "lstm": LSTM,
         "cnn": CNN,
         "transformer": _transformer,
+        "sklearn": nn.Module,
         "module": nn.Module,
     }
-    if kind not in makers or bool(place) != (kind in ("transformer", "module")):
-        raise ParameterError(f"There is no end model {name!r}. {suggest(name, END_MODELS)}")
+    if kind not in makers or bool(place) != (kind in _WITH_PLACE):
+        raise ParameterError(f"There is no end model {name!r}. {_nearest(name)}")
+    if kind == "sklearn":
+        return _classifier_by_name(place, seed, options or {})
     make, arguments = makers[kind], _arguments(kind, X, n_classes)
     if kind == "transformer":
         arguments["path"] = place
@@ -63,25 +101,71 @@ def end_model_by_name(
         return _made(name, make, {**arguments, **(options or {})})
 
 
-def _transformer(path: str, n_classes: int) -> nn.Module:
-    """A sequence classifier from a local folder: nothing is downloaded, no code of it is run."""
+def module_spec(module: nn.Module) -> dict[str, Any] | None:
+    """Return how to rebuild a module from plain data; None for a module of the user's own.
+
+    >>> module_spec(Linear(3, 2))
+    {'name': 'Linear', 'arguments': {'n_features': 3, 'n_classes': 2}}
+    """
+    return shipped_spec(module) or _transformer_spec(module)
+
+
+def module_from_spec(spec: dict[str, Any]) -> nn.Module:
+    """Return an untrained module from what `module_spec` gave."""
+    if spec.get("name") != _TRANSFORMER:
+        return shipped_module(spec)
     try:
-        from transformers import AutoModelForSequenceClassification
-    except ImportError:
-        raise MissingExtraError(
-            "A transformer as end model needs an extra: pip install 'wiesel[transformers]'"
-        ) from None
-    if not (Path(path) / "config.json").is_file():
-        raise ParameterError(f"{path} is no folder of a Hugging Face model: it has no config.json.")
-    network: nn.Module = AutoModelForSequenceClassification.from_pretrained(
-        path,
-        num_labels=n_classes,
-        local_files_only=True,
-        use_safetensors=True,
-        # A folder that was trained on other classes lends its body; the head starts anew.
-        ignore_mismatched_sizes=True,
-    )
-    return network
+        return _transformer_from_spec(spec["arguments"])
+    except (SavedModelError, MissingExtraError):
+        raise
+    # What another package raises for a setting that is wrong is its own affair.
+    except Exception as error:
+        raise SavedModelError(
+            f"The stored end model cannot be made anew: {type(error).__name__}: {error}"
+        ) from error
+
+
+def stored_class(name: str) -> Any:
+    """Return an estimator class of scikit-learn that is stored as data, by its name."""
+    if name not in STORED_ESTIMATORS:
+        raise SavedModelError(f"{name!r:.80} is no estimator that is stored as data.")
+    module, _, cls = name.rpartition(".")
+    return getattr(import_module(f"sklearn.{module}"), cls)
+
+
+def _classifier_names() -> list[str]:
+    """How the classifiers that can be stored are named in a project file."""
+    return [
+        f"sklearn:{name}" for name, learned in STORED_ESTIMATORS.items() if "classes_" in learned
+    ]
+
+
+def _classifier_by_name(name: str, seed: int, options: Mapping[str, Any]) -> Any:
+    """An unfitted classifier of scikit-learn: `linear_model.LogisticRegression`.
+
+    Only those that can be saved as data have a name; any other is an end model in Python.
+    """
+    known = [each.removeprefix("sklearn:") for each in _classifier_names()]
+    if name not in known:
+        raise ParameterError(
+            f"There is no end model 'sklearn:{name}'. {suggest(name, known)} Others cannot be "
+            "saved as data; use them in Python: TwoStage(label_model, classifier)."
+        )
+    classifier = stored_class(name)()
+    allowed = classifier.get_params()
+    for key in options:
+        if key not in allowed:
+            problem = f"{type(classifier).__name__} has no option {key!r}."
+            raise ParameterError(f"{problem} {suggest(key, allowed)}")
+    seeded = {"random_state": seed} if "random_state" in allowed else {}
+    return classifier.set_params(**{**seeded, **options})
+
+
+def _nearest(name: str) -> str:
+    """What was meant, or the names there are."""
+    if name.startswith("sklearn"):
+        return suggest(name, _classifier_names())
+    return suggest(name, END_MODELS)
 
 
 def _arguments(kind: str, X: Any, n_classes: int) -> dict[str, Any]:
@@ -126,3 +210,90 @@ def _made(name: str, make: Callable[..., Any], arguments: dict[str, Any]) -> nn.
     if not isinstance(made, nn.Module):
         raise ParameterError(f"The end model {name!r} is no torch.nn.Module: {made!r:.80}.")
     return made
+
+
+def _transformer(path: str, n_classes: int) -> nn.Module:
+    """A sequence classifier from a local folder: nothing is downloaded, no code is run."""
+    transformers = _package("A transformer as end model needs an extra")
+    if not (Path(path) / "config.json").is_file():
+        raise ParameterError(f"{path} is no folder of a Hugging Face model: it has no config.json.")
+    try:
+        with _quiet(transformers):
+            network: nn.Module = transformers.AutoModelForSequenceClassification.from_pretrained(
+                path,
+                num_labels=n_classes,
+                local_files_only=True,
+                use_safetensors=True,
+                # A folder that was trained on other classes lends its body; the head starts anew.
+                ignore_mismatched_sizes=True,
+            )
+    except (OSError, ValueError, KeyError) as error:
+        raise ParameterError(
+            f"{path} cannot be read as a Hugging Face model with model.safetensors: {error}"
+        ) from error
+    return network
+
+
+def _transformer_spec(module: nn.Module) -> dict[str, Any] | None:
+    """How to rebuild a Hugging Face sequence classifier; None for any other module."""
+    config: Any = getattr(module, "config", None)
+    if not type(module).__module__.startswith("transformers.") or not hasattr(config, "to_dict"):
+        return None
+    transformers = _package("Saving a Hugging Face model needs an extra")
+    known = transformers.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+    if known.get(type(config), None) is not type(module):
+        return None
+    # JSON makes text of the keys that are numbers, such as those of the classes.
+    settings: dict[str, Any] = json.loads(json.dumps(config.to_dict(), default=str))
+    return {"name": _TRANSFORMER, "arguments": {"config": _plain(settings)}}
+
+
+def _transformer_from_spec(arguments: dict[str, Any]) -> nn.Module:
+    """An untrained network of the architecture that `_transformer_spec` described.
+
+    Only architectures that are part of the installed package are made: no code comes with a model.
+    """
+    transformers = _package("This model's end model is a Hugging Face network")
+    settings = _plain(arguments["config"])
+    kind = settings.pop("model_type", None)
+    if kind not in transformers.CONFIG_MAPPING:
+        raise SavedModelError(
+            f"This version of transformers, {transformers.__version__}, has no architecture "
+            f"{kind!r}, which this model's end model is of."
+        )
+    config = transformers.CONFIG_MAPPING[kind](**settings)
+    # Other implementations may be fetched from the network by their name.
+    network: nn.Module = transformers.AutoModelForSequenceClassification.from_config(
+        config, attn_implementation="eager", trust_remote_code=False
+    )
+    return network
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of the architecture alone."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if not (name.startswith("_") or name in _LEFT_OUT or name.endswith("_implementation"))
+    }
+
+
+def _package(what: str) -> Any:
+    try:
+        import transformers
+    except ImportError:
+        raise MissingExtraError(f"{what}: pip install 'wiesel[transformers]'") from None
+    return transformers
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Show no progress bar: a local folder is read in a moment."""
+    logging = transformers.utils.logging
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from wiesel.catalog import load_model
 from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import DataError, SavedModelError
 from wiesel.io import FilePath, Split
 from wiesel.labels import ABSTAIN
@@ -73,7 +74,7 @@ def save_bundle(
     plain = target.with_name(f".{target.name}.plain")
     shutil.rmtree(plain, ignore_errors=True)
     try:
-        model.save(plain)
+        save_end_to_end(model, plain)
         manifest, files = read_folder(plain)
     finally:
         shutil.rmtree(plain, ignore_errors=True)

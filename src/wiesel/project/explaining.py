@@ -19,7 +19,7 @@ from wiesel.project.vectors import raw_inputs
 from wiesel.project.voting import Votes, cast_votes, project_lfs
 from wiesel.votes import VoteMatrix
 
-__all__ = ["explain_item"]
+__all__ = ["explain_item", "explained_by"]
 
 
 def explain_item(
@@ -29,7 +29,13 @@ def explain_item(
 
     The model says which project trained it; `project` overrides that, as after moving it.
     """
-    bundle = load_bundle(model, end_model)
+    return explained_by(load_bundle(model, end_model), item, project)
+
+
+def explained_by(
+    bundle: Bundle, item: str, project: FilePath | None = None
+) -> tuple[Explanation, dict[str, Any]]:
+    """Return what `explain_item` does, for a model that is loaded already."""
     if not hasattr(bundle.model, "explain"):
         name = type(bundle.model).__name__
         raise ParameterError(f"{name} does not weigh voters for single items: nothing to explain.")

@@ -33,6 +33,7 @@ from wiesel.project.training import (
     Trained,
     TrainingSet,
     chosen_methods,
+    end_model_name,
     taken,
     train_models,
 )
@@ -219,6 +220,10 @@ def _write(outcome: Outcome, say: Say) -> None:
     about = {
         "project": str(data.project.file.resolve()),
         "method": main.method,
+        "end_model": {
+            "name": end_model_name(data.project),
+            "options": dict(data.project.end_model.options),
+        },
         "lfs": dict(outcome.prepared.fingerprints),
         "metrics": metrics["splits"],
     }

@@ -10,6 +10,7 @@ import polars as pl
 
 from wiesel.analysis import findings, summarize
 from wiesel.analysis.agreement import pair_counts
+from wiesel.end_to_end.sklearn_stage import is_classifier
 from wiesel.errors import WieselError
 from wiesel.evaluation import ThresholdCurve, threshold_curve
 from wiesel.report import Curve, Disagreement, ReportData, VoterRow
@@ -85,6 +86,8 @@ def _story(outcome: "Outcome") -> list[str]:
         f"the classes {', '.join(data.labels)}. {main.method} turned them into an end model "
         f"({data.project.end_model.name} on {data.vectors.kind} features, {data.vectors.shape})."
     ]
+    if is_classifier(main.model.end_model):  # type: ignore[attr-defined]
+        return sentences
     if "score" in chosen:
         sentences.append(
             f"Of {len(main.model.history_)} epochs, number {chosen['epoch']} was kept: it had the "

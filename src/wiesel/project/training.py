@@ -13,11 +13,14 @@ from wiesel.catalog import load_model, method
 from wiesel.compare import build_method
 from wiesel.end_to_end import EndToEndModel
 from wiesel.end_to_end.fingerprints import votes_fingerprint
+from wiesel.end_to_end.sklearn_stage import is_classifier
+from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import DataError, ParameterError, SavedModelError
 from wiesel.io import Split
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.fingerprints import digest
 from wiesel.nn.names import end_model_by_name
+from wiesel.parameters import Parameterized
 from wiesel.project.settings import Project
 from wiesel.project.vectors import Vectors
 from wiesel.saving import write_file
@@ -84,9 +87,17 @@ def train_models(
     for name, seed, model in unfitted:
         done = _trained(data, name, seed, model, cache / "models")
         trained.append(done)
-        epochs = f"{len(done.model.history_)} epochs, {done.seconds:.1f} s"
-        say("train", f"{name}, seed {seed}: {'reused' if done.reused else epochs}")
+        how = f"{_length(done.model)}, {done.seconds:.1f} s"
+        say("train", f"{name}, seed {seed}: {'reused' if done.reused else how}")
     return trained
+
+
+def end_model_name(project: Project) -> str:
+    """Return how the end model is named from the current folder."""
+    kind, _, place = project.end_model.name.partition(":")
+    if kind in ("module", "transformer"):
+        return f"{kind}:{project.path(place)}"
+    return project.end_model.name
 
 
 def taken(inputs: Any, rows: Any) -> Any:
@@ -96,16 +107,24 @@ def taken(inputs: Any, rows: Any) -> Any:
     return inputs[rows]
 
 
+def _length(model: EndToEndModel) -> str:
+    """How long training was; a scikit-learn classifier has no epochs."""
+    n_epochs = len(model.history_)
+    if is_classifier(model.end_model):  # type: ignore[attr-defined]
+        return "fitted"
+    return f"{n_epochs} epoch{'' if n_epochs == 1 else 's'}"
+
+
 def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
     project = data.project
     settings = project.end_model
-    place = settings.name
-    if place.startswith(("module:", "transformer:")):
-        kind, _, path = place.partition(":")
-        place = f"{kind}:{project.path(path)}"
     try:
         network = end_model_by_name(
-            place, data.vectors.train, len(data.labels), seed=seed, options=settings.options
+            end_model_name(project),
+            data.vectors.train,
+            len(data.labels),
+            seed=seed,
+            options=settings.options,
         )
         options = {**project.training, **project.options.get(name, {}), "seed": seed}
         if name == "weasel" and not _is_matrix(data.vectors.train):
@@ -138,7 +157,7 @@ def _trained(data: TrainingSet, name: str, seed: int, model: EndToEndModel, cach
         raise KeyboardInterrupt
     # The checkpoint has done its work, and a saved model must not point at it.
     model.set_params(checkpoint=None)
-    model.save(folder)
+    save_end_to_end(model, folder)
     write_file(_note(folder), json.dumps({"seconds": seconds}).encode())
     checkpoint.unlink(missing_ok=True)
     return Trained(name, seed, model, seconds, reused=False)
@@ -161,7 +180,10 @@ def _described(value: Any) -> Any:
     if hasattr(value, "state_dict"):
         weights = [(name, part.numpy(force=True)) for name, part in value.state_dict().items()]
         return digest(str(value), weights)
-    return type(value).__name__ if hasattr(value, "get_params") else repr(value)
+    if isinstance(value, Parameterized) or not hasattr(value, "get_params"):
+        return type(value).__name__ if isinstance(value, Parameterized) else repr(value)
+    # A scikit-learn classifier: its name alone would not notice a changed option.
+    return digest(type(value).__name__, sorted(value.get_params().items(), key=str))
 
 
 def _note(folder: Path) -> Path:
@@ -174,7 +196,9 @@ def _loaded(folder: Path, model: EndToEndModel) -> tuple[EndToEndModel, float] |
         return None
     try:
         note = json.loads(_note(folder).read_bytes())
-        found: EndToEndModel = load_model(folder, end_model=model.end_model)  # type: ignore[attr-defined]
+        network = model.end_model  # type: ignore[attr-defined]
+        own = None if is_classifier(network) else network
+        found: EndToEndModel = load_model(folder, end_model=own)
         return found, float(note["seconds"])
     except (SavedModelError, ValueError, KeyError):
         return None

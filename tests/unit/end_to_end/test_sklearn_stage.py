@@ -2,15 +2,20 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import LinearSVC
 
-from wiesel import MajorityVote, TwoStage, VoteMatrix, evaluate
+from wiesel import MajorityVote, TwoStage, VoteMatrix, evaluate, load_model
 from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import FeatureError, ParameterError, SavedModelError
+from wiesel.saving import read_folder, write_folder
 
 VOTES, GOLD = make_votes(200, n_voters=5, coverage=0.6)
 X = make_features(GOLD, n_features=4)
@@ -66,3 +71,67 @@ def test_saving_says_what_to_do_instead(tmp_path):
     model = TwoStage(MajorityVote(), LogisticRegression()).fit(X, VOTES)
     with pytest.raises(SavedModelError, match="skops"):
         model.save(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        LogisticRegression(C=0.5),
+        SGDClassifier(loss="log_loss", random_state=0),
+        LinearDiscriminantAnalysis(),
+        GaussianNB(),
+        BernoulliNB(),
+        make_pipeline(StandardScaler(with_mean=False), MinMaxScaler(), LogisticRegression()),
+    ],
+    ids=lambda classifier: type(classifier).__name__,
+)
+def test_a_classifier_comes_back_from_plain_arrays(tmp_path, classifier):
+    model = TwoStage(MajorityVote(), classifier, hard=True).fit(X, VOTES)
+    save_end_to_end(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert np.allclose(again.predict_proba(X), model.predict_proba(X), atol=1e-12)
+    assert type(again.end_model) is type(classifier)
+    assert str(again.end_model.get_params()) == str(classifier.get_params())
+    assert np.allclose(again.fit(X, VOTES).predict_proba(X), model.predict_proba(X))
+
+
+def test_three_classes_and_one_that_nobody_has_come_back(tmp_path):
+    votes = VoteMatrix.from_dense(VOTES.dense(), ["a", "b", "c"])
+    model = TwoStage(MajorityVote(hard=True), LogisticRegression()).fit(X, votes)
+    save_end_to_end(model, tmp_path / "model")
+    assert np.allclose(load_model(tmp_path / "model").predict_proba(X), model.predict_proba(X))
+
+
+class OwnRegression(LogisticRegression):
+    """A class of the user's: its code is not in scikit-learn."""
+
+
+@pytest.mark.parametrize("classifier", [RandomForestClassifier(2), OwnRegression()])
+def test_a_classifier_that_is_no_data_is_refused_with_those_that_are(tmp_path, classifier):
+    model = TwoStage(MajorityVote(), classifier).fit(X, VOTES)
+    with pytest.raises(
+        SavedModelError, match=r"cannot be saved as data.*LogisticRegression.*skops"
+    ):
+        save_end_to_end(model, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"steps": [{"name": "ensemble.RandomForestClassifier", "options": {}}]}, "no estimator"),
+        ({"steps": [{"name": "os.system", "options": {}}]}, "no estimator"),
+        ({"shapes": {"0__predict_proba": [1]}}, "cannot have learned"),
+        ({"shapes": {"0__coef_": [10**12, 10**6]}}, "do not fit"),
+        ({"steps": []}, "does not fit together"),
+        ({"n_classes": 1}, "other classes"),
+    ],
+)
+def test_a_forged_classifier_is_refused(tmp_path, change, words):
+    model = TwoStage(MajorityVote(), LogisticRegression()).fit(X, VOTES)
+    save_end_to_end(model, tmp_path / "model")
+    manifest, files = read_folder(tmp_path / "model")
+    manifest["modules"]["end_model"]["arguments"] |= change
+    write_folder(tmp_path / "forged", manifest, files)
+    with pytest.raises(SavedModelError, match=words):
+        load_model(tmp_path / "forged")

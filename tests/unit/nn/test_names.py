@@ -1,12 +1,20 @@
 """End models by name."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
 
-from wiesel.errors import FeatureError, LabelingFunctionError, MissingExtraError, ParameterError
+from wiesel.errors import (
+    FeatureError,
+    LabelingFunctionError,
+    MissingExtraError,
+    ParameterError,
+    SavedModelError,
+)
 from wiesel.nn import CNN, LSTM, MLP, Linear
-from wiesel.nn.names import END_MODELS, end_model_by_name
+from wiesel.nn.names import END_MODELS, end_model_by_name, module_from_spec, module_spec
 
 
 @pytest.mark.parametrize(
@@ -95,6 +103,72 @@ def test_a_transformer_is_read_from_a_local_folder(tmp_path):
         end_model_by_name(f"transformer:{tmp_path / 'nowhere'}", None, 3)
 
 
+def test_a_stored_transformer_is_made_anew_without_its_folder(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
+    config = transformers.BertConfig(vocab_size=20, num_hidden_layers=1, num_labels=3, **sizes)
+    network = transformers.BertForSequenceClassification(config)
+    spec = json.loads(json.dumps(module_spec(network)))
+    again = module_from_spec(spec)
+    again.load_state_dict(network.state_dict())
+    tokens = torch.ones(2, 5, dtype=torch.long)
+    networks = [each.eval() for each in (network, again)]
+    first, second = (each(input_ids=tokens).logits for each in networks)
+    assert torch.allclose(first, second, atol=1e-6)
+    assert module_spec(network.bert) is None, "only sequence classifiers are rebuilt"
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"model_type": "no_such_thing"}, "has no architecture 'no_such_thing'"),
+        ({"model_type": ["bert"]}, "cannot be made anew"),
+        ({"model_type": "bert", "hidden_size": "wide"}, "cannot be made anew"),
+        (3, "cannot be made anew"),
+    ],
+)
+def test_a_forged_transformer_is_refused(config, words):
+    pytest.importorskip("transformers")
+    with pytest.raises(SavedModelError, match=words):
+        module_from_spec({"name": "transformer", "arguments": {"config": config}})
+
+
+def test_settings_that_name_code_are_never_stored_or_read():
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
+    config = transformers.BertConfig(vocab_size=20, num_hidden_layers=1, **sizes)
+    config.auto_map = {"AutoModelForSequenceClassification": "somebody/code--file.Net"}
+    spec = module_spec(transformers.BertForSequenceClassification(config))
+    stored = spec["arguments"]["config"]
+    assert "auto_map" not in stored
+    assert not [name for name in stored if name.startswith("_")]
+    forged = {**stored, "auto_map": config.auto_map, "attn_implementation": "somebody/kernel"}
+    made = module_from_spec({"name": "transformer", "arguments": {"config": forged}})
+    assert made.config._attn_implementation == "eager"
+    assert not hasattr(made.config, "auto_map")
+
+
+def test_a_classifier_of_scikit_learn_has_a_name():
+    name = "sklearn:linear_model.LogisticRegression"
+    classifier = end_model_by_name(name, None, 2, seed=3, options={"C": 0.5})
+    assert (classifier.C, classifier.random_state) == (0.5, 3)
+    with pytest.raises(ParameterError, match=r"no option 'penalti'.*Did you mean 'penalty'"):
+        end_model_by_name(name, None, 2, options={"penalti": 1})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sklearn:ensemble.RandomForestClassifier",
+        "sklearn:preprocessing.StandardScaler",
+        "sklearn:os.system",
+    ],
+)
+def test_only_classifiers_that_can_be_saved_have_a_name(name):
+    with pytest.raises(ParameterError, match=r"There is no end model.*saved as data"):
+        end_model_by_name(name, None, 2)
+
+
 def test_every_kind_of_name_is_described():
     assert {name.partition(":")[0] for name in END_MODELS} == {
         "mlp",
@@ -102,5 +176,6 @@ def test_every_kind_of_name_is_described():
         "lstm",
         "cnn",
         "transformer",
+        "sklearn",
         "module",
     }
