@@ -17,7 +17,7 @@ __all__ = ["rank_workers"]
 
 _UNINFORMATIVE = 0.05
 _AGAINST = -0.1
-_WORKERS_AT_ONCE = 4096
+_NUMBERS_AT_ONCE = 2**22
 
 
 def rank_workers(
@@ -49,7 +49,8 @@ def rank_workers(
         votes.check_same_voters(model.voters_, model.labels_)
         answers = np.bincount(votes.voter_index, minlength=n_voters)
     balance = getattr(model, "class_balance_", None)
-    measures = _measures(_reader(model), n_voters, balance)
+    at_once = max(1, _NUMBERS_AT_ONCE // len(model.labels_) ** 2)
+    measures = _measures(_reader(model), n_voters, at_once, balance)
     frame = _frame(model.voters_, answers, measures, least_answers)
     columns: list[Column] = [text("voter")]
     columns += [count("answers")] if answers is not None else []
@@ -76,12 +77,15 @@ def _reader(model: FittedModel) -> Callable[[int, int], FloatArray]:
 
 
 def _measures(
-    read: Callable[[int, int], FloatArray], n_voters: int, balance: FloatArray | None
+    read: Callable[[int, int], FloatArray],
+    n_voters: int,
+    at_once: int,
+    balance: FloatArray | None,
 ) -> npt.NDArray[np.float64]:
     """Accuracy, skill and informativeness of every voter: (3, n_voters)."""
     found = [np.empty((3, 0))]
-    for start in range(0, n_voters, _WORKERS_AT_ONCE):
-        confusions = read(start, min(start + _WORKERS_AT_ONCE, n_voters))
+    for start in range(0, n_voters, at_once):
+        confusions = read(start, min(start + at_once, n_voters))
         found.append(np.stack([_accuracy(confusions, balance), *_skill(confusions)]))
     return np.concatenate(found, axis=1)
 

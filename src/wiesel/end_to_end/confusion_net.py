@@ -7,7 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
-from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
+from wiesel.end_to_end.voter_models import (
+    VoterMatrices,
+    VoterModel,
+    check_rank,
+    in_parts,
+    matrix_rank,
+)
 from wiesel.parameters import check_choice, check_number
 from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
 from wiesel.training.validation import logits_of
@@ -38,7 +44,8 @@ class ConfusionNet(CrowdModel):
 
     F are the predictions of a batch and W'W is summed over the voters in it; both get a small
     ridge, so that the logarithm stays finite. Where the matrices would have more than 16 million
-    numbers (or `rank` is given), the voters' logits are a shared start plus a low-rank part.
+    numbers (or `rank` is given), the voters' logits are a shared start plus a low-rank part; the
+    sum over all votes of a union is then taken over some voters at a time.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -104,12 +111,21 @@ class _StochasticMatrices(VoterModel):
 
     def log_likelihoods(self, entries: VoteEntries) -> Tensor:
         """Return log P(vote | true class) for every vote: (n_votes, true)."""
+        logits = self._logits(entries.voters)
         if self.structure != "union":
-            log_rows = torch.log_softmax(self._logits(entries.voters), dim=2)
-            return log_rows[torch.arange(len(entries)), :, entries.classes]
-        everyone = torch.arange(self.n_voters, device=entries.voters.device)
-        log_all = torch.log_softmax(self._logits(everyone).transpose(1, 2).flatten(0, 1), dim=0)
-        return log_all[entries.voters * self.n_classes + entries.classes]
+            logits = torch.log_softmax(logits, dim=2)
+        cast = logits[torch.arange(len(entries)), :, entries.classes]
+        return cast - self._log_mass() if self.structure == "union" else cast
+
+    def _log_mass(self) -> Tensor:
+        """The logarithm of the sum over all votes of all voters, for each true class."""
+        everyone = torch.arange(self.n_voters, device=self.logits.left.device)
+        of_voters = in_parts(
+            lambda voters: torch.logsumexp(self._logits(voters), dim=2),
+            self.n_classes**2,
+            everyone,
+        )
+        return torch.logsumexp(of_voters, dim=0)
 
     def _logits(self, voters: Tensor) -> Tensor:
         logits: Tensor = self.logits(torch.zeros_like(voters) if self._is_shared else voters)

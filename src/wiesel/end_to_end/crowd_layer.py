@@ -96,10 +96,12 @@ class VoterLayer(VoterModel):
 
     def confusions(self, voters: Tensor) -> Tensor:
         """Return what each voter votes where the end model is sure: (n, true, voted)."""
-        certain = torch.eye(self.n_classes, device=voters.device)
-        each_class = certain.repeat(len(voters), 1)
-        logits = self(each_class, voters.repeat_interleave(self.n_classes))
-        return torch.softmax(logits, dim=1).view(len(voters), self.n_classes, self.n_classes)
+        if self.matrices is not None:
+            return torch.softmax(self.matrices(voters).transpose(1, 2), dim=2)
+        certain = torch.eye(self.n_classes, device=voters.device).expand(len(voters), -1, -1)
+        scaled = certain if self.scale is None else certain * self.scale[voters][:, None]
+        shifted = scaled if self.shift is None else scaled + self.shift[voters][:, None]
+        return torch.softmax(shifted, dim=2)
 
 
 class CrowdLayerObjective(CrowdObjective):

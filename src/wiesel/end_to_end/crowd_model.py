@@ -34,7 +34,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["CrowdModel", "CrowdObjective", "all_entries"]
 
 _COUNTED_ITEMS = 4096
-_VOTERS_AT_ONCE = 4096
+_NUMBERS_AT_ONCE = 2**22
 
 
 class CrowdObjective(Objective):
@@ -80,7 +80,8 @@ class CrowdModel(EndToEndModel):
         """Return P(right | votes) of every voter, as far as the model can tell."""
         self.check_fitted()
         positions = np.arange(len(self.voters_))
-        parts = np.split(positions, range(_VOTERS_AT_ONCE, len(positions), _VOTERS_AT_ONCE))
+        size = self._at_once()
+        parts = np.split(positions, range(size, len(positions), size))
         diagonals = [np.einsum("jcc->jc", self._confusions(part)) for part in parts]
         return np.concatenate(diagonals) @ self.class_balance_
 
@@ -172,11 +173,15 @@ class CrowdModel(EndToEndModel):
     @torch.no_grad()
     def _say(self, entries: VoteEntries) -> Tensor:
         """What every vote adds to the log probability of every class, some votes at a time."""
-        size = max(1, 2**22 // len(self.labels_) ** 2)
+        size = self._at_once()
         starts = range(0, len(entries), size)
         parts = [(entries.voters[k : k + size], entries.classes[k : k + size]) for k in starts]
         said = [self.voter_model_.log_votes(voters, classes) for voters, classes in parts]
         return torch.cat(said) if said else torch.empty(0, len(self.labels_))
+
+    def _at_once(self) -> int:
+        """How many confusion matrices may be in memory."""
+        return max(1, _NUMBERS_AT_ONCE // len(self.labels_) ** 2)
 
     @torch.no_grad()
     def _confusions(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -11,7 +11,13 @@ from wiesel.end_to_end.crowd_layer import vote_cross_entropy
 from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
 from wiesel.end_to_end.representation import find_last_layer, represent, representation_width
 from wiesel.end_to_end.storage import Saved
-from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
+from wiesel.end_to_end.voter_models import (
+    VoterMatrices,
+    VoterModel,
+    check_rank,
+    in_parts,
+    matrix_rank,
+)
 from wiesel.errors import SavedModelError
 from wiesel.parameters import check_choice, check_number
 from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
@@ -23,7 +29,6 @@ __all__ = ["DoctorNet"]
 Variant = Literal["DN", "WDN", "IWDN", "BIWDN"]
 _VARIANTS = ("DN", "WDN", "IWDN", "BIWDN")
 _SAMPLED_ITEMS = 512
-_MOST_NUMBERS = 2**24
 
 
 @dataclass(eq=False)
@@ -44,6 +49,8 @@ class DoctorNet(CrowdModel):
     afterwards, with frozen heads; here they are trained along, with a stop-gradient to heads and
     trunk. `end_model_` is the trunk with its heads. Where heads would have more than 16 million
     numbers (or `rank` is given), they are one random head plus a low-rank part of their own.
+    Every doctor is asked about every item: time grows with their number, memory does not, as
+    the opinions are taken on some items at a time.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -145,19 +152,20 @@ class _Doctors(VoterModel):
         rows = _with_constant(represented)
         if self.n_voters <= rows.shape[1]:
             # All heads on all items is then less work than a copy of its head for every vote.
-            return torch.einsum("nd,jcd->njc", rows, self.heads())[entries.items, entries.voters]
+            return self.heads.times(rows)[entries.items, entries.voters]
         return torch.einsum("ncd,nd->nc", self.heads(entries.voters), rows[entries.items])
 
     def opinions(self, represented: Tensor, voters: Tensor | None = None) -> Tensor:
         """Return what each of some doctors, or all, says of each item: (items, voters, classes)."""
-        rows = _with_constant(represented)
-        return torch.softmax(torch.einsum("nd,jcd->njc", rows, self.heads(voters)), dim=2)
+        return torch.softmax(self.heads.times(_with_constant(represented), voters), dim=2)
 
     def mean_opinion(self, represented: Tensor) -> Tensor:
         """Return the (weighted) mean of all doctors' opinions: (items, classes)."""
-        size = max(1, _MOST_NUMBERS // (self.n_voters * self.n_classes))
-        parts = torch.split(represented, size)
-        return torch.cat([self._mean_opinion(part) for part in parts])
+        return in_parts(self._mean_opinion, self.n_voters * self.n_classes, represented)
+
+    def mixed(self, represented: Tensor, weights: Tensor) -> Tensor:
+        """Return opinions averaged with weights (items, voters), which alone get a gradient."""
+        return in_parts(self._mixed, self.n_voters * self.n_classes, represented, weights)
 
     def weights(self, represented: Tensor) -> Tensor:
         """Return the logits of the doctors' weights: (items, voters), or one row for all items."""
@@ -173,9 +181,16 @@ class _Doctors(VoterModel):
         # A class that is never said counts by how near it comes to being said.
         shares = is_said + 1e-6 * average
         shares = shares / shares.sum(dim=0)
-        size = max(1, _MOST_NUMBERS // (len(average) * self.n_classes))
-        parts = [self.opinions(self.representations, part) for part in torch.split(voters, size)]
-        return torch.cat([torch.einsum("nc,njl->jcl", shares, part) for part in parts])
+
+        def of_some(some: Tensor) -> Tensor:
+            return torch.einsum("nc,njl->jcl", shares, self.opinions(self.representations, some))
+
+        return in_parts(of_some, len(average) * self.n_classes, voters)
+
+    def _mixed(self, represented: Tensor, weights: Tensor) -> Tensor:
+        with torch.no_grad():
+            opinions = self.opinions(represented)
+        return torch.einsum("nj,njc->nc", weights, opinions)
 
     def _mean_opinion(self, represented: Tensor) -> Tensor:
         weights = torch.softmax(self.weights(represented), dim=1).expand(len(represented), -1)
@@ -223,14 +238,13 @@ class _DoctorObjective(CrowdObjective):
 
     def _weight_loss(self, represented: Tensor, entries: VoteEntries) -> Tensor:
         doctors = self.voters
-        with torch.no_grad():
-            opinions = doctors.opinions(represented)
-            has_voted = torch.zeros(opinions.shape[:2], dtype=torch.bool, device=opinions.device)
-            has_voted[entries.items, entries.voters] = True
-            has_voted &= ~has_voted.all(dim=1, keepdim=True)
-        logits = doctors.weights(represented).expand(has_voted.shape)
+        shape = (len(represented), doctors.n_voters)
+        has_voted = torch.zeros(shape, dtype=torch.bool, device=represented.device)
+        has_voted[entries.items, entries.voters] = True
+        has_voted &= ~has_voted.all(dim=1, keepdim=True)
+        logits = doctors.weights(represented).expand(shape)
         weights = torch.softmax(logits.masked_fill(has_voted, -torch.inf), dim=1)
-        mixed = torch.einsum("nj,njc->nc", weights, opinions).clamp_min(1e-12).log()
+        mixed = doctors.mixed(represented, weights).clamp_min(1e-12).log()
         counts = entries.counts(doctors.n_classes)
         return -(counts / counts.sum(dim=1, keepdim=True) * mixed).sum(dim=1).mean()
 

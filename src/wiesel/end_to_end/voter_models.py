@@ -4,8 +4,11 @@ Confusions are always (n_voters, true class, voted class), and their rows sum to
 array of them is never needed in training: modules answer for the voters they are asked about.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from wiesel.parameters import check_number
 from wiesel.training import VoteEntries
@@ -16,6 +19,7 @@ __all__ = [
     "VoterMatrices",
     "VoterModel",
     "check_rank",
+    "in_parts",
     "matrix_rank",
 ]
 
@@ -147,6 +151,17 @@ class VoterMatrices(nn.Module):
         own = self.left if voters is None else self.left[voters]
         return self.start + (own if self.right is None else own @ self.right)
 
+    def times(self, vectors: Tensor, voters: Tensor | None = None) -> Tensor:
+        """Return every matrix times every vector: (len(vectors), len(voters), rows).
+
+        Factors stay factors: matrices of low rank are never made.
+        """
+        if self.right is None:
+            return torch.einsum("nd,jcd->njc", vectors, self(voters))
+        own = self.left if voters is None else self.left[voters]
+        together = torch.einsum("nr,jcr->njc", vectors @ self.right.t(), own)
+        return (vectors @ self.start.t())[:, None] + together
+
 
 def check_rank(owner: object, rank: int | None) -> None:
     """Refuse a rank that is neither None nor a positive whole number."""
@@ -161,3 +176,15 @@ def matrix_rank(n_voters: int, numbers: int, rank: int | None) -> int | None:
     (None, 8)
     """
     return 8 if rank is None and n_voters * numbers > _MOST_NUMBERS else rank
+
+
+def in_parts(function: Callable[..., Tensor], row_numbers: int, *tensors: Tensor) -> Tensor:
+    """Return function(*tensors), some rows at a time if each needs `row_numbers` on the way.
+
+    Several parts are computed again for their gradients, so that one at a time is in memory.
+    """
+    size = max(1, _MOST_NUMBERS // row_numbers)
+    if len(tensors[0]) <= size:
+        return function(*tensors)
+    parts = zip(*(torch.split(tensor, size) for tensor in tensors), strict=True)
+    return torch.cat([checkpoint(function, *part, use_reentrant=False) for part in parts])

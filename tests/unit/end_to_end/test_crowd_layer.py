@@ -46,6 +46,16 @@ def test_the_layers_are_the_formulas_of_the_paper():
     assert torch.equal(matrix(PROBA, torch.tensor([0, 0])), PROBA)
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_confusions_are_what_the_layer_makes_of_a_certain_end_model(variant: str):
+    layer = VoterLayer(4, 3, variant)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter)
+    for voter in (0, 3):
+        expected = torch.softmax(layer(torch.eye(3), torch.tensor([voter] * 3)), dim=1)
+        assert torch.allclose(layer.confusions(torch.tensor([voter]))[0], expected)
+
+
 def test_the_loss_is_the_mean_over_votes_and_ignores_who_did_not_vote(votes):
     entries = all_entries(votes)
     log_proba = torch.log_softmax(torch.randn(len(entries), 2), dim=1)

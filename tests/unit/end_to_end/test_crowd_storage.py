@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from forged_models import manifest_of, rewrite
+from largest_tensor import LargestTensor
 from tiny_task import linear, tiny_task
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from wiesel import (
     MBEM,
@@ -31,18 +30,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
 METHODS = [MaxMIG, CrowdLayer, DoctorNet, MBEM, AggNet, Raykar, ConfusionNet, CoNAL]
 HUGE = 10**9
 WRONG: list[Any] = [None, -1, 1e308, "text", [], [1], {"a": 1}, True]
-
-
-class LargestTensor(TorchDispatchMode):
-    """Notes the bytes of the largest tensor that torch really allocates."""
-
-    n_bytes = 0
-
-    def __torch_dispatch__(self, operation, types, arguments=(), keywords=None):
-        result = operation(*arguments, **(keywords or {}))
-        if isinstance(result, torch.Tensor) and result.device.type != "meta":
-            self.n_bytes = max(self.n_bytes, result.untyped_storage().nbytes())
-        return result
 
 
 @pytest.fixture(params=METHODS, ids=lambda cls: cls.__name__)
