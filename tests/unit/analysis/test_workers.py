@@ -3,11 +3,24 @@
 import numpy as np
 import pytest
 
-from wiesel import MajorityVote, Raykar, VoteMatrix, rank_workers
+from wiesel import (
+    MBEM,
+    AggNet,
+    CoNAL,
+    ConfusionNet,
+    CrowdLayer,
+    DoctorNet,
+    EndToEndModel,
+    MajorityVote,
+    MaxMIG,
+    Raykar,
+    VoteMatrix,
+    rank_workers,
+)
 from wiesel.analysis.workers import _skill
 from wiesel.datasets.synthetic import make_features, make_votes, planted_confusions
 from wiesel.errors import NotFittedError, ParameterError
-from wiesel.label_models import DawidSkene, OneCoin
+from wiesel.label_models import DawidSkene, OneCoin, Snorkel
 
 
 def test_measures_of_perfect_guessing_and_renaming_voters():
@@ -31,19 +44,24 @@ def crowd() -> tuple[VoteMatrix, np.ndarray]:
     return make_votes(600, 7, 3, accuracies=np.stack(kinds), coverage=0.6, seed=1)
 
 
-@pytest.mark.parametrize("method", ["dawid_skene", "raykar"])
-def test_spammers_and_adversaries_are_flagged_and_last(method: str):
+CROWD_METHODS = [Raykar, AggNet, MBEM, MaxMIG, CrowdLayer, DoctorNet, ConfusionNet, CoNAL]
+
+
+def fitted_network(cls: type[EndToEndModel], votes: VoteMatrix, gold: np.ndarray) -> EndToEndModel:
+    from torch import nn
+
+    from wiesel.training import seeded
+
+    with seeded(0):
+        net = nn.Linear(4, 3)
+    return cls(net, epochs=20, lr=0.02).fit(make_features(gold, 4), votes)
+
+
+@pytest.mark.parametrize("method", [DawidSkene, OneCoin, Snorkel, *CROWD_METHODS])
+def test_spammers_and_adversaries_are_flagged_and_last(method: type):
     votes, gold = crowd()
-    if method == "raykar":
-        from torch import nn
-
-        from wiesel.training import seeded
-
-        with seeded(0):
-            net = nn.Linear(4, 3)
-        model = Raykar(net, epochs=20, lr=0.02).fit(make_features(gold, 4), votes)
-    else:
-        model = DawidSkene().fit(votes)
+    is_network = method in CROWD_METHODS
+    model = fitted_network(method, votes, gold) if is_network else method().fit(votes)
     table = rank_workers(model, votes)
     flags = dict(zip(table.frame["voter"], table.frame["flag"], strict=True))
     assert flags["voter_5"] == "spammer"
