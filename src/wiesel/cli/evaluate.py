@@ -1,12 +1,17 @@
 """`wiesel evaluate`: how good a saved model is on rows with gold labels."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs, load_named
 from wiesel.cli.verb import Answer, command_line, verb
+from wiesel.errors import DataError, listed
+
+if TYPE_CHECKING:
+    from wiesel.evaluation import Comparison
+    from wiesel.project.bundle import Bundle
 
 __all__ = ["evaluate"]
 
@@ -17,15 +22,62 @@ def evaluate(
     data: Annotated[Path, typer.Argument(help="A table with gold labels, or X.npy with --gold.")],
     label_column: Annotated[str, typer.Option(help="The column of gold labels.")] = "label",
     gold: Annotated[Path | None, typer.Option(help="Gold labels in the order of X.npy.")] = None,
+    votes: Annotated[
+        Path | None, typer.Option(help="Votes on the same items: covered ones apart.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Another model, to compare with on the same items.")
+    ] = None,
     end_model: EndModelName = None,
 ) -> Answer:
     """Judge a saved model by gold labels."""
-    from wiesel.evaluation import evaluate as judged
+    from wiesel.evaluation import evaluate_proba
     from wiesel.io import read_gold
 
     bundle = load_named(model, end_model, data)
-    _, inputs = frame_and_inputs(bundle, data)
+    rows, inputs = frame_and_inputs(bundle, data)
     truth = read_gold(gold or data, bundle.labels, label_column=label_column)
-    report = judged(bundle.model, inputs, truth)
+    proba, threshold = bundle.model.predict_proba(inputs), bundle.model.threshold_
+    covered = None if votes is None else _covered(votes, rows, len(proba), bundle.labels)
+    report = evaluate_proba(proba, truth, bundle.labels, threshold=threshold, covered=covered)
     step = command_line("wiesel", "inspect", model)
-    return Answer({"report": report.to_dict()}, str(report), step)
+    if against is None:
+        return Answer({"report": report.to_dict()}, str(report), step)
+    other = load_named(against, end_model, data)
+    paired = _paired((bundle, proba), other, data, truth)
+    text = f"{report}\n\nThe first is {model}, the second {against}.\n{paired}"
+    return Answer({"report": report.to_dict(), "paired": paired.to_dict()}, text, step)
+
+
+def _paired(first: tuple["Bundle", Any], other: "Bundle", data: Path, truth: Any) -> "Comparison":
+    """The two models on the same items, by McNemar's test and bootstrap intervals."""
+    from wiesel.evaluation import compare_paired_proba
+
+    bundle, proba = first
+    if other.labels != bundle.labels:
+        raise DataError(
+            f"The models know different classes, {listed(bundle.labels)} and "
+            f"{listed(other.labels)}: they cannot be compared."
+        )
+    _, inputs = frame_and_inputs(other, data)
+    thresholds = (bundle.model.threshold_, other.model.threshold_)
+    second = other.model.predict_proba(inputs)
+    return compare_paired_proba(proba, second, truth, bundle.labels, thresholds=thresholds)
+
+
+def _covered(path: Path, rows: Any, n_items: int, labels: Any) -> Any:
+    """Which items have a vote: by id where the rows have ids, else in order."""
+    import numpy as np
+
+    from wiesel.io import read_votes
+
+    votes = read_votes(path, labels=labels)
+    if rows is None or "id" not in rows.columns:
+        if votes.n_items != n_items:
+            raise DataError(
+                f"{path} has votes on {votes.n_items} items and there are {n_items} rows without "
+                "a column 'id' to match them by."
+            )
+        return votes.covered
+    known = {str(item) for item, voted in zip(votes.ids, votes.covered, strict=True) if voted}
+    return np.array([str(item) in known for item in rows["id"]])

@@ -29,7 +29,7 @@ def run(
     settings = read_project(project)
     outcome = run_project(settings, split_names(method), say_stage)
     folder = settings.output_folder
-    item = outcome.prepared.data.splits["train"].ids[0]
+    item = outcome.first_voted
     step = command_line("wiesel", "explain", folder / "model", "--item", item)
     data = {"output": folder, "report": folder / "report.html", **metrics_of(outcome)}
     return Answer(data, _text(outcome), f"open {folder / 'report.html'}, or: {step}")

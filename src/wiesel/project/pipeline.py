@@ -95,6 +95,12 @@ class Outcome:
         return [model.explain(taken(data.vectors.train, row), data.votes[int(row)]) for row in rows]
 
     @property
+    def first_voted(self) -> str:
+        """The id of the first training item with a vote."""
+        votes = self.prepared.data.votes
+        return str(votes.ids[int(np.argmax(votes.covered))])
+
+    @property
     def table(self) -> Table | None:
         """One row for each method."""
         if self.judged_on is None:
@@ -118,6 +124,8 @@ def run_project(
     trained = train_models(prepared.data, names, project.method.seeds, cache, tell)
     outcome = judge(prepared, trained)
     _write(outcome, tell)
+    if reused := _reused(outcome):
+        tell("reused", reused)
     return outcome
 
 
@@ -258,6 +266,21 @@ def metrics_of(outcome: Outcome) -> dict[str, Any]:
             "models": sum(run.reused for run in outcome.trained),
         },
     }
+
+
+def _reused(outcome: Outcome) -> str:
+    """What was there from an earlier run, and which models had to be trained again."""
+    votes, trained = outcome.prepared.votes, outcome.trained
+    known = [run for run in trained if run.reused]
+    parts = ["the features"] if outcome.prepared.data.vectors.reused else []
+    parts += [f"{len(known)} of {len(trained)} models"] if known else []
+    # Votes alone may be known from another split of the same run.
+    if not parts:
+        return ""
+    if votes.known:
+        parts.insert(0, f"{votes.known:,} of {votes.total:,} parts of the votes")
+    anew = dict.fromkeys(run.method for run in trained if not run.reused)
+    return ", ".join(parts) + (f"; trained: {', '.join(anew)}" if anew else "")
 
 
 def _known(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ __all__ = ["report_data"]
 _HEAT_VOTERS = 40
 _LISTED_VOTERS = 100
 _DISAGREEMENTS = 20
+_MEASURES = {"auc": "ROC-AUC", "f1": "F1"}
 
 
 def report_data(outcome: "Outcome") -> ReportData:
@@ -33,9 +34,7 @@ def report_data(outcome: "Outcome") -> ReportData:
     split = outcome.judged_on
     reports = {} if split is None else {n: r[split] for n, r in outcome.reports.items()}
     names, shares = _agreement(votes.train)
-    gold = _dev_gold(outcome)
     voters, caption = _voters(outcome)
-    odd = findings(*gold) if gold else findings(votes.train)
     records = outcome.main.model.history_.records
     return ReportData(
         title=data.project.name,
@@ -44,7 +43,7 @@ def report_data(outcome: "Outcome") -> ReportData:
         figures=_figures(outcome),
         voters=voters,
         voter_caption=caption,
-        findings=[row["sentence"] for row in odd.to_records()],
+        findings=_findings(outcome),
         agreement_names=names,
         agreement=shares,
         losses=_curves(records, "loss_"),
@@ -81,6 +80,7 @@ def _figures(outcome: "Outcome") -> list[tuple[str, str]]:
 def _story(outcome: "Outcome") -> list[str]:
     data, votes, main = outcome.prepared.data, outcome.prepared.votes.train, outcome.main
     chosen = main.model.selection_
+    measure = _MEASURES.get(chosen["by"], chosen["by"])
     sentences = [
         f"{votes.n_voters:,} voters cast {votes.n_votes:,} votes on {votes.n_items:,} items, for "
         f"the classes {', '.join(data.labels)}. {main.method} turned them into an end model "
@@ -91,7 +91,7 @@ def _story(outcome: "Outcome") -> list[str]:
     if "score" in chosen:
         sentences.append(
             f"Of {len(main.model.history_)} epochs, number {chosen['epoch']} was kept: it had the "
-            f"best {chosen['by']} on the dev rows ({chosen['score']:.3f})."
+            f"best {measure} on the dev rows ({chosen['score']:.3f})."
         )
     else:
         sentences.append("There were no dev rows to choose an epoch by: the last one was kept.")
@@ -105,6 +105,16 @@ def _dev_gold(outcome: "Outcome") -> tuple[VoteMatrix, Any] | None:
         if name in votes and name in splits:
             return votes[name], splits[name].gold
     return None
+
+
+def _findings(outcome: "Outcome") -> list[str]:
+    """What is odd about the votes to learn from, and which voters gold labels speak against."""
+    found = findings(outcome.prepared.votes.train).to_records()
+    gold = _dev_gold(outcome)
+    if gold is not None:
+        known = findings(*gold).to_records()
+        found = [row for row in known if row["kind"] == "worse_than_chance"] + found
+    return [row["sentence"] for row in found]
 
 
 def _voters(outcome: "Outcome") -> tuple[list[VoterRow], str]:

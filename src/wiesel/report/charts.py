@@ -8,10 +8,19 @@ from typing import Any
 import numpy as np
 
 from wiesel.evaluation import Report, ThresholdCurve
+from wiesel.evaluation.rendering import score_text
 from wiesel.report.contents import Curve
 from wiesel.report.svg import Axis, Line, chart
 
-__all__ = ["calibration", "confusion", "epochs", "heat_map", "intervals", "threshold_figure"]
+__all__ = [
+    "calibration",
+    "confusion",
+    "coverage",
+    "epochs",
+    "heat_map",
+    "intervals",
+    "threshold_figure",
+]
 
 _COLORS = ("one", "two", "three")
 _FEW = 20
@@ -113,10 +122,39 @@ def intervals(reports: Mapping[str, Report], figure_name: str, title: str) -> st
     return figure(title, f'<div class="intervals">{rows}</div>')
 
 
+def coverage(report: Report) -> str:
+    """Return the figures on items with a vote and on items without one, side by side."""
+    parts = {"with a vote": report.covered, "without a vote": report.uncovered}
+    known = {name: part for name, part in parts.items() if part is not None}
+    if len(known) < 2:
+        return ""
+    figures = {"accuracy": "accuracy", "f1": "F1", "auc": "ROC-AUC"}
+    head = "".join(
+        f"<th class='number'>{name} ({part.n_items:,})</th>" for name, part in known.items()
+    )
+    body = "".join(
+        f"<tr><th>{title}</th>"
+        + "".join(
+            f"<td class='number'>{score_text(getattr(part, key))}</td>" for part in known.values()
+        )
+        + "</tr>"
+        for key, title in figures.items()
+    )
+    table = (
+        f'<div class="scroll"><table class="coverage"><thead><tr><th></th>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+    note = "Items without a vote show what the end model learned beyond its voters."
+    return figure("Items with and without votes", table, note=note)
+
+
 def heat_map(names: Sequence[str], shares: Any) -> str:
     """Return how often each pair of voters agrees, as a table of colored cells."""
     size = "large" if len(names) <= _FEW else "small"
-    head = "".join(f"<th>{place + 1}</th>" for place in range(len(names)))
+    # Small cells have no room for every number.
+    step = 1 if size == "large" else 5
+    numbers = [place + 1 for place in range(len(names))]
+    head = "".join(f"<th>{n if n % step == 0 or n == 1 else ''}</th>" for n in numbers)
     body = ""
     for place, name in enumerate(names):
         cells = "".join(

@@ -53,6 +53,7 @@ def _quality(data: ReportData) -> str:
     parts += ["" if many else charts.confusion(report), charts.calibration(report)]
     if data.curve is not None:
         parts.append(charts.threshold_figure(data.curve, data.threshold, data.labels.names[1]))
+    parts.append(charts.coverage(report))
     intro = f"<p>Figures on {report.n_items:,} {escape(data.judged_on)} items with gold labels; "
     intro += "bars are 95 % bootstrap intervals.</p>"
     paired = f"<p>{escape(data.paired)}</p>" if data.paired else ""

@@ -96,6 +96,7 @@ def test_a_second_run_reuses_every_stage(tiny):
     assert "votes: 2 voters, 67.5 % of train covered, 6 of 6 parts reused" in said[1]
     assert "reused" in said[2]
     assert said[3] == "train: majority_vote, seed 0: reused"
+    assert said[-1] == "reused: 6 of 6 parts of the votes, the features, 1 of 1 models"
     assert np.array_equal(first.proba["test"], second.proba["test"])
     assert first.main.seconds == second.main.seconds
 
@@ -107,6 +108,11 @@ def test_after_editing_one_labeling_function_only_that_one_and_training_run_agai
     assert "3 of 6 parts reused" in said[1]
     assert "reused" in said[2]
     assert "2 epochs" in said[3]
+    assert said[-1] == "reused: 3 of 6 parts of the votes, the features; trained: majority_vote"
+
+
+def test_the_first_run_reuses_nothing_and_says_nothing_of_it(tiny):
+    assert not [line for line in run(tiny)[1] if line.startswith("reused")]
 
 
 def test_after_editing_a_text_the_features_are_made_again(tiny):

@@ -1,0 +1,44 @@
+"""`wiesel evaluate`: covered and uncovered items, and two models on the same items."""
+
+import pytest
+
+pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
+
+
+@pytest.fixture
+def trained(tiny, wiesel):
+    """A tiny project after a run, with a second model beside the first."""
+    for method, name in (("majority_vote", "first"), ("snorkel", "second")):
+        assert wiesel("run", tiny, "--method", method).exit_code == 0
+        (tiny / "out/model").rename(tiny / name)
+    votes = ("--lfs", tiny / "lfs.py", "--labels", "billing,technical", "-o", tiny / "v.parquet")
+    assert wiesel("apply", tiny / "test.csv", *votes, "--id", "id").exit_code == 0
+    return tiny
+
+
+def test_covered_and_uncovered_items_are_judged_apart(trained, wiesel, wiesel_json):
+    words = ("evaluate", trained / "first", trained / "test.csv", "--votes", trained / "v.parquet")
+    report = wiesel_json(*words)["report"]
+    sizes = [report[part]["n_items"] for part in ("covered", "uncovered")]
+    # Of six texts in turn, "my bill has an error" and "I cannot log in" get no vote: 4 of 12.
+    assert sizes == [8, 4]
+    assert "covered (8)" in wiesel(*words).stdout
+
+
+def test_two_models_are_compared_on_the_same_items(trained, wiesel, wiesel_json):
+    words = ("evaluate", trained / "first", trained / "test.csv", "--against", trained / "second")
+    paired = wiesel_json(*words)["paired"]
+    assert 0 < paired["p_value"] <= 1
+    assert set(paired["differences"]) >= {"accuracy", "f1"}
+    assert "McNemar" in wiesel(*words).stdout
+
+
+def test_votes_and_models_that_do_not_belong_are_refused(trained, wiesel, tmp_path):
+    words = ("evaluate", trained / "first", trained / "test.csv")
+    assert "There is no file" in wiesel(*words, "--votes", tmp_path / "no.parquet").stderr
+    assert "is not a saved model" in wiesel(*words, "--against", tmp_path / "no").stderr
+    (trained / "new.csv").write_text("text,label\nthe invoice,billing\n")
+    short = ("evaluate", trained / "first", trained / "new.csv", "--votes", trained / "v.parquet")
+    result = wiesel(*short)
+    assert result.exit_code == 1
+    assert "votes on 12 items and there are 1 rows" in result.stderr
