@@ -10,17 +10,16 @@ Learning rate 1e-4, epoch chosen by validation AUC, threshold by validation F1.
 import numpy as np
 from benchmarks.harness import markdown_table
 
-from experiments.definitions import Choices, Effort, chosen, obtain
+from experiments.definitions import Choices, Effort, Row, chosen, obtain
 from experiments.figures import Panel, draw_panels
 from experiments.runner import Record
-from experiments.table1 import LABEL_FREE, ROWS
+from experiments.table1 import LABEL_FREE, ROWS, setting_of
 from experiments.tables import UNKNOWN, mean_of, percentages, write_page
 
 SET = "imdb_12"
 METHODS = tuple(row for row in ROWS if row.title in (*LABEL_FREE, "WeaSEL, averaged weights"))
 COUNTS = tuple(range(11))
 REDUCED_COUNTS = (0, 1, 3, 10)
-REDUCED_EPOCHS = 75
 
 Results = dict[tuple[str, int], list[Record]]
 
@@ -28,12 +27,20 @@ Results = dict[tuple[str, int], list[Record]]
 def main(argv: list[str]) -> None:
     """Run what is missing, and write the table and the figure."""
     effort = Effort.parsed(argv, __doc__)
-    rows = definitions(effort)
-    done = obtain("adversarial", rows.values(), effort)
-    found = {place: chosen(choices, done) for place, choices in rows.items()}
-    counts = counts_of(effort)
-    write(found, counts, effort)
-    draw(found, counts)
+    found = results(effort)
+    write(found, counts_of(effort), effort)
+    draw(found, counts_of(effort))
+
+
+def results(effort: Effort) -> Results:
+    """Return the runs by row and number of copies, after running what is missing."""
+    found: Results = {}
+    for count in counts_of(effort):
+        rows = {row.title: choices_of(row, count, effort) for row in METHODS}
+        # Without an adversary the runs are those of table 1, and kept there.
+        done = obtain("adversarial" if count else SET, rows.values(), effort)
+        found |= {(title, count): chosen(choices, done) for title, choices in rows.items()}
+    return found
 
 
 def counts_of(effort: Effort) -> tuple[int, ...]:
@@ -41,14 +48,11 @@ def counts_of(effort: Effort) -> tuple[int, ...]:
     return COUNTS if effort.full else REDUCED_COUNTS
 
 
-def definitions(effort: Effort) -> dict[tuple[str, int], Choices]:
-    """Return the runs by row and number of copies."""
-    epochs = {} if effort.full else {"epochs": REDUCED_EPOCHS}
-    return {
-        (row.title, count): row.runs(SET, effort.seeds, (1e-4,), {**epochs, "adversaries": count})
-        for count in counts_of(effort)
-        for row in METHODS
-    }
+def choices_of(row: Row, count: int, effort: Effort) -> Choices:
+    """Return the runs of one point of the figure."""
+    planted = {"adversaries": count} if count else {}
+    setting = {**setting_of(SET, row, effort), **planted}
+    return row.runs(SET, effort.seeds, (1e-4,), setting)
 
 
 def write(found: Results, counts: tuple[int, ...], effort: Effort) -> None:

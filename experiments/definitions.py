@@ -28,8 +28,12 @@ class Row:
     def runs(
         self, dataset: str, seeds: int, rates: Sequence[float], setting: Mapping[str, Any]
     ) -> "Choices":
-        """Return for every seed the runs to choose from, one for each learning rate."""
-        options = {**setting, **self.options}
+        """Return for every seed the runs to choose from, one for each learning rate.
+
+        An option that is None takes away what the setting says.
+        """
+        wanted = {**setting, **self.options}
+        options = {name: value for name, value in wanted.items() if value is not None}
         return [
             [Run(dataset, self.method, seed, _with_rate(options, rate)) for rate in rates]
             for seed in range(seeds)

@@ -7,7 +7,14 @@ takes voters for independent believes the repeated coin. WeaSEL should come with
 same network trained on the truth, whatever the count.
 """
 
+from experiments.definitions import Row
 from experiments.random_voters import Study
+
+OWN_COINS = (
+    Row("WeaSEL, one-hot votes (Wiesel's default), a coin for each seed", "weasel", {"draw": None}),
+    Row("majority vote, a coin for each seed", "majority_vote", {"draw": None}),
+)
+"""The coin of the other rows is the same for all seeds, so that these can be trained together."""
 
 STUDY = Study(
     name="duplicates",
@@ -15,6 +22,7 @@ STUDY = Study(
     counts=(2, 5, 25, 100, 500, 2000),
     reduced=(2, 25, 500, 2000),
     shown=(500,),
+    extra=OWN_COINS,
 )
 
 

@@ -60,6 +60,13 @@ class Study:
     """The counts that are run unless everything is."""
     shown: tuple[int, ...]
     """The counts whose learning curves are drawn; the variants are run there in any case."""
+    extra: tuple[Row, ...] = ()
+    """Further rows, without learning curves."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows of the table."""
+        return (*METHODS, *self.extra, *VARIANTS)
 
     def counts_of(self, effort: Effort) -> tuple[int, ...]:
         """Return how many coins there are in each column."""
@@ -73,7 +80,8 @@ class Study:
         """Return the runs by row and count."""
         found: dict[tuple[str, int], Choices] = {}
         for count in self.counts_of(effort):
-            rows = (*METHODS, *VARIANTS) if effort.full or count in self.shown else METHODS
+            with_variants = effort.full or count in self.shown
+            rows = self.rows if with_variants else (*METHODS, *self.extra)
             for row in rows:
                 runs = row.runs(SET, effort.seeds, (1e-4,), self.setting(count))
                 found[row.title, count] = runs
@@ -100,7 +108,7 @@ class Study:
         truth, counts = percentages(gold, "auc"), self.counts_of(effort)
         cells = [
             [row.title, *(spread(areas.get((row.title, count), NONE)) for count in counts)]
-            for row in (*METHODS, *VARIANTS)
+            for row in self.rows
         ]
         below = {n: truth.mean() - areas["WeaSEL", n] for n in counts if len(areas["WeaSEL", n])}
         gaps = ", ".join(f"{gap.mean():.2f} at {count:,}" for count, gap in below.items())

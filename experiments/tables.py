@@ -31,7 +31,7 @@ def figure_of_paper(value: float | None) -> str:
 
 def write_page(name: str, command: str, lines: Iterable[str]) -> None:
     """Write `results/<name>.md` under a line that says how it was made, and print it."""
-    made = f"Written by `{command}`; every run is a line of a `.jsonl` file beside this page."
+    made = f"Written by `{command}`."
     page = "\n".join([made, "", *lines]) + "\n"
     (RESULTS / f"{name}.md").write_text(f"# {name}\n\n{page}")
     print(f"\n{page}", flush=True)
