@@ -18,7 +18,7 @@ from wiesel.labels import LabelSpace
 from wiesel.nn.names import end_model_by_name
 from wiesel.votes import VoteMatrix
 
-__all__ = ["build_method", "compare", "score_table"]
+__all__ = ["build_method", "compare", "compare_datasets", "score_table"]
 
 _SHOWN = {"accuracy": "accuracy", "f1": "F1", "auc": "ROC-AUC", "log_loss": "log loss"}
 
@@ -47,6 +47,52 @@ def compare(
     >>> table.frame["seeds"].to_list()
     [2, 2]
     """
+    return score_table(
+        _runs(methods, X, votes, test=test, validation=validation, end_model=end_model, seeds=seeds)
+    )
+
+
+def compare_datasets(
+    methods: Iterable[str | EndToEndModel] | Mapping[str, EndToEndModel | Mapping[str, Any]],
+    datasets: Mapping[str, Mapping[str, Any]],
+    *,
+    end_model: Any = "mlp",
+    seeds: Sequence[int] = (0,),
+) -> Table:
+    """Return a row for each data set and method; a data set is what `compare` takes, by name.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> def task(seed):
+    ...     votes, gold = make_votes(200, n_voters=5, seed=seed)
+    ...     X = make_features(gold, n_features=4, seed=seed)
+    ...     return {"X": X, "votes": votes, "test": (X, gold)}
+    >>> tasks = {"mails": task(0), "reviews": task(1)}
+    >>> table = compare_datasets({"snorkel": {"epochs": 3}}, tasks, end_model="linear")
+    >>> table.frame.select("data", "method").rows()
+    [('mails', 'snorkel'), ('reviews', 'snorkel')]
+    """
+    if not datasets:
+        raise ParameterError("There is nothing to compare on: no data sets were given.")
+    return score_table(
+        [
+            {"data": name, **row}
+            for name, given in datasets.items()
+            for row in _runs(methods, **given, end_model=end_model, seeds=seeds)
+        ]
+    )
+
+
+def _runs(
+    methods: Any,
+    X: Any,
+    votes: VoteMatrix,
+    *,
+    test: tuple[Any, Any],
+    validation: tuple[Any, Any] | None = None,
+    end_model: Any = "mlp",
+    seeds: Sequence[int] = (0,),
+) -> list[dict[str, Any]]:
+    """The figures of every method and seed on one data set."""
     rows: list[dict[str, Any]] = []
     for name, model in _named_models(methods, X, votes.labels, end_model).items():
         if isinstance(model, Supervised):
@@ -58,7 +104,7 @@ def compare(
             seconds = time.perf_counter() - start
             report = evaluate(own, *test, n_resamples=0)
             rows.append({"method": name, "seed": seed, "seconds": seconds, **_figures(report)})
-    return score_table(rows)
+    return rows
 
 
 def build_method(
@@ -101,24 +147,27 @@ def build_method(
 def score_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the mean and the spread over seeds of the figures of every method.
 
+    Rows with `data`, the name of a data set, are told apart by it.
+
     >>> row = {"method": "weasel", "seed": 0, "seconds": 2.0, "accuracy": 0.75}
     >>> print(score_table([row, {**row, "seed": 1, "accuracy": 0.85}]))
      method   seeds        accuracy   seconds
     ──────────────────────────────────────────
      weasel       2   0.800 ± 0.050       2.0
     """
-    names = [name for name in rows[0] if name not in ("method", "seed")]
+    keys = [key for key in ("data", "method") if key in rows[0]]
+    names = [name for name in rows[0] if name not in (*keys, "seed")]
     frame = (
         pl.DataFrame(list(rows), infer_schema_length=None)
         .with_columns(pl.col(pl.Float64).fill_nan(None))
-        .group_by("method", maintain_order=True)
+        .group_by(keys, maintain_order=True)
         .agg(
             pl.len().alias("seeds"),
             *(pl.col(name).mean() for name in names),
             *(pl.col(name).std(ddof=0).alias(f"{name}_spread") for name in names),
         )
     )
-    columns = [text("method"), Column("seeds", lambda row: f"{row['seeds']}")]
+    columns = [*map(text, keys), Column("seeds", lambda row: f"{row['seeds']}")]
     columns += [_mean_column(name, title) for name, title in _SHOWN.items() if name in names]
     if "seconds" in names:
         columns.append(Column("seconds", lambda row: f"{row['seconds']:.1f}"))

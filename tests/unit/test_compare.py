@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wiesel import LabelSpace, MajorityVote, Supervised, TwoStage, WeaSEL, compare
-from wiesel.compare import build_method, score_table
+from wiesel.compare import build_method, compare_datasets, score_table
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import ParameterError
 from wiesel.nn import Linear
@@ -91,3 +91,24 @@ def test_the_public_name_is_the_function_even_after_its_module_was_imported():
     code += "assert wiesel.compare is compare\nprint(type(compare).__name__)"
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert run.stdout == "function\n"
+
+
+def test_several_data_sets_have_rows_of_their_own():
+    def task(seed):
+        votes, gold = make_votes(60, n_voters=4, seed=seed)
+        X = make_features(gold, n_features=3, seed=seed)
+        return {"X": X, "votes": votes, "test": (X, gold), "validation": (X[:20], gold[:20])}
+
+    methods = {"majority_vote": {"epochs": 1}, "snorkel": {"epochs": 1}}
+    tasks = {"mails": task(0), "reviews": task(1)}
+    table = compare_datasets(methods, tasks, end_model="linear", seeds=[0, 1])
+    assert table.frame.select("data", "method", "seeds").rows() == [
+        ("mails", "majority_vote", 2),
+        ("mails", "snorkel", 2),
+        ("reviews", "majority_vote", 2),
+        ("reviews", "snorkel", 2),
+    ]
+    alone = compare(methods, **tasks["reviews"], end_model="linear", seeds=[0, 1])
+    assert table.frame["accuracy"].to_list()[2:] == alone.frame["accuracy"].to_list()
+    with pytest.raises(ParameterError, match="no data sets"):
+        compare_datasets(methods, {})

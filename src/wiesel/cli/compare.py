@@ -1,37 +1,94 @@
-"""`wiesel compare`: several methods on one project, one table."""
+"""`wiesel compare`: several methods on one project or more, one table."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wiesel.cli.completion import method_list, project_or_methods
 from wiesel.cli.run import say_stage
-from wiesel.cli.verb import Answer, command_line, split_names, verb
+from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
 
-__all__ = ["compare"]
+if TYPE_CHECKING:
+    from wiesel.project.pipeline import Outcome
+    from wiesel.project.settings import Project
+
+__all__ = ["best", "compare"]
 
 
 @verb
 def compare(
-    project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
-    methods: Annotated[str, typer.Argument(help="Names of `wiesel methods`: weasel,snorkel.")],
+    projects: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders with wiesel.toml, one or more.", autocompletion=project_or_methods
+        ),
+    ],
+    methods: Annotated[
+        str,
+        typer.Argument(
+            help="Names of `wiesel methods`: weasel,snorkel.", autocompletion=method_list
+        ),
+    ],
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 1,
 ) -> Answer:
-    """Compare methods on a project's data."""
-    from wiesel.project.pipeline import judge, prepare
+    """Compare methods on the data of one project or more."""
+    from wiesel.compare import score_table
     from wiesel.project.settings import read_project
+
+    # All project files are read, and refused, before the first method is trained.
+    settings = {project: read_project(project) for project in projects}
+    names = _titles(settings)
+    asked = split_names(methods) or []
+    outcomes = {}
+    for project, title in names.items():
+        if len(projects) > 1:
+            tell(f"{title}:")
+        outcomes[title] = _compared(settings[project], asked, seeds)
+    rows = [{"data": title, **row} for title, found in outcomes.items() for row in found.rows]
+    judged = {title: found.judged_on for title, found in outcomes.items()}
+    step = command_line("wiesel", "run", projects[0], "--method", best(outcomes.values()))
+    if len(outcomes) > 1:
+        return Answer({"runs": rows, "on": judged}, str(score_table(rows)), step)
+    only = next(iter(outcomes.values()))
+    return Answer({"runs": only.rows, "on": only.judged_on}, str(only.table), step)
+
+
+def _compared(settings: "Project", methods: list[str], seeds: int) -> "Outcome":
+    from wiesel.project.pipeline import judge, prepare
     from wiesel.project.training import chosen_methods, train_models
 
-    settings = read_project(project)
-    prepared = prepare(settings, say_stage)
-    names = chosen_methods(settings, split_names(methods), prepared.data.splits)
-    if not {"dev", "test"} & set(prepared.data.splits):
+    if not (
+        settings.data.dev or settings.data.test or settings.data.dataset or settings.data.module
+    ):
         raise ParameterError(f"{settings.file} names neither dev nor test rows to compare on.")
+    prepared = prepare(settings, say_stage)
+    names = chosen_methods(settings, methods, prepared.data.splits)
+    if not {"dev", "test"} & set(prepared.data.splits):
+        raise ParameterError(f"{settings.file}: the data have neither dev nor test rows.")
     cache = settings.output_folder / ".cache"
-    trained = train_models(prepared.data, names, range(seeds), cache, say_stage)
-    outcome = judge(prepared, trained)
-    table = outcome.table
-    best = max(outcome.rows, key=lambda row: row["accuracy"])["method"]
-    step = command_line("wiesel", "run", project, "--method", best)
-    return Answer({"runs": outcome.rows, "on": outcome.judged_on}, str(table), step)
+    return judge(prepared, train_models(prepared.data, names, range(seeds), cache, say_stage))
+
+
+def _titles(settings: Mapping[Path, "Project"]) -> dict[Path, str]:
+    """What each project is called in the table; its folder where two have one name."""
+    names = [project.name for project in settings.values()]
+    return {
+        path: project.name if names.count(project.name) == 1 else str(path)
+        for path, project in settings.items()
+    }
+
+
+def best(outcomes: Iterable["Outcome"]) -> str:
+    """Return the method with the best mean accuracy on dev rows.
+
+    Test rows are there to judge a choice, not to make it; they count where there are no others.
+    """
+    found: dict[str, list[float]] = {}
+    for outcome in outcomes:
+        for name, reports in outcome.reports.items():
+            report = reports.get("dev") or reports["test"]
+            found.setdefault(name, []).append(float(report.accuracy))
+    return max(found, key=lambda name: sum(found[name]) / len(found[name]))

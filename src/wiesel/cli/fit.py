@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from wiesel.cli.completion import end_model_name, method_name
 from wiesel.cli.model_options import read_array
 from wiesel.cli.verb import Answer, command_line, tell, verb
 from wiesel.errors import ParameterError
@@ -14,12 +15,17 @@ __all__ = ["fit"]
 
 @verb
 def fit(
-    method: Annotated[str, typer.Argument(help="A name of `wiesel methods`.")],
+    method: Annotated[
+        str, typer.Argument(help="A name of `wiesel methods`.", autocompletion=method_name)
+    ],
     votes: Annotated[Path, typer.Argument(help="A file of votes.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="A folder for the model.")],
     features: Annotated[Path | None, typer.Option(help="X.npy, one row for each item.")] = None,
     end_model: Annotated[
-        str, typer.Option(help="A name as in wiesel.toml: mlp, linear, ...")
+        str,
+        typer.Option(
+            help="A name as in wiesel.toml: mlp, linear, ...", autocompletion=end_model_name
+        ),
     ] = "mlp",
     option: Annotated[
         list[str] | None, typer.Option(help="An option of the method, epochs=30; repeatable.")

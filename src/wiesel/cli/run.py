@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wiesel.cli.completion import method_list
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ _EXPLAINED = 3
 def run(
     project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
     method: Annotated[
-        str | None, typer.Option("--method", help="Instead of the file's: weasel,snorkel.")
+        str | None,
+        typer.Option(
+            "--method", help="Instead of the file's: weasel,snorkel.", autocompletion=method_list
+        ),
     ] = None,
 ) -> Answer:
     """Run a project: votes, training, figures, report."""

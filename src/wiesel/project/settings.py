@@ -143,6 +143,11 @@ def read_project(path: FilePath) -> Project:
     """Return the project of a folder or of a project file, or say all that is wrong with it."""
     place = Path(path)
     file = place / FILE_NAME if place.is_dir() else place
+    if not place.exists():
+        raise ParameterError(
+            f"There is no project {place}: name a folder with {FILE_NAME}, or make one with "
+            f"`wiesel init {place}`."
+        )
     if place.is_dir() and not file.exists():
         raise ParameterError(
             f"{place} is no project: it has no {FILE_NAME}. Make one with `wiesel init {place}`."

@@ -10,6 +10,7 @@ import pytest
 from wiesel import LabelSpace
 from wiesel.evaluation import evaluate_proba, threshold_curve
 from wiesel.report import Curve, Disagreement, ReportData, VoterRow, report_html, write_report
+from wiesel.report.charts import coverage, heat_map
 from wiesel.report.svg import Axis, Line, chart, ticks
 
 LABELS = LabelSpace("ham", "spam")
@@ -177,24 +178,17 @@ def test_ticks_are_round_numbers(low, high, expected):
 
 
 def test_items_with_and_without_votes_stand_side_by_side():
-    from wiesel.evaluation import evaluate_proba
-    from wiesel.labels import LabelSpace
-    from wiesel.report.charts import coverage
-
     proba, gold = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]], [0, 1, 1, 1]
-    labels = LabelSpace("ham", "spam")
-    both = evaluate_proba(proba, gold, labels, covered=[True, True, False, False], n_resamples=0)
+    both = evaluate_proba(proba, gold, LABELS, covered=[True, True, False, False], n_resamples=0)
     shown = coverage(both)
     assert "with a vote (2)" in shown
     assert "without a vote (2)" in shown
     assert ">1.000<" in shown, "both covered items are right"
     assert ">0.500<" in shown, "one of the two others is"
-    assert coverage(evaluate_proba(proba, gold, labels, n_resamples=0)) == ""
+    assert coverage(evaluate_proba(proba, gold, LABELS, n_resamples=0)) == ""
 
 
 def test_a_large_heat_map_numbers_every_fifth_voter():
-    from wiesel.report.charts import heat_map
-
     names = [f"voter {place}" for place in range(22)]
     head = heat_map(names, np.full((22, 22), 0.5)).partition("</thead>")[0]
     assert re.findall(r"<th>(\d+)</th>", head) == ["1", "5", "10", "15", "20"]

@@ -1,0 +1,72 @@
+"""`wiesel compare`: methods on one project, and on several."""
+
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from wiesel.cli.compare import best
+
+pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
+
+
+@pytest.fixture
+def other(tiny):
+    """A second project with data of its own: another seed order of the same messages."""
+    folder = tiny.with_name("other")
+    shutil.copytree(tiny, folder)
+    rows = (folder / "train.csv").read_text().splitlines()
+    (folder / "train.csv").write_text("\n".join(rows[:31]) + "\n")
+    return folder
+
+
+def test_several_projects_make_one_table(tiny, other, wiesel, wiesel_json):
+    words = ("compare", tiny, other, "majority_vote,snorkel", "--seeds", "2")
+    answer = wiesel_json(*words)
+    runs = [(run["data"], run["method"], run["seed"]) for run in answer["runs"]]
+    assert len(runs) == len(set(runs)) == 2 * 2 * 2
+    assert answer["on"] == {"tiny": "test", "other": "test"}
+    shown = wiesel(*words).stdout
+    assert len([line for line in shown.splitlines() if line.startswith((" tiny", " other"))]) == 4
+
+
+def test_one_project_has_intervals_and_no_name_of_the_data(tiny, wiesel, wiesel_json):
+    assert "95 % intervals" in wiesel("compare", tiny, "majority_vote").stdout
+    assert "data" not in wiesel_json("compare", tiny, "majority_vote")["runs"][0]
+
+
+def test_projects_of_one_name_are_told_apart_by_their_folders(tiny, other, wiesel_json):
+    for folder in (tiny, other):
+        file = folder / "wiesel.toml"
+        file.write_text('name = "mails"\n' + file.read_text())
+    answer = wiesel_json("compare", tiny, other, "majority_vote")
+    assert [run["data"] for run in answer["runs"]] == [str(tiny), str(other)]
+
+
+def test_a_wrong_project_is_refused_before_the_first_is_trained(tiny, tmp_path, wiesel):
+    result = wiesel("compare", tiny, tmp_path / "nowhere", "majority_vote")
+    assert result.exit_code == 1
+    assert "There is no project" in result.stderr
+    assert not (tiny / "out").exists()
+    assert wiesel("compare", tiny).exit_code == 2
+
+
+def outcome(**accuracies):
+    """What was found for methods, as (accuracy on dev, accuracy on test)."""
+    reports = {
+        name: {
+            split: SimpleNamespace(accuracy=value)
+            for split, value in zip(("dev", "test"), pair, strict=True)
+            if value is not None
+        }
+        for name, pair in accuracies.items()
+    }
+    return SimpleNamespace(reports=reports)
+
+
+def test_the_method_to_run_next_is_chosen_on_dev_rows_and_only_without_them_on_test_rows():
+    assert best([outcome(weasel=(0.9, 0.5), snorkel=(0.6, 0.8))]) == "weasel"
+    assert best([outcome(weasel=(None, 0.5), snorkel=(None, 0.8))]) == "snorkel"
+    # Means over two data sets: 0.7 against 0.75.
+    two = [outcome(weasel=(0.9, 0), snorkel=(0.6, 0)), outcome(weasel=(0.5, 0), snorkel=(0.9, 0))]
+    assert best(two) == "snorkel"
