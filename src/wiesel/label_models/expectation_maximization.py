@@ -89,21 +89,28 @@ def maximize(
     m_step: Callable[[Expectations], tuple[LogJoint, float]],
     max_iter: int,
     tol: float,
+    watched: Callable[[Expectations], float] | None = None,
 ) -> list[float]:
     """Run EM from the first expectations on, and return the evidence of every step.
 
     `m_step` keeps the parameters it finds, and returns their model and their log prior density,
     which belongs to the evidence: with it, smoothing never makes the evidence decrease.
-    EM stops when the evidence of an average item grows by less than `tol`.
+    EM stops when the evidence of an average item grows by less than `tol`, or when the sum of
+    evidence and `watched` falls.
     """
     n_covered = max(1.0, float(expected.covered.sum()))
     history: list[float] = []
+    sums_watched: list[float] = []
     for _ in range(max_iter):
         joint, log_density = m_step(expected)
         expected = sums.expect(joint)
         history.append(expected.evidence + log_density)
         if len(history) > 1 and history[-1] - history[-2] < tol * n_covered:
             break
+        if watched is not None:
+            sums_watched.append(history[-1] + watched(expected))
+            if len(history) > 1 and sums_watched[-1] < sums_watched[-2]:
+                break
     return history
 
 

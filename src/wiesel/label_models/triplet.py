@@ -158,9 +158,12 @@ class _Aggregate:
             return float(np.median(roots))
         if self.how == "mean":
             return float(np.mean(roots))
-        # The partners that come first in the random order of voters.
+        # The partners that come first in the random order of voters. With one triplet for each
+        # voter, a root of zero would say that it knows nothing.
         low, high = np.minimum(self.rank[j], self.rank[k]), np.maximum(self.rank[j], self.rank[k])
-        return float(roots[np.argmin(high * len(self.rank) + low)])
+        place = np.where(roots > 0, high * len(self.rank) + low, np.inf)
+        first = int(np.argmin(place))
+        return float(roots[first]) if np.isfinite(place[first]) else np.nan
 
 
 def _moments(

@@ -54,8 +54,10 @@ def solve_triplets(
 ) -> npt.NDArray[np.float64]:
     """Return a_i where M_ij = a_i a_j: sqrt(M_ij M_ik / M_jk), aggregated over pairs j < k.
 
-    Triplets with a zero or NaN moment are not usable, nor with `only_positive` are those whose
-    ratio is negative; otherwise its absolute value is used. Roots are cut at `most`.
+    A triplet is usable if its voters share items, two by two, and M_jk is not zero; where M_ij is
+    zero, so is the root: to leave such triplets out would make voters with little overlap look
+    better than they are. With `only_positive`, ratios must be positive; otherwise their absolute
+    value is used. Roots are cut at `most`.
     """
     return np.array(
         [aggregate(*_roots(i, moments, overlap, only_positive, most)) for i in range(len(moments))]
@@ -81,7 +83,10 @@ def _roots(
     first, second = np.triu_indices(len(others), k=1)
     j, k = others[first], others[second]
     numerator, denominator = moments[i, j] * moments[i, k], moments[j, k]
-    sign = numerator * denominator
-    usable = sign > 0 if only_positive else np.isfinite(sign) & (sign != 0)
+    if only_positive:
+        usable = numerator * denominator > 0
+    else:
+        shared = (overlap[i, j] > 0) & (overlap[i, k] > 0) & (overlap[j, k] > 0)
+        usable = shared & (denominator != 0)
     roots = np.sqrt(np.abs(numerator[usable] / denominator[usable]))
     return np.minimum(roots, most), j[usable], k[usable]

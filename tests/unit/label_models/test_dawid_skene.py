@@ -39,12 +39,28 @@ def test_the_first_step_is_the_textbooks():
 def test_the_evidence_never_decreases(smoothing, silence):
     for seed in range(3):
         votes, _ = make_votes(200, 7, 3, coverage=0.5, seed=seed)
-        model = DawidSkene(smoothing=smoothing, abstain_as_vote=silence, tol=0.0, max_iter=60).fit(
-            votes
-        )
+        model = DawidSkene(
+            smoothing=smoothing, abstain_as_vote=silence, tol=0.0, max_iter=60, stop_at_drift=False
+        ).fit(votes)
         steps = np.diff(model.evidence_)
         assert len(steps) > 5
         assert steps.min() > -1e-7
+
+
+def test_hard_items_do_not_drag_the_class_balance_along():
+    rng = np.random.default_rng(0)
+    truth = rng.random(1000) < 0.2
+    # Nearly half of the voters take a hard item of the first class for one of the second.
+    hard = rng.random(1000) < 0.3
+    share_of_yes = np.where(truth, 0.8, np.where(hard, 0.45, 0.1))
+    dense = (rng.random((1000, 10)) < share_of_yes[:, None]).astype(int)
+    votes = VoteMatrix.from_dense(dense, ["no", "yes"])
+    stopped = DawidSkene().fit(votes)
+    converged = DawidSkene(stop_at_drift=False).fit(votes)
+    right = [(model.predict(votes) == "yes") == truth for model in (stopped, converged)]
+    assert converged.evidence_[: len(stopped.evidence_)] == stopped.evidence_
+    assert stopped.class_balance_[1] < converged.class_balance_[1]
+    assert right[0].mean() > right[1].mean() + 0.01
 
 
 @pytest.mark.parametrize("learn", [False, True])
