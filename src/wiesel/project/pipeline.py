@@ -16,6 +16,7 @@ from wiesel.evaluation import Comparison, Report, compare_paired_proba, evaluate
 from wiesel.explain import Explanation
 from wiesel.io import write_votes
 from wiesel.project.bundle import save_bundle
+from wiesel.project.leftovers import remove_leftovers
 from wiesel.project.outputs import (
     item_weights,
     soft_labels_of,
@@ -140,6 +141,8 @@ def prepare(project: Project, say: Say) -> Prepared:
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in splits.items())
     say("read", f"{sizes} items, classes {', '.join(labels)}")
     cache.mkdir(parents=True, exist_ok=True)
+    if removed := remove_leftovers(project.output_folder):
+        say("cleaned", f"{len(removed)} half-written files of runs that were killed")
     start = time.perf_counter()
     votes = cast_votes(project, lfs, splits, labels, cache)
     known = f", {votes.known} of {votes.total} parts reused" if votes.total else ""

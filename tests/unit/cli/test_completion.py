@@ -6,21 +6,20 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from wiesel.catalog import METHODS
 from wiesel.cli.completion import end_model_name, method_list, project_or_methods
-
-PROGRAM = "from wiesel.cli.main import main; main()"
+from wiesel.cli.main import app
 
 
 def program(*words: str, **variables: str) -> str:
-    """What the program prints, in a process of its own, as a shell runs it."""
+    """What the program prints in a process of its own, under the name that shells know."""
+    # Typer reads this variable when it is imported.
     environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", **variables}
-    # The program is called `wiesel`, or it would look for variables of another name.
-    code = f"import sys; sys.argv[0] = 'wiesel'; {PROGRAM}"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True
-    )
+    code = "import sys; sys.argv[0] = 'wiesel'; from wiesel.cli.main import main; main()"
+    command = [sys.executable, "-c", code, *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -30,7 +29,10 @@ def offered(line: str) -> list[str]:
     words = line.split(" ")
     place = str(len(words) - 1)
     variables = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": place}
-    return program(_WIESEL_COMPLETE="complete_bash", **variables).split("\n")
+    variables["_WIESEL_COMPLETE"] = "complete_bash"
+    done = CliRunner().invoke(app, [], prog_name="wiesel", env=variables)
+    assert done.exit_code == 0, done.output
+    return done.stdout.split("\n")
 
 
 @pytest.mark.parametrize(

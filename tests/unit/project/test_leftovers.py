@@ -1,0 +1,70 @@
+"""What killed runs leave behind, and what is nobody's to remove."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from wiesel.project import read_project, run_project
+from wiesel.project.leftovers import remove_leftovers
+
+pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
+
+
+@pytest.fixture
+def gone() -> int:
+    """The number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def made(folder, name: str, age: float = 0.0):
+    """A folder with a file for names of models, else a file."""
+    entry = folder / name
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    if "model" in name:
+        entry.mkdir()
+        (entry / "weights.safetensors").write_bytes(b"half")
+    else:
+        entry.write_bytes(b"half")
+    then = entry.stat().st_mtime - age
+    os.utime(entry, (then, then))
+    return entry
+
+
+def test_what_a_process_that_is_gone_was_writing_is_removed(tmp_path, gone):
+    left = [
+        made(tmp_path, f".metrics.json.{gone}.unfinished"),
+        made(tmp_path, f".cache/models/.model-0-ab.{gone}.unfinished"),
+        made(tmp_path, ".cache/features-ab/.train..npy.abcd1234", age=7200),
+        made(tmp_path, ".votes.parquet.abcd1234", age=7200),
+        made(tmp_path, ".model.plain", age=7200),
+    ]
+    assert sorted(remove_leftovers(tmp_path)) == sorted(left)
+    assert not [entry for entry in left if entry.exists()]
+
+
+def test_what_may_still_be_written_or_is_not_ours_stays(tmp_path, gone):
+    kept = [
+        made(tmp_path, f".metrics.json.{os.getpid()}.unfinished"),
+        made(tmp_path, f".metrics.json.{10**30}.unfinished"),
+        made(tmp_path, ".votes.parquet.abcd1234", age=60),
+        made(tmp_path, ".gitignore", age=10**6),
+        made(tmp_path, "model", age=10**6),
+        made(tmp_path, f"notes.{gone}.unfinished", age=10**6),
+        made(tmp_path, f"below/.metrics.json.{gone}.unfinished"),
+    ]
+    link = tmp_path / f".link.{gone}.unfinished"
+    link.symlink_to(tmp_path / "model")
+    assert remove_leftovers(tmp_path) == []
+    assert all(entry.exists() for entry in [*kept, link])
+
+
+def test_the_next_run_cleans_up_and_says_so(tiny, gone):
+    left = made(tiny / "out", f".cache/models/.model-0-ab.{gone}.unfinished")
+    said: list[str] = []
+    run_project(read_project(tiny), say=lambda stage, text: said.append(f"{stage}: {text}"))
+    assert "cleaned: 1 half-written files of runs that were killed" in said
+    assert not left.exists()
