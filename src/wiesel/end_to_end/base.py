@@ -3,22 +3,25 @@
 import copy
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from wiesel.end_to_end.checks import check_end_model, check_lengths, gold_validation
 from wiesel.end_to_end.diagnosis import warn_if_collapsed
-from wiesel.end_to_end.fingerprints import run_fingerprint
+from wiesel.end_to_end.fingerprints import run_fingerprint, short_hash
 from wiesel.end_to_end.storage import Saved, save_end_to_end
-from wiesel.errors import VoteError, WieselWarning
+from wiesel.end_to_end.together import fit_ensemble
+from wiesel.errors import ParameterError, VoteError, WieselWarning
 from wiesel.evaluation import choose_threshold
 from wiesel.labels import LabelSpace
+from wiesel.nn.ensemble import Ensemble
 from wiesel.parameters import Parameterized, check_number
 from wiesel.training import (
     History,
@@ -38,6 +41,27 @@ __all__ = ["EndToEndModel", "GoldSet"]
 
 GoldSet = tuple[Any, Any]
 """A pair (X, y) of inputs and gold labels, as names or indices."""
+
+
+class Given(NamedTuple):
+    """What `fit` was given to learn from, as training data."""
+
+    data: TrainingData
+    votes: VoteMatrix | None
+    labels: LabelSpace | None = None
+    """The classes, where there are no votes that name them."""
+
+
+class Run(NamedTuple):
+    """A fit that is ready to be trained."""
+
+    objective: Objective
+    data: TrainingData
+    validation: Validation | None
+    labels: LabelSpace
+    voters: tuple[str, ...]
+    fingerprint: str
+    random_state: Tensor
 
 
 @dataclass(eq=False, kw_only=True)
@@ -65,6 +89,10 @@ class EndToEndModel(Parameterized, ABC):
     """Stop when the validation score has not improved for so many epochs; None never does."""
     seed: int = 0
     """Everything random in `fit` is drawn from it."""
+    members: int = 1
+    """How many networks to train, with the seeds `seed`, `seed + 1`, ...: an ensemble, whose
+    predictions are averaged. One of Wiesel's own end models starts anew from each seed; a module
+    of your own starts from the weights it has."""
     device: str = "auto"
     """Where to train: `auto`, `cpu`, `cuda`, ..."""
     checkpoint: str | Path | None = None
@@ -86,6 +114,8 @@ class EndToEndModel(Parameterized, ABC):
     """Which epoch was kept, and by what measure."""
     trained_on_: dict[str, Any] = field(init=False, repr=False)
     """How many items were used, and a fingerprint of the votes."""
+    members_: tuple[Self, ...] = field(init=False, repr=False)
+    """The fitted members of an ensemble; empty where there is one network."""
 
     def fit(self, X: Any, votes: VoteMatrix, validation: GoldSet | None = None) -> Self:
         """Train on inputs and votes; `validation=(X, y)` selects the epoch and the threshold.
@@ -99,7 +129,7 @@ class EndToEndModel(Parameterized, ABC):
         validation
             A few items with gold labels (names or indices). Nothing is trained on them.
         """
-        return self._fit(TrainingData(as_inputs(X), votes=votes), votes, validation)
+        return self._fit(self._given(X, votes), validation)
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return P(class) from the inputs alone: (n_items, n_classes), as in `labels_.names`."""
@@ -108,6 +138,18 @@ class EndToEndModel(Parameterized, ABC):
         if len(logits) == 0:
             return np.empty((0, len(self.labels_)))
         return torch.softmax(logits.double(), dim=1).numpy()
+
+    def member_probas(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return P(class) by every member: (members, n_items, n_classes); one for one network."""
+        self.check_fitted()
+        return np.stack([member.predict_proba(X) for member in self.members_ or (self,)])
+
+    def spread(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return how far the members are apart, (n_items, n_classes): a measure of uncertainty.
+
+        It is the standard deviation of their probabilities, and 0 where there is one network.
+        """
+        return self.member_probas(X).std(axis=0)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the name of the predicted class of every item."""
@@ -175,38 +217,56 @@ class EndToEndModel(Parameterized, ABC):
         check_number(self, "lr", self.lr, low=0)
         check_number(self, "weight_decay", self.weight_decay, low=0)
         check_number(self, "seed", self.seed, low=0, whole=True)
+        check_number(self, "members", self.members, low=1, whole=True)
         if self.weight_average is not None:
             check_number(self, "weight_average", self.weight_average, low=0, high=1)
         if self.patience is not None:
             check_number(self, "patience", self.patience, low=1, whole=True)
 
-    def _fit(
-        self,
-        data: TrainingData,
-        votes: VoteMatrix | None,
-        validation: GoldSet | None,
-        labels: LabelSpace | None = None,
-    ) -> Self:
-        """Check everything, train, and keep what was learned; without votes, give the labels."""
+    def _given(self, X: Any, votes: Any, encoder_X: Any = None) -> Given:
+        """Return what `fit` is given as training data; nothing but X and votes by default."""
+        if encoder_X is not None:
+            raise ParameterError(f"{type(self).__name__} has no encoder to read encoder_X.")
+        return Given(TrainingData(as_inputs(X), votes=votes), votes)
+
+    def _fit(self, given: Given, validation: GoldSet | None) -> Self:
+        """Check everything, train, and keep what was learned."""
+        if self.members != 1:
+            self._check_options()
+            return fit_ensemble(self, given, validation)
+        with seeded(self.seed):
+            run = self._start(given, validation)
+            history = train(
+                run.objective, run.data, self._train_options(), run.validation, run.fingerprint
+            )
+            self._finish(run, history)
+        return self
+
+    def _start(self, given: Given, validation: GoldSet | None, like: Run | None = None) -> Run:
+        """Return a checked run; `like` is one on the same data, of a model that differs little."""
         self._check_options()
         resolve_device(self.device)
+        data, votes, labels = given
         labels = labels or self._label_space(votes)
         check_lengths(data)
-        with seeded(self.seed):
-            network = copy.deepcopy(self._network)
-            check_end_model(network, data.inputs, len(labels))
-            held_out = gold_validation(validation, labels, network)
-            data = self._training_data(data, held_out)
-            objective = self._objective(network, data, held_out)
-            fingerprint = run_fingerprint(self, data, held_out)
-            history = train(objective, data, self._train_options(), held_out, fingerprint)
-            self.labels_, self.voters_ = labels, votes.voters if votes is not None else ()
-            self.end_model_, self.history_ = objective.end_model.eval(), history
-            self.trained_on_ = {"items": len(data.items), "fingerprint": fingerprint}
-            self._select(held_out)
-            self._keep(objective, data)
-        warn_if_collapsed(self.history_, labels, len(self.voters_))
-        return self
+        network = copy.deepcopy(self._network)
+        check_end_model(network, data.inputs, len(labels))
+        held_out = gold_validation(validation, labels, network)
+        data = self._training_data(data, held_out) if like is None else like.data
+        objective = self._objective(network, data, held_out)
+        voters = votes.voters if votes is not None else ()
+        fingerprint = run_fingerprint(self, data, held_out)
+        state = torch.get_rng_state()
+        return Run(objective, data, held_out, labels, voters, fingerprint, state)
+
+    def _finish(self, run: Run, history: History) -> None:
+        """Keep what was learned."""
+        self.labels_, self.voters_, self.members_ = run.labels, run.voters, ()
+        self.end_model_, self.history_ = run.objective.end_model.eval(), history
+        self.trained_on_ = {"items": len(run.data.items), "fingerprint": run.fingerprint}
+        self._select(run.validation)
+        self._keep(run.objective, run.data)
+        warn_if_collapsed(self.history_, run.labels, len(self.voters_))
 
     def _label_space(self, votes: VoteMatrix | None) -> LabelSpace:
         if not isinstance(votes, VoteMatrix):
@@ -218,12 +278,12 @@ class EndToEndModel(Parameterized, ABC):
 
     def _select(self, validation: Validation | None) -> None:
         """Note which epoch was kept, and tune the decision threshold for F1 (two classes)."""
-        self.threshold_ = None
         self.selection_ = {"by": "last epoch", "epoch": len(self.history_)}
         if self.history_.interrupted:
             message = f"Training was interrupted after {len(self.history_)} epochs"
-            warnings.warn(f"{message}; the best weights so far are kept.", WieselWarning, 4)
+            warnings.warn(f"{message}; the best weights so far are kept.", WieselWarning, 5)
         if validation is None or self.history_.best_epoch is None:
+            self.threshold_ = None
             return
         name = f"validation_{validation.metric}"
         self.selection_ = {
@@ -231,10 +291,37 @@ class EndToEndModel(Parameterized, ABC):
             "epoch": self.history_.best_epoch,
             "score": self.history_.kept[name],
         }
+        self._tune(predict_logits(self.end_model_, validation.inputs), validation)
+
+    def _tune(self, logits: Tensor, validation: Validation) -> None:
+        self.threshold_ = None
         if validation.metric == "auc":
-            logits = predict_logits(self.end_model_, validation.inputs)
             proba = torch.softmax(logits.double(), dim=1).numpy()
             self.threshold_ = choose_threshold(proba[:, 1], validation.gold)
+
+    def _share(self, fitted: Self) -> None:
+        """Take over what `_training_data` learned in a model that sees the same data."""
+
+    def join(self, members: Sequence[Self], validation: GoldSet | None = None) -> Self:
+        """Become the ensemble of these fitted models; `validation` tunes its threshold."""
+        first = members[0]
+        # What a method learned besides is the first member's, unless the method knows better.
+        for name in self.learned_names():
+            setattr(self, name, getattr(first, name))
+        self.members_ = tuple(members)
+        self.end_model_ = Ensemble(member.end_model_ for member in members).eval()
+        self.history_ = History.of_members([member.history_ for member in members])
+        marks = "".join(member.trained_on_["fingerprint"] for member in members)
+        self.trained_on_ = {**first.trained_on_, "fingerprint": short_hash(marks)}
+        kept = [member.selection_["epoch"] for member in members]
+        self.selection_, self.threshold_ = {**first.selection_, "epoch": kept}, None
+        held_out = gold_validation(validation, self.labels_, self.end_model_)
+        if held_out is not None and "score" in self.selection_:
+            logits = predict_logits(self.end_model_, held_out.inputs)
+            proba = torch.softmax(logits.double(), dim=1).numpy()
+            self.selection_["score"] = held_out.score(proba)
+            self._tune(logits, held_out)
+        return self
 
     def _train_options(self) -> TrainOptions:
         names = TrainOptions.__dataclass_fields__

@@ -13,7 +13,7 @@ from wiesel.training import TrainingData, Validation
 from wiesel.training.inputs import Batchable, Inputs
 from wiesel.votes import VoteMatrix
 
-__all__ = ["run_fingerprint", "votes_fingerprint"]
+__all__ = ["run_fingerprint", "short_hash", "votes_fingerprint"]
 
 # Options that do not change what is computed.
 _IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
@@ -44,6 +44,11 @@ def votes_fingerprint(votes: VoteMatrix) -> str:
         if array is not None:
             digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:16]
+
+
+def short_hash(text: str) -> str:
+    """Return a hash of a text that is as long as a fingerprint."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _options(model: Parameterized) -> dict[str, str]:

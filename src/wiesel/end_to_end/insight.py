@@ -27,8 +27,13 @@ _ITEMS = 2048
 
 @torch.no_grad()
 def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> Weighed:
-    """Return the accuracies of the voters and the soft labels of items."""
+    """Return the accuracies of the voters and the soft labels of items: of an ensemble, means."""
     model.check_fitted()
+    if model.members_:
+        weighed = [weigh_voters(member, X, votes, encoder_X) for member in model.members_]
+        return np.mean([part[0] for part in weighed], axis=0), np.mean(
+            [part[1] for part in weighed], axis=0
+        )
     votes.check_same_voters(model.voters_, model.labels_)
     inputs = as_inputs(X if encoder_X is None else encoder_X)
     features = encoder_features(inputs, None, model.encoder_features)

@@ -14,6 +14,8 @@ __all__ = ["SoftLabelObjective"]
 class SoftLabelObjective(Objective):
     """One network and the targets that the data holds."""
 
+    stackable = True
+
     def __init__(self, end_model: nn.Module, loss: str = "ce") -> None:
         super().__init__()
         self.end_model = end_model
@@ -24,7 +26,7 @@ class SoftLabelObjective(Objective):
         targets: Tensor = batch.targets  # type: ignore[assignment]
         logits = logits_of(self.end_model, batch.inputs)
         if self.loss == "mig":
-            return {"end_model": mutual_information_loss(torch.softmax(logits, 1), targets)}
+            return {"end_model": mutual_information_loss(torch.softmax(logits, -1), targets)}
         return {"end_model": soft_cross_entropy(logits, targets)}
 
     @torch.no_grad()

@@ -52,6 +52,19 @@ class Saved:
         values: dict[str, Any] = decoded(self.manifest["learned"])
         return values
 
+    def member(self, number: int) -> "Saved":
+        """Return the part of an ensemble that is one member."""
+        options = self.manifest["parameters"]
+        own = {"members": 1, "seed": options["seed"] + number}
+        parts = {"parameters": {**options, **own}, **self.manifest["members"][number]}
+        prefix = f"member{number}."
+        files = {
+            name.removeprefix(prefix): content
+            for name, content in self.files.items()
+            if name.startswith(prefix)
+        }
+        return Saved({**self.manifest, **parts}, files, self.modules)
+
     def blank(self, name: str, seed: int) -> nn.Module:
         """Return an untrained module: the user's own, or one made anew from what is stored."""
         given, spec = self.modules.get(name), self.manifest["modules"].get(name)
@@ -82,13 +95,6 @@ class Saved:
 
 def save_end_to_end(model: "EndToEndModel", path: str | Path) -> None:
     """Write a fitted model: manifest, weights, history and a card for people."""
-    modules = model.saved_modules()
-    files = {
-        WEIGHTS: save(_tensors(modules)),
-        HISTORY: json.dumps(model.history_.to_dict()).encode(),
-        "CARD.md": model_card(model).encode(),
-        **model.saved_files(),
-    }
     manifest = {
         "wiesel": __version__,
         "torch": torch.__version__,
@@ -97,16 +103,47 @@ def save_end_to_end(model: "EndToEndModel", path: str | Path) -> None:
         "parameters": _parameters(model),
         "labels": list(model.labels_.names),
         "voters": list(model.voters_),
+        **_outcome(model),
+    }
+    if model.members_:
+        manifest["members"] = [
+            {**_outcome(member), **_contents(member)} for member in model.members_
+        ]
+        files = {
+            f"member{number}.{name}": content
+            for number, member in enumerate(model.members_)
+            for name, content in _files(member).items()
+        }
+        files[HISTORY] = json.dumps(model.history_.to_dict()).encode()
+    else:
+        manifest |= _contents(model)
+        files = _files(model)
+    write_folder(path, manifest, {**files, "CARD.md": model_card(model).encode()})
+
+
+def _outcome(model: "EndToEndModel") -> dict[str, Any]:
+    return {
         "threshold": model.threshold_,
         "selection": encoded(model.selection_),
         "trained_on": encoded(model.trained_on_),
-        "modules": {
-            name: encoded(classifier_spec(module) or module_spec(module))
-            for name, module in modules.items()
-        },
-        "learned": encoded(model.saved_values()),
     }
-    write_folder(path, manifest, files)
+
+
+def _contents(model: "EndToEndModel") -> dict[str, Any]:
+    """What a manifest says about the networks."""
+    modules = {
+        name: encoded(classifier_spec(module) or module_spec(module))
+        for name, module in model.saved_modules().items()
+    }
+    return {"modules": modules, "learned": encoded(model.saved_values())}
+
+
+def _files(model: "EndToEndModel") -> dict[str, bytes]:
+    return {
+        WEIGHTS: save(_tensors(model.saved_modules())),
+        HISTORY: json.dumps(model.history_.to_dict()).encode(),
+        **model.saved_files(),
+    }
 
 
 def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
@@ -121,22 +158,46 @@ def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndMod
 
 
 def _restored(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
-    manifest = saved.manifest
-    options = decoded(manifest["parameters"])
+    options = decoded(saved.manifest["parameters"])
+    if options.get("members", 1) != 1:
+        return _restored_ensemble(cls, saved, options)
     end_model = saved.blank("end_model", options["seed"])
     model = cls(**{**options, "end_model": unfitted(end_model), **cls.restored_options(saved)})
     model._check_options()
-    model.labels_ = LabelSpace(*manifest["labels"])
-    model.voters_ = _names(manifest["voters"])
+    model.labels_ = LabelSpace(*saved.manifest["labels"])
+    model.voters_ = _names(saved.manifest["voters"])
+    model.members_ = ()
+    _restore_outcome(model, saved)
+    model.end_model_ = saved.filled(end_model, "end_model")
+    model.restore_learned(saved)
+    return model
+
+
+def _restored_ensemble(
+    cls: "type[EndToEndModel]", saved: Saved, options: dict[str, Any]
+) -> "EndToEndModel":
+    parts = saved.manifest["members"]
+    if not isinstance(parts, list) or len(parts) != options["members"]:
+        raise SavedModelError(
+            f"The saved ensemble should have {options['members']!r} members; it has other ones."
+        )
+    members = [_restored(cls, saved.member(number)) for number in range(len(parts))]
+    # An ensemble has the options of its first member.
+    model = copy.copy(members[0]).set_params(members=len(members))
+    model.join(members)
+    _restore_outcome(model, saved)
+    return model
+
+
+def _restore_outcome(model: "EndToEndModel", saved: Saved) -> None:
+    """Set what every method has learned, but for its networks."""
+    manifest = saved.manifest
     model.threshold_ = manifest["threshold"]
     if model.threshold_ is not None:
         check_number(model, "threshold", model.threshold_)
     model.selection_ = _dict(decoded(manifest["selection"]))
     model.trained_on_ = _dict(decoded(manifest["trained_on"]))
     model.history_ = History.from_dict(read_json(saved.files[HISTORY], HISTORY))
-    model.end_model_ = saved.filled(end_model, "end_model")
-    model.restore_learned(saved)
-    return model
 
 
 def fitting_weights(module: nn.Module, name: str, files: dict[str, bytes]) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from torch import nn
 
-from wiesel.end_to_end.base import EndToEndModel, GoldSet
+from wiesel.end_to_end.base import EndToEndModel, Given, GoldSet
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import ABSTAIN, LabelSpace
@@ -41,6 +41,10 @@ class Supervised(EndToEndModel):
 
     def fit(self, X: Any, y: Any, validation: GoldSet | None = None) -> Self:
         """Train on inputs and gold labels, given as names or indices."""
+        return self._fit(self._given(X, y), validation)
+
+    def _given(self, X: Any, votes: Any, encoder_X: Any = None) -> Given:
+        y = votes
         if isinstance(y, VoteMatrix):
             raise ParameterError("Supervised learns from gold labels; for votes use WeaSEL.")
         labels = self._classes(y)
@@ -52,8 +56,7 @@ class Supervised(EndToEndModel):
         if len(known) < 2:
             raise FeatureError(f"Training needs two gold labels or more; {len(known)} are known.")
         targets = np.eye(len(labels))[gold]
-        data = TrainingData(inputs, targets=targets, used=known)
-        return self._fit(data, None, validation, labels)
+        return Given(TrainingData(inputs, targets=targets, used=known), None, labels)
 
     def _classes(self, y: Any) -> LabelSpace:
         if self.labels is not None:

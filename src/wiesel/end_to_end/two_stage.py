@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.base import EndToEndModel, GoldSet
+from wiesel.end_to_end.base import EndToEndModel, Given, GoldSet
 from wiesel.end_to_end.checks import check_lengths, gold_validation
 from wiesel.end_to_end.fingerprints import run_fingerprint
 from wiesel.end_to_end.insight import as_batch, check_one_item, pushes_of
@@ -27,7 +27,7 @@ from wiesel.label_models.storage import (
 )
 from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_choice
-from wiesel.training import History, Objective, Record, TrainingData, Validation, as_inputs
+from wiesel.training import History, Objective, Record, TrainingData, Validation
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
@@ -73,8 +73,6 @@ class TwoStage(EndToEndModel):
         `validation=(X, y)` selects the epoch and the threshold; a scikit-learn classifier has no
         epochs.
         """
-        if is_classifier(self.end_model):
-            return self._fit_classifier(TrainingData(as_inputs(X), votes=votes), validation)
         return super().fit(X, votes, validation)
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
@@ -146,6 +144,14 @@ class TwoStage(EndToEndModel):
         # The votes have done their work: without them no step makes them dense.
         return replace(data, votes=None, targets=soft_labels)
 
+    def _share(self, fitted: Self) -> None:
+        self.label_model_ = copy.deepcopy(fitted.label_model_)
+
+    def _fit(self, given: Given, validation: GoldSet | None) -> Self:
+        if is_classifier(self.end_model) and self.members == 1:
+            return self._fit_classifier(given.data, validation)
+        return super()._fit(given, validation)
+
     def _fit_classifier(self, data: TrainingData, validation: GoldSet | None) -> Self:
         """What `_fit` does, for an end model that trains itself."""
         self._check_options()
@@ -160,6 +166,7 @@ class TwoStage(EndToEndModel):
             proba = predict_logits(module, held_out.inputs).double().exp().numpy()
             record[f"validation_{held_out.metric}"] = held_out.score(proba)
         self.labels_, self.voters_, self.end_model_ = labels, voters, module
+        self.members_ = ()
         self.history_ = History([record], best_epoch=None if held_out is None else 1)
         fingerprint = run_fingerprint(self, data, held_out)
         self.trained_on_ = {"items": len(data.items), "fingerprint": fingerprint}

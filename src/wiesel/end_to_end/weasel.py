@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.base import EndToEndModel, GoldSet
+from wiesel.end_to_end.base import EndToEndModel, Given, GoldSet
 from wiesel.end_to_end.diagnosis import DIAGNOSED_ITEMS, prediction_record, voter_record
 from wiesel.end_to_end.encoding import (
     EncoderShape,
@@ -113,9 +113,7 @@ class WeaSEL(EndToEndModel):
         `encoder_X` holds the encoder's features where they are not the end model's inputs: token
         ids or images are no encoder features.
         """
-        inputs = as_inputs(X)
-        features = encoder_features(inputs, encoder_X, self.encoder_features)
-        return self._fit(TrainingData(inputs, votes, features), votes, validation)
+        return self._fit(self._given(X, votes, encoder_X), validation)
 
     def accuracies(
         self, X: Any, votes: VoteMatrix, encoder_X: Any = None
@@ -185,6 +183,11 @@ class WeaSEL(EndToEndModel):
         if isinstance(self.class_balance, str):
             check_choice(self, "class_balance", self.class_balance, ("votes", "validation"))
 
+    def _given(self, X: Any, votes: Any, encoder_X: Any = None) -> Given:
+        inputs = as_inputs(X)
+        features = encoder_features(inputs, encoder_X, self.encoder_features)
+        return Given(TrainingData(inputs, votes, features), votes)
+
     def _objective(
         self, end_model: nn.Module, data: TrainingData, validation: Validation | None
     ) -> "WeaSELObjective":
@@ -204,7 +207,7 @@ class WeaSEL(EndToEndModel):
             "There is no validation set to choose an epoch by: tau_1 is lowered to 1/3, as the "
             "paper advises, and the last epoch is kept. Set tau_1 yourself to silence this.",
             WieselWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
         return 1 / 3
 
@@ -219,6 +222,7 @@ class WeaSEL(EndToEndModel):
 class WeaSELObjective(Objective):
     """The two networks of Algorithm 1 and the losses that make them agree."""
 
+    stackable = True
     log_prior: Tensor
 
     def __init__(
@@ -245,7 +249,8 @@ class WeaSELObjective(Objective):
     def weigh(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the accuracies and the logits of the soft labels of a prepared batch."""
         accuracies = self.encoder(batch.features, batch.votes)
-        return accuracies, label_logits(accuracies, batch.votes) + self.log_prior  # type: ignore[arg-type]
+        logits = label_logits(accuracies, batch.votes) + self.log_prior.unsqueeze(-2)  # type: ignore[arg-type]
+        return accuracies, logits
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of the end model and of the encoder."""

@@ -2,6 +2,7 @@
 
 from wiesel.nn.encoders import VoteEncoder, accuracies_of, encode_votes, mlp_encoder
 from wiesel.nn.end_models import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
+from wiesel.nn.ensemble import Ensemble
 from wiesel.nn.losses import (
     AGREEMENT_LOSSES,
     DIVERGENCES,
@@ -15,6 +16,7 @@ __all__ = [
     "DIVERGENCES",
     "LSTM",
     "MLP",
+    "Ensemble",
     "Linear",
     "VoteEncoder",
     "accuracies_of",

@@ -43,23 +43,23 @@ def encode_votes(votes: Tensor, encoding: Encoding, features: Tensor | None = No
     (tensor([[-1.,  0.]]), tensor([[ 0., -1.]]))
     """
     # Class by class: torch's sum over so short a dimension takes several times as long.
-    abstained = functools.reduce(torch.sub, votes.unbind(dim=2), votes.new_ones(votes.shape[:2]))
-    parts = [votes.flatten(start_dim=1), abstained]
+    abstained = functools.reduce(torch.sub, votes.unbind(dim=-1), votes.new_ones(votes.shape[:-1]))
+    parts = [votes.flatten(start_dim=-2), abstained]
     if encoding == "signed":
         parts = [_signed(votes)]
     elif encoding == "index":
-        classes = torch.arange(votes.shape[2], dtype=votes.dtype, device=votes.device)
+        classes = torch.arange(votes.shape[-1], dtype=votes.dtype, device=votes.device)
         parts = [votes @ classes - abstained]
-    return torch.cat(parts if features is None else [*parts, features], dim=1)
+    return torch.cat(parts if features is None else [*parts, features], dim=-1)
 
 
 def _signed(votes: Tensor) -> Tensor:
-    if votes.shape[2] != 2:
+    if votes.shape[-1] != 2:
         raise ParameterError(
-            f"encoding='signed' is for two classes; there are {votes.shape[2]}. "
+            f"encoding='signed' is for two classes; there are {votes.shape[-1]}. "
             "Use 'one_hot', or 'index' as the paper's code does."
         )
-    return votes[:, :, 1] - votes[:, :, 0]
+    return votes[..., 1] - votes[..., 0]
 
 
 def encoded_width(n_voters: int, n_classes: int, encoding: Encoding) -> int:
@@ -89,9 +89,13 @@ def mlp_encoder(
 
 
 def accuracies_of(
-    scores: Tensor, activation: Activation = "softmax", tau_1: float = 1.0, tau_2: float = 1.0
+    scores: Tensor,
+    activation: Activation = "softmax",
+    tau_1: float = 1.0,
+    tau_2: float = 1.0,
+    dim: int = 1,
 ) -> Tensor:
-    """Return the accuracies of the voters from the encoder's scores (voters in dimension 1).
+    """Return the accuracies of the voters from the encoder's scores (voters in dimension `dim`).
 
     theta = tau_2 * softmax(tau_1 * scores) over voters (paper, equation 3), or one of the
     ablations: tau_2 * sigmoid, ReLU + 1e-5, tanh (the last two are not scaled).
@@ -102,7 +106,7 @@ def accuracies_of(
     if tau_1 != 1:
         scores = tau_1 * scores
     if activation == "softmax":
-        return tau_2 * torch.softmax(scores, dim=1)
+        return tau_2 * torch.softmax(scores, dim=dim)
     if activation == "sigmoid":
         return tau_2 * torch.sigmoid(scores)
     if activation == "relu":
@@ -119,9 +123,9 @@ def label_logits(accuracies: Tensor, votes: Tensor) -> Tensor:
     >>> label_logits(torch.tensor([[0.9, 0.4]]), torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]))
     tensor([[0.9000, 0.4000]])
     """
-    if accuracies.ndim == 3:
-        return (accuracies * votes).sum(dim=1)
-    return torch.bmm(accuracies.unsqueeze(1), votes).squeeze(1)
+    if accuracies.ndim == votes.ndim:
+        return (accuracies * votes).sum(dim=-2)
+    return torch.matmul(accuracies.unsqueeze(-2), votes).squeeze(-2)
 
 
 class VoteEncoder(nn.Module):
@@ -130,6 +134,8 @@ class VoteEncoder(nn.Module):
     The network is called with one vector for each item: its encoded votes, followed by its
     features if there are any. It returns a score for each voter, or for each voter and class.
     """
+
+    stackable = True
 
     def __init__(
         self,
@@ -154,12 +160,13 @@ class VoteEncoder(nn.Module):
         """Return the accuracies of the voters for every item."""
         scores = self.network(encoded)
         if self.class_conditional:
-            scores = scores.view(len(scores), self.n_voters, -1)
+            scores = scores.unflatten(-1, (self.n_voters, -1))
         if self.voting_only:
-            voted = votes.amax(dim=2) > 0
+            silent = votes.amax(dim=-1, keepdim=self.class_conditional) <= 0
             # Finite, so that an item without votes gets equal weights and not NaN.
-            scores = scores.masked_fill(~(voted.unsqueeze(2) if scores.ndim == 3 else voted), -1e9)
-        return accuracies_of(scores, self.activation, self.tau_1, self.tau_2)
+            scores = scores.masked_fill(silent, -1e9)
+        dim = -2 if self.class_conditional else -1
+        return accuracies_of(scores, self.activation, self.tau_1, self.tau_2, dim)
 
 
 def start_equal(network: nn.Module) -> None:

@@ -26,6 +26,8 @@ class MLP(_Shipped):
     torch.Size([4, 2])
     """
 
+    stackable = True
+
     def __init__(
         self,
         n_features: int,
@@ -61,6 +63,8 @@ class Linear(_Shipped):
     >>> Linear(300, 2)(torch.zeros(4, 300)).shape
     torch.Size([4, 2])
     """
+
+    stackable = True
 
     def __init__(self, n_features: int, n_classes: int) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
 """How two sets of logits are made to agree: the losses of the paper and of its ablations.
 
 Legend: P_f is the end model's distribution, P_e the encoder's soft label, CE(p, q) is the
-cross-entropy of the prediction p to the target q.
+cross-entropy of the prediction p to the target q. Logits are (n_items, n_classes); with further
+dimensions before these, as in a stack of networks, there is one loss for each of them.
 """
 
 import math
@@ -29,17 +30,18 @@ def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     >>> soft_cross_entropy(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))
     tensor(0.6931)
     """
-    return _cross_entropy(torch.log_softmax(logits, dim=1), targets)
+    return _cross_entropy(torch.log_softmax(logits, dim=-1), targets)
 
 
 def _cross_entropy(log_proba: Tensor, targets: Tensor) -> Tensor:
     # One dot product: the sum over classes and the mean over items at once.
-    return torch.dot(targets.flatten(), log_proba.flatten()) / -len(log_proba)
+    total = torch.linalg.vecdot(targets.flatten(start_dim=-2), log_proba.flatten(start_dim=-2))
+    return total / -log_proba.shape[-2]
 
 
 def symmetric(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
     """CE(P_f, sg P_e) for the end model and CE(P_e, sg P_f) for the encoder (Algorithm 1)."""
-    log_end, log_label = torch.log_softmax(end_logits, 1), torch.log_softmax(label_logits, 1)
+    log_end, log_label = torch.log_softmax(end_logits, -1), torch.log_softmax(label_logits, -1)
     return {
         "end_model": _cross_entropy(log_end, log_label.detach().exp()),
         "encoder": _cross_entropy(log_label, log_end.detach().exp()),
@@ -48,32 +50,32 @@ def symmetric(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
 
 def encoder_target(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
     """CE(P_f, P_e): one loss, gradients through both arguments."""
-    return {"agreement": soft_cross_entropy(end_logits, torch.softmax(label_logits, 1))}
+    return {"agreement": soft_cross_entropy(end_logits, torch.softmax(label_logits, -1))}
 
 
 def end_model_target(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
     """CE(P_e, P_f): one loss, gradients through both arguments."""
-    return {"agreement": soft_cross_entropy(label_logits, torch.softmax(end_logits, 1))}
+    return {"agreement": soft_cross_entropy(label_logits, torch.softmax(end_logits, -1))}
 
 
 def no_stop_gradient(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
     """Half of each cross-entropy, gradients through all arguments."""
-    to_encoder = soft_cross_entropy(end_logits, torch.softmax(label_logits, 1))
-    to_end_model = soft_cross_entropy(label_logits, torch.softmax(end_logits, 1))
+    to_encoder = soft_cross_entropy(end_logits, torch.softmax(label_logits, -1))
+    to_end_model = soft_cross_entropy(label_logits, torch.softmax(end_logits, -1))
     return {"agreement": (to_encoder + to_end_model) / 2}
 
 
 def l1(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
     """Mean absolute difference of the two distributions."""
-    difference = torch.softmax(end_logits, 1) - torch.softmax(label_logits, 1)
-    return {"agreement": difference.abs().mean()}
+    difference = torch.softmax(end_logits, -1) - torch.softmax(label_logits, -1)
+    return {"agreement": difference.abs().mean(dim=(-2, -1))}
 
 
 def hellinger(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
     """Squared Hellinger distance (without the factor 1/2): sum_c (sqrt p_c - sqrt q_c)^2."""
     # sqrt(p) = exp(log p / 2) has a finite gradient at p = 0, where sqrt itself has none.
-    roots = [torch.exp(torch.log_softmax(z, 1) / 2) for z in (end_logits, label_logits)]
-    return {"agreement": (roots[0] - roots[1]).square().sum(dim=1).mean()}
+    roots = [torch.exp(torch.log_softmax(z, -1) / 2) for z in (end_logits, label_logits)]
+    return {"agreement": (roots[0] - roots[1]).square().sum(dim=-1).mean(dim=-1)}
 
 
 class _Divergence(NamedTuple):
@@ -120,19 +122,19 @@ def mutual_information_loss(
     >>> mutual_information_loss(torch.full((4, 2), 0.5), torch.full((4, 2), 0.5)).abs().item()
     0.0
     """
-    n_items, n_classes = end_proba.shape
+    n_items, n_classes = end_proba.shape[-2:]
     prior = end_proba.new_full((n_classes,), 1 / n_classes) if prior is None else prior
     gain, cost = DIVERGENCES[divergence]
     # Two confident, contradicting predictions make K vanish; log needs a floor.
-    log_pairing = ((end_proba / prior) @ label_proba.T).clamp_min(1e-6).log()
-    costs = cost(log_pairing)
-    others = (costs.sum() - costs.diagonal().sum()) / max(1, n_items * (n_items - 1))
-    return others - gain(log_pairing.diagonal()).mean()
+    log_pairing = ((end_proba / prior) @ label_proba.mT).clamp_min(1e-6).log()
+    costs, own = cost(log_pairing), log_pairing.diagonal(dim1=-2, dim2=-1)
+    others = costs.sum(dim=(-2, -1)) - costs.diagonal(dim1=-2, dim2=-1).sum(dim=-1)
+    return others / max(1, n_items * (n_items - 1)) - gain(own).mean(dim=-1)
 
 
 def mig(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
     """The mutual-information gain of the two networks, with a uniform prior."""
-    end_proba, label_proba = torch.softmax(end_logits, 1), torch.softmax(label_logits, 1)
+    end_proba, label_proba = torch.softmax(end_logits, -1), torch.softmax(label_logits, -1)
     return {"agreement": mutual_information_loss(end_proba, label_proba)}
 
 

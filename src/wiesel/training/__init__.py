@@ -4,7 +4,8 @@ from wiesel.training.batches import Batch, TrainingData
 from wiesel.training.entries import VoteEntries, vote_entries
 from wiesel.training.history import History
 from wiesel.training.inputs import Inputs, as_inputs
-from wiesel.training.loop import Objective, Record, seeded, train
+from wiesel.training.loop import seeded, train, train_together
+from wiesel.training.objective import Objective, Record
 from wiesel.training.options import TrainOptions
 from wiesel.training.validation import Validation
 
@@ -21,5 +22,6 @@ __all__ = [
     "as_inputs",
     "seeded",
     "train",
+    "train_together",
     "vote_entries",
 ]

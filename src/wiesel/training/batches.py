@@ -2,8 +2,9 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +17,11 @@ from wiesel.training.entries import VoteEntries, vote_entries
 from wiesel.training.inputs import Batchable, Inputs, move, part
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Batch", "TrainingData", "batch_bounds"]
+__all__ = ["Batch", "StackedItems", "TrainingData", "batch_bounds"]
 
 _CHUNK_BYTES = 64 * 2**20
 _CHUNK_ITEMS = 2048
+_WHOLE_BYTES = 2**30
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,29 @@ class Batch:
             None if self.targets is None else self.targets[start:stop],
             None if self.entries is None else self.entries.part(start, stop),
         )
+
+    def take(self, positions: Tensor) -> "Batch":
+        """Return the items at these positions (members, n_items), as a batch for a stack."""
+        features = _taken(self.features, positions)
+        others = {name: getattr(self, name) for name in ("rows", "inputs", "votes", "targets")}
+        taken = {
+            name: features[..., _columns(values)].unflatten(-1, values.shape[1:])
+            if getattr(values, "_base", None) is self.features is not None
+            else _taken(values, positions)
+            for name, values in others.items()
+        }
+        return Batch(features=features, **taken)
+
+    def compact(self) -> "Batch":
+        """Return the batch with views in place of what `features` holds anyway.
+
+        An encoder reads votes and inputs beside each other: taken from there, they are copied
+        once.
+        """
+        if self.features is None:
+            return self
+        shared = {name: _within(getattr(self, name), self.features) for name in ("inputs", "votes")}
+        return replace(self, **shared)
 
 
 @dataclass(frozen=True)
@@ -119,13 +144,18 @@ class TrainingData:
                 yield chunk.part(start - offset, stop - offset)
 
     @property
-    def _chunk_items(self) -> int:
+    def prepared_bytes(self) -> int:
+        """How much memory an item takes once it is gathered and prepared."""
         item_bytes = self.inputs.item_bytes
         item_bytes += 0 if self.features is None else self.features.item_bytes
         if self.votes is not None and not self.sparse_votes:
             # The votes are needed twice: as they are, and as what the encoder makes of them.
             item_bytes += 8 * self.votes.n_voters * self.votes.n_classes
-        return min(_CHUNK_ITEMS, _CHUNK_BYTES // max(1, item_bytes))
+        return item_bytes
+
+    @property
+    def _chunk_items(self) -> int:
+        return min(_CHUNK_ITEMS, _CHUNK_BYTES // max(1, self.prepared_bytes))
 
     @cached_property
     def _one_hot(self) -> sp.csr_array[np.float32, tuple[int, int]]:
@@ -154,6 +184,56 @@ class TrainingData:
             return None, vote_entries(chosen, n_classes)
         dense = torch.from_numpy(chosen.toarray())
         return dense.view(len(rows), self.votes.n_voters, n_classes), None
+
+
+class StackedItems:
+    """Batches for a stack of networks, each of which has an order of its own.
+
+    Where they fit in memory all items are gathered and prepared once, and a batch is copied from
+    that: the members would otherwise do it for every item again.
+    """
+
+    def __init__(self, data: TrainingData, prepare: Callable[[Batch], Batch]) -> None:
+        self._data, self._prepare = data, prepare
+        fits = len(data.items) * data.prepared_bytes <= _WHOLE_BYTES
+        self._whole = prepare(data.gather(data.items)).compact() if fits else None
+
+    def batches(self, orders: Tensor, batch_size: int) -> Iterator[Batch]:
+        """Yield batches of a first dimension of members; an order is of positions in `items`."""
+        for start, stop in batch_bounds(orders.shape[1], batch_size):
+            yield self._batch(orders[:, start:stop])
+
+    def _batch(self, positions: Tensor) -> Batch:
+        if self._whole is not None:
+            return self._whole.take(positions)
+        rows = self._data.items[positions.reshape(-1).numpy()]
+        flat = self._prepare(self._data.gather(rows))
+        return flat.take(torch.arange(len(rows)).view(positions.shape))
+
+
+def _taken(values: Any, positions: Tensor) -> Any:
+    if values is None:
+        return None
+    if isinstance(values, dict):
+        return {key: _taken(value, positions) for key, value in values.items()}
+    return values.index_select(0, positions.reshape(-1)).view(*positions.shape, *values.shape[1:])
+
+
+def _columns(values: Tensor) -> slice:
+    """Which columns of its base a view is."""
+    start = values.storage_offset()
+    return slice(start, start + values[0].numel())
+
+
+def _within(values: Any, features: Tensor) -> Any:
+    """The same values as a view of the first or the last features, if they are there."""
+    if not isinstance(values, Tensor) or values.numel() > features.numel():
+        return values
+    width = values[0].numel()
+    for found in (features[:, :width], features[:, features.shape[1] - width :]):
+        if torch.equal(found, values.flatten(start_dim=1)):
+            return found.view(values.shape)
+    return values
 
 
 def batch_bounds(n_items: int, batch_size: int) -> list[tuple[int, int]]:

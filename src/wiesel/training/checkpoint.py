@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,20 @@ from wiesel.errors import SavedModelError
 from wiesel.saving import read_json, write_file
 from wiesel.training.history import History
 
-__all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
+__all__ = ["Checkpoint", "Standing", "read_checkpoint", "write_checkpoint"]
 
-_FORMAT = 1
+_FORMAT = 2
+
+
+@dataclass
+class Standing:
+    """How far a network has come."""
+
+    history: History = field(default_factory=History)
+    best_score: float = -math.inf
+    best_weights: dict[str, Tensor] | None = None
+    stopped: bool = False
+    """Whether patience ran out."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +37,12 @@ class Checkpoint:
     """Everything that decides how training goes on."""
 
     weights: dict[str, Tensor]
-    best_weights: dict[str, Tensor] | None
     optimizer: dict[int, dict[str, Tensor]]
     """What the optimizer keeps for every parameter, by the parameter's number."""
-    random_state: Tensor
-    history: History
-    best_score: float
+    random_states: list[Tensor]
+    """Where the random numbers of each network stand."""
+    standings: list[Standing]
+    """How far each network has come: one, or the members of a stack."""
     averages: list[Tensor] = field(default_factory=list)
     """Running averages of the parameters; empty where none are kept."""
 
@@ -45,19 +57,20 @@ class Checkpoint:
 def write_checkpoint(path: str | Path, checkpoint: Checkpoint, fingerprint: str) -> None:
     """Write the checkpoint; a crash leaves either the old file or the new one."""
     tensors = {f"weights/{name}": value for name, value in checkpoint.weights.items()}
-    tensors |= {f"best/{name}": value for name, value in (checkpoint.best_weights or {}).items()}
+    for number, standing in enumerate(checkpoint.standings):
+        best = standing.best_weights or {}
+        tensors |= {f"best/{number}/{name}": value for name, value in best.items()}
     for number, values in checkpoint.optimizer.items():
         tensors |= {f"optimizer/{number}/{name}": value for name, value in values.items()}
     tensors |= {f"average/{k}": value for k, value in enumerate(checkpoint.averages)}
-    tensors["random_state"] = checkpoint.random_state
+    tensors["random_states"] = torch.stack(checkpoint.random_states)
     # Tied weights share memory, which the file format refuses: every tensor is written as itself.
     tensors = {name: value.detach().clone().contiguous() for name, value in tensors.items()}
     about = json.dumps(
         {
             "format": _FORMAT,
             "fingerprint": fingerprint,
-            "history": checkpoint.history.to_dict(),
-            "best_score": checkpoint.best_score,
+            "standings": [_described(standing) for standing in checkpoint.standings],
         }
     )
     metadata = {"wiesel": about, "sha256": _digest(about, tensors)}
@@ -106,13 +119,27 @@ def _checkpoint(
         )
     return Checkpoint(
         weights=_below(tensors, "weights/"),
-        best_weights=_below(tensors, "best/") or None,
         averages=[value for _, value in sorted(_below(tensors, "average/").items())],
-        optimizer=_by_parameter(_below(tensors, "optimizer/")),
-        random_state=tensors["random_state"],
-        history=History.from_dict(about["history"]),
-        best_score=about["best_score"],
+        optimizer=_by_number(_below(tensors, "optimizer/")),
+        # A generator takes only tensors that are not views.
+        random_states=[state.clone() for state in tensors["random_states"]],
+        standings=_standings(about["standings"], _by_number(_below(tensors, "best/"))),
     )
+
+
+def _described(standing: Standing) -> dict[str, Any]:
+    return {
+        "history": standing.history.to_dict(),
+        "best_score": standing.best_score,
+        "stopped": standing.stopped,
+    }
+
+
+def _standings(about: list[Any], best: dict[int, dict[str, Tensor]]) -> list[Standing]:
+    return [
+        Standing(History.from_dict(one["history"]), one["best_score"], best.get(k), one["stopped"])
+        for k, one in enumerate(about)
+    ]
 
 
 def _digest(about: str, tensors: dict[str, Tensor]) -> str:
@@ -127,7 +154,7 @@ def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {k.removeprefix(prefix): value for k, value in tensors.items() if k.startswith(prefix)}
 
 
-def _by_parameter(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+def _by_number(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         number, _, name = key.partition("/")

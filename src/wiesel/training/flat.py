@@ -1,10 +1,12 @@
 """All parameters as one vector, so that an optimizer step is one operation instead of dozens."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+
+from wiesel.nn.stacking import overwriting_layers
 
 __all__ = ["FlatParameters"]
 
@@ -17,15 +19,33 @@ class FlatParameters:
     no loss depends on counts as having the gradient 0, so weight decay reaches it.) `release`
     gives every parameter a tensor of its own again.
 
+    Networks that are trained side by side share the vectors: the parameter of a stack is a block
+    of it, and those of the members are the rows of the block.
+
     >>> layer = nn.Linear(3, 2)
-    >>> flat = FlatParameters(layer.parameters())
+    >>> flat = FlatParameters([layer])
     >>> [len(vector) for vector in flat.vectors]
     [8]
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
-        self._parameters = list(parameters)
-        self.vectors = [self._join(group) for group in _by_kind(self._parameters)]
+    def __init__(self, members: Sequence[nn.Module], stack: nn.Module | None = None) -> None:
+        self._members = [_trainable(member) for member in members]
+        self._stack = [] if stack is None else _trainable(stack)
+        self.vectors = [self._join(positions) for positions in _by_kind(self._members[0])]
+        # The large gradients of a stack are overwritten; only the others must start at zero.
+        self._layers = [] if stack is None else overwriting_layers(stack)
+        large = {id(layer.weight) for layer in self._layers}
+        others = [p for p in self._stack if id(p) not in large] if self._stack else self.vectors
+        self._gradients: list[Tensor] = [p.grad for p in others]  # type: ignore[misc]
+
+    def rows(self, start: int, stop: int) -> list[Tensor]:
+        """Return the parameters of some members, with their gradients, for an optimizer."""
+        if stop - start == len(self._members):
+            return self.vectors
+        parts = [parameter.data[start:stop] for parameter in self._stack]
+        for part, parameter in zip(parts, self._stack, strict=True):
+            part.grad = parameter.grad[start:stop]  # type: ignore[index]
+        return parts
 
     def average_into(self, averages: list[Tensor], decay: float) -> None:
         """Move running averages of the vectors a step towards the vectors."""
@@ -50,32 +70,52 @@ class FlatParameters:
         for vector, value in zip(self.vectors, values, strict=True):
             vector.copy_(value)
 
-    def zero_grad(self) -> None:
-        """Set all gradients to zero."""
-        for vector in self.vectors:
-            vector.grad.zero_()  # type: ignore[union-attr]
+    def differentiate(self, losses: Sequence[Tensor]) -> None:
+        """Set all gradients to those of the sum of the losses."""
+        for layer in self._layers:
+            layer.overwrite = True
+        for gradient in self._gradients:
+            gradient.zero_()
+        torch.autograd.backward(losses, [torch.ones_like(loss) for loss in losses])
+        for layer in self._layers:
+            layer.settle()
 
     def release(self) -> None:
-        """Give every parameter a tensor of its own, and no gradient."""
-        for parameter in self._parameters:
-            parameter.data = parameter.data.clone()
-            parameter.grad = None
+        """Give every parameter of the members a tensor of its own, and no gradient."""
+        for parameters in self._members:
+            for parameter in parameters:
+                parameter.data = parameter.data.clone()
+                parameter.grad = None
 
-    @staticmethod
-    def _join(parameters: list[nn.Parameter]) -> Tensor:
-        vector = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+    def _join(self, positions: list[int]) -> Tensor:
+        """Move the parameters at these positions into one vector, one after the other."""
+        columns = [[parameters[i] for parameters in self._members] for i in positions]
+        values = [parameter.detach().reshape(-1) for column in columns for parameter in column]
+        vector = torch.cat(values)
         vector.grad = torch.zeros_like(vector)
         start = 0
-        for parameter in parameters:
-            stop = start + parameter.numel()
-            parameter.data = vector[start:stop].view_as(parameter)
-            parameter.grad = vector.grad[start:stop].view_as(parameter)
-            start = stop
+        for i, column in zip(positions, columns, strict=True):
+            first = start
+            for parameter in column:
+                stop = start + parameter.numel()
+                _place(parameter, vector[start:stop], vector.grad[start:stop])
+                start = stop
+            if self._stack:
+                _place(self._stack[i], vector[first:start], vector.grad[first:start])
         return vector
 
 
-def _by_kind(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
-    groups: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
-    for parameter in parameters:
-        groups.setdefault((parameter.dtype, parameter.device), []).append(parameter)
+def _place(parameter: nn.Parameter, values: Tensor, gradient: Tensor) -> None:
+    parameter.data = values.view(parameter.shape)
+    parameter.grad = gradient.view(parameter.shape)
+
+
+def _trainable(module: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
+def _by_kind(parameters: list[nn.Parameter]) -> list[list[int]]:
+    groups: dict[tuple[torch.dtype, torch.device], list[int]] = {}
+    for position, parameter in enumerate(parameters):
+        groups.setdefault((parameter.dtype, parameter.device), []).append(position)
     return list(groups.values())

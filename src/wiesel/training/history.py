@@ -1,11 +1,13 @@
 """What happened in training, epoch by epoch, as plain data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import polars as pl
 
-__all__ = ["History"]
+__all__ = ["History", "mean_record"]
 
 
 @dataclass
@@ -22,6 +24,8 @@ class History:
     """The epoch whose weights were kept; None without a validation set."""
     interrupted: bool = False
     """Whether training was stopped by the user before its last epoch."""
+    members: list["History"] = field(default_factory=list)
+    """Of an ensemble, the history of every member; `records` are then their means."""
 
     def __len__(self) -> int:
         return len(self.records)
@@ -49,13 +53,47 @@ class History:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as data that JSON can hold."""
-        return {
+        data: dict[str, Any] = {
             "records": self.records,
             "best_epoch": self.best_epoch,
             "interrupted": self.interrupted,
         }
+        return {**data, "members": [m.to_dict() for m in self.members]} if self.members else data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "History":
         """Return the history that `to_dict` described."""
-        return cls(data["records"], data["best_epoch"], data["interrupted"])
+        members = [cls.from_dict(member) for member in data.get("members", [])]
+        return cls(data["records"], data["best_epoch"], data["interrupted"], members)
+
+    @classmethod
+    def of_members(cls, members: Sequence["History"]) -> "History":
+        """Return the history of an ensemble: the members' own, and their mean in each epoch.
+
+        The mean is over the members that were still trained in an epoch; there is no best epoch
+        for all.
+
+        >>> first, second = History([{"loss": 0.2}, {"loss": 0.1}]), History([{"loss": 0.4}])
+        >>> History.of_members([first, second]).column("loss")
+        [0.30000000000000004, 0.1]
+        """
+        rounds = zip_longest(*(member.records for member in members))
+        records = [mean_record([record for record in found if record]) for found in rounds]
+        return cls(records, None, any(member.interrupted for member in members), list(members))
+
+
+def mean_record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the means of what several records hold.
+
+    >>> mean_record([{"epoch": 1, "shares": [0.0, 1.0]}, {"epoch": 1, "shares": [1.0, 0.0]}])
+    {'epoch': 1, 'shares': [0.5, 0.5]}
+    """
+    if len(records) == 1:
+        return records[0]
+    return {name: _mean([record[name] for record in records]) for name in records[0]}
+
+
+def _mean(values: list[Any]) -> Any:
+    if isinstance(values[0], list):
+        return [_mean(list(column)) for column in zip(*values, strict=True)]
+    return values[0] if len(set(values)) == 1 else sum(values) / len(values)

@@ -1,19 +1,16 @@
 """A few items with gold labels: which epoch was best, and by what measure."""
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.errors import FeatureError
-from wiesel.training.inputs import Batchable, Inputs, move
+from wiesel.nn.logits import logits_of
+from wiesel.training.inputs import Inputs, move
 
 __all__ = ["Validation", "evaluating", "logits_of", "predict_logits"]
 
@@ -41,29 +38,6 @@ class Validation:
         if self.metric == "auc":
             return float(roc_auc_score(self.gold, proba[:, 1]))
         return float((proba.argmax(axis=1) == self.gold).mean())
-
-
-def logits_of(module: nn.Module, inputs: Batchable) -> Tensor:
-    """Return what a module makes of a batch: the tensor it returns, or its output's `.logits`.
-
-    A dict of tensors is handed over by keyword where `forward` has parameters of these names, as
-    Hugging Face models do, and as one dict otherwise.
-    """
-    by_keyword = isinstance(inputs, dict) and _takes_keywords(type(module).forward, tuple(inputs))
-    output = module(**inputs) if by_keyword else module(inputs)  # type: ignore[arg-type]
-    logits = getattr(output, "logits", output)
-    if not isinstance(logits, Tensor):
-        raise FeatureError(
-            "The end model must return a tensor of logits (or an object with .logits); "
-            f"it returned {type(output).__name__}."
-        )
-    return logits
-
-
-@cache
-def _takes_keywords(forward: Callable[..., Any], names: tuple[str, ...]) -> bool:
-    parameters = inspect.signature(forward).parameters
-    return all(name in parameters for name in names)
 
 
 @torch.no_grad()

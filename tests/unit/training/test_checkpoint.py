@@ -10,18 +10,22 @@ from safetensors.torch import save_file
 
 from wiesel.errors import SavedModelError
 from wiesel.training import History
-from wiesel.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from wiesel.training.checkpoint import Checkpoint, Standing, read_checkpoint, write_checkpoint
 
 
 def checkpoint(best: bool = True) -> Checkpoint:
     weights = {"layer.weight": torch.arange(6.0).view(2, 3), "steps": torch.tensor(3)}
     return Checkpoint(
         weights=weights,
-        best_weights={name: value + 1 for name, value in weights.items()} if best else None,
         optimizer={0: {"step": torch.tensor(4.0), "exp_avg": torch.ones(2, 3)}},
-        random_state=torch.get_rng_state(),
-        history=History([{"epoch": 1, "loss": 0.5}], best_epoch=1 if best else None),
-        best_score=0.75 if best else -math.inf,
+        random_states=[torch.get_rng_state()],
+        standings=[
+            Standing(
+                History([{"epoch": 1, "loss": 0.5}], best_epoch=1 if best else None),
+                0.75 if best else -math.inf,
+                {name: value + 1 for name, value in weights.items()} if best else None,
+            )
+        ],
     )
 
 
@@ -31,12 +35,12 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path, best: bool):
     write_checkpoint(tmp_path / "run.ckpt", written, "abc")
     read = read_checkpoint(tmp_path / "run.ckpt", "abc")
     assert read is not None
-    assert read.history == written.history
-    assert read.best_score == written.best_score
-    assert (read.best_weights is None) is (written.best_weights is None)
+    ours, theirs = read.standings[0], written.standings[0]
+    assert (ours.history, ours.best_score) == (theirs.history, theirs.best_score)
+    assert (ours.best_weights is None) is (theirs.best_weights is None)
     for name, value in written.weights.items():
         assert torch.equal(read.weights[name], value)
-    assert torch.equal(read.random_state, written.random_state)
+    assert torch.equal(read.random_states[0], written.random_states[0])
     assert torch.equal(read.optimizer[0]["exp_avg"], torch.ones(2, 3))
 
 
@@ -50,7 +54,7 @@ def test_it_contains_tensors_and_json_and_no_pickle(tmp_path: Path):
     # A safetensors file: the length of a JSON header, the header, then plain numbers.
     length = struct.unpack("<Q", content[:8])[0]
     header = json.loads(content[8 : 8 + length])
-    assert json.loads(header["__metadata__"]["wiesel"])["format"] == 1
+    assert json.loads(header["__metadata__"]["wiesel"])["format"] == 2
     with pytest.raises(pickle.UnpicklingError):
         pickle.loads(content)  # noqa: S301 - that it is none is the point
     assert not content.startswith(b"PK"), "torch.save writes zip files with pickles"
@@ -62,12 +66,12 @@ def test_writing_again_replaces_it_and_leaves_nothing_behind(tmp_path: Path):
     assert [file.name for file in (tmp_path / "deep").iterdir()] == ["run.ckpt"]
     read = read_checkpoint(tmp_path / "deep" / "run.ckpt", "abc")
     assert read is not None
-    assert read.best_weights is None
+    assert read.standings[0].best_weights is None
 
 
 def test_tied_weights_can_be_written(tmp_path: Path):
     shared = torch.ones(3)
-    tied = Checkpoint({"a": shared, "b": shared}, None, {}, torch.get_rng_state(), History(), 0.0)
+    tied = Checkpoint({"a": shared, "b": shared}, {}, [torch.get_rng_state()], [Standing()])
     write_checkpoint(tmp_path / "run.ckpt", tied, "abc")
     read = read_checkpoint(tmp_path / "run.ckpt", "abc")
     assert read is not None
@@ -116,18 +120,18 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("about", "words"),
         [
-            ({"format": 99}, "format 99; this version reads format 1"),
-            ({"format": 1}, "does not fit together"),
+            ({"format": 99}, "format 99; this version reads format 2"),
+            ({"format": 2}, "does not fit together"),
             ([1, 2], "does not fit together"),
-            ({"format": 1, "fingerprint": "abc"}, "does not fit together"),
-            ({"format": 1, "fingerprint": "abc", "history": 5, "best_score": 0}, "does not fit"),
+            ({"format": 2, "fingerprint": "abc"}, "does not fit together"),
+            ({"format": 2, "fingerprint": "abc", "standings": 5}, "does not fit"),
         ],
         ids=str,
     )
     def test_one_that_was_made_up(self, tmp_path: Path, about, words: str):
         from wiesel.training.checkpoint import _digest
 
-        tensors = {"random_state": torch.get_rng_state()}
+        tensors = {"random_states": torch.get_rng_state()[None]}
         text = json.dumps(about)
         metadata = {"wiesel": text, "sha256": _digest(text, tensors)}
         save_file(tensors, tmp_path / "run.ckpt", metadata=metadata)

@@ -11,20 +11,24 @@ def network() -> nn.Module:
         return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
 
 
-def step(module: nn.Module, optimizer: torch.optim.Optimizer, zero) -> None:
-    zero()
-    module(torch.ones(5, 3)).square().sum().backward()
+def step(module: nn.Module, optimizer: torch.optim.Optimizer, flat=None) -> None:
+    loss = module(torch.ones(5, 3)).square().sum()
+    if flat is None:
+        optimizer.zero_grad()
+        loss.backward()
+    else:
+        flat.differentiate([loss])
     optimizer.step()
 
 
 def test_adam_on_the_joined_vector_is_adam_on_the_parameters():
     plain, joined = network(), network()
-    flat = FlatParameters(joined.parameters())
+    flat = FlatParameters([joined])
     one = torch.optim.Adam(plain.parameters(), lr=0.1, weight_decay=1e-3, fused=True)
     other = torch.optim.Adam(flat.vectors, lr=0.1, weight_decay=1e-3, fused=True)
     for _ in range(5):
-        step(plain, one, one.zero_grad)
-        step(joined, other, flat.zero_grad)
+        step(plain, one)
+        step(joined, other, flat)
     for ours, theirs in zip(joined.parameters(), plain.parameters(), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-7)
 
@@ -33,15 +37,15 @@ def test_frozen_and_other_parameters_stay_as_they_are():
     module = network()
     module[0].requires_grad_(False)
     before = module[0].weight.clone()
-    flat = FlatParameters(p for p in module.parameters() if p.requires_grad)
+    flat = FlatParameters([module])
     assert [len(vector) for vector in flat.vectors] == [4 * 2 + 2]
-    step(module, torch.optim.Adam(flat.vectors, lr=0.1, fused=True), flat.zero_grad)
+    step(module, torch.optim.Adam(flat.vectors, lr=0.1, fused=True), flat)
     assert torch.equal(module[0].weight, before)
 
 
 def test_numbers_of_two_kinds_make_two_vectors():
     module = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2).double()])
-    assert [vector.dtype for vector in FlatParameters(module.parameters()).vectors] == [
+    assert [vector.dtype for vector in FlatParameters([module]).vectors] == [
         torch.float32,
         torch.float64,
     ]
@@ -50,14 +54,14 @@ def test_numbers_of_two_kinds_make_two_vectors():
 def test_tied_weights_stay_tied():
     module = nn.ModuleList([nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)])
     module[1].weight = module[0].weight
-    flat = FlatParameters(module.parameters())
+    flat = FlatParameters([module])
     assert [len(vector) for vector in flat.vectors] == [9]
     assert module[1].weight is module[0].weight
 
 
 def test_release_gives_every_parameter_memory_of_its_own():
     module = network()
-    flat = FlatParameters(module.parameters())
+    flat = FlatParameters([module])
     storages = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
     assert len(storages) == 1
     flat.release()
@@ -68,7 +72,7 @@ def test_release_gives_every_parameter_memory_of_its_own():
 
 def test_a_state_dict_can_be_loaded_into_joined_parameters():
     module, other = network(), network()
-    flat = FlatParameters(module.parameters())
+    flat = FlatParameters([module])
     with torch.no_grad():
         other[0].weight.fill_(7)
     module.load_state_dict(other.state_dict())
@@ -78,7 +82,7 @@ def test_a_state_dict_can_be_loaded_into_joined_parameters():
 def test_averages_are_shown_for_a_while_and_the_parameters_come_back():
     layer = nn.Linear(2, 1)
     before = layer.weight.detach().clone()
-    flat = FlatParameters(layer.parameters())
+    flat = FlatParameters([layer])
     averages = [torch.zeros_like(vector) for vector in flat.vectors]
     with flat.showing(averages):
         assert (layer.weight == 0).all()
@@ -88,7 +92,7 @@ def test_averages_are_shown_for_a_while_and_the_parameters_come_back():
 def test_an_average_moves_by_the_share_that_is_not_kept():
     layer = nn.Linear(1, 1, bias=False)
     nn.init.ones_(layer.weight)
-    flat = FlatParameters(layer.parameters())
+    flat = FlatParameters([layer])
     averages = [torch.zeros_like(vector) for vector in flat.vectors]
     flat.average_into(averages, decay=0.75)
     assert averages[0].item() == 0.25

@@ -1,0 +1,35 @@
+"""Calling a network, whatever it takes and returns."""
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from torch import Tensor, nn
+
+from wiesel.errors import FeatureError
+
+__all__ = ["logits_of"]
+
+
+def logits_of(module: nn.Module, inputs: Tensor | dict[str, Tensor]) -> Tensor:
+    """Return what a module makes of a batch: the tensor it returns, or its output's `.logits`.
+
+    A dict of tensors is handed over by keyword where `forward` has parameters of these names, as
+    Hugging Face models do, and as one dict otherwise.
+    """
+    by_keyword = isinstance(inputs, dict) and _takes_keywords(type(module).forward, tuple(inputs))
+    output = module(**inputs) if by_keyword else module(inputs)  # type: ignore[arg-type]
+    logits = getattr(output, "logits", output)
+    if not isinstance(logits, Tensor):
+        raise FeatureError(
+            "The end model must return a tensor of logits (or an object with .logits); "
+            f"it returned {type(output).__name__}."
+        )
+    return logits
+
+
+@cache
+def _takes_keywords(forward: Callable[..., Any], names: tuple[str, ...]) -> bool:
+    parameters = inspect.signature(forward).parameters
+    return all(name in parameters for name in names)

@@ -1,0 +1,333 @@
+"""Networks of one architecture as a single stacked one: (members, items, features) in and out."""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from wiesel.nn.layers import Dropout
+from wiesel.nn.streams import RandomStreams
+
+__all__ = ["NotStackable", "overwriting_layers", "share_tensors", "stack_modules"]
+
+_ELEMENTWISE = (
+    nn.CELU,
+    nn.ELU,
+    nn.GELU,
+    nn.Hardswish,
+    nn.Hardtanh,
+    nn.Identity,
+    nn.LeakyReLU,
+    nn.LogSigmoid,
+    nn.Mish,
+    nn.ReLU,
+    nn.ReLU6,
+    nn.SELU,
+    nn.Sigmoid,
+    nn.SiLU,
+    nn.Softplus,
+    nn.Softsign,
+    nn.Tanh,
+)
+# What torch keeps in every module, and what says nothing about what a module computes.
+_INTERNAL = {*vars(nn.Module()), "training"}
+
+
+class NotStackable(Exception):
+    """A module cannot be stacked; the message says which one and why."""
+
+
+def stack_modules(modules: Sequence[nn.Module], streams: RandomStreams) -> nn.Module:
+    """Return one module that does for every member k what `modules[k]` does, all at once.
+
+    It has the parameters and buffers of a member under the same names, with a first dimension of
+    members. Random numbers of member k come from stream k. A module of our own takes part if its
+    class declares `stackable = True`: its `forward` may only address dimensions from the last.
+
+    >>> networks = [nn.Sequential(nn.Linear(3, 2), nn.Tanh()) for _ in range(5)]
+    >>> stack = stack_modules(networks, RandomStreams([torch.get_rng_state()] * 5))
+    >>> values = torch.randn(5, 4, 3)
+    >>> torch.allclose(stack(values)[1], networks[1](values[1]), atol=1e-6)
+    True
+    """
+    _refuse_shared(modules[0])
+    return _stacked(modules, streams, type(modules[0]).__name__)
+
+
+def share_tensors(stack: nn.Module, modules: Sequence[nn.Module]) -> None:
+    """Let the members' buffers and frozen parameters be views of the stack's.
+
+    What a step changes in the stack, such as the statistics of BatchNorm, is changed in the
+    members. (The parameters that are trained are shared by `FlatParameters`.)
+    """
+    for k, module in enumerate(modules):
+        own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        for name, tensor in (*stack.named_parameters(), *stack.named_buffers()):
+            if not tensor.requires_grad:
+                own[name].data = tensor.data[k]
+
+
+def overwriting_layers(stack: nn.Module) -> "list[StackedLinear]":
+    """Return the layers of a stack that write the gradients of their weights themselves."""
+    layers = [layer for layer in stack.modules() if isinstance(layer, StackedLinear)]
+    return [layer for layer in layers if layer.weight.requires_grad]
+
+
+def _stacked(modules: Sequence[nn.Module], streams: RandomStreams, name: str) -> nn.Module:
+    first = modules[0]
+    _refuse_differences(modules, name)
+    _refuse_hooks(modules, name)
+    cls = type(first)
+    if cls in _STACKED:
+        return _STACKED[cls](modules, streams)
+    if cls in _ELEMENTWISE:
+        return copy.deepcopy(first)
+    if cls is nn.Sequential or vars(cls).get("stackable", False):
+        return _composed(modules, streams, name)
+    kind = "" if name == cls.__name__ else f" ({cls.__name__})"
+    raise NotStackable(f"{name}{kind} has no stacked form")
+
+
+def _composed(modules: Sequence[nn.Module], streams: RandomStreams, name: str) -> nn.Module:
+    """A module like the first, with stacked parts."""
+    stack = copy.copy(modules[0])
+    stack.__dict__ = dict(stack.__dict__)
+    stack._modules = {
+        key: part
+        if part is None
+        else _stacked([module._modules[key] for module in modules], streams, f"{name}.{key}")  # type: ignore[misc]
+        for key, part in modules[0]._modules.items()
+    }
+    _stack_tensors(stack, modules)
+    return stack
+
+
+def _stack_tensors(stack: nn.Module, modules: Sequence[nn.Module]) -> None:
+    """Give a module the members' own parameters and buffers, with a first dimension of members."""
+    first = modules[0]
+    stack._parameters, stack._buffers = {}, {}
+    for key, parameter in first._parameters.items():
+        if parameter is not None:
+            values = torch.stack([module._parameters[key].detach() for module in modules])  # type: ignore[union-attr]
+            stack._parameters[key] = nn.Parameter(values, parameter.requires_grad)
+        else:
+            stack._parameters[key] = None
+    for key, buffer in first._buffers.items():
+        buffers = [module._buffers[key] for module in modules]
+        stack._buffers[key] = None if buffer is None else torch.stack(buffers)  # type: ignore[arg-type]
+
+
+class _StackedLayer(nn.Module):
+    """A layer with the parameters and options of one layer of each member."""
+
+    def __init__(self, layers: Sequence[nn.Module], streams: RandomStreams) -> None:
+        super().__init__()
+        self.streams = streams
+        for key, value in vars(layers[0]).items():
+            if key not in _INTERNAL:
+                setattr(self, key, value)
+        _stack_tensors(self, layers)
+        self.train(layers[0].training)
+
+
+class StackedLinear(_StackedLayer):
+    """A linear layer for each member."""
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+    overwrite = False
+    """Whether the next gradient of the weights replaces what is in `weight.grad`."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return (members, items, outputs)."""
+        result: Tensor = _BatchedLinear.apply(values, self.weight, self.bias, self)  # type: ignore[no-untyped-call]
+        return result
+
+    def add_gradient(self, gradient: Tensor, values: Tensor) -> None:
+        """Add to the gradient of the weights where it lies."""
+        if self.overwrite:
+            torch.bmm(gradient, values, out=self.weight.grad)
+        else:
+            self.weight.grad.baddbmm_(gradient, values)  # type: ignore[union-attr]
+        self.overwrite = False
+
+    def settle(self) -> None:
+        """After all gradients were added: where none was, it is zero."""
+        if self.overwrite:
+            self.weight.grad.zero_()  # type: ignore[union-attr]
+            self.overwrite = False
+
+
+class _BatchedLinear(torch.autograd.Function):
+    """A batched product that writes the gradient of the weights where it belongs.
+
+    Autograd would make the gradient first, transposed, and add it then: two more passes over
+    all the weights of all members.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, weight: Tensor, bias: Tensor | None, layer: StackedLinear
+    ) -> Tensor:
+        ctx.save_for_backward(values, weight)
+        ctx.layer = layer
+        if bias is None:
+            return torch.bmm(values, weight.transpose(1, 2))
+        return torch.baddbmm(bias.unsqueeze(1), values, weight.transpose(1, 2))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        values, weight = ctx.saved_tensors
+        to_values, to_weight, to_bias, _ = ctx.needs_input_grad
+        weights = None
+        if to_weight and weight.grad is None:
+            weights = torch.bmm(gradient.transpose(1, 2), values)
+        elif to_weight:
+            ctx.layer.add_gradient(gradient.transpose(1, 2), values)
+        return (
+            torch.bmm(gradient, weight) if to_values else None,
+            weights,
+            gradient.sum(dim=1) if to_bias else None,
+            None,
+        )
+
+
+class StackedBatchNorm(_StackedLayer):
+    """Batch normalization with the statistics of each member."""
+
+    weight: nn.Parameter | None
+    bias: nn.Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+    momentum: float | None
+    eps: float
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the normalized values: (members, items, features)."""
+        n_members, n_items, n_features = values.shape
+        # All members' features side by side are the features of one large layer.
+        side_by_side = values.transpose(0, 1).reshape(n_items, n_members * n_features)
+        use_batch = self.training or self.running_mean is None
+        momentum = self._count() if self.training else 0.0
+        normalized = nn.functional.batch_norm(
+            side_by_side,
+            _joined(self.running_mean),
+            _joined(self.running_var),
+            _joined(self.weight),
+            _joined(self.bias),
+            use_batch,
+            momentum,
+            self.eps,
+        )
+        return normalized.view(n_items, n_members, n_features).transpose(0, 1)
+
+    def _count(self) -> float:
+        """Count the batch, and return how much it weighs in the running statistics."""
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+        if self.momentum is not None:
+            return self.momentum
+        counted = self.num_batches_tracked
+        return 0.0 if counted is None else 1 / float(counted[0])
+
+
+def _joined(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.reshape(-1)
+
+
+class StackedDropout(_StackedLayer):
+    """Our dropout, with the masks that each member would draw."""
+
+    p: float
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the values with a share `p` of them set to 0 and the rest scaled up."""
+        if not self.training or self.p == 0:
+            return values
+        if self.p == 1:
+            return values * 0.0
+        return values * self._keep(*values.shape[1:])
+
+    def _keep(self, *size: int) -> Tensor:
+        return self.streams.uniform(*size).ge_(self.p).mul_(1 / (1 - self.p))
+
+
+class StackedTorchDropout(StackedDropout):
+    """torch's own dropout, with the masks that each member would draw."""
+
+    def _keep(self, *size: int) -> Tensor:
+        return self.streams.bernoulli(1 - self.p, *size).div_(1 - self.p)
+
+
+class StackedFlatten(_StackedLayer):
+    """Flattening, with one dimension more in front."""
+
+    start_dim: int
+    end_dim: int
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the values with some dimensions made one."""
+        start, end = (d + 1 if d >= 0 else d for d in (self.start_dim, self.end_dim))
+        return values.flatten(start, end)
+
+
+_STACKED: dict[type[nn.Module], Callable[[Sequence[nn.Module], RandomStreams], nn.Module]] = {
+    nn.Linear: StackedLinear,
+    nn.BatchNorm1d: StackedBatchNorm,
+    Dropout: StackedDropout,
+    nn.Dropout: StackedTorchDropout,
+    nn.Flatten: StackedFlatten,
+}
+
+
+def _refuse_shared(module: nn.Module) -> None:
+    named = dict(module.named_parameters(remove_duplicate=False))
+    if len({id(parameter) for parameter in named.values()}) < len(named):
+        raise NotStackable(f"the parts of {type(module).__name__} share parameters")
+    parts = [part for _, part in module.named_modules(remove_duplicate=False)]
+    if len({id(part) for part in parts}) < len(parts):
+        raise NotStackable(f"{type(module).__name__} uses one part several times")
+
+
+def _refuse_hooks(modules: Sequence[nn.Module], name: str) -> None:
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    for module in modules:
+        if any(getattr(module, kind) for kind in hooks) or "forward" in vars(module):
+            raise NotStackable(f"{name} has hooks or a forward of its own")
+
+
+def _refuse_differences(modules: Sequence[nn.Module], name: str) -> None:
+    described = _description(modules[0])
+    for module in modules[1:]:
+        if type(module) is not type(modules[0]):
+            raise NotStackable(f"{name} is not of the same class in all members")
+        other = _description(module)
+        if other.keys() != described.keys():
+            raise NotStackable(f"{name} does not have the same parts in all members")
+        for key, value in described.items():
+            if not _equal(value, other[key]):
+                raise NotStackable(f"the members differ in the {key!r} of {name}")
+
+
+def _description(module: nn.Module) -> dict[str, Any]:
+    """What members must have in common: options, the names of parts, the kinds of tensors."""
+    options = {key: value for key, value in vars(module).items() if key not in _INTERNAL}
+    tensors = {**module._parameters, **module._buffers}
+    kinds = {
+        key: tensor
+        if tensor is None
+        else (tuple(tensor.shape), tensor.dtype, tensor.device, tensor.requires_grad)
+        for key, tensor in tensors.items()
+    }
+    return {**options, **kinds, "parts": list(module._modules)}
+
+
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        return np.array_equal(first, second)
+    return first is second or bool(first == second)

@@ -1,0 +1,170 @@
+"""Where training stands: one network or a stack of them, and how far each has come."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from wiesel.errors import TrainingError
+from wiesel.nn.stacking import share_tensors, stack_modules
+from wiesel.nn.streams import RandomStreams
+from wiesel.training.batches import Batch, StackedItems, TrainingData
+from wiesel.training.checkpoint import Checkpoint, Standing, read_checkpoint, write_checkpoint
+from wiesel.training.flat import FlatParameters
+from wiesel.training.objective import Objective
+from wiesel.training.options import TrainOptions, resolve_device
+
+__all__ = ["Member", "TrainingState", "alone", "side_by_side"]
+
+
+@dataclass
+class Member:
+    """One of the networks that are trained, and how far it has come."""
+
+    objective: Objective
+    options: TrainOptions
+    standing: Standing = field(default_factory=Standing)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all epochs are done, or patience has run out."""
+        done, best = len(self.standing.history), self.standing.history.best_epoch
+        patience = self.options.patience
+        if patience is not None and best is not None and done - best >= patience:
+            self.standing.stopped = True
+        return self.standing.stopped or done >= self.options.epochs
+
+
+@dataclass
+class TrainingState:
+    """What the loop changes; a checkpoint holds all of it.
+
+    A step is taken with `objective`: the only member's own, or the stack of all. Between epochs
+    every member is looked at through its own objective, whose tensors are views of the stack's.
+    """
+
+    members: list[Member]
+    objective: Objective
+    parameters: FlatParameters
+    optimizer: torch.optim.Optimizer
+    streams: RandomStreams | None = None
+    """Random numbers of the members of a stack; a single network uses torch's own generator."""
+    averages: list[Tensor] | None = None
+    """Running averages of the parameters, where the options ask for them."""
+    items: StackedItems | None = None
+
+    @property
+    def options(self) -> TrainOptions:
+        """What holds for all members: everything but the learning rate."""
+        return self.members[0].options
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.parameters.vectors[0].device
+
+    @property
+    def epochs_done(self) -> int:
+        """How many epochs have been finished, by the members that are still trained."""
+        return max(len(member.standing.history) for member in self.members)
+
+    def unfinished(self) -> list[Member]:
+        """Return the members that are still trained."""
+        return [member for member in self.members if not member.is_finished]
+
+    def batches(self, data: TrainingData) -> Iterator[Batch]:
+        """Yield the batches of an epoch, in a new random order for each member."""
+        size, n_items = self.options.batch_size, len(data.items)
+        if self.streams is None:
+            order = data.items[torch.randperm(n_items).numpy()]
+            return data.batches(order, size, self.device, self.objective.prepare)
+        if self.items is None:
+            self.items = StackedItems(data, self.objective.prepare)
+        return self.items.batches(self.streams.permutations(n_items), size)
+
+    def release(self) -> None:
+        """Give every member tensors of its own again, on the CPU and in evaluation mode."""
+        self.parameters.release()
+        for member in self.members:
+            for buffer in member.objective.buffers():
+                buffer.data = buffer.data.clone()
+            member.objective.eval().to("cpu")
+
+    def resume(self, fingerprint: str) -> None:
+        """Go on from the checkpoint, if there is one."""
+        path = self.options.checkpoint
+        found = read_checkpoint(path, fingerprint) if path else None
+        if found is None:
+            return
+        self.objective.load_state_dict(found.weights)
+        self.optimizer.load_state_dict(found.optimizer_state(self.optimizer))
+        for member, standing in zip(self.members, found.standings, strict=True):
+            member.standing = standing
+        if self.averages is not None:
+            self.averages = found.averages
+        if self.streams is None:
+            torch.set_rng_state(found.random_states[0])
+        else:
+            self.streams.set_states(found.random_states)
+
+    def save(self, fingerprint: str) -> None:
+        """Write the checkpoint, if one is wanted."""
+        if self.options.checkpoint is None:
+            return
+        checkpoint = Checkpoint(
+            weights=self.objective.state_dict(),
+            standings=[member.standing for member in self.members],
+            averages=self.averages or [],
+            optimizer=self.optimizer.state_dict()["state"],
+            random_states=[torch.get_rng_state()] if self.streams is None else self.streams.states,
+        )
+        write_checkpoint(self.options.checkpoint, checkpoint, fingerprint)
+
+
+def alone(objective: Objective, options: TrainOptions) -> TrainingState:
+    """Return the start of training a single network."""
+    objective.to(resolve_device(options.device))
+    return _state([Member(objective, options)], objective, FlatParameters([objective]))
+
+
+def side_by_side(
+    objectives: Sequence[Objective], options: Sequence[TrainOptions], states: Sequence[Tensor]
+) -> TrainingState:
+    """Return the start of training several networks as one stack.
+
+    `states` are where the random numbers of each stand. Members of one learning rate must be
+    neighbors. Raises `NotStackable` where the networks cannot be stacked.
+    """
+    streams = RandomStreams(states)
+    stack: Objective = stack_modules(objectives, streams)  # type: ignore[assignment]
+    flat = FlatParameters(objectives, stack)
+    share_tensors(stack, objectives)
+    members = [Member(*pair) for pair in zip(objectives, options, strict=True)]
+    state = _state(members, stack, flat)
+    state.streams = streams
+    return state
+
+
+def _state(members: list[Member], objective: Objective, flat: FlatParameters) -> TrainingState:
+    if not flat.vectors:
+        raise TrainingError(
+            "There is nothing to train: the end model has no parameters, or all are frozen "
+            "(requires_grad=False)."
+        )
+    optimizer = _adam(flat, [member.options for member in members])
+    state = TrainingState(members, objective, flat, optimizer)
+    if state.options.weight_average is not None:
+        state.averages = [vector.clone() for vector in flat.vectors]
+    return state
+
+
+def _adam(flat: FlatParameters, options: Sequence[TrainOptions]) -> torch.optim.Optimizer:
+    """One optimizer; the rows of members of one learning rate are one parameter of it."""
+    groups, start = [], 0
+    for rate, same in groupby(option.lr for option in options):
+        stop = start + len(list(same))
+        groups.append({"params": flat.rows(start, stop), "lr": rate})
+        start = stop
+    return torch.optim.Adam(groups, weight_decay=options[0].weight_decay, fused=True)
