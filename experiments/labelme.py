@@ -162,14 +162,17 @@ def execute(run: Run) -> dict[str, Any]:
     }
 
 
-def tuned(name: str, data: str, records: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the options whose mean score on validation is best over the tuning seeds."""
-
-    def score(options: dict[str, Any]) -> float:
-        runs = [Run(data, name, seed, options) for seed in range(TUNING_SEEDS)]
-        return float(np.mean([records[run.key]["chosen_by"] for run in runs]))
-
-    return max(METHODS[name].options(), key=score)
+def tuning_scores(
+    name: str, data: str, done: dict[str, dict[str, Any]]
+) -> list[tuple[dict[str, Any], float]]:
+    """Return the mean score on validation of all settings of a method."""
+    seeds = range(TUNING_SEEDS)
+    scores = [
+        [done[Run(data, name, seed, options).key]["chosen_by"] for seed in seeds]
+        for options in METHODS[name].options()
+    ]
+    means = [100 * float(np.mean(of_seeds)) for of_seeds in scores]
+    return list(zip(METHODS[name].options(), means, strict=True))
 
 
 def tuning_runs(data: str, name: str) -> list[Run]:
@@ -182,14 +185,24 @@ def run_table(data: str, names: list[str], seeds: int, jobs: int) -> list[dict[s
     """Run what is missing, and return a row of figures for every method."""
     tuning = {name: tuning_runs(data, name) for name in names}
     done = _finished(data, tuning.values(), jobs)
-    chosen = {name: tuned(name, data, done) for name in names}
+    scores = {name: tuning_scores(name, data, done) for name in names}
+    chosen = {name: max(scores[name], key=lambda pair: pair[1])[0] for name in names}
     final = {name: _seeded(data, name, chosen[name], seeds) for name in names}
     on_test = {
         name: _seeded(data, name, {**chosen[name], "epoch_chosen_on_test": True}, seeds)
         for name in names
     }
     done |= _finished(data, [*final.values(), *on_test.values()], jobs)
-    return [_row(data, name, final[name], on_test[name], tuning[name], done) for name in names]
+    behind = {name: (*tuning[name], *final[name], *on_test[name]) for name in names}
+    return [
+        {
+            **_figures(name, final[name], on_test[name], done),
+            "paper": METHODS[name].paper if data == "labelme" else None,
+            "tuning": scores[name],
+            **_cost({run.key for run in behind[name]}, done),
+        }
+        for name in names
+    ]
 
 
 def _finished(data: str, groups: Iterable[list[Run]], jobs: int) -> dict[str, dict[str, Any]]:
@@ -201,28 +214,21 @@ def _seeded(data: str, name: str, options: dict[str, Any], seeds: int) -> list[R
     return [Run(data, name, seed, options) for seed in range(seeds)]
 
 
-def _row(
-    data: str,
-    name: str,
-    final: list[Run],
-    on_test: list[Run],
-    tuning: list[Run],
-    done: dict[str, dict[str, Any]],
+def _figures(
+    name: str, final: list[Run], on_test: list[Run], done: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    behind = {run.key for run in (*final, *on_test, *tuning)}
     return {
         "method": METHODS[name].title,
         "in_paper": METHODS[name].in_paper,
-        "paper": METHODS[name].paper if data == "labelme" else None,
         "options": final[0].options,
-        "settings": len(METHODS[name].options()),
         "accuracy": [100 * done[run.key]["accuracy"] for run in final],
         "validation": [100 * done[run.key]["chosen_by"] for run in final],
-        "epochs": [done[run.key]["epoch"] for run in final],
         "best_on_test": [100 * done[run.key]["accuracy"] for run in on_test],
-        "runs": len(behind),
-        "cpu_seconds": sum(done[key]["cpu_seconds"] for key in behind),
     }
+
+
+def _cost(keys: set[str], done: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {"runs": len(keys), "cpu_seconds": sum(done[key]["cpu_seconds"] for key in keys)}
 
 
 def main(words: list[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.harness import markdown_table
 from benchmarks.report import quotable_table
 
-from experiments import duplicates, random_voters, table1
+from experiments import crowd_table, duplicates, labelme, random_voters, table1
 from experiments.definitions import Effort
 from experiments.tables import mean_of
 from wiesel.catalog import METHODS
@@ -25,7 +25,12 @@ def main() -> None:
 
 def tables() -> dict[str, str]:
     """Return every table by the name of its marker."""
-    return {"results": results_table(), "methods": methods_table(), "speed": quotable_table()}
+    return {
+        "results": results_table(),
+        "crowds": crowds_table(),
+        "methods": methods_table(),
+        "speed": quotable_table(),
+    }
 
 
 def results_table() -> str:
@@ -59,6 +64,12 @@ def results_table() -> str:
             "all tables and every run.",
         ]
     )
+
+
+def crowds_table() -> str:
+    """Return the paper's LabelMe list, beside the paper's figures."""
+    rows = labelme.run_table("labelme", list(labelme.METHODS), seeds=7, jobs=1)
+    return crowd_table.quoted(rows)
 
 
 def methods_table() -> str:
