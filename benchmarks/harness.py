@@ -25,6 +25,7 @@ __all__ = [
     "run_in_turn",
     "run_job",
     "run_jobs",
+    "run_module",
     "seconds",
     "setting",
 ]
@@ -85,12 +86,20 @@ def run_jobs(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _worker(package: str, given: Any) -> Any:
+    return run_module("benchmarks.worker", package, given)
+
+
+def run_module(module: str, package: str, given: Any, one_thread: bool = True) -> Any:
+    """Return what a module prints last, as JSON, when it gets JSON in a process of its own.
+
+    The process has Wiesel or, for another package, the peers.
+    """
     python = sys.executable if package == "wiesel" else str(ensure_peers())
     done = subprocess.run(
-        [python, "-m", "benchmarks.worker"],
+        [python, "-m", module],
         input=json.dumps(given),
         cwd=ROOT,
-        env={**os.environ, **ONE_THREAD},
+        env={**os.environ, **(ONE_THREAD if one_thread else {})},
         capture_output=True,
         text=True,
         check=False,
@@ -99,7 +108,7 @@ def _worker(package: str, given: Any) -> Any:
         how = f"ended with {done.returncode}"
         if done.returncode < 0:
             how = f"was killed by signal {-done.returncode}; is there enough memory?"
-        raise RuntimeError(f"A worker for {package} {how}\n{done.stderr[-3000:]}")
+        raise RuntimeError(f"{module} for {package} {how}\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 

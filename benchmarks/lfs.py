@@ -6,10 +6,9 @@ occurs in one to five of a hundred texts. Every case runs in a process of its ow
 """
 
 import json
-import os
 import random
 import re
-import subprocess
+import resource
 import sys
 import time
 from collections import Counter
@@ -18,22 +17,24 @@ from importlib.metadata import version
 from typing import Any
 
 from benchmarks.harness import (
-    ONE_THREAD,
     ROOT,
     UNKNOWN,
     arguments,
     markdown_table,
     merge_results,
     read_results,
+    run_module,
     setting,
 )
-from benchmarks.peers import ensure_peers
 
 CACHE = ROOT / ".cache" / "benchmarks" / "lfs.json"
 N_ROWS = 25_000
 BASELINES = ("snorkel LFApplier, whole words", "re2 Set alone, 136")
 
+_TURNS = 3
+
 Measured = dict[str, Any]
+Apply = Callable[..., Any]
 
 
 def main(argv: Sequence[str] = ()) -> None:
@@ -62,10 +63,19 @@ def results_table(rows: Sequence[Measured]) -> str:
             f"{row['rows_per_second']:,.0f}",
             *(_ratio(row["rows_per_second"], speeds.get(name)) for name in BASELINES),
             _ratio(row["rows_per_second"], row.get("one_core")),
+            f"{row['extra_cpu']:+.0%}" if "extra_cpu" in row else UNKNOWN,
         )
         for row in rows
     ]
-    header = ("case", "per second of", "rows", "x Snorkel's LFApplier", "x bare RE2", "x one core")
+    header = (
+        "case",
+        "per second of",
+        "rows",
+        "x Snorkel's LFApplier",
+        "x bare RE2",
+        "x one core",
+        "extra CPU",
+    )
     return markdown_table(header, lines)
 
 
@@ -75,24 +85,10 @@ def _ratio(speed: float, other: float | None) -> str:
 
 def _run(name: str, package: str, options: Any) -> Measured:
     """The median of some processes for one case."""
-    python = sys.executable if package == "wiesel" else str(ensure_peers())
-    threads = {} if "two cores" in name else ONE_THREAD
-    job = json.dumps({"case": name, "quick": options.quick})
-    runs = []
-    for _ in range(options.repeats):
-        done = subprocess.run(
-            [python, "-m", "benchmarks.lfs"],
-            input=job,
-            cwd=ROOT,
-            env={**os.environ, **threads},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{name} failed:\n{done.stderr[-3000:]}")
-        runs.append(json.loads(done.stdout.splitlines()[-1]))
-    runs.sort(key=lambda run: run["rows_per_second"])
+    job = {"case": name, "quick": options.quick}
+    alone = "two cores" not in name
+    runs = [run_module("benchmarks.lfs", package, job, alone) for _ in range(options.repeats)]
+    runs.sort(key=lambda run: run.get("speed_up", run["rows_per_second"]))
     return {"case": name, **runs[len(runs) // 2], "repeats": options.repeats, **setting()}
 
 
@@ -119,6 +115,7 @@ class Corpus:
     def __init__(self, n_rows: int, n_words: int) -> None:
         content = json.loads(CACHE.read_text())
         distinct = content["texts"]
+        self.n_distinct = len(distinct)
         self.texts = (distinct * (n_rows // len(distinct) + 1))[:n_rows]
         self.words = content["words"][:n_words]
         if len(self.words) < n_words:
@@ -127,32 +124,58 @@ class Corpus:
             )
 
 
-def _measured(corpus: Corpus, call: Callable[[], Any], clock: Callable[[], float]) -> Measured:
-    started = clock()
+def _measured(corpus: Corpus, call: Callable[[], Any]) -> Measured:
+    """The rows per CPU second of one call."""
+    started = time.process_time()
     call()
-    spent = clock() - started
+    return _summary(corpus, time.process_time() - started, "CPU")
+
+
+def _summary(corpus: Corpus, spent: float, clock: str) -> Measured:
     size = sum(len(text.encode()) for text in corpus.texts[:1000]) / min(1000, len(corpus.texts))
     return {
         "rows_per_second": len(corpus.texts) / spent,
-        "clock": "CPU" if clock is time.process_time else "wall",
+        "clock": clock,
         "n_rows": len(corpus.texts),
         "bytes_per_row": round(size),
     }
 
 
-def _wiesel(corpus: Corpus, workers: int = 1, clock: Callable[[], float] = time.process_time):
+def _keyword_functions(corpus: Corpus) -> Apply:
+    from wiesel import keywords
+
+    return _applied([keywords("spam", [word], column="text") for word in corpus.words], corpus)
+
+
+def _row_functions(corpus: Corpus) -> Apply:
+    from wiesel import labeling_function
+
+    functions = enumerate(_python_functions(corpus))
+    return _applied([labeling_function(name=f"lf_{k}")(each) for k, each in functions], corpus)
+
+
+def _applied(lfs: Sequence[Any], corpus: Corpus) -> Apply:
+    """Applies labeling functions to the texts with so many workers; compiled beforehand."""
     import polars as pl
 
-    from wiesel import apply_lfs, keywords
+    from wiesel import apply_lfs
     from wiesel.lfs import LocalEngine
 
-    frame = pl.DataFrame({"text": corpus.texts})
-    lfs = [keywords("spam", [word], column="text") for word in corpus.words]
-    engine = LocalEngine(workers=workers)
-    apply_lfs(lfs, frame.head(500), labels=["ham", "spam"], engine=engine)
-    return _measured(
-        corpus, lambda: apply_lfs(lfs, frame, labels=["ham", "spam"], engine=engine), clock
-    )
+    # The texts repeat, so one copy of them is enough.
+    distinct = pl.DataFrame({"text": corpus.texts[: corpus.n_distinct]})
+    copies = -(-len(corpus.texts) // corpus.n_distinct)
+    frame = pl.concat([distinct] * copies, rechunk=False).head(len(corpus.texts))
+
+    def apply(workers: int = 1, rows: pl.DataFrame = frame) -> Any:
+        engine = LocalEngine(workers=workers)
+        return apply_lfs(lfs, rows, labels=["ham", "spam"], engine=engine)
+
+    apply(1, frame.head(500))
+    return apply
+
+
+def _one_core(prepare: Callable[[Corpus], Apply], corpus: Corpus) -> Measured:
+    return _measured(corpus, prepare(corpus))
 
 
 def _wiesel_cached(corpus: Corpus) -> Measured:
@@ -169,7 +192,7 @@ def _wiesel_cached(corpus: Corpus) -> Measured:
         apply_lfs(lfs, frame, labels=["ham", "spam"], cache=cache)
         lfs[7] = keywords("spam", ["edited"], column="text")
         edited = lambda: apply_lfs(lfs, frame, labels=["ham", "spam"], cache=cache)  # noqa: E731
-        return _measured(corpus, edited, time.process_time)
+        return _measured(corpus, edited)
 
 
 def _re2_set(corpus: Corpus) -> Measured:
@@ -182,7 +205,7 @@ def _re2_set(corpus: Corpus) -> Measured:
     texts = [text.encode() for text in corpus.texts]
     for text in texts[:500]:
         automaton.Match(text)
-    return _measured(corpus, lambda: [automaton.Match(text) for text in texts], time.process_time)
+    return _measured(corpus, lambda: [automaton.Match(text) for text in texts])
 
 
 def _polars(corpus: Corpus, how: str) -> Measured:
@@ -206,7 +229,7 @@ def _polars(corpus: Corpus, how: str) -> Measured:
         ],
     }
     frame = pl.DataFrame({"text": corpus.texts})
-    return _measured(corpus, lambda: frame.select(ways[how]()), time.process_time)
+    return _measured(corpus, lambda: frame.select(ways[how]()))
 
 
 def _snorkel(corpus: Corpus, applier: str, whole_words: bool) -> Measured:
@@ -228,11 +251,9 @@ def _snorkel(corpus: Corpus, applier: str, whole_words: bool) -> Measured:
     frame = pd.DataFrame({"text": corpus.texts})
     if applier == "PandasLFApplier":
         runner = PandasLFApplier(lfs)
-        return _measured(corpus, lambda: runner.apply(frame, progress_bar=False), time.process_time)
+        return _measured(corpus, lambda: runner.apply(frame, progress_bar=False))
     rows = list(frame.itertuples())
-    return _measured(
-        corpus, lambda: LFApplier(lfs).apply(rows, progress_bar=False), time.process_time
-    )
+    return _measured(corpus, lambda: LFApplier(lfs).apply(rows, progress_bar=False))
 
 
 def _python_functions(corpus: Corpus) -> list[Any]:
@@ -242,22 +263,6 @@ def _python_functions(corpus: Corpus) -> list[Any]:
         lambda word, k: lambda row: "ham" if len(row["text"]) < 1_800 + 10 * k else None,
     ]
     return [makers[k % 2](word, k) for k, word in enumerate(corpus.words)]
-
-
-def _wiesel_python(corpus: Corpus, workers: int = 1, clock=time.process_time) -> Measured:
-    import polars as pl
-
-    from wiesel import apply_lfs, labeling_function
-    from wiesel.lfs import LocalEngine
-
-    lfs = [
-        labeling_function(name=f"lf_{k}")(each) for k, each in enumerate(_python_functions(corpus))
-    ]
-    frame = pl.DataFrame({"text": corpus.texts})
-    engine = LocalEngine(workers=workers)
-    return _measured(
-        corpus, lambda: apply_lfs(lfs, frame, labels=["ham", "spam"], engine=engine), clock
-    )
 
 
 def _plain_loop(corpus: Corpus) -> Measured:
@@ -275,22 +280,52 @@ def _plain_loop(corpus: Corpus) -> Measured:
                 votes[item, voter] = codes[function(row)]
         return votes
 
-    return _measured(corpus, loop, time.process_time)
+    return _measured(corpus, loop)
 
 
-def _two_cores(run: Callable[..., Measured], corpus: Corpus) -> Measured:
-    """Wall-clock speed with two processes, and what one gives beside it."""
-    alone = run(corpus, 1, time.perf_counter)
-    both = run(corpus, 2, time.perf_counter)
-    return {**both, "one_core": alone["rows_per_second"]}
+def _two_cores(prepare: Callable[[Corpus], Apply], corpus: Corpus) -> Measured:
+    """The best wall-clock speed of some turns with two processes, and with one beside it.
+
+    What else runs on the machine can only slow both down. The CPU seconds that two processes need
+    more than one do not depend on it.
+    """
+    apply = prepare(corpus)
+    turns = [[_timed(lambda n=n: apply(n)) for n in (1, 2)] for _ in range(_TURNS)]
+    (one, one_cpu), (two, two_cpu) = ([min(t[k][m] for t in turns) for m in (0, 1)] for k in (0, 1))
+    return {
+        **_summary(corpus, two, "wall"),
+        "one_core": len(corpus.texts) / one,
+        "speed_up": one / two,
+        "extra_cpu": two_cpu / one_cpu - 1,
+    }
+
+
+def _timed(call: Callable[[], Any]) -> tuple[float, float]:
+    """Wall-clock seconds, and CPU seconds of this process and of those it started and ended."""
+    wall, cpu = time.perf_counter(), _cpu_seconds()
+    call()
+    return time.perf_counter() - wall, _cpu_seconds() - cpu
+
+
+def _cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 # What to measure: the package, the number of words, and rows as a share of N_ROWS.
 Case = tuple[str, tuple[int, float], Callable[[Corpus], Measured]]
 CASES: dict[str, Case] = {
-    "wiesel, 136 keyword functions": ("wiesel", (136, 1), _wiesel),
-    "wiesel, 10 keyword functions": ("wiesel", (10, 1), _wiesel),
-    "wiesel, 1,000 keyword functions": ("wiesel", (1000, 1), _wiesel),
+    "wiesel, 136 keyword functions": (
+        "wiesel",
+        (136, 1),
+        lambda c: _one_core(_keyword_functions, c),
+    ),
+    "wiesel, 10 keyword functions": ("wiesel", (10, 1), lambda c: _one_core(_keyword_functions, c)),
+    "wiesel, 1,000 keyword functions": (
+        "wiesel",
+        (1000, 1),
+        lambda c: _one_core(_keyword_functions, c),
+    ),
     "wiesel, 136, one edited, the rest cached": ("wiesel", (136, 1), _wiesel_cached),
     "re2 Set alone, 136": ("wiesel", (136, 1), _re2_set),
     "re2 Set alone, 10": ("wiesel", (10, 1), _re2_set),
@@ -324,17 +359,17 @@ CASES: dict[str, Case] = {
         (136, 0.02),
         lambda c: _snorkel(c, "PandasLFApplier", False),
     ),
-    "wiesel, 10 Python functions": ("wiesel", (10, 1), _wiesel_python),
+    "wiesel, 10 Python functions": ("wiesel", (10, 1), lambda c: _one_core(_row_functions, c)),
     "a plain loop, 10 Python functions": ("wiesel", (10, 1), _plain_loop),
     "wiesel, 136 keyword functions, two cores": (
         "wiesel",
-        (136, 40),
-        lambda c: _two_cores(_wiesel, c),
+        (136, 120),
+        lambda c: _two_cores(_keyword_functions, c),
     ),
     "wiesel, 100 Python functions, two cores": (
         "wiesel",
         (100, 8),
-        lambda c: _two_cores(_wiesel_python, c),
+        lambda c: _two_cores(_row_functions, c),
     ),
 }
 

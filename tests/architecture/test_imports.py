@@ -1,5 +1,6 @@
 """Nothing imports upward; torch stays where design.md section 1 puts it."""
 
+import ast
 from collections.abc import Iterable
 
 from source_tree import Source, parts, sources
@@ -115,3 +116,19 @@ def find_circle(graph: dict[str, set[str]]) -> list[str]:
 
 def first(found: Iterable[list[str]]) -> list[str]:
     return next((circle for circle in found if circle), [])
+
+
+def test_the_stages_before_networks_open_files_through_io_only():
+    opening = {"open", "connect", "read_bytes", "read_text", "write_bytes", "write_text"}
+    checked, wrong = 0, []
+    for source in package_sources():
+        if source.part in ("lfs", "analysis", "label_models"):
+            for node in ast.walk(source.tree):
+                if isinstance(node, ast.Call):
+                    checked += 1
+                    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                    is_method = isinstance(node.func, ast.Attribute)
+                    if name in opening and (is_method or name == "open"):
+                        wrong.append(f"{source.name}:{node.lineno} {name}")
+    assert checked > 1000
+    assert not wrong, "\n".join(wrong)

@@ -1,6 +1,7 @@
 """What readers and writers share: finding a file, saying what is wrong with it, replacing it."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,9 +16,12 @@ from wiesel.io.diagnosis import diagnose
 __all__ = [
     "FORMATS",
     "FilePath",
+    "appearing_folder",
+    "content_of",
     "existing_file",
     "existing_folder",
     "explained",
+    "read_text",
     "replacing",
     "table_format",
 ]
@@ -78,6 +82,26 @@ def existing_folder(path: FilePath) -> Path:
     return found
 
 
+def content_of(path: FilePath) -> bytes:
+    """Return the bytes of a file; none where there is no such file."""
+    found = Path(path)
+    return found.read_bytes() if found.is_file() else b""
+
+
+def read_text(path: FilePath) -> str:
+    """Return the text of a file, or say that it is no text."""
+    found = existing_file(path)
+    with explained(found):
+        content = found.read_bytes()
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{found}, line {line}: this is not UTF-8 text. Save it as UTF-8."
+        ) from None
+
+
 @contextmanager
 def explained(path: FilePath) -> Iterator[None]:
     """Turn errors about the contents of a file into errors that name the file."""
@@ -114,6 +138,23 @@ def replacing(path: FilePath) -> Iterator[Path]:
     except BaseException:
         with suppress(FileNotFoundError):
             temporary.unlink()
+        raise
+
+
+@contextmanager
+def appearing_folder(path: FilePath) -> Iterator[Path]:
+    """Give a folder to fill, which appears as `path` when all is in it, or not at all."""
+    target = Path(path)
+    if target.exists():
+        raise DataError(f"{target} exists already: votes are written to a new folder.")
+    unfinished = target.with_name(f".{target.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        yield unfinished
+        unfinished.rename(target)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
         raise
 
 

@@ -1,6 +1,7 @@
 """Votes in Parquet files: a table people can open, and exactly the same votes when read back."""
 
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -18,7 +19,14 @@ from wiesel.tables import require_columns
 from wiesel.vote_entries import id_series, item_ids
 from wiesel.votes import VoteMatrix
 
-__all__ = ["VoteNote", "read_votes", "vote_note", "write_votes"]
+__all__ = [
+    "VoteNote",
+    "read_votes",
+    "vote_note",
+    "votes_as_bytes",
+    "votes_of_bytes",
+    "write_votes",
+]
 
 Layout = Literal["auto", "wide", "list"]
 
@@ -96,6 +104,22 @@ def read_votes(
         if labels is not None and LabelSpace.of(labels) != votes.labels:
             raise VoteError(f"These votes have {votes.labels!r}; expected {labels!r}.")
         return votes if voters is None else votes.select(matching_names(voters, votes.voters))
+
+
+def votes_as_bytes(votes: VoteMatrix) -> bytes:
+    """Return votes as the contents of a Parquet file."""
+    with tempfile.TemporaryDirectory(prefix="wiesel-") as folder:
+        file = Path(folder) / "votes.parquet"
+        write_votes(votes, file)
+        return file.read_bytes()
+
+
+def votes_of_bytes(content: bytes) -> VoteMatrix:
+    """Return the votes that `votes_as_bytes` wrote."""
+    with tempfile.TemporaryDirectory(prefix="wiesel-") as folder:
+        file = Path(folder) / "votes.parquet"
+        file.write_bytes(content)
+        return read_votes(file)
 
 
 def _chosen_layout(votes: VoteMatrix, layout: str) -> str:

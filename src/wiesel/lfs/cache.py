@@ -1,17 +1,14 @@
 """Votes kept on disk, column by column, so that only what changed is run again."""
 
 import os
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 
-from wiesel.errors import DataError
+from wiesel.io.stores import KeyedStore
 from wiesel.labels import LabelSpace
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
@@ -21,17 +18,12 @@ from wiesel.version import __version__
 
 __all__ = ["VoteCache", "cache_keys"]
 
-_TABLE = """
-CREATE TABLE IF NOT EXISTS votes (
-    key TEXT PRIMARY KEY, rows BLOB NOT NULL, classes BLOB NOT NULL, distribution BLOB
-) WITHOUT ROWID
-"""
 _FILE_NAME = "lf_votes.sqlite"
 
 
 @dataclass(eq=False)
 class VoteCache:
-    """A SQLite file with the votes of labeling functions; `hits` and `misses` count its use.
+    """A file with the votes of labeling functions; `hits` and `misses` count its use.
 
     >>> import tempfile
     >>> cache = VoteCache(tempfile.mkdtemp())
@@ -51,37 +43,19 @@ class VoteCache:
 
     def get(self, keys: Sequence[str]) -> dict[str, ColumnVotes]:
         """Return the votes that are known, by key."""
-        found = {}
-        with self._open() as connection:
-            for key in keys:
-                row = connection.execute(
-                    "SELECT rows, classes, distribution FROM votes WHERE key = ?", (key,)
-                ).fetchone()
-                if row is not None:
-                    found[key] = _decoded(*row)
+        known = self._store().get(keys)
+        found = {key: _decoded(content) for key, content in known.items()}
         self.hits += len(found)
         self.misses += len(keys) - len(found)
         return found
 
     def put(self, columns: Mapping[str, ColumnVotes]) -> None:
         """Keep votes; those with failures are not kept, so that they are tried again."""
-        complete = [(key, *_encoded(c)) for key, c in columns.items() if not c.failures]
-        with self._open() as connection, connection:
-            connection.executemany("INSERT OR REPLACE INTO votes VALUES (?, ?, ?, ?)", complete)
+        self._store().put({key: _encoded(c) for key, c in columns.items() if not c.failures})
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
+    def _store(self) -> KeyedStore:
         path = Path(self.path)
-        path = path / _FILE_NAME if path.is_dir() else path
-        try:
-            with closing(sqlite3.connect(path)) as connection:
-                connection.execute(_TABLE)
-                yield connection
-        except sqlite3.Error as error:
-            raise DataError(
-                f"The cache {path} cannot be used: {error}. It may be deleted at any time: "
-                "the votes are then computed again."
-            ) from error
+        return KeyedStore(path / _FILE_NAME if path.is_dir() else path)
 
 
 def cache_keys(lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace) -> list[str]:
@@ -115,19 +89,25 @@ def column_digest(column: pl.Series) -> str:
     return digest(dtype, len(column), values)
 
 
-def _encoded(column: ColumnVotes) -> tuple[Any, ...]:
+def _encoded(column: ColumnVotes) -> bytes:
+    """The number of votes and of probabilities for each, and the arrays."""
     rows = column.distribution
-    return (
-        column.rows.astype("<i8").tobytes(),
-        column.classes.astype("<i2").tobytes(),
-        None if rows is None else rows.astype("<f4").tobytes(),
-    )
+    width = 0 if rows is None else rows.shape[1]
+    parts = [
+        np.array([len(column.rows), width], "<i8"),
+        column.rows.astype("<i8"),
+        column.classes.astype("<i2"),
+    ]
+    parts += [] if rows is None else [rows.astype("<f4")]
+    return b"".join(part.tobytes() for part in parts)
 
 
-def _decoded(rows: bytes, classes: bytes, distribution: bytes | None) -> ColumnVotes:
-    places = np.frombuffer(rows, "<i8").astype(np.int64)
-    numbers = None
-    if distribution is not None:
-        numbers = np.frombuffer(distribution, "<f4").astype(np.float32)
-        numbers = numbers.reshape(len(places), -1) if len(places) else None
-    return ColumnVotes(places, np.frombuffer(classes, "<i2").astype(np.int16), numbers)
+def _decoded(content: bytes) -> ColumnVotes:
+    count, width = np.frombuffer(content, "<i8", 2).tolist()
+    rows = np.frombuffer(content, "<i8", count, offset=16)
+    classes = np.frombuffer(content, "<i2", count, offset=16 + 8 * count)
+    distribution = None
+    if width:
+        numbers = np.frombuffer(content, "<f4", count * width, offset=16 + 10 * count)
+        distribution = numbers.astype(np.float32).reshape(count, width)
+    return ColumnVotes(rows.astype(np.int64), classes.astype(np.int16), distribution)

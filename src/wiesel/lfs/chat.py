@@ -7,17 +7,16 @@ question; the rows themselves and the key of the service are never written.
 import http.client
 import json
 import os
-import sqlite3
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from wiesel.errors import ParameterError
+from wiesel.io.stores import KeyedStore
 from wiesel.lfs.fingerprints import digest
 from wiesel.parameters import check_number
 
@@ -154,35 +153,22 @@ class ChatClient:
         return digest(self.endpoint, self.model, self.temperature, self.max_tokens, question)
 
 
-@dataclass(frozen=True)
 class AnswerCache:
-    """Answers of language models in a SQLite file, under the digest of their question."""
+    """Answers of language models in a file, under the digest of their question."""
 
-    path: str | None
+    def __init__(self, path: str | None) -> None:
+        file = Path(path) if path else _user_cache() / "answers.sqlite"
+        self._store = None if path is None else KeyedStore(file)
 
     def get(self, keys: Sequence[str]) -> dict[str, str]:
         """Return the answers that are known."""
-        found: dict[str, str] = {}
-        if self.path is None:
-            return found
-        with closing(self._open()) as connection:
-            for key in keys:
-                row = connection.execute("SELECT answer FROM answers WHERE key = ?", (key,))
-                found.update((key, answer) for (answer,) in row)
-        return found
+        known = {} if self._store is None else self._store.get(keys)
+        return {key: answer.decode() for key, answer in known.items()}
 
     def put(self, key: str, answer: str) -> None:
         """Keep an answer."""
-        if self.path is not None:
-            with closing(self._open()) as connection, connection:
-                connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, answer))
-
-    def _open(self) -> sqlite3.Connection:
-        path = Path(self.path) if self.path else _user_cache() / "answers.sqlite"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(path)
-        connection.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)")
-        return connection
+        if self._store is not None:
+            self._store.put({key: answer.encode("utf-8", "replace")})
 
 
 def _user_cache() -> Path:

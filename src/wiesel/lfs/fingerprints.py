@@ -8,10 +8,11 @@ import sysconfig
 import types
 from collections.abc import Callable, Iterator, Mapping, Set
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from wiesel.io.files import content_of
 
 __all__ = ["digest", "function_digest", "referenced_globals"]
 
@@ -105,8 +106,8 @@ def _module_parts(value: types.ModuleType) -> Iterator[Any]:
     """The name, and the source of a module of the user's own: a function may use any of it."""
     yield value.__name__
     file = getattr(value, "__file__", None)
-    if file is not None and not file.startswith(_INSTALLED) and Path(file).is_file():
-        yield Path(file).read_bytes()
+    if file is not None and not file.startswith(_INSTALLED):
+        yield content_of(file)
 
 
 def _array_parts(value: np.ndarray[Any, Any]) -> Iterator[Any]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from wiesel.errors import DataError, LabelingFunctionError, ParameterError, listed, suggest
 from wiesel.io import read_rows
+from wiesel.io.files import read_text
 from wiesel.labels import LabelSpace
 from wiesel.lfs.existing_votes import ColumnRule
 from wiesel.lfs.lookup_rules import Lookup, known_rows
@@ -50,7 +51,7 @@ def rule_from_dict(data: Mapping[str, Any]) -> Rule:
 
 def read_rules(path: Path) -> tuple[list[Rule], LabelSpace | None]:
     """Return the labeling functions of a rules file, and the classes where it names them."""
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

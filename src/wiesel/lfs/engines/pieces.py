@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any, TypedDict
 import polars as pl
 
 from wiesel.errors import DataError, LabelingFunctionError, listed
-from wiesel.io import explained, matching_files, read_votes, scan_rows, write_votes
+from wiesel.io import explained, matching_files, scan_rows, write_votes
+from wiesel.io.vote_files import votes_as_bytes, votes_of_bytes
 from wiesel.labels import LabelSpace
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.engines.base import Job
@@ -174,10 +174,7 @@ def _delivered(votes: VoteMatrix, number: int, folder: str | None) -> bytes:
     if folder is not None:
         write_votes(votes, Path(folder) / part_name(number))
         return b""
-    with tempfile.TemporaryDirectory(prefix="wiesel-") as own:
-        file = Path(own) / part_name(number)
-        write_votes(votes, file)
-        return file.read_bytes()
+    return votes_as_bytes(votes)
 
 
 def part_name(number: int) -> str:
@@ -191,7 +188,4 @@ def part_name(number: int) -> str:
 
 def votes_in(record: Record) -> VoteMatrix:
     """Return the votes that a record carries."""
-    with tempfile.TemporaryDirectory(prefix="wiesel-") as own:
-        file = Path(own) / part_name(record["number"])
-        file.write_bytes(record["votes"])
-        return read_votes(file)
+    return votes_of_bytes(record["votes"])

@@ -16,6 +16,7 @@ import polars as pl
 
 from wiesel.errors import LabelingFunctionError
 from wiesel.io.exchange import Exchange, write_exchanged
+from wiesel.io.files import content_of
 from wiesel.labels import LabelSpace
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.engines.messages import read_message, read_votes, write_message
@@ -211,7 +212,7 @@ class _Errand(threading.Thread):
         if "error" in head:
             offer.share.stop(told_problem(head))
         else:
-            offer.share.put(piece, read_votes(head, _answer_file(file).read_bytes()))
+            offer.share.put(piece, read_votes(head, content_of(_answer_file(file))))
             self._pace.note(piece[1], head["seconds"])
         self._under_way.popleft()
         self._files.append(file)

@@ -2,14 +2,14 @@
 
 import json
 import logging
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from wiesel.errors import DataError, LabelingFunctionError, ParameterError
+from wiesel.errors import LabelingFunctionError, ParameterError
 from wiesel.io import FilePath, VoteParts
+from wiesel.io.files import appearing_folder
 from wiesel.io.ray_session import load_ray, ray_session
 from wiesel.lfs.engines.base import Engine, Job
 from wiesel.lfs.engines.pieces import Piece, Record, Task, cut, task_of, vote_on_piece, votes_in
@@ -51,22 +51,12 @@ class RayEngine(Engine):
 
         The folder appears when all parts are there.
         """
-        target = Path(folder)
-        if target.exists():
-            raise DataError(f"{target} exists already: votes are written to a new folder.")
-        unfinished = target.with_name(f".{target.name}.unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        try:
+        with appearing_folder(folder) as unfinished:
             for _ in self._records(job, unfinished):
                 pass
             for leftover in unfinished.glob(".part-*"):  # of a machine that was lost
                 leftover.unlink()
-            unfinished.rename(target)
-        except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
-        return VoteParts(target)
+        return VoteParts(folder)
 
     def _records(self, job: Job, folder: Path | None = None) -> Iterator[Record]:
         """Yield what is told of every piece, in their order; raise what stops the job."""

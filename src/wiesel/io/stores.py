@@ -1,0 +1,56 @@
+"""Bytes under keys in a SQLite file, which several processes may use at a time."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from wiesel.errors import DataError
+
+__all__ = ["KeyedStore"]
+
+
+class KeyedStore:
+    """A file of results that may be deleted at any time: what is missing is computed again.
+
+    >>> import tempfile
+    >>> store = KeyedStore(Path(tempfile.mkdtemp()) / "answers.sqlite")
+    >>> store.put({"question": b"answer"})
+    >>> store.get(["question", "another"])
+    {'question': b'answer'}
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def get(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Return what is known, by key."""
+        found: dict[str, bytes] = {}
+        with self._open() as connection:
+            for key in keys:
+                row = connection.execute("SELECT content FROM entries WHERE key = ?", (key,))
+                found.update((key, content) for (content,) in row)
+        return found
+
+    def put(self, entries: Mapping[str, bytes]) -> None:
+        """Keep contents under their keys."""
+        with self._open() as connection, connection:
+            connection.executemany(
+                "INSERT OR REPLACE INTO entries VALUES (?, ?)", list(entries.items())
+            )
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.path)) as connection:
+                connection.execute(
+                    "CREATE TABLE IF NOT EXISTS entries "
+                    "(key TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID"
+                )
+                yield connection
+        except (sqlite3.Error, OSError) as error:
+            raise DataError(
+                f"The cache {self.path} cannot be used: {error}. It may be deleted at any time: "
+                "what it holds is then computed again."
+            ) from error
