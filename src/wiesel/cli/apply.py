@@ -1,18 +1,21 @@
 """`wiesel apply`: rows in, votes out."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from wiesel.cli.lf_options import IdColumn, LabelNames, LFFiles, classes_of
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 
+if TYPE_CHECKING:
+    from wiesel.lfs import RayEngine
+
 __all__ = ["apply"]
 
 
 @verb
-def apply(
+def apply(  # noqa: PLR0913 - the options of the command line
     data: Annotated[Path, typer.Argument(help="Parquet, CSV, TSV or JSONL; or a 'pattern*.csv'.")],
     lfs: LFFiles,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to put the votes.")] = Path(
@@ -26,6 +29,9 @@ def apply(
     on_error: Annotated[
         Literal["raise", "abstain"], typer.Option(help="When a labeling function raises.")
     ] = "raise",
+    engine: Annotated[
+        str, typer.Option(help="local; ray; or ray:ADDRESS, a cluster that is running.")
+    ] = "local",
 ) -> Answer:
     """Run labeling functions and write their votes."""
     from wiesel.analysis import summarize
@@ -35,7 +41,15 @@ def apply(
     loaded = load_lfs(*lfs)
     space = classes_of(loaded, split_names(labels))
     kept = VoteCache.of(cache)
-    votes = apply_lfs(loaded, data, labels=space, cache=kept, on_error=on_error, ids=id_column)
+    votes = apply_lfs(
+        loaded,
+        data,
+        labels=space,
+        engine=_engine(engine),
+        cache=kept,
+        on_error=on_error,
+        ids=id_column,
+    )
     write_votes(votes, output)
     if kept is not None:
         tell(f"{kept.hits} of {kept.hits + kept.misses} parts were known already.")
@@ -44,3 +58,11 @@ def apply(
     result = {"output": output, "n_items": votes.n_items, "n_votes": votes.n_votes}
     result |= {"covered": float(votes.covered.mean()), "voters": table.to_records()}
     return Answer(result, table.to_text(), command_line("wiesel", "inspect", output))
+
+
+def _engine(name: str) -> "str | RayEngine":
+    """The engine by its name, with the address where one is given."""
+    from wiesel.lfs import RayEngine
+
+    kind, _, address = name.partition(":")
+    return RayEngine(address=address) if kind == "ray" and address else name

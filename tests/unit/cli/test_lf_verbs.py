@@ -48,6 +48,35 @@ def test_a_second_apply_with_a_cache_runs_only_what_changed(folder, wiesel):
     assert read_votes("votes.parquet").dense().tolist() == [[1, -1], [-1, -1], [1, -1]]
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--engine", "rya"), "no engine 'rya'. Did you mean 'ray'?"),
+        (("--engine", "ray"), "reads Parquet files"),
+        (("--engine", "ray", "--cache", "x.sqlite"), "has no cache"),
+    ],
+)
+def test_an_engine_that_cannot_do_it_says_why(folder, wiesel, words, said):
+    pytest.importorskip("ray")
+    result = wiesel("apply", "mails.csv", "--lfs", "lfs.py", *words)
+    assert result.exit_code == 1
+    assert said in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_ray_votes_as_the_local_engine_does(folder, wiesel):
+    pytest.importorskip("ray")
+    pl.read_csv("mails.csv").write_parquet("mails.parquet")
+    words = ("apply", "mails.parquet", "--lfs", "lfs.py", "--id", "id")
+    assert wiesel(*words, "-o", "here.parquet").exit_code == 0
+    result = wiesel(*words, "--engine", "ray", "-o", "there.parquet")
+    assert result.exit_code == 0, result.output
+    here, there = read_votes("here.parquet"), read_votes("there.parquet")
+    assert there.dense().tolist() == here.dense().tolist()
+    assert there.ids.tolist() == here.ids.tolist()
+
+
 @pytest.mark.parametrize("how", ["raise", "abstain"])
 def test_a_labeling_function_that_raises_is_named(folder, wiesel, how):
     (folder / "lfs.py").write_text(

@@ -62,7 +62,11 @@ class RayEngine(Engine):
         """Yield what is told of every piece, in their order; raise what stops the job."""
         load_ray()
         if job.cache is not None:
-            raise ParameterError("The Ray engine has no cache: leave cache out.")
+            raise ParameterError(
+                "The Ray engine has no cache, as its machines share no file that all of them can "
+                "write at once. Leave cache out, or use engine='local'; to keep votes, write them "
+                "with apply_lfs_to_folder."
+            )
         pieces = cut(job.source, self.part_rows or job.batch_rows)
         task = task_of(job, folder)
         with ray_session(self.address) as ray:
