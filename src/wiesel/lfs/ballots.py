@@ -12,7 +12,7 @@ from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
 
-__all__ = ["read_ballots", "read_column", "read_proba"]
+__all__ = ["read_ballots", "read_column", "read_proba", "scalar"]
 
 _TOLERANCE = 1e-3
 """How far the probabilities of a vote may be from summing to 1."""
@@ -48,7 +48,7 @@ def read_column(column: Any, labels: LabelSpace, lf: str, batch: Batch) -> Colum
     if isinstance(column, pl.Series) and column.dtype in (pl.String, pl.Categorical, pl.Enum):
         return _read_names(column, labels, lf, batch)
     values = column.to_list() if hasattr(column, "to_list") else list(column)
-    return read_ballots([_scalar(value) for value in values], labels, lf, batch)
+    return read_ballots([scalar(value) for value in values], labels, lf, batch)
 
 
 def read_proba(proba: npt.NDArray[Any], labels: LabelSpace, lf: str, batch: Batch) -> ColumnVotes:
@@ -100,7 +100,7 @@ def _distribution(
 def _problem(lf: str, batch: Batch, position: int, ballot: object, labels: LabelSpace) -> VoteError:
     other = "" if isinstance(ballot, str) else " a distribution over them that sums to 1,"
     return VoteError(
-        f"{lf!r} voted {_scalar(ballot)!r} on {batch.item(position)}; it must return one of "
+        f"{lf!r} voted {scalar(ballot)!r} on {batch.item(position)}; it must return one of "
         f"{listed(labels)},{other} or None to abstain."
     )
 
@@ -117,7 +117,7 @@ def _read_names(column: pl.Series, labels: LabelSpace, lf: str, batch: Batch) ->
     return ColumnVotes.of_codes(codes.to_numpy())
 
 
-def _scalar(value: Any) -> Any:
-    """A NumPy scalar as a Python value; NaN, which pandas uses for missing, as None."""
+def scalar(value: Any) -> Any:
+    """Return a NumPy scalar as a Python value; NaN, which pandas uses for missing, as None."""
     plain = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(plain, float) and np.isnan(plain) else plain

@@ -8,7 +8,10 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.text import Text
 
+from wiesel.lfs.ballots import scalar
+from wiesel.lfs.batch import Batch
 from wiesel.lfs.function import LabelingFunction, as_lfs
+from wiesel.lfs.python_function import PythonFunction
 from wiesel.lfs.sources import RowSource
 from wiesel.lfs.text_rules import Keywords, Regex
 from wiesel.parameters import check_number
@@ -95,9 +98,7 @@ def try_lfs(lfs: LabelingFunction | Iterable[Any], rows: Any, *, n: int = 10) ->
     check_number(Trial, "n", n, low=1, whole=True)
     functions = as_lfs(lfs)
     batch = next(RowSource(rows).batches(size=n))
-    tried = [
-        _tried(functions, row, batch.item(position)) for position, row in enumerate(batch.rows[:n])
-    ]
+    tried = [_tried(functions, batch, position) for position in range(min(n, len(batch)))]
     return Trial(tuple(tried), tuple(lf.name for lf in functions))
 
 
@@ -108,13 +109,14 @@ def matched_spans(lf: LabelingFunction, row: Mapping[str, Any]) -> dict[str, Spa
     return {lf.column: lf.spans(row[lf.column])}
 
 
-def _tried(lfs: Sequence[LabelingFunction], row: Mapping[str, Any], item: str) -> TriedRow:
+def _tried(lfs: Sequence[LabelingFunction], batch: Batch, position: int) -> TriedRow:
+    row = batch.rows[position]
     votes: dict[str, Any] = {}
     errors: dict[str, str] = {}
     spans: dict[str, Spans] = {}
     for lf in lfs:
         try:
-            vote = lf(row)
+            vote = _vote(lf, batch, position)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             errors[lf.name] = f"{type(error).__name__}: {error}"
             continue
@@ -122,7 +124,14 @@ def _tried(lfs: Sequence[LabelingFunction], row: Mapping[str, Any], item: str) -
             votes[lf.name] = vote
             for column, found in matched_spans(lf, row).items():
                 spans[column] = _merged([*spans.get(column, []), *found])
-    return TriedRow(item, row, votes, errors, spans)
+    return TriedRow(batch.item(position), row, votes, errors, spans)
+
+
+def _vote(lf: LabelingFunction, batch: Batch, position: int) -> Any:
+    """What a labeling function says on a row; one that takes frames sees all tried rows."""
+    if isinstance(lf, PythonFunction) and lf.vectorized:
+        return scalar(list(lf(batch.frame))[position])
+    return lf(batch.rows[position])
 
 
 def _merged(spans: Spans) -> Spans:

@@ -98,3 +98,13 @@ def test_spans_of_keywords_are_whole_words(
     keyword: str, text: str, spans: list[tuple[int, int]]
 ) -> None:
     assert keywords("spam", [keyword], column="text").spans(text) == spans
+
+
+def test_a_function_of_frames_is_tried_on_all_rows_at_once() -> None:
+    @labeling_function(vectorized=True)
+    def long(frame):
+        length = pl.col("text").str.len_chars()
+        return frame.select(vote=pl.when(length > length.mean()).then(pl.lit("spam")))["vote"]
+
+    rows = pl.DataFrame({"text": ["a", "a long text"]})
+    assert [row.votes for row in try_lfs(long, rows)] == [{}, {"long": "spam"}]
