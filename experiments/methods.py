@@ -14,6 +14,7 @@ from experiments.runner import Record, Run
 from experiments.soft_labels import LABEL_MODELS, as_one_voter
 from wiesel import EndToEndModel, MajorityVote, Supervised, TwoStage, WeaSEL, load_dataset
 from wiesel.end_to_end.base import GoldSet
+from wiesel.end_to_end.together import fit_together
 from wiesel.io import Dataset
 from wiesel.nn import MLP
 from wiesel.training import seeded
@@ -46,9 +47,8 @@ def train_and_test(runs: list[Run]) -> list[Record]:
 
 
 def fit_group(models: list[EndToEndModel], X: Any, learn_from: Any, validation: GoldSet) -> None:
-    """Fit estimators that differ in seed and learning rate only."""
-    for model in models:
-        model.fit(X, learn_from, validation=validation)
+    """Fit estimators that differ in seed and learning rate only, as one stack."""
+    fit_together(models, X, learn_from, validation=validation)
 
 
 @cache

@@ -64,13 +64,16 @@ ROWS = (
     Row("majority vote, hard as in the code", "majority_vote_hard"),
     Row("WeaSEL-random", "weasel_random", SIGNED),
     Row("WeaSEL", "weasel", SIGNED),
-    Row("WeaSEL, tau_2 of the code", "weasel", {**SIGNED, "tau_2": "sqrt_input"}),
+    Row("WeaSEL, settings of the code", "weasel", {**SIGNED, "tau_2": "sqrt_input"}),
     Row("WeaSEL, averaged weights", "weasel", {**SIGNED, **AVERAGED}, ours=True),
     Row("majority vote, averaged weights", "majority_vote", AVERAGED, ours=True),
 )
 
 ENCODERS: dict[str, dict[str, Any]] = {"spouse": {"encoder": [50, 5]}}
 """The paper's encoder for spouse is smaller than the others."""
+
+OF_CODE: dict[str, dict[str, Any]] = {"spouse": {"tau_1": 1 / 3}}
+"""What the code changes on a data set beside tau_2, in the row with its settings."""
 
 LABEL_FREE = (
     "Snorkel",
@@ -123,8 +126,12 @@ def choices_of(name: str, row: Row, effort: Effort) -> Choices:
 
 def setting_of(name: str, row: Row, effort: Effort) -> dict[str, Any]:
     """Return what a data set changes about a row."""
-    encoder = ENCODERS.get(name, {}) if row.method.startswith("weasel") else {}
-    return {**SETS[name][effort.full], **encoder}
+    setting = dict(SETS[name][effort.full])
+    if row.method.startswith("weasel"):
+        setting |= ENCODERS.get(name, {})
+    if row.options.get("tau_2") == "sqrt_input":
+        setting |= OF_CODE.get(name, {})
+    return setting
 
 
 def show(found: Results, effort: Effort) -> None:
