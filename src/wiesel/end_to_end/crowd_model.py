@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.base import EndToEndModel, GoldSet
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.diagnosis import DIAGNOSED_ITEMS, prediction_record
 from wiesel.end_to_end.insight import as_batch, check_one_item, pushes_of
@@ -113,6 +113,12 @@ class CrowdModel(EndToEndModel):
             threshold=self.threshold_,
         )
 
+    def join(self, members: Sequence[Self], validation: GoldSet | None = None) -> Self:
+        """Become the ensemble of these fitted models: voters are what members say on average."""
+        super().join(members, validation)
+        self.class_balance_ = np.mean([member.class_balance_ for member in members], axis=0)
+        return self
+
     def saved_modules(self) -> dict[str, nn.Module]:
         """Return the end model and the model of the voters."""
         return {"end_model": self.end_model_, "voters": self.voter_model_}
@@ -176,8 +182,12 @@ class CrowdModel(EndToEndModel):
         size = self._at_once()
         starts = range(0, len(entries), size)
         parts = [(entries.voters[k : k + size], entries.classes[k : k + size]) for k in starts]
-        said = [self.voter_model_.log_votes(voters, classes) for voters, classes in parts]
+        said = [self._say_some(voters, classes) for voters, classes in parts]
         return torch.cat(said) if said else torch.empty(0, len(self.labels_))
+
+    def _say_some(self, voters: Tensor, classes: Tensor) -> Tensor:
+        said = [m.voter_model_.log_votes(voters, classes) for m in self.members_ or (self,)]
+        return said[0] if len(said) == 1 else torch.stack(said).mean(dim=0)
 
     def _at_once(self) -> int:
         """How many confusion matrices may be in memory."""
@@ -185,7 +195,9 @@ class CrowdModel(EndToEndModel):
 
     @torch.no_grad()
     def _confusions(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        return self.voter_model_.confusions(torch.from_numpy(positions)).double().numpy()
+        wanted = torch.from_numpy(positions)
+        found = [m.voter_model_.confusions(wanted).double() for m in self.members_ or (self,)]
+        return torch.stack(found).mean(dim=0).numpy()
 
     def _added(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """What each vote on one item adds to the log probability of every class."""

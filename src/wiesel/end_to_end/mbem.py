@@ -1,7 +1,8 @@
 """MBEM: the end model's hard answers tell how good the voters are."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.alternation import AlternatingModel, AlternatingObjective
+from wiesel.end_to_end.base import GoldSet
 from wiesel.end_to_end.storage import Saved
 from wiesel.training import Objective, TrainingData, Validation, VoteEntries
 from wiesel.votes import VoteMatrix
@@ -45,6 +47,12 @@ class MBEM(AlternatingModel):
 
     hard_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """The share of every class among the network's hard answers: the prior of the soft labels."""
+
+    def join(self, members: Sequence[Self], validation: GoldSet | None = None) -> Self:
+        """Become the ensemble of these fitted models, with the mean of their priors."""
+        super().join(members, validation)
+        self.hard_balance_ = np.mean([member.hard_balance_ for member in members], axis=0)
+        return self
 
     def saved_values(self) -> dict[str, Any]:
         """Return what all alternating methods save, and the prior."""

@@ -12,7 +12,7 @@ from torch import Tensor
 __all__ = ["VoteEntries", "vote_entries"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class VoteEntries:
     """The votes on some items, one entry each: memory grows with the votes, not with the voters.
 

@@ -16,6 +16,7 @@ from wiesel import (
     MaxMIG,
     Raykar,
     VoteMatrix,
+    load_model,
     summarize,
 )
 from wiesel.datasets.synthetic import make_features, make_votes
@@ -150,3 +151,19 @@ def test_factors_times_vectors_are_the_matrices_times_vectors():
     vectors, voters = torch.randn(6, 4), torch.tensor([4, 0])
     expected = torch.einsum("nd,jcd->njc", vectors, matrices(voters))
     assert torch.allclose(matrices.times(vectors, voters), expected, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
+@pytest.mark.parametrize("cls", METHODS)
+def test_voters_of_an_ensemble_are_what_its_members_say_on_average(cls, tmp_path):
+    X, votes, _ = tiny_task()
+    model = cls(linear(), epochs=1, lr=0.01, members=2).fit(X, votes)
+    each = [member.confusions() for member in model.members_]
+    assert len(each) == 2
+    assert np.allclose(model.confusions(), np.mean(each, axis=0))
+    evidence = [member._log_votes(X, votes) for member in model.members_]
+    assert np.allclose(model._log_votes(X, votes), np.mean(evidence, axis=0), atol=1e-5)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model", end_model=linear())
+    assert np.allclose(loaded.soft_labels(X, votes), model.soft_labels(X, votes))
+    assert np.allclose(loaded.voter_accuracies(), model.voter_accuracies())
