@@ -32,10 +32,14 @@ def evaluate(
 ) -> Answer:
     """Judge a saved model by gold labels."""
     from wiesel.evaluation import evaluate_proba
-    from wiesel.io import read_gold
+    from wiesel.io import explained, read_gold
+    from wiesel.project.rows import with_ids
 
     bundle = load_named(model, end_model, data)
     rows, inputs = frame_and_inputs(bundle, data)
+    if rows is not None and "id" in rows.columns:
+        with explained(data):
+            with_ids(rows, None)
     truth = read_gold(gold or data, bundle.labels, label_column=label_column)
     proba, threshold = bundle.model.predict_proba(inputs), bundle.model.threshold_
     covered = None if votes is None else _covered(votes, rows, len(proba), bundle.labels)

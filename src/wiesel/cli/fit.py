@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from wiesel.cli.completion import end_model_name, method_name
+from wiesel.cli.lf_options import LabelNames
 from wiesel.cli.model_options import read_array
-from wiesel.cli.verb import Answer, command_line, tell, verb
+from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
 
 __all__ = ["fit"]
@@ -27,6 +28,7 @@ def fit(
             help="A name as in wiesel.toml: mlp, linear, ...", autocompletion=end_model_name
         ),
     ] = "mlp",
+    labels: LabelNames = None,
     option: Annotated[
         list[str] | None, typer.Option(help="An option of the method, epochs=30; repeatable.")
     ] = None,
@@ -35,7 +37,8 @@ def fit(
     from wiesel.catalog import method as registered
     from wiesel.io import read_votes
 
-    found, ballots = registered(method), read_votes(votes)
+    found = registered(method)
+    ballots = read_votes(votes, labels=split_names(labels))
     options = _options(option or [])
     if features is None and found.needs == "votes":
         model: Any = found.cls(**options).fit(ballots)

@@ -76,7 +76,14 @@ def read_array(path: Path) -> Any:
 
     from wiesel.io import existing_file
 
+    file = existing_file(path)
+    if file.suffix != ".npy":
+        raise DataError(f"{path} is no .npy file: write the array with numpy.save('X.npy', X).")
     try:
-        return np.load(existing_file(path), mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read as an array of numbers: {error}.") from error
+        return np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError):
+        # What NumPy says here recommends pickles, which run whatever is in them.
+        raise DataError(
+            f"{path} cannot be read as an array of numbers: it is truncated, no .npy file at all, "
+            "or holds Python objects. Write it with numpy.save('X.npy', X)."
+        ) from None

@@ -88,7 +88,13 @@ def _batches(stream: Any) -> Iterator[list[tuple[int, dict[str, Any]]]]:
     while line := stream.readline(_LONGEST_LINE + 1):
         number += 1
         if line.strip():
-            batch.append((number, _row(line, number)))
+            try:
+                batch.append((number, _row(line, number)))
+            except DataError:
+                # The lines before the wrong one are answered first.
+                if batch:
+                    yield batch
+                raise
         # An interactive reader gets each answer at once; a pipe that is full fills a batch.
         waiting = hasattr(stream, "peek") and b"\n" in stream.peek(1)
         if batch and (len(batch) == _AT_ONCE or not waiting):
@@ -103,8 +109,11 @@ def _row(line: bytes, number: int) -> dict[str, Any]:
         limit = f"{_LONGEST_LINE // 2**20} MB"
         raise DataError(f"Line {number} of the input is longer than {limit}; rows are JSON lines.")
     try:
-        row = json.loads(line)
-    except ValueError as error:
+        row = json.loads(line.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        problem = f"Line {number} of the input is not UTF-8 text, from its byte {error.start} on."
+        raise DataError(problem) from error
+    except (ValueError, RecursionError) as error:
         raise DataError(f"Line {number} of the input is no JSON: {error}.") from error
     if not isinstance(row, dict):
         raise DataError(

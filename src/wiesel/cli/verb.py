@@ -107,8 +107,7 @@ def _errors_in_one_line(as_json: bool, debug: bool) -> Iterator[None]:
     except Exception as error:
         if debug or isinstance(error, (typer.Exit, typer.Abort)):
             raise
-        kind = type(error).__name__
-        _print_error(f"Unexpected {kind}: {_one_line(error)} (--debug shows where)", as_json)
+        _print_error(_unexpected(error), as_json)
         raise typer.Exit(1) from error
 
 
@@ -156,6 +155,12 @@ def _print_error(text: str, as_json: bool) -> None:
     if as_json:
         typer.echo(_json({"ok": False, "error": text}))
     tell(f"Error: {text}")
+
+
+def _unexpected(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "There is not enough memory for this: try fewer or smaller rows."
+    return f"Unexpected {type(error).__name__}: {_one_line(error)} (--debug shows where)"
 
 
 def _one_line(error: Exception) -> str:

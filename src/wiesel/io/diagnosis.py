@@ -5,7 +5,10 @@ import csv
 import json
 from pathlib import Path
 
-__all__ = ["diagnose"]
+__all__ = ["LONGEST_LINE", "diagnose", "first_long_line"]
+
+LONGEST_LINE = 64 * 2**20
+"""Bytes of a line; a longer one is no row, but a quote or a line end that is missing."""
 
 
 def diagnose(path: Path, kind: str) -> str | None:
@@ -26,6 +29,31 @@ def diagnose(path: Path, kind: str) -> str | None:
     if kind == "jsonl":
         return _first_bad_json(path)
     return _first_long_row(path, "\t" if kind == "tsv" else ",")
+
+
+def first_long_line(path: Path, longest: int = LONGEST_LINE) -> int | None:
+    r"""Return the number (from 1) of the first line of more than `longest` bytes, if there is one.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "mails.csv"
+    >>> _ = path.write_bytes(b"id,text\n1,free prize\n")
+    >>> first_long_line(path, 9)
+    2
+    """
+    if path.stat().st_size <= longest:
+        return None
+    number, length = 1, 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            *ends, rest = block.split(b"\n")
+            for end in ends:
+                if length + len(end) > longest:
+                    return number
+                number, length = number + 1, 0
+            length += len(rest)
+            if length > longest:
+                return number
+    return None
 
 
 def _first_bad_byte(path: Path) -> tuple[int, int] | None:

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from wiesel.errors import DataError, listed
+from wiesel.io.diagnosis import LONGEST_LINE, first_long_line
 from wiesel.io.files import FilePath, existing_file, explained, replacing, table_format
 from wiesel.tables import as_frame, require_columns
 
@@ -39,7 +40,10 @@ def scan_rows(path: FilePath, columns: Sequence[str] | None = None) -> pl.LazyFr
     """
     files = matching_files(path)
     with explained(path):
-        lazy = _scan(files, table_format(files[0]))
+        kind = table_format(files[0])
+        if kind != "parquet":
+            _refuse_long_lines(files)
+        lazy = _scan(files, kind)
         _check_header(lazy)
         if columns is None:
             return lazy
@@ -104,6 +108,17 @@ def matching_files(path: FilePath) -> list[Path]:
     if len(kinds) > 1:
         raise DataError(f"{path} matches files of several formats: {listed(kinds)}.")
     return [existing_file(file) for file in files]
+
+
+def _refuse_long_lines(files: list[Path]) -> None:
+    """Such a line would take many times its size in memory before anything is said about it."""
+    for file in files:
+        number = first_long_line(file)
+        if number is not None:
+            raise DataError(
+                f"{file} has more than {LONGEST_LINE // 2**20} MB in line {number}: is the end of "
+                "a line or a quote missing? Store texts as long as that in Parquet."
+            )
 
 
 def _scan(files: list[Path], kind: str) -> pl.LazyFrame:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["remove_leftovers"]
 
-_OF_A_PROCESS = re.compile(r"\..+\.(\d+)\.unfinished")
+_OF_A_RUN = re.compile(r"\..+\.(\d+)\.unfinished")
 _TEMPORARY = re.compile(r"\..+\.(npy|parquet|csv|jsonl)\.\w{8}|\.\w+\.plain")
 _STALE = 3600.0
 """Seconds after which nobody is still writing one file."""
@@ -31,7 +31,7 @@ def remove_leftovers(folder: Path) -> list[Path]:
 
 
 def _is_left_over(entry: Path) -> bool:
-    if named := _OF_A_PROCESS.fullmatch(entry.name):
+    if named := _OF_A_RUN.fullmatch(entry.name):
         return not _is_running(int(named[1]))
     if not _TEMPORARY.fullmatch(entry.name):
         return False
@@ -41,9 +41,9 @@ def _is_left_over(entry: Path) -> bool:
         return False
 
 
-def _is_running(process: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
-        os.kill(process, 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except (OverflowError, PermissionError):  # no such number can be; or another user's process

@@ -104,7 +104,10 @@ def raw_inputs(kind: str, column: str, split: Split) -> Any:
     require_columns(split.rows, [column], "the text, named as column in [features]")
     texts = split.rows[column]
     if texts.dtype != pl.String:
-        raise DataError(f"The column {column!r} holds {texts.dtype}, not text.")
+        raise DataError(
+            f"The column {column!r} holds {texts.dtype}, not text. Where texts look like numbers, "
+            "write the rows as JSONL or Parquet, with that column as text."
+        )
     return texts.fill_null("")
 
 

@@ -1,0 +1,174 @@
+"""Wrong files, given to every verb that reads data: one line that helps, and the exit code 1."""
+
+import json
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+
+from wiesel.io import diagnosis, rows
+
+pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
+
+HEAD = b"id,text,label\n"
+FILES = {
+    "missing.csv": (None, "There is no file"),
+    "empty.csv": (b"", "is empty (0 bytes)"),
+    "header.csv": (HEAD, "has columns but no rows"),
+    "latin1.csv": (HEAD + b"a,caf\xe9,billing\n", "is not UTF-8 text"),
+    "quote.csv": (HEAD + b'a,"never closed,billing\n', "cannot be read as csv"),
+    "broken.jsonl": (b'{"id":"a","text":"x"}\n{"id"\n', "no valid JSON in line 2"),
+    "broken.parquet": (b"PAR1xxxx", "is it complete?"),
+    "table.xlsx": (b"PK", "has the extension '.xlsx'"),
+}
+"""What no verb can read, and what each of them says."""
+
+VERBS = {
+    "run": ("run", "PROJECT"),
+    "compare": ("compare", "PROJECT", "majority_vote"),
+    "predict": ("predict", "MODEL", "FILE"),
+    "evaluate": ("evaluate", "MODEL", "FILE"),
+    "evaluate_votes": ("evaluate", "MODEL", "TEST", "--votes", "FILE"),
+    "fit": ("fit", "snorkel", "FILE", "-o", "NEW"),
+    "inspect": ("inspect", "FILE"),
+    "apply": ("apply", "FILE", "--lfs", "LFS", "--labels", "billing,technical", "-o", "VOTES"),
+    "try": ("try", "FILE", "--lfs", "LFS"),
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A tiny project after a run; nobody changes it."""
+    from typer.testing import CliRunner
+
+    from wiesel.cli.main import app
+
+    folder = tmp_path_factory.mktemp("hostile") / "demo"
+    runner = CliRunner()
+    assert runner.invoke(app, ["init", str(folder)]).exit_code == 0
+    text = (folder / "wiesel.toml").read_text()
+    (folder / "wiesel.toml").write_text(text.replace("epochs = 40", "epochs = 1"))
+    done = runner.invoke(app, ["run", str(folder), "--method", "majority_vote"])
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture
+def call(trained, tmp_path, wiesel):
+    """Run a verb with a file in the place where it reads data."""
+
+    def run(verb: str, file):
+        project = tmp_path / "project"
+        if verb in ("run", "compare"):
+            ignored = shutil.ignore_patterns("out")
+            shutil.copytree(trained, project, ignore=ignored, dirs_exist_ok=True)
+            text = (project / "wiesel.toml").read_text()
+            (project / "wiesel.toml").write_text(text.replace('"dev.csv"', f'"{file}"'))
+        places = {
+            "PROJECT": project,
+            "MODEL": trained / "out/model",
+            "TEST": trained / "test.csv",
+            "LFS": trained / "lfs.py",
+            "FILE": file,
+            "NEW": tmp_path / "new",
+            "VOTES": tmp_path / "votes.parquet",
+        }
+        return wiesel(*(places.get(word, word) for word in VERBS[verb]))
+
+    return run
+
+
+def check_refused(result, words: str) -> None:
+    assert result.exit_code == 1, result.output
+    assert words in result.stderr
+    assert "Unexpected" not in result.stderr
+    assert "Traceback" not in result.stderr
+    errors = [line for line in result.stderr.splitlines() if line.startswith("Error:")]
+    assert len(errors) == 1
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_names_the_file_and_what_is_wrong_with_it(call, tmp_path, verb):
+    for name, (content, words) in FILES.items():
+        file = tmp_path / name
+        if content is not None:
+            file.write_bytes(content)
+        result = call(verb, file)
+        check_refused(result, words)
+        assert name in result.stderr
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_line_that_is_too_long_is_refused_before_it_is_read(call, tmp_path, monkeypatch, verb):
+    monkeypatch.setattr(rows, "first_long_line", lambda file: diagnosis.first_long_line(file, 3000))
+    file = tmp_path / "long.csv"
+    file.write_bytes(HEAD + b"a,short,billing\nb," + b"x" * 4000 + b",billing\n")
+    check_refused(call(verb, file), "MB in line 3: is the end of a line or a quote missing?")
+
+
+@pytest.mark.parametrize("verb", ["run", "compare", "predict", "evaluate"])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (HEAD + b"a,a refund,billing\na,crash,technical\n", "must be unique; 'a'"),
+        (HEAD + b",a refund,billing\nb,crash,technical\n", "rows have no id"),
+        (b"id,txt,label\na,a refund,billing\n", "Did you mean 'txt'?"),
+    ],
+)
+def test_ids_and_columns_that_are_wrong_are_named(call, tmp_path, verb, content, words):
+    (tmp_path / "rows.csv").write_bytes(content)
+    check_refused(call(verb, tmp_path / "rows.csv"), words)
+
+
+@pytest.mark.parametrize("verb", ["run", "compare", "evaluate"])
+def test_a_class_that_is_not_in_the_project_is_named_with_those_that_are(call, tmp_path, verb):
+    (tmp_path / "rows.csv").write_bytes(HEAD + b"a,a refund,biling\nb,crash,technical\n")
+    words = "is 'biling'; it must be one of 'billing', 'technical'"
+    check_refused(call(verb, tmp_path / "rows.csv"), words)
+
+
+@pytest.mark.parametrize("name", ["X.csv", "X.npy", "objects.npy", "short.npy"])
+def test_an_array_that_is_none_is_refused_without_praise_of_pickles(
+    trained, tmp_path, wiesel, name
+):
+    if name == "objects.npy":
+        np.save(tmp_path / name, np.array([{"a": 1}], dtype=object))
+    elif name == "short.npy":
+        np.save(tmp_path / name, np.zeros((600, 4)))
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:500])
+    else:
+        (tmp_path / name).write_bytes(b"1,2\n")
+    votes = trained / "out/votes.parquet"
+    words = ("fit", "weasel", votes, "--features", tmp_path / name, "-o", tmp_path / "model")
+    result = wiesel(*words)
+    check_refused(result, "numpy.save('X.npy', X)")
+    assert "pickle" not in result.stderr
+
+
+def test_lines_before_a_wrong_one_are_answered(trained, wiesel):
+    good = json.dumps({"id": 1, "text": "a refund"}).encode() + b"\n"
+    for wrong, words in (
+        (b"nonsense\n", "Line 2 of the input is no JSON"),
+        (b'{"text": "caf\xe9"}\n', "Line 2 of the input is not UTF-8 text"),
+        (b"[" * 100_000 + b"\n", "Line 2 of the input is no JSON"),
+    ):
+        result = wiesel("predict", trained / "out/model", "-", input=good + wrong)
+        check_refused(result, words)
+        assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == [1]
+
+
+def test_votes_without_classes_can_be_given_them(tmp_path, wiesel):
+    cells = {"first": [0, 1, -1, 0], "second": [0, 1, 1, -1]}
+    pl.DataFrame(cells).write_csv(tmp_path / "votes.csv")
+    words = ("fit", "majority_vote", tmp_path / "votes.csv", "-o", tmp_path / "model")
+    assert wiesel(*words, "--labels", "ham,spam").exit_code == 0
+
+
+def test_too_little_memory_is_said_in_words(trained, tmp_path, wiesel, monkeypatch):
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("wiesel.cli.predict.frame_and_inputs", full)
+    result = wiesel("predict", trained / "out/model", tmp_path / "rows.csv")
+    check_refused(result, "There is not enough memory")
