@@ -14,6 +14,7 @@ STUDY = Study(
     counts=(1, 2, 3, 5, 10, 25, 50, 100),
     reduced=(3, 10, 25, 100),
     shown=(10,),
+    encoder_epochs=100,
 )
 
 
