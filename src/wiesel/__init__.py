@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Supervised,
         TwoStage,
         WeaSEL,
+        fit_together,
     )
     from wiesel.evaluation import evaluate
     from wiesel.features import TextFeatures
@@ -91,6 +92,7 @@ __all__ = [
     "evaluate",
     "expression",
     "findings",
+    "fit_together",
     "from_model",
     "keywords",
     "labeling_function",
@@ -123,6 +125,7 @@ _HOMES = {
         "Supervised",
         "TwoStage",
         "WeaSEL",
+        "fit_together",
     ),
     "wiesel.evaluation": ("evaluate",),
     "wiesel.features": ("TextFeatures",),

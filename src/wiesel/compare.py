@@ -11,6 +11,7 @@ from wiesel.analysis.table import UNKNOWN, Column, Table, text
 from wiesel.catalog import method
 from wiesel.end_to_end import EndToEndModel, Supervised, TwoStage
 from wiesel.end_to_end.sklearn_stage import is_classifier
+from wiesel.end_to_end.together import fit_together
 from wiesel.errors import ParameterError, suggest
 from wiesel.evaluation import Report, evaluate
 from wiesel.label_models import LabelModel
@@ -97,11 +98,11 @@ def _runs(
     for name, model in _named_models(methods, X, votes.labels, end_model).items():
         if isinstance(model, Supervised):
             raise ParameterError("compare() learns from votes; Supervised learns from gold labels.")
-        for seed in seeds:
-            own = copy.deepcopy(model).set_params(seed=seed)
-            start = time.perf_counter()
-            own.fit(X, votes, validation=validation)
-            seconds = time.perf_counter() - start
+        models = [copy.deepcopy(model).set_params(seed=seed) for seed in seeds]
+        start = time.perf_counter()
+        fit_together(models, X, votes, validation, quiet=True)
+        seconds = (time.perf_counter() - start) / max(1, len(models))
+        for seed, own in zip(seeds, models, strict=True):
             report = evaluate(own, *test, n_resamples=0)
             rows.append({"method": name, "seed": seed, "seconds": seconds, **_figures(report)})
     return rows

@@ -10,6 +10,7 @@ from wiesel.end_to_end.max_mig import MaxMIG
 from wiesel.end_to_end.mbem import MBEM
 from wiesel.end_to_end.raykar import Raykar
 from wiesel.end_to_end.supervised import Supervised
+from wiesel.end_to_end.together import fit_together
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.end_to_end.weasel import WeaSEL
 from wiesel.registry import Method, index_methods
@@ -28,6 +29,7 @@ __all__ = [
     "Supervised",
     "TwoStage",
     "WeaSEL",
+    "fit_together",
 ]
 
 REGISTRY = index_methods(

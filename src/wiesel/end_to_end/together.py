@@ -36,7 +36,8 @@ def fit_together(
     Small networks are trained as one stack, several times as fast as one after the other. Each
     model ends up as its own `fit` would have left it, within floating-point tolerance: with its
     own random numbers, best epoch and threshold. Where networks cannot be stacked they are trained
-    one by one, and a warning says why unless `quiet`.
+    one by one, and a warning says why unless `quiet`. (Ensembles are stacks already: several are
+    fitted one after the other.)
 
     >>> from wiesel import WeaSEL
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -79,7 +80,8 @@ def _fit_all(
     models: list[Model], given: "Given", validation: "GoldSet | None", quiet: bool = False
 ) -> None:
     """Fit all models on the same data, as a stack where that can be."""
-    if len(models) == 1 or not isinstance(models[0]._network, torch.nn.Module):
+    first = models[0]
+    if len(models) == 1 or first.members != 1 or not isinstance(first._network, torch.nn.Module):
         for model in models:
             model._fit(given, validation)
         return
@@ -142,5 +144,3 @@ def _refuse_differences(models: "Sequence[EndToEndModel]") -> None:
                     "Models that are fitted together may differ in seed and lr only, and in the "
                     f"weights of their end models; got {found}."
                 )
-        if model.members != 1:
-            raise ParameterError("fit_together() takes models of one network each: members=1.")

@@ -252,6 +252,22 @@ def _a_saved_model_comes_back_equal(model: EndToEndModel) -> None:
             require_equal(first, second, f"{name} differs")
 
 
+def _an_ensemble_averages_its_members(model: EndToEndModel) -> None:
+    task = small_task()
+    fitted = _fit(_fresh(model, seed=3, members=2), task)
+    probas = fitted.member_probas(task.X)
+    require(
+        probas.shape == (2, *fitted.predict_proba(task.X).shape), f"{probas.shape} of 2 members"
+    )
+    require(np.allclose(fitted.predict_proba(task.X), probas.mean(axis=0), atol=1e-6), "no mean")
+    second = _fit(_fresh(model, seed=4), task).predict_proba(task.X)
+    require(np.allclose(probas[1], second, atol=1e-3), "a member must be what its seed gives")
+    with tempfile.TemporaryDirectory() as folder:
+        fitted.save(Path(folder) / "model")
+        loaded = load_model(Path(folder) / "model", end_model=network(seed=99))
+    require_equal(probas, loaded.member_probas(task.X), "an ensemble must come back from a file")
+
+
 def _a_clone_is_unfitted_and_has_the_same_options(model: EndToEndModel) -> None:
     fitted = _fit(_fresh(model), small_task())
     copy = clone(fitted, safe=False)
@@ -328,6 +344,7 @@ _CHECKS: tuple[Callable[[EndToEndModel], None], ...] = (
     _an_interrupt_keeps_the_best_weights,
     _a_checkpoint_goes_on_where_it_stopped,
     _a_saved_model_comes_back_equal,
+    _an_ensemble_averages_its_members,
     _a_clone_is_unfitted_and_has_the_same_options,
     _wrong_options_are_refused,
     _other_voters_are_refused,

@@ -145,8 +145,6 @@ def test_models_that_differ_in_more_are_refused():
         fit_together([weasel(0, 0.1), weasel(1, 0.1, epochs=4)], X, VOTES)
     with pytest.raises(ParameterError, match="of one class; got WeaSEL and TwoStage"):
         fit_together([weasel(0, 0.1), TwoStage(MajorityVote(), network(0))], X, VOTES)
-    with pytest.raises(ParameterError, match="members=1"):
-        fit_together([weasel(0, 0.1, members=2)] * 2, X, VOTES)
     assert fit_together([], X, VOTES) == []
 
 
