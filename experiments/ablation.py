@@ -9,7 +9,7 @@ column is ProfTeacher, which cannot be had: youtube stands in.
 from benchmarks.harness import markdown_table
 
 from experiments import paper
-from experiments.definitions import SIGNED, Choices, Effort, Row, chosen, obtain
+from experiments.definitions import SIGNED, Choices, Effort, Row, chosen
 from experiments.runner import Record
 from experiments.table1 import setting_of
 from experiments.tables import figure_of_paper, mean_of, write_page
@@ -62,7 +62,7 @@ def results(effort: Effort) -> Results:
     found: Results = {}
     for name in COLUMNS:
         runs = {row.title: choices_of(name, row, effort) for row in ROWS}
-        done = obtain(name, runs.values(), effort)
+        done = effort.obtain(name, runs.values())
         found[name] = {title: chosen(choices, done) for title, choices in runs.items()}
     return found
 

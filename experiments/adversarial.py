@@ -10,7 +10,7 @@ Learning rate 1e-4, epoch chosen by validation AUC, threshold by validation F1.
 import numpy as np
 from benchmarks.harness import markdown_table
 
-from experiments.definitions import Choices, Effort, Row, chosen, obtain
+from experiments.definitions import Choices, Effort, Row, chosen
 from experiments.figures import Panel, draw_panels
 from experiments.runner import Record
 from experiments.table1 import LABEL_FREE, ROWS, setting_of
@@ -38,7 +38,7 @@ def results(effort: Effort) -> Results:
     for count in counts_of(effort):
         rows = {row.title: choices_of(row, count, effort) for row in METHODS}
         # Without an adversary the runs are those of table 1, and kept there.
-        done = obtain("adversarial" if count else SET, rows.values(), effort)
+        done = effort.obtain("adversarial" if count else SET, rows.values())
         found |= {(title, count): chosen(choices, done) for title, choices in rows.items()}
     return found
 

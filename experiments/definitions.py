@@ -69,18 +69,17 @@ class Effort:
         seeds = given.seeds or (full_seeds if given.full else cls.seeds)
         return cls(given.full, seeds, given.jobs, given.recorded)
 
+    def obtain(self, store: str, rows: Iterable[Choices]) -> Mapping[str, Record]:
+        """Return all results of the store by key, after running what is missing of the rows."""
+        if self.recorded:
+            return finished(store)
+        runs = [run for choices in rows for candidates in choices for run in candidates]
+        return run_groups(store, groups_of(runs), train_and_test, self.jobs)
+
     @property
     def words(self) -> str:
         """The words of the command line that ask for it."""
         return f"{'--full ' if self.full else ''}--seeds {self.seeds}"
-
-
-def obtain(store: str, rows: Iterable[Choices], effort: Effort) -> dict[str, Record]:
-    """Return all results of the store by key, after running what is missing of the rows."""
-    if effort.recorded:
-        return finished(store)
-    runs = [run for choices in rows for candidates in choices for run in candidates]
-    return run_groups(store, groups_of(runs), train_and_test, effort.jobs)
 
 
 def chosen(choices: Choices, done: Mapping[str, Record]) -> list[Record]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from benchmarks.harness import markdown_table
 
-from experiments.definitions import SIGNED, Choices, Effort, Row, chosen, obtain
+from experiments.definitions import SIGNED, Choices, Effort, Row, chosen
 from experiments.figures import Panel, draw_panels
 from experiments.runner import Record
 from experiments.tables import percentages, spread, write_page
@@ -99,8 +99,8 @@ class Study:
         """Return the runs by row and count, and those on gold, after running what is missing."""
         rows = self.definitions(effort)
         gold = GOLD.runs(SET, effort.seeds, (1e-4,), {"epochs": EPOCHS})
-        truth = chosen(gold, obtain("duplicates", [gold], effort))  # one for both studies
-        done = obtain(self.name, rows.values(), effort)
+        truth = chosen(gold, effort.obtain("duplicates", [gold]))  # one for both studies
+        done = effort.obtain(self.name, rows.values())
         return {place: chosen(choices, done) for place, choices in rows.items()}, truth
 
     def write(self, found: Results, gold: list[Record], effort: Effort) -> None:

@@ -20,7 +20,6 @@ from experiments.definitions import (
     Effort,
     Row,
     chosen,
-    obtain,
 )
 from experiments.runner import Record
 from experiments.tables import (
@@ -53,6 +52,9 @@ SAME_TEXTS = {"imdb_12": "imdb_136"}
 AVERAGED = {"weight_average": 0.9995}
 """Predict with the weights averaged over some 2,000 steps: not in the paper."""
 
+HEARD = {"voting_only": True}
+"""Share the weight among the LFs that voted on an item: not in the paper."""
+
 ROWS = (
     Row("gold", "gold"),
     Row("validation set only", "validation", {"epochs": 1000}),
@@ -67,6 +69,7 @@ ROWS = (
     Row("WeaSEL, settings of the code", "weasel", {**SIGNED, "tau_2": "sqrt_input"}),
     Row("WeaSEL, averaged weights", "weasel", {**SIGNED, **AVERAGED}, ours=True),
     Row("majority vote, averaged weights", "majority_vote", AVERAGED, ours=True),
+    Row("WeaSEL, no weight for LFs that abstain", "weasel", {**SIGNED, **HEARD}, ours=True),
 )
 
 ENCODERS: dict[str, dict[str, Any]] = {"spouse": {"encoder": [50, 5]}}
@@ -103,7 +106,7 @@ def results(effort: Effort, sets: Iterable[str] = tuple(SETS)) -> Results:
         found[name] = {}
         for source, rows in by_store(name).items():
             definitions = {row.title: choices_of(source, row, effort) for row in rows}
-            done = obtain(source, definitions.values(), effort)
+            done = effort.obtain(source, definitions.values())
             found[name] |= {title: chosen(runs, done) for title, runs in definitions.items()}
     return found
 

@@ -1,5 +1,9 @@
+import math
+
 import pytest
 from experiments.ablation import ROWS as ABLATION
+from experiments.ablation import results as ablation_results
+from experiments.cost import Listing, pace_of, paces_of
 from experiments.definitions import Effort, Row, chosen
 from experiments.duplicates import STUDY as DUPLICATES
 from experiments.methods import groups_of
@@ -104,3 +108,24 @@ def test_a_full_study_runs_the_variants_at_every_count():
     assert ("WeaSEL", 2000) in reduced
     assert ("WeaSEL", 5) not in reduced
     assert {("sigmoid", 2000), ("WeaSEL", 5)} <= full.keys()
+
+
+def test_what_is_missing_is_estimated_from_the_runs_most_like_it():
+    def record(method, seconds, **options):
+        run = Run("tiny", method, 0, {"epochs": 10, **options})
+        return {"key": run.key, **vars(run), "cpu_seconds": seconds}
+
+    paces = paces_of(
+        [record("weasel", 20.0), record("gold", 10.0), record("weasel", 900.0, copies=9)]
+    )
+    assert pace_of(Run("tiny", "weasel", 1), paces) == 2.0
+    assert pace_of(Run("tiny", "weasel", 1, {"copies": 9}), paces) == 90.0
+    assert pace_of(Run("tiny", "weasel", 1, {"copies": 8}), paces) == 2.0
+    assert pace_of(Run("tiny", "snorkel", 1), paces) == 1.5
+    assert math.isnan(pace_of(Run("other", "weasel", 1), paces))
+
+
+def test_a_listing_asks_for_what_the_study_runs():
+    listing = Listing(seeds=2)
+    ablation_results(listing)
+    assert len(listing.wanted) == 21 * 4 * 2
