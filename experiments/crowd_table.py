@@ -35,7 +35,7 @@ def print_table(rows: Rows) -> None:
     print(f"\n{_table(rows)}\n\n{_cost(rows)}")
 
 
-def write_markdown(name: str, rows: Rows) -> None:
+def write_markdown(name: str, rows: Rows, missing: list[str]) -> None:
     """Write the table as `results/<name>.md`, best first within each part."""
     lines = [
         f"# {name}: test accuracy of crowd methods",
@@ -53,7 +53,8 @@ def write_markdown(name: str, rows: Rows) -> None:
     ]
     for in_paper, heading in ((True, "The paper's list"), (False, "Further methods")):
         part = [row for row in rows if row["in_paper"] == in_paper]
-        lines += ["", f"## {heading}", "", _table(part)]
+        lines += ["", f"## {heading}", "", _table(part)] if part else []
+    lines += ["", f"Not run on these data: {', '.join(missing)}."] if missing else []
     lines += ["", "## What the scale of WeaSEL's weights does, on validation", "", _scales(rows)]
     (RESULTS / f"{name}.md").write_text("\n".join([*lines, "", _cost(rows)]) + "\n")
 

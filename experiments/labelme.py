@@ -245,10 +245,12 @@ def main(words: list[str]) -> None:
 
 
 def show(data: str, rows: list[dict[str, Any]]) -> None:
-    """Print the table and say where it is; write it, if it is whole."""
+    """Print the table and say where it is; write it, if the paper's list is in it."""
     print_table(rows)
-    if len(rows) == len(METHODS):
-        write_markdown(data, rows)
+    shown = {row["method"] for row in rows}
+    missing = [entry for entry in METHODS.values() if entry.title not in shown]
+    if not any(entry.in_paper for entry in missing):
+        write_markdown(data, rows, [entry.title for entry in missing])
         draw(data, rows)
     where = RESULTS.relative_to(RESULTS.parents[1]) / data
     print(f"\nEvery run: {where}.jsonl; the table: {where}.md; its figure: {where}.png")
