@@ -4,13 +4,19 @@ The paper's networks, 99 voters, 300 features, batch 64, 10,000 items, one threa
 keep no history and look at no validation set; `WeaSEL.fit` does both. One DataLoader serves what a
 user has (features and votes, encoded in the step), the other tensors that were encoded before.
 Reported: items per CPU second, and ratios within one run.
+
+The case `stack` has the shapes of imdb_136: fourteen WeaSELs (seven seeds, two learning rates),
+fitted as one stack and one after the other, each in a process of its own.
 """
 
 import argparse
 import json
 import math
+import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +26,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from wiesel import VoteMatrix, WeaSEL
+from benchmarks.harness import ONE_THREAD, ROOT, setting
+from wiesel import VoteMatrix, WeaSEL, fit_together
 from wiesel.nn import MLP
 
 N_ITEMS, N_VOTERS, N_FEATURES, BATCH = 10_000, 99, 300, 64
@@ -31,13 +38,20 @@ ENCODED_LOADER = "DataLoader of encoded tensors"
 OURS = "WeaSEL.fit, history and validation"
 
 
-def make_data(seed: int = 0) -> tuple[np.ndarray, VoteMatrix, np.ndarray]:
+STACK_ITEMS, STACK_VOTERS = 22_000, 136
+MEMBERS = [(seed, lr) for seed in range(7) for lr in (1e-4, 3e-5)]
+ONE_BY_ONE, STACK = "fourteen, one after the other", "fourteen as one stack"
+
+
+def make_data(
+    n_items: int = N_ITEMS, n_voters: int = N_VOTERS
+) -> tuple[np.ndarray, VoteMatrix, np.ndarray]:
     """Return features, votes (one in ten cast) and gold of a two-class task."""
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(N_ITEMS, N_FEATURES)).astype(np.float32)
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(n_items, N_FEATURES)).astype(np.float32)
     gold = (features[:, 0] > 0).astype(np.int64)
-    right = rng.random((N_ITEMS, N_VOTERS)) < 0.7
-    cast = rng.random((N_ITEMS, N_VOTERS)) < 0.1
+    right = rng.random((n_items, n_voters)) < 0.7
+    cast = rng.random((n_items, n_voters)) < 0.1
     votes = np.where(cast, np.where(right, gold[:, None], 1 - gold[:, None]), -1)
     return features, VoteMatrix.from_dense(votes, ["no", "yes"]), gold
 
@@ -109,46 +123,114 @@ def contenders(epochs: int) -> dict[str, Callable[[], object]]:
     }
 
 
+def stacked_rates(epochs: int, repeats: int) -> dict[str, float]:
+    """Return items per CPU second of fourteen networks, fitted in both ways."""
+    seconds: dict[str, list[float]] = {ONE_BY_ONE: [], STACK: []}
+    for _ in range(repeats):
+        for way in seconds:
+            command = [sys.executable, "-m", "benchmarks.training", "--way", way]
+            done = subprocess.run(
+                [*command, "--epochs", str(epochs)],
+                cwd=ROOT,
+                env={**os.environ, **ONE_THREAD},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            seconds[way].append(float(done.stdout.splitlines()[-1]))
+    n_items = len(MEMBERS) * epochs * STACK_ITEMS
+    return {way: n_items / statistics.median(values) for way, values in seconds.items()}
+
+
+def time_fourteen(way: str, epochs: int) -> float:
+    """Return the CPU seconds of fitting fourteen networks in one of the two ways."""
+    features, votes, gold = make_data(STACK_ITEMS, STACK_VOTERS)
+    validation = (features[:250], gold[:250])
+    options = {"tau_1": 1.0, "progress": False, "device": "cpu"}
+
+    def models(epochs: int) -> list[WeaSEL]:
+        return [
+            WeaSEL(MLP(N_FEATURES, 2), epochs=epochs, seed=seed, lr=lr, **options)
+            for seed, lr in MEMBERS
+        ]
+
+    few = np.arange(500)
+    fit_together(models(1), features[few], votes[few], validation)  # first calls take longer
+    start = time.process_time()
+    if way == STACK:
+        fit_together(models(epochs), features, votes, validation)
+    else:
+        for model in models(epochs):
+            model.fit(features, votes, validation)
+    return time.process_time() - start
+
+
 def main(argv: list[str] | None = None) -> None:
-    """Time the loops in turn, several times, and print items per CPU second."""
+    """Time the loops, and the stack beside its members, and print items per CPU second."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks training", description=__doc__)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", default="", help="`loops` or `stack`")
+    parser.add_argument("--way", choices=(ONE_BY_ONE, STACK), help="time one fit, for `stack`")
     parser.add_argument("--quick", action="store_true", help="one short run; nothing is kept")
     arguments, _ = parser.parse_known_args(argv)
+    if arguments.way:
+        print(time_fourteen(arguments.way, arguments.epochs))
+        return
     if arguments.quick:
         arguments.epochs, arguments.repeats = 1, 1
+    record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if arguments.only in "loops":
+        record |= compare_loops(arguments.epochs, arguments.repeats)
+    if arguments.only in "stack":
+        record["stack"] = compare_stack(max(1, arguments.epochs // 5), arguments.repeats)
+    if not arguments.quick:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def compare_stack(epochs: int, repeats: int) -> dict[str, object]:
+    """Print and return how a stack compares with training its members one by one."""
+    rates = stacked_rates(epochs, repeats)
+    for name, rate in rates.items():
+        print(f"{name:37} {rate:>9,.0f} items per CPU second")
+    ratio = rates[STACK] / rates[ONE_BY_ONE]
+    print(f"The stack runs at {ratio:.2f} times the speed of its members.")
+    return {
+        "items_per_cpu_second": rates,
+        "stack_is_times_as_fast": ratio,
+        "epochs": epochs,
+        "repeats": repeats,
+        **setting(),
+    }
+
+
+def compare_loops(epochs: int, repeats: int) -> dict[str, object]:
+    """Print and return how `WeaSEL.fit` compares with bare loops."""
     torch.set_num_threads(1)
-    runs = contenders(arguments.epochs)
+    runs = contenders(epochs)
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(arguments.repeats):
+    for _ in range(repeats):
         # In turn, so that what else the machine does hits all of them alike.
         for name, run in runs.items():
             start = time.process_time()
             run()
             seconds[name].append(time.process_time() - start)
-    rates = {
-        name: arguments.epochs * N_ITEMS / statistics.median(values)
-        for name, values in seconds.items()
-    }
+    rates = {name: epochs * N_ITEMS / statistics.median(values) for name, values in seconds.items()}
     for name, rate in rates.items():
         share = rate / rates[BARE]
         print(f"{name:37} {rate:>9,.0f} items per CPU second   {share:5.2f} of the bare loop")
     ratios = {name: rates[OURS] / rates[name] for name in (BARE, LOADER, ENCODED_LOADER)}
     for name, ratio in ratios.items():
         print(f"WeaSEL.fit runs at {ratio:.2f} times the speed of: {name}")
-    record = {
+    return {
         "items_per_cpu_second": rates,
         "weasel_fit_is_times_as_fast_as": ratios,
-        "epochs": arguments.epochs,
-        "repeats": arguments.repeats,
+        "epochs": epochs,
+        "repeats": repeats,
         "torch": torch.__version__,
         "machine": f"{platform.machine()}, Python {platform.python_version()}, one thread",
     }
-    if arguments.quick:
-        return
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":
