@@ -35,6 +35,13 @@ class Pair(NamedTuple):
     theirs: str
     informed: bool = False
     binary_only: bool = False
+    options: str = ""
+    """Options of ours that are switched on, by name."""
+
+    @property
+    def title(self) -> str:
+        """What the tables call it."""
+        return f"{self.ours}, {self.options}" if self.options else self.ours
 
 
 PAIRS = (
@@ -44,7 +51,10 @@ PAIRS = (
     Pair("snorkel", "snorkel", "LabelModel", informed=True),
     Pair("triplet", "flyingsquid", "LabelModel", informed=True, binary_only=True),
 )
-CROWD_PAIRS = PAIRS[:3]
+CROWD_PAIRS = (
+    *PAIRS[:3],
+    Pair("one_coin", "crowdkit", "OneCoinDawidSkene", options="learn_class_balance"),
+)
 
 
 def main(argv: Sequence[str] = ()) -> None:
@@ -122,11 +132,11 @@ def _crowd_rows(options: Any) -> Iterator[dict[str, Any]]:
         if (load_votes(folder).gold < 0).all():
             continue
         for pair in _registered(CROWD_PAIRS):
-            if options.only in f"{path.parent.name} {pair.ours}":
+            if options.only in f"{path.parent.name} {pair.title}":
                 ours, theirs = _both(pair, [folder], None)
                 yield {
                     "case": path.parent.name,
-                    "method": pair.ours,
+                    "method": pair.title,
                     "ours": _summary(ours, None),
                     "peer": _summary(theirs, None),
                     "card": card.get(f"{pair.ours}_accuracy"),
@@ -156,7 +166,13 @@ def _both(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     shared = {"balance": balance, "accuracies": True, "warm_up": False}
     ours = [
-        {"package": "wiesel", "method": pair.ours, "votes": str(folder), **shared}
+        {
+            "package": "wiesel",
+            "method": pair.ours,
+            "votes": str(folder),
+            "options": dict.fromkeys(pair.options.split(), True),
+            **shared,
+        }
         for folder in folders
     ]
     theirs = [

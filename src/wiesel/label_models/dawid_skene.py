@@ -12,6 +12,7 @@ from wiesel.label_models.expectation_maximization import (
     Expectations,
     GoldItems,
     VoteSums,
+    balance_certainty,
     log_of,
     maximize,
     shares,
@@ -136,8 +137,7 @@ class DawidSkene(LabelModel):
             return self._log_joint(self.confusions_), log_density
 
         def certainty(expected: Expectations) -> float:
-            n_votes = expected.votes.sum(axis=(0, 1))
-            return float((n_votes - expected.covered) @ log_of(self.class_balance_))
+            return balance_certainty(expected, self.class_balance_)
 
         # Where silence counts, every item has as many observations as there are voters.
         guarded = self.stop_at_drift and known is None and not self.silence_counts_

@@ -23,7 +23,15 @@ from wiesel.label_models.vote_products import (
 from wiesel.labels import ABSTAIN, FloatArray
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
-__all__ = ["Expectations", "GoldItems", "VoteSums", "log_of", "maximize", "shares"]
+__all__ = [
+    "Expectations",
+    "GoldItems",
+    "VoteSums",
+    "balance_certainty",
+    "log_of",
+    "maximize",
+    "shares",
+]
 
 GoldItems = Mapping[Any, Any]
 """Known classes by item id, as names or indices."""
@@ -112,6 +120,16 @@ def maximize(
             if len(history) > 1 and sums_watched[-1] < sums_watched[-2]:
                 break
     return history
+
+
+def balance_certainty(expected: Expectations, class_balance: FloatArray) -> float:
+    """Return what the evidence gains if the class balance counts once for each vote, not item.
+
+    It falls where classes get more alike in size. As `watched` of `maximize` it stops EM when the
+    class balance drifts faster than the evidence grows.
+    """
+    n_votes = expected.votes.sum(axis=(0, 1))
+    return float((n_votes - expected.covered) @ log_of(class_balance))
 
 
 def shares(counts: FloatArray) -> npt.NDArray[np.float64]:

@@ -10,6 +10,7 @@ from wiesel.label_models.class_balance import estimate_class_balance
 from wiesel.label_models.expectation_maximization import (
     Expectations,
     VoteSums,
+    balance_certainty,
     log_of,
     maximize,
     shares,
@@ -48,6 +49,10 @@ class OneCoin(LabelModel):
     """Where P(class) is not given, let EM learn it, instead of taking `estimate_class_balance`.
     Voters who prefer a class make EM drift towards it: one accuracy cannot say so otherwise."""
 
+    stop_at_drift: bool = True
+    """Where EM learns P(class): stop when it gets less certain faster than the evidence grows, as
+    `DawidSkene` does."""
+
     accuracies_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """P(right | votes) of each voter."""
     evidence_: list[float] = field(init=False, repr=False)
@@ -61,7 +66,7 @@ class OneCoin(LabelModel):
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
         def m_step(expected: Expectations) -> tuple[LogJoint, float]:
             log_density = 0.0
-            if class_balance is None and self.learn_class_balance:
+            if learned:
                 self.class_balance_ = shares(expected.covered + self.smoothing)
                 log_density = self.smoothing * float(log_of(self.class_balance_).sum())
             self.accuracies_ = _accuracies(expected.votes, self.smoothing)
@@ -70,10 +75,15 @@ class OneCoin(LabelModel):
             log_density += self.smoothing * float(joint.weights[:, 0].sum())
             return joint, log_density
 
-        if class_balance is None and not self.learn_class_balance and len(votes.voters) > 2:
+        def certainty(expected: Expectations) -> float:
+            return balance_certainty(expected, self.class_balance_)
+
+        learned = class_balance is None and self.learn_class_balance
+        if class_balance is None and not learned and len(votes.voters) > 2:
             self.class_balance_ = estimate_class_balance(votes)
+        watched = certainty if learned and self.stop_at_drift else None
         sums = VoteSums(votes)
-        self.evidence_ = maximize(sums, sums.majority(), m_step, self.max_iter, self.tol)
+        self.evidence_ = maximize(sums, sums.majority(), m_step, self.max_iter, self.tol, watched)
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         joint = one_coin_joint(self.accuracies_, self.class_balance_)
