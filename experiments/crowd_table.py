@@ -37,11 +37,13 @@ def print_table(rows: Rows) -> None:
 
 def write_markdown(name: str, rows: Rows, missing: list[str]) -> None:
     """Write the table as `results/<name>.md`, best first within each part."""
+    seeds = len(rows[0]["accuracy"])
+    command = f"python -m experiments labelme --dataset {name} --seeds {seeds}"
     lines = [
         f"# {name}: test accuracy of crowd methods",
         "",
-        f"Written by `python -m experiments labelme --dataset {name}` from `{name}.jsonl`.",
-        f"Mean and deviation over {len(rows[0]['accuracy'])} seeds. Options and epoch were chosen",
+        f"Written by `{command}` from `{name}.jsonl`.",
+        f"Mean and deviation over {seeds} seeds. Options and epoch were chosen",
         "on validation (by accuracy; by ROC-AUC where there are two classes), the options among as",
         "many settings as the table says, over three seeds. The last column is from runs whose",
         "epoch was chosen **on test**, as in several published tables: it is no honest estimate.",
