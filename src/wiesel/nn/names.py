@@ -25,6 +25,7 @@ from wiesel.nn.end_models import CNN, LSTM, MLP, Linear, shipped_module, shipped
 __all__ = [
     "END_MODELS",
     "STORED_ESTIMATORS",
+    "classifier_names",
     "end_model_by_name",
     "module_from_spec",
     "module_spec",
@@ -133,8 +134,12 @@ def stored_class(name: str) -> Any:
     return getattr(import_module(f"sklearn.{module}"), cls)
 
 
-def _classifier_names() -> list[str]:
-    """How the classifiers that can be stored are named in a project file."""
+def classifier_names() -> list[str]:
+    """Return how the classifiers that can be stored are named in a project file.
+
+    >>> classifier_names()[0]
+    'sklearn:linear_model.LogisticRegression'
+    """
     return [
         f"sklearn:{name}" for name, learned in STORED_ESTIMATORS.items() if "classes_" in learned
     ]
@@ -145,7 +150,7 @@ def _classifier_by_name(name: str, seed: int, options: Mapping[str, Any]) -> Any
 
     Only those that can be saved as data have a name; any other is an end model in Python.
     """
-    known = [each.removeprefix("sklearn:") for each in _classifier_names()]
+    known = [each.removeprefix("sklearn:") for each in classifier_names()]
     if name not in known:
         raise ParameterError(
             f"There is no end model 'sklearn:{name}'. {suggest(name, known)} Others cannot be "
@@ -164,7 +169,7 @@ def _classifier_by_name(name: str, seed: int, options: Mapping[str, Any]) -> Any
 def _nearest(name: str) -> str:
     """What was meant, or the names there are."""
     if name.startswith("sklearn"):
-        return suggest(name, _classifier_names())
+        return suggest(name, classifier_names())
     return suggest(name, END_MODELS)
 
 
@@ -201,6 +206,12 @@ def _own_class(place: str, arguments: dict[str, Any]) -> tuple[Callable[..., nn.
 
 
 def _made(name: str, make: Callable[..., Any], arguments: dict[str, Any]) -> nn.Module:
+    allowed = inspect.signature(make).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in allowed.values())
+    for key in arguments:
+        if key not in allowed and not takes_any:
+            problem = f"There is no option {key!r} of the end model {name!r}."
+            raise ParameterError(f"{problem} {suggest(key, allowed)}")
     try:
         made = make(**arguments)
     except (TypeError, ValueError, RuntimeError) as error:

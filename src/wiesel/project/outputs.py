@@ -70,20 +70,19 @@ def voter_weights(
 def write_soft_labels(
     data: TrainingSet,
     soft: npt.NDArray[np.float64],
-    weights: npt.NDArray[np.float64] | None,
+    weights: npt.NDArray[np.float64],
     path: Path,
 ) -> None:
-    """Write id, the probability of every class, and the weight of every voter where known."""
+    """Write id, the probability of every class, and the weight of every voter; null if unknown."""
     columns = [data.splits["train"].ids.alias("id"), *proba_columns(soft, data.labels)]
-    if weights is not None:
-        numbers = weights.astype(np.float32)
-        if len(data.votes.voters) <= _WIDE_VOTERS:
-            columns += [
-                pl.Series(f"weight: {voter}", numbers[:, place])
-                for place, voter in enumerate(data.votes.voters)
-            ]
-        else:
-            columns.append(pl.Series("weights", numbers, pl.Array(pl.Float32, numbers.shape[1])))
+    numbers = weights.astype(np.float32)
+    if len(data.votes.voters) <= _WIDE_VOTERS:
+        columns += [
+            pl.Series(f"weight: {voter}", numbers[:, place]).fill_nan(None)
+            for place, voter in enumerate(data.votes.voters)
+        ]
+    else:
+        columns.append(pl.Series("weights", numbers, pl.Array(pl.Float32, numbers.shape[1])))
     write_rows(pl.DataFrame(columns), path)
 
 

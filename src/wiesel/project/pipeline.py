@@ -223,8 +223,13 @@ def _write(outcome: Outcome, say: Say) -> None:
     folder = data.project.output_folder
     write_votes(outcome.prepared.votes.train, folder / "votes.parquet")
     write_predictions(data, main.model, outcome.proba, folder / "predictions.parquet")
-    if outcome.soft_labels is not None:
+    if outcome.soft_labels is None:
+        # What another method left there would pass for this one's.
+        (folder / "soft_labels.parquet").unlink(missing_ok=True)
+    else:
         weights = item_weights(main.model, data)
+        if weights is None:  # the method trusts a voter equally on all items, or does not say
+            weights = np.broadcast_to(outcome.weights, (data.votes.n_items, data.votes.n_voters))
         write_soft_labels(data, outcome.soft_labels, weights, folder / "soft_labels.parquet")
     metrics = metrics_of(outcome)
     write_json(metrics, folder / "metrics.json")

@@ -12,7 +12,7 @@ from wiesel.errors import DataError, ParameterError, listed
 from wiesel.io import Dataset, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.loading import load_module
-from wiesel.project.settings import Project
+from wiesel.project.settings import Project, located
 from wiesel.tables import require_columns
 
 __all__ = ["SPLITS", "project_classes", "read_splits", "with_ids"]
@@ -49,7 +49,8 @@ def project_classes(project: Project, found: LabelSpace | None) -> LabelSpace:
         )
     if not project.classes:
         return found  # type: ignore[return-value]
-    labels = LabelSpace(*project.classes)
+    with located(project):
+        labels = LabelSpace(*project.classes)
     if found is not None and found != labels:
         raise ParameterError(
             f"{project.file} names the classes {listed(labels)}; the data or the labeling "

@@ -1,14 +1,15 @@
 """wiesel.toml: what a project file may say, checked when it is read."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from wiesel.errors import ParameterError, listed, suggest
 from wiesel.io import FilePath, existing_file
-from wiesel.project.lines import key_lines
+from wiesel.project.lines import key_lines, line_of
 
 __all__ = [
     "FILE_NAME",
@@ -18,6 +19,7 @@ __all__ = [
     "MethodSettings",
     "Project",
     "VoteSettings",
+    "located",
     "read_project",
 ]
 
@@ -163,6 +165,17 @@ def read_project(path: FilePath) -> Project:
     return project
 
 
+@contextmanager
+def located(project: Project) -> Iterator[None]:
+    """Turn an error about an option into one that names the project file and the line."""
+    try:
+        yield
+    except ParameterError as error:
+        line = line_of(str(error), project.file.read_text(encoding="utf-8"))
+        place = f"{project.file}, line {line}" if line else f"{project.file}"
+        raise ParameterError(f"{place}: {error}") from error
+
+
 class _Problems:
     """What is wrong with a file, with line numbers; told all at once."""
 
@@ -257,5 +270,8 @@ def _check_sources(project: Project, problems: _Problems) -> None:
     if votes.on_error not in ("raise", "abstain"):
         problem = f"'on_error' is 'raise' or 'abstain'; got {votes.on_error!r}."
         problems.add("votes.on_error", problem)
+    if project.output_folder.exists() and not project.output_folder.is_dir():
+        problem = f"'output' is a folder; {project.output_folder} is a file."
+        problems.add("output", problem)
     if not project.method.seeds:
         problems.add("method.seeds", "'seeds' is empty; one seed or more is needed.")

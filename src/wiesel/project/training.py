@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,13 @@ from wiesel.end_to_end import EndToEndModel
 from wiesel.end_to_end.fingerprints import votes_fingerprint
 from wiesel.end_to_end.sklearn_stage import is_classifier
 from wiesel.end_to_end.storage import save_end_to_end
-from wiesel.errors import DataError, ParameterError, SavedModelError
+from wiesel.errors import DataError, SavedModelError
 from wiesel.io import Split
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.fingerprints import digest
 from wiesel.nn.names import end_model_by_name
 from wiesel.parameters import Parameterized
-from wiesel.project.settings import Project
+from wiesel.project.settings import Project, located
 from wiesel.project.vectors import Vectors
 from wiesel.saving import write_file
 from wiesel.version import __version__
@@ -69,8 +70,12 @@ def chosen_methods(
 ) -> list[str]:
     """Return the methods to train, the main one first; asked for on the command line or not."""
     names = list(asked or (project.method.name, *project.method.baselines))
-    for name in names:
-        method(name)
+    with located(project) if not asked else nullcontext():
+        for name in names:
+            method(name)
+    with located(project):
+        for name in project.options:
+            method(name)
     if "supervised" in names and (splits["train"].gold == ABSTAIN).all():
         raise DataError(
             "'supervised' learns from gold labels, and the training rows have none: leave it out."
@@ -118,7 +123,7 @@ def _length(model: EndToEndModel) -> str:
 def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
     project = data.project
     settings = project.end_model
-    try:
+    with located(project):
         network = end_model_by_name(
             end_model_name(project),
             data.vectors.train,
@@ -132,8 +137,6 @@ def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
             options.setdefault("encoder_features", False)
         model = build_method(name, network, data.labels, options)
         model._check_options()
-    except ParameterError as error:
-        raise ParameterError(f"{project.file}: {error}") from error
     return model
 
 

@@ -1,7 +1,8 @@
 """The third stage: rows become what the end model reads; computed once, then memory-mapped."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from wiesel.features import (
 from wiesel.io import Split, replacing
 from wiesel.lfs.cache import column_digest
 from wiesel.lfs.fingerprints import digest
-from wiesel.project.settings import Project
+from wiesel.project.settings import Project, located
 from wiesel.saving import read_json, write_file
 from wiesel.tables import require_columns
 
@@ -73,8 +74,8 @@ def make_vectors(project: Project, splits: Mapping[str, Split], cache: Path) -> 
     """Return the inputs of all splits, fitted on the training rows only."""
     kind = project.features.kind or _guessed(project, splits["train"])
     if kind not in KINDS:
-        problem = f"There are no features of kind {kind!r}."
-        raise ParameterError(f"{project.file}: {problem} {suggest(kind, KINDS)}")
+        with located(project):
+            raise ParameterError(f"There are no features of kind {kind!r}. {suggest(kind, KINDS)}")
     raw = {name: raw_inputs(kind, project.features.column, split) for name, split in splits.items()}
     options = dict(project.features.options)
     key = digest(kind, options, {name: _content(part) for name, part in raw.items()})
@@ -145,16 +146,20 @@ def _guessed(project: Project, train: Split) -> str:
 
 def _extractor(project: Project, kind: str, options: dict[str, Any]) -> Any:
     make = KINDS[kind]
-    try:
+    with located(project), _plain_type_errors():
         if kind in ("tfidf", "minilm"):
             return make(kind, **options)
         if kind == "tokens" and "tokenizer" in options:
             options = {**options, "tokenizer": project.path(options["tokenizer"])}
         return make(**options)
+
+
+@contextmanager
+def _plain_type_errors() -> Iterator[None]:
+    try:
+        yield
     except TypeError as error:
-        raise ParameterError(f"{project.file}, [features]: {error}.") from error
-    except ParameterError as error:
-        raise ParameterError(f"{project.file}, [features]: {error}") from error
+        raise ParameterError(f"[features]: {error}.") from error
 
 
 def _content(part: Any) -> str:

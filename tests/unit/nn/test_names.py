@@ -45,8 +45,10 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_the_generator_alone():
 def test_options_reach_the_network():
     network = end_model_by_name("mlp", np.zeros((4, 7)), 2, options={"hidden": [5]})
     assert network.arguments["hidden"] == [5]
-    with pytest.raises(ParameterError, match="cannot be made with"):
+    with pytest.raises(ParameterError, match=r"no option 'hiden'.*Did you mean 'hidden'"):
         end_model_by_name("mlp", np.zeros((4, 7)), 2, options={"hiden": [5]})
+    with pytest.raises(ParameterError, match="cannot be made with"):
+        end_model_by_name("mlp", np.zeros((4, 7)), 2, options={"hidden": ["wide"]})
 
 
 @pytest.mark.parametrize("name", ["mpl", "module", "transformer", "mlp:3", ""])

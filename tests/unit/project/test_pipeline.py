@@ -90,6 +90,25 @@ def test_soft_labels_have_a_row_for_each_item_and_the_weights_of_voters(tiny):
     assert np.allclose(frame["p: billing"] + frame["p: technical"], 1)
 
 
+def test_a_label_model_has_one_weight_for_each_voter_on_all_items(tiny):
+    outcome, _ = run(tiny, ["snorkel"])
+    frame = pl.read_parquet(tiny / "out/soft_labels.parquet")
+    assert frame["weight: money"].n_unique() == 1
+    assert frame["weight: money"][0] == pytest.approx(outcome.weights[0], abs=1e-6)
+    run(tiny, ["max_mig"])
+    weights = pl.read_parquet(tiny / "out/soft_labels.parquet")["weight: money"]
+    assert weights.is_nan().sum() == 0, "what is not known is null, not a number"
+
+
+def test_soft_labels_of_another_method_do_not_stay(tiny):
+    run(tiny, ["majority_vote"])
+    rows = (tiny / "train.csv").read_text().splitlines()
+    labeled = [f"{row},{('billing', 'technical')[k % 2]}" for k, row in enumerate(rows[1:])]
+    (tiny / "train.csv").write_text("\n".join(["id,text,label", *labeled]) + "\n")
+    run(tiny, ["supervised"])
+    assert not (tiny / "out/soft_labels.parquet").exists()
+
+
 def test_a_second_run_reuses_every_stage(tiny):
     first, _ = run(tiny)
     second, said = run(tiny)

@@ -3,7 +3,7 @@
 import pytest
 
 from wiesel.errors import DataError, ParameterError
-from wiesel.project import read_project, write_starter
+from wiesel.project import read_project, run_project, write_starter
 from wiesel.project.lines import key_lines
 
 
@@ -92,3 +92,38 @@ def test_the_same_seed_writes_the_same_starter(tmp_path):
     for name in ("a", "b"):
         write_starter(tmp_path / name, seed=3)
     assert (tmp_path / "a/train.csv").read_text() == (tmp_path / "b/train.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("epochs = 2", "epoch = 2", "line 23: .*Did you mean 'epochs'"),
+        ("lr = 0.05", 'lr = "fast"', "line 24: .*'lr'"),
+        ("n_dimensions = 3", "n_dimension = 3", "line 13: .*Did you mean 'n_dimensions'"),
+        ('kind = "tfidf"', 'kind = "tfdif"', "line 12: .*Did you mean 'tfidf'"),
+        ('name = "linear"', 'name = "liner"', "line 16: .*Did you mean 'linear'"),
+        ('name = "linear"', 'name = "linear"\nbais = 1', "line 17: There is no option 'bais'"),
+        ('name = "majority_vote"', 'name = "majorty"', "line 19: .*Did you mean"),
+        ("baselines = []", 'baselines = ["snorkle"]', "line 20: .*Did you mean 'snorkel'"),
+        ("lr = 0.05", "[options.snorkle]\ntol = 1", "line 24: .*Did you mean 'snorkel'"),
+        ('["billing", "technical"]', '["billing", "billing"]', "line 1: Each class is named once"),
+    ],
+)
+def test_a_wrong_option_or_name_is_told_with_its_line(tiny, old, new, words):
+    file = tiny / "wiesel.toml"
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new, 1))
+    with pytest.raises(ParameterError, match=words):
+        run_project(read_project(tiny))
+
+
+def test_a_wrong_method_of_the_command_line_is_not_looked_for_in_the_file(tiny):
+    with pytest.raises(ParameterError, match=r"^There is no method 'wesel'"):
+        run_project(read_project(tiny), ["wesel"])
+
+
+def test_an_output_that_is_a_file_is_refused(tiny):
+    file = tiny / "wiesel.toml"
+    file.write_text('output = "lfs.py"\n' + file.read_text())
+    with pytest.raises(ParameterError, match=r"line 1: 'output' is a folder.*is a file"):
+        read_project(tiny)
