@@ -2,7 +2,8 @@
 
 Options of a run that say so: `copies` (the truth and so many copies of one coin flip), `coins` (the
 truth and so many coin flips, each its own), `adversaries` (so many copies of an LF that was turned
-against us, beside the set's own). `draw` seeds the coins; without it, the run's seed does.
+against us, beside the set's own), `silent` (the names of LFs whose votes are left out). `draw`
+seeds the coins; without it, the run's seed does.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ from experiments.runner import Run
 from wiesel import ABSTAIN, LabelSpace, VoteMatrix
 from wiesel.io import Dataset
 
-VOTE_OPTIONS = ("copies", "coins", "adversaries", "draw")
+VOTE_OPTIONS = ("copies", "coins", "adversaries", "silent", "draw")
 
 ADVERSARY = "excellent"
 """The LF of imdb_12 that votes positive, and here negative wherever it would abstain."""
@@ -26,6 +27,9 @@ def votes_of(run: Run, dataset: Dataset) -> tuple[VoteMatrix, VoteMatrix]:
     if "adversaries" in run.options:
         count = run.options["adversaries"]
         return with_adversaries(train.votes, count), with_adversaries(valid.votes, count)
+    if "silent" in run.options:
+        heard = [name for name in train.votes.voters if name not in run.options["silent"]]
+        return train.votes.select(heard), valid.votes.select(heard)
     if not is_planted(run):
         return train.votes, valid.votes
     draw = run.options.get("draw", run.seed)

@@ -86,6 +86,13 @@ def test_what_ignores_votes_is_run_once_for_both_imdb_sets():
     assert "gold" not in {row.title for row in by_store("spouse")["spouse"]}  # it has no gold
 
 
+def test_a_set_with_fewer_lfs_is_a_setting_of_the_whole_one():
+    row = next(row for row in ROWS if row.title == "Snorkel")
+    [candidates] = choices_of("imdb_10", row, Effort(seeds=1))
+    assert {run.dataset for run in candidates} == {"imdb_12"}
+    assert candidates[0].options["silent"] == ["could", "would"]
+
+
 def test_the_finished_runs_of_imdb_136_are_part_of_table_1():
     row = next(row for row in ROWS if row.title == "WeaSEL")
     keys = [

@@ -123,3 +123,10 @@ def test_the_adversary_votes_negative_where_the_original_abstains():
     assert attacked.voters == ("excellent", "bad", "adversary_0", "adversary_1")
     assert attacked.dense().tolist() == [[1, -1, 1, 1], [-1, 0, 0, 0]]
     assert with_adversaries(votes, 0).dense().tolist() == votes.dense().tolist()
+
+
+def test_silent_voters_are_left_out_of_train_and_validation(tiny):
+    train, valid = votes_of(Run("tiny", "weasel", 0, {"silent": ["voter_1"]}), tiny)
+    assert train.voters == valid.voters == ("voter_0", "voter_2", "voter_3", "voter_4", "voter_5")
+    options = {"silent": ["voter_1"], "epochs": 2, "lr": 0.01}
+    assert len(train_and_test([Run("tiny", "weasel", 0, options)])[0]["curve"]) == 2
