@@ -80,6 +80,9 @@ class EndToEndModel(Parameterized, ABC):
     """The learning rate of Adam."""
     batch_size: int = 64
     """How many items make a step."""
+    epoch_size: int | None = None
+    """How many items make an epoch, after which the network is looked at; None is every item
+    once. Large data want fewer, small data may have more: items then come several times."""
     weight_decay: float = 7e-7
     """The weight of the squared norm of all parameters in the loss."""
     weight_average: float | None = None
@@ -220,6 +223,8 @@ class EndToEndModel(Parameterized, ABC):
         check_number(self, "members", self.members, low=1, whole=True)
         if self.weight_average is not None:
             check_number(self, "weight_average", self.weight_average, low=0, high=1)
+        if self.epoch_size is not None:
+            check_number(self, "epoch_size", self.epoch_size, low=2, whole=True)
         if self.patience is not None:
             check_number(self, "patience", self.patience, low=1, whole=True)
 
@@ -237,7 +242,11 @@ class EndToEndModel(Parameterized, ABC):
         with seeded(self.seed):
             run = self._start(given, validation)
             history = train(
-                run.objective, run.data, self._train_options(), run.validation, run.fingerprint
+                run.objective,
+                run.data,
+                self._train_options(run.validation),
+                run.validation,
+                run.fingerprint,
             )
             self._finish(run, history)
         return self
@@ -323,6 +332,7 @@ class EndToEndModel(Parameterized, ABC):
             self._tune(logits, held_out)
         return self
 
-    def _train_options(self) -> TrainOptions:
+    def _train_options(self, validation: Validation | None) -> TrainOptions:
         names = TrainOptions.__dataclass_fields__
-        return TrainOptions(**{name: getattr(self, name) for name in names})
+        given = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return TrainOptions(**given)

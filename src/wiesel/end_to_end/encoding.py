@@ -14,6 +14,7 @@ from wiesel.errors import FeatureError, ParameterError
 from wiesel.label_models import ClassBalance
 from wiesel.labels import class_prior
 from wiesel.nn.encoders import VoteEncoder, encoded_width, mlp_encoder, scale, start_equal
+from wiesel.parameters import check_number
 from wiesel.training import Inputs, Validation, as_inputs
 from wiesel.training.inputs import is_matrix
 from wiesel.votes import VoteMatrix
@@ -24,12 +25,16 @@ if TYPE_CHECKING:
 __all__ = [
     "EncoderShape",
     "build_encoder",
+    "check_additions",
     "check_hidden_sizes",
     "chosen_class_balance",
     "encoder_features",
     "feature_width",
     "log_class_balance",
 ]
+
+
+_TAUGHT = ("slow_targets", "prediction_weight", "align", "uncovered")
 
 
 def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | None:
@@ -71,20 +76,45 @@ def check_hidden_sizes(options: "WeaSEL") -> None:
         )
 
 
+def check_additions(options: "WeaSEL") -> None:
+    """Refuse additions to the paper's losses that are out of range or do not go together."""
+    check_number(options, "warm_up", options.warm_up, low=0, whole=True)
+    if options.blind_epochs is not None:
+        check_number(options, "blind_epochs", options.blind_epochs, low=1, whole=True)
+    for name in ("prediction_weight", "pull", "early_learning", "count_power"):
+        check_number(options, name, getattr(options, name), low=0)
+    if options.slow_targets and options.weight_average is None:
+        raise ParameterError(
+            "slow_targets=True takes targets from averaged weights: give weight_average too, "
+            "such as 0.99."
+        )
+    if options.none_slot and (options.class_conditional or options.activation != "softmax"):
+        raise ParameterError("none_slot=True is for activation='softmax', not class_conditional.")
+    taught = [name for name in _TAUGHT if getattr(options, name)]
+    if taught and options.loss != "symmetric":
+        raise ParameterError(
+            f"{taught[0]}={getattr(options, taught[0])!r} changes the targets of the symmetric "
+            f"loss; loss={options.loss!r} has none. Use loss='symmetric', or "
+            f"recipe='paper'."
+        )
+
+
 def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteEncoder:
     """Return a new encoder that fits the votes and features."""
     n_voters, n_classes, n_features = shape
     n_inputs = encoded_width(n_voters, n_classes, options.encoding) + n_features
-    n_outputs = n_voters * (n_classes if options.class_conditional else 1)
+    n_outputs = n_voters * (n_classes if options.class_conditional else 1) + options.none_slot
     encoder = VoteEncoder(
         _network(options, n_inputs, n_outputs),
         n_voters,
         activation=options.activation,
         tau_1=tau_1,
         # The paper's code counts one number for each vote, so sqrt_input does too.
-        tau_2=scale(options.tau_2, n_voters, n_voters + n_features),
+        tau_2=scale(options.tau_2, n_voters, n_voters + n_features, n_classes),
         class_conditional=options.class_conditional,
         voting_only=options.voting_only,
+        none_slot=options.none_slot,
+        count_power=options.count_power,
     )
     if options.equal_start:
         start_equal(encoder.network)

@@ -116,14 +116,14 @@ def _train_stack(models: "Sequence[EndToEndModel]", runs: "Sequence[Run]") -> li
         [run.objective for run in runs],
         [run.random_state for run in runs],
         runs[0].data,
-        [model._train_options() for model in models],
+        [model._train_options(run.validation) for model, run in zip(models, runs, strict=True)],
         runs[0].validation,
         short_hash(marks),
     )
 
 
 def _train_alone(number: int, model: "EndToEndModel", run: "Run") -> History:
-    options = model._train_options()
+    options = model._train_options(run.validation)
     if options.checkpoint is not None:
         options = replace(options, checkpoint=f"{options.checkpoint}.{number}")
     with seeded(model.seed):

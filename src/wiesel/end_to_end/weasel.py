@@ -8,34 +8,37 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel, Given, GoldSet
-from wiesel.end_to_end.diagnosis import DIAGNOSED_ITEMS, prediction_record, voter_record
 from wiesel.end_to_end.encoding import (
     EncoderShape,
     build_encoder,
+    check_additions,
     check_hidden_sizes,
-    chosen_class_balance,
     encoder_features,
     feature_width,
 )
 from wiesel.end_to_end.insight import describe_item, weigh_voters
+from wiesel.end_to_end.recipes import BY_RECIPE, DEFAULT_RECIPE, RECIPES
 from wiesel.end_to_end.storage import Saved
+from wiesel.end_to_end.teaching import Teacher, balance_to_align_to
+from wiesel.end_to_end.warm_start import Trial, WarmStart, choose_warm_start, warm_start_from
+from wiesel.end_to_end.weasel_objective import Extras, WeaSELObjective
 from wiesel.errors import SavedModelError, WieselWarning
 from wiesel.explain import Explanation
-from wiesel.label_models import ClassBalance
+from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.labels import class_prior
-from wiesel.nn.encoders import Activation, Encoding, VoteEncoder, encode_votes, label_logits
+from wiesel.nn.encoders import Activation, Encoding, VoteEncoder
 from wiesel.nn.losses import AGREEMENT_LOSSES
 from wiesel.parameters import check_choice, check_number
-from wiesel.training import Batch, Objective, Record, TrainingData, Validation, as_inputs
-from wiesel.training.validation import logits_of
+from wiesel.training import Objective, TrainingData, TrainOptions, Validation, as_inputs
 from wiesel.votes import VoteMatrix
 
 __all__ = ["WeaSEL", "WeaSELObjective"]
 
-_TAU_2 = ("sqrt_voters", "sqrt_input", "voters")
+_TAU_2 = ("sqrt_voters", "sqrt_input", "voters", "classes")
+_BALANCES = ("votes", "validation", "auto")
 
 
 @dataclass(eq=False)
@@ -77,24 +80,65 @@ class WeaSEL(EndToEndModel):
     """Whether the encoder reads features beside the votes."""
     train_encoder: bool = True
     """False keeps the encoder as it was initialized (the paper's "WeaSEL-random")."""
-    equal_start: bool = False
+    equal_start: bool = BY_RECIPE
     """Start at the equal-weight vote: the encoder's last layer begins at zero."""
     activation: Activation = "softmax"
     """From scores to accuracies: `softmax` over the voters, `sigmoid`, `relu` or `tanh`."""
-    tau_1: float | None = None
+    tau_1: float | None = BY_RECIPE
     """Multiplies the scores; None is 1 with a validation set and 1/3 without (paper's advice)."""
-    tau_2: Literal["sqrt_voters", "sqrt_input", "voters"] | float = "sqrt_voters"
-    """Multiplies the accuracies: sqrt(voters) in the paper, sqrt(encoder inputs) in its code."""
-    voting_only: bool = False
+    tau_2: Literal["sqrt_voters", "sqrt_input", "voters", "classes"] | float = BY_RECIPE
+    """Multiplies the accuracies: sqrt(voters) in the paper, sqrt(encoder inputs) in its code;
+    `classes` is 3 + log(classes - 1): votes that agree are believed to about 95 %."""
+    voting_only: bool = BY_RECIPE
     """Share the weight among the voters that voted. In the paper's model those that abstain
     get a share too, which is lost; where they get nearly all of it, soft labels are vague."""
+    none_slot: bool = False
+    """With `voting_only`: let the encoder give weight to none of the voters, too."""
+    count_power: float = 0.0
+    """Multiply the accuracies by (votes on the item) ** count_power: 0 is the paper's, 1 lets
+    every vote add its weight, as a count does."""
     class_conditional: bool = False
     """Whether a voter's accuracy depends on the class it votes for."""
     loss: str = "symmetric"
     """`symmetric` (Algorithm 1), `encoder_target`, `end_model_target`, `no_stop_gradient`, `l1`,
     `hellinger` or `mig`."""
-    class_balance: ClassBalance | Literal["votes", "validation"] = None
-    """P(y): None is uniform (as in the paper's experiments), numbers, or where to estimate it."""
+    class_balance: ClassBalance | Literal["votes", "validation", "auto"] = BY_RECIPE
+    """P(y): None is uniform (as in the paper's experiments), numbers, or where to estimate it;
+    `auto` is the validation set if there is one, else the votes."""
+    recipe: Literal["paper", "robust"] = DEFAULT_RECIPE
+    """Which set of options holds where you give none: see `wiesel.end_to_end.recipes`."""
+    warm_start: LabelModel | Literal["auto"] | None = BY_RECIPE
+    """The label model whose soft labels both networks learn first; `auto` tries several and
+    takes the best on the validation set."""
+    warm_up: int = BY_RECIPE
+    """How many epochs they learn it."""
+    slow_targets: bool = BY_RECIPE
+    """Take targets from the running averages of both networks (`weight_average`), in evaluation
+    mode, instead of from the networks as they are."""
+    prediction_weight: float = BY_RECIPE
+    """How much the end model's own prediction counts in its target, beside the votes."""
+    align: bool = BY_RECIPE
+    """Bring the class shares of the targets to the class balance."""
+    uncovered: bool = BY_RECIPE
+    """Train the end model on items without votes too, towards its own sharpened prediction."""
+    pull: float = 0.0
+    """The weight of a loss that pulls the voters' shares towards equal ones."""
+    early_learning: float = 0.0
+    """The weight of early-learning regularization (Liu et al. 2020): the end model is held to
+    what it predicted before it learned the noise by heart."""
+    epochs: int = BY_RECIPE
+    """How often training goes through the items."""
+    blind_epochs: int | None = BY_RECIPE
+    """The number of epochs where no validation set chooses among them; None is `epochs`."""
+    epoch_size: int | None = BY_RECIPE
+    """How many items make an epoch; None is every item once."""
+    lr: float = BY_RECIPE
+    """The learning rate of Adam."""
+    weight_average: float | None = BY_RECIPE
+    """Predict with a running average of the weights that forgets the old at this rate each step
+    (0.999: about a thousand steps); None predicts with the last ones."""
+    members: int = BY_RECIPE
+    """How many networks to train, with the seeds `seed`, `seed + 1`, ...: an ensemble."""
 
     encoder_: VoteEncoder = field(init=False, repr=False)
     """The trained encoder."""
@@ -104,6 +148,22 @@ class WeaSEL(EndToEndModel):
     """The tau_1 that was used."""
     encoder_width_: int = field(init=False, repr=False)
     """How many features the encoder reads beside the votes."""
+    warm_start_: dict[str, Any] = field(init=False, repr=False)
+    """The label model that was started from, and the validation scores of all that were tried."""
+
+    def __post_init__(self) -> None:
+        self._follow_recipe()
+
+    def set_params(self, **params: Any) -> Self:
+        """Set options by name; a new recipe changes those that were as the old one had them."""
+        old = RECIPES[self.recipe]
+        super().set_params(**params)
+        if "recipe" in params:
+            for name, value in old.items():
+                if name not in params and getattr(self, name) == value:
+                    setattr(self, name, BY_RECIPE)
+            self._follow_recipe()
+        return self
 
     def fit(
         self, X: Any, votes: VoteMatrix, validation: GoldSet | None = None, encoder_X: Any = None
@@ -141,6 +201,7 @@ class WeaSEL(EndToEndModel):
             "tau_1": self.tau_1_,
             "class_balance": self.class_balance_,
             "encoder_width": self.encoder_width_,
+            "warm_start": self.warm_start_,
         }
 
     @classmethod
@@ -159,6 +220,7 @@ class WeaSEL(EndToEndModel):
         check_number(self, "tau_1_", self.tau_1_, low=0)
         check_number(self, "encoder_width_", self.encoder_width_, low=0, whole=True)
         self.class_balance_ = values["class_balance"]
+        self.warm_start_ = values["warm_start"]
         class_prior(self.labels_, self.class_balance_)
         shape = EncoderShape(len(self.voters_), len(self.labels_), self.encoder_width_)
         if not isinstance(self.encoder, nn.Module):
@@ -169,6 +231,7 @@ class WeaSEL(EndToEndModel):
 
     def _check_options(self) -> None:
         super()._check_options()
+        check_choice(self, "recipe", self.recipe, tuple(RECIPES))
         check_choice(self, "encoding", self.encoding, ("one_hot", "signed", "index"))
         check_choice(self, "activation", self.activation, ("softmax", "sigmoid", "relu", "tanh"))
         check_choice(self, "loss", self.loss, tuple(AGREEMENT_LOSSES))
@@ -181,7 +244,14 @@ class WeaSEL(EndToEndModel):
         else:
             check_number(self, "tau_2", self.tau_2, low=0)
         if isinstance(self.class_balance, str):
-            check_choice(self, "class_balance", self.class_balance, ("votes", "validation"))
+            check_choice(self, "class_balance", self.class_balance, _BALANCES)
+        check_additions(self)
+
+    def _follow_recipe(self) -> None:
+        check_choice(self, "recipe", self.recipe, tuple(RECIPES))
+        for name, value in RECIPES[self.recipe].items():
+            if getattr(self, name) is BY_RECIPE:
+                setattr(self, name, value)
 
     def _given(self, X: Any, votes: Any, encoder_X: Any = None) -> Given:
         inputs = as_inputs(X)
@@ -195,8 +265,58 @@ class WeaSEL(EndToEndModel):
         votes: VoteMatrix = data.votes  # type: ignore[assignment]
         shape = EncoderShape(votes.n_voters, votes.n_classes, feature_width(data.features))
         encoder = build_encoder(self, shape, tau_1)
-        balance = chosen_class_balance(self.class_balance, votes, validation)
-        return WeaSELObjective(end_model, encoder, self.encoding, balance, self.loss)
+        balance = balance_to_align_to(self.class_balance, votes, validation)
+        extras = Extras(
+            self._teacher(balance),
+            self.warm_up if data.targets is not None else 0,
+            self.pull,
+            self.early_learning,
+            len(data.inputs),
+        )
+        # Aligned targets have the balance already: it would count twice.
+        prior = class_prior(votes.labels, None) if self.align else balance
+        return WeaSELObjective(end_model, encoder, self.encoding, prior, self.loss, extras)
+
+    def _teacher(self, balance: npt.NDArray[np.float64]) -> Teacher | None:
+        if not (self.align or self.uncovered or self.slow_targets or self.prediction_weight):
+            return None
+        return Teacher(balance, prediction_weight=self.prediction_weight, align=self.align)
+
+    def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
+        data = super()._training_data(data, validation)
+        start = self._warm_start(data, validation)
+        self.warm_start_ = {} if start is None else {"name": start.name, "scores": start.scores}
+        if start is not None:
+            data = replace(data, targets=start.soft_labels)
+        return replace(data, used=None) if self.uncovered else data
+
+    def _warm_start(self, data: TrainingData, validation: Validation | None) -> WarmStart | None:
+        if self.warm_start is None or self.warm_up == 0:
+            return None
+        votes: VoteMatrix = data.votes  # type: ignore[assignment]
+        balance = balance_to_align_to(self.class_balance, votes, validation)
+        if isinstance(self.warm_start, LabelModel):
+            return warm_start_from(self.warm_start, votes, balance)
+        if validation is None:
+            return choose_warm_start(votes, balance, None)
+        options = replace(
+            self._train_options(validation),
+            epochs=self.warm_up,
+            slow_targets=False,
+            checkpoint=None,
+            progress=False,
+        )
+        trial = Trial(self._network, data, validation, options, self.seed)
+        return choose_warm_start(votes, balance, trial)
+
+    def _train_options(self, validation: Validation | None) -> TrainOptions:
+        options = super()._train_options(validation)
+        if validation is None and self.blind_epochs is not None:
+            return replace(options, epochs=self.blind_epochs)
+        return options
+
+    def _share(self, fitted: Self) -> None:
+        self.warm_start_ = fitted.warm_start_
 
     def _choose_tau_1(self, validation: Validation | None) -> float:
         if self.tau_1 is not None:
@@ -217,53 +337,3 @@ class WeaSEL(EndToEndModel):
         self.tau_1_ = trained.encoder.tau_1
         self.class_balance_ = trained.class_balance
         self.encoder_width_ = feature_width(data.features)
-
-
-class WeaSELObjective(Objective):
-    """The two networks of Algorithm 1 and the losses that make them agree."""
-
-    stackable = True
-    log_prior: Tensor
-
-    def __init__(
-        self,
-        end_model: nn.Module,
-        encoder: VoteEncoder,
-        encoding: Encoding,
-        class_balance: npt.NDArray[np.float64],
-        loss: str,
-    ) -> None:
-        super().__init__()
-        self.end_model = end_model
-        self.encoder = encoder
-        self.encoding: Encoding = encoding
-        self.agreement = AGREEMENT_LOSSES[loss]
-        self.class_balance = class_balance
-        self.register_buffer("log_prior", torch.from_numpy(np.log(class_balance)).float())
-
-    def prepare(self, batch: Batch) -> Batch:
-        """Return the batch with the encoder's whole input, votes and features, in `features`."""
-        votes: Tensor = batch.votes  # type: ignore[assignment]
-        return replace(batch, features=encode_votes(votes, self.encoding, batch.features))
-
-    def weigh(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the accuracies and the logits of the soft labels of a prepared batch."""
-        accuracies = self.encoder(batch.features, batch.votes)
-        logits = label_logits(accuracies, batch.votes) + self.log_prior.unsqueeze(-2)  # type: ignore[arg-type]
-        return accuracies, logits
-
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the losses of the end model and of the encoder."""
-        _, label = self.weigh(batch)
-        return self.agreement(logits_of(self.end_model, batch.inputs), label)
-
-    @torch.no_grad()
-    def diagnose(self, data: TrainingData) -> Record:
-        """Return how far the two agree, and who has the say, on a fixed sample of items."""
-        device = self.log_prior.device
-        batch = self.prepare(data.gather(data.sample(DIAGNOSED_ITEMS), device))
-        accuracies, label = self.weigh(batch)
-        predicted = logits_of(self.end_model, batch.inputs).argmax(dim=1)
-        voted = batch.votes.sum(dim=1).argmax(dim=1)  # type: ignore[union-attr]
-        record = prediction_record(predicted, label.argmax(dim=1), voted, label.shape[1])
-        return record | voter_record(accuracies, batch.votes)  # type: ignore[arg-type]

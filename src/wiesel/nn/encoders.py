@@ -137,7 +137,7 @@ class VoteEncoder(nn.Module):
 
     stackable = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every keyword is a factor of the formula
         self,
         network: nn.Module,
         n_voters: int,
@@ -147,6 +147,8 @@ class VoteEncoder(nn.Module):
         tau_2: float,
         class_conditional: bool = False,
         voting_only: bool = False,
+        none_slot: bool = False,
+        count_power: float = 0.0,
     ) -> None:
         super().__init__()
         self.network = network
@@ -155,18 +157,32 @@ class VoteEncoder(nn.Module):
         self.tau_1, self.tau_2 = tau_1, tau_2
         self.class_conditional = class_conditional
         self.voting_only = voting_only
+        self.none_slot, self.count_power = none_slot, count_power
 
     def forward(self, encoded: Tensor, votes: Tensor) -> Tensor:
         """Return the accuracies of the voters for every item."""
-        scores = self.network(encoded)
+        accuracies = self._accuracies(self.network(encoded), votes)
+        if self.count_power:
+            n_votes = (votes.amax(dim=-1) > 0).sum(dim=-1).clamp_min(1).to(votes.dtype)
+            power = n_votes.pow(self.count_power).unsqueeze(-1)
+            accuracies = accuracies * (power.unsqueeze(-1) if self.class_conditional else power)
+        return accuracies
+
+    def _accuracies(self, scores: Tensor, votes: Tensor) -> Tensor:
+        none = scores[..., self.n_voters :] if self.none_slot else None
+        if none is not None:
+            scores = scores[..., : self.n_voters]
         if self.class_conditional:
-            scores = scores.unflatten(-1, (self.n_voters, -1))
+            scores = scores.reshape(*scores.shape[:-1], self.n_voters, -1)
         if self.voting_only:
             silent = votes.amax(dim=-1, keepdim=self.class_conditional) <= 0
             # Finite, so that an item without votes gets equal weights and not NaN.
             scores = scores.masked_fill(silent, -1e9)
         dim = -2 if self.class_conditional else -1
-        return accuracies_of(scores, self.activation, self.tau_1, self.tau_2, dim)
+        if none is not None:
+            scores = torch.cat([scores, none], dim=-1)
+        accuracies = accuracies_of(scores, self.activation, self.tau_1, self.tau_2, dim)
+        return accuracies if none is None else accuracies[..., :-1]
 
 
 def start_equal(network: nn.Module) -> None:
@@ -178,15 +194,16 @@ def start_equal(network: nn.Module) -> None:
             nn.init.zeros_(linear[-1].bias)
 
 
-def scale(tau_2: str | float, n_voters: int, n_inputs: int) -> float:
+def scale(tau_2: str | float, n_voters: int, n_inputs: int, n_classes: int = 2) -> float:
     """Return tau_2 as a number.
 
-    >>> scale("sqrt_voters", 100, 400), scale("sqrt_input", 100, 400), scale(3.0, 100, 400)
+    >>> scale("sqrt_voters", 100, 400), scale("sqrt_input", 100, 400), scale("classes", 100, 400)
     (10.0, 20.0, 3.0)
     """
     named = {
         "sqrt_voters": math.sqrt(n_voters),
         "sqrt_input": math.sqrt(n_inputs),
         "voters": float(n_voters),
+        "classes": 3 + math.log(max(1, n_classes - 1)),
     }
     return named[tau_2] if isinstance(tau_2, str) else float(tau_2)

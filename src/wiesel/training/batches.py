@@ -40,6 +40,8 @@ class Batch:
     """(n_items, n_classes): fixed soft labels."""
     entries: VoteEntries | None = None
     """The votes one by one, in place of `votes`, for methods that ask for it."""
+    lessons: tuple[Tensor, ...] | None = None
+    """What `Objective.taught` adds: targets of this step."""
 
     def __len__(self) -> int:
         return len(self.rows)

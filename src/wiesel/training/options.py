@@ -21,8 +21,10 @@ class TrainOptions:
     epochs: int = 150
     lr: float = 1e-4
     batch_size: int = 64
+    epoch_size: int | None = None
     weight_decay: float = 7e-7
     weight_average: float | None = None
+    slow_targets: bool = False
     patience: int | None = None
     device: str = "auto"
     checkpoint: str | Path | None = None

@@ -1,6 +1,7 @@
 """Where training stands: one network or a stack of them, and how far each has come."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -10,6 +11,7 @@ from torch import Tensor
 from wiesel.errors import TrainingError
 from wiesel.nn.stacking import share_tensors, stack_modules
 from wiesel.nn.streams import RandomStreams
+from wiesel.training.adam import FusedAdam
 from wiesel.training.batches import Batch, StackedItems, TrainingData
 from wiesel.training.checkpoint import Checkpoint, Standing, read_checkpoint, write_checkpoint
 from wiesel.training.flat import FlatParameters
@@ -77,12 +79,13 @@ class TrainingState:
     def batches(self, data: TrainingData) -> Iterator[Batch]:
         """Yield the batches of an epoch, in a new random order for each member."""
         size, n_items = self.options.batch_size, len(data.items)
+        epoch_size = self.options.epoch_size or n_items
         if self.streams is None:
-            order = data.items[torch.randperm(n_items).numpy()]
+            order = data.items[_shuffled(torch.randperm, n_items, epoch_size).numpy()]
             return data.batches(order, size, self.device, self.objective.prepare)
         if self.items is None:
             self.items = StackedItems(data, self.objective.prepare)
-        return self.items.batches(self.streams.permutations(n_items), size)
+        return self.items.batches(_shuffled(self.streams.permutations, n_items, epoch_size), size)
 
     def release(self) -> None:
         """Give every member tensors of its own again, on the CPU and in evaluation mode."""
@@ -147,6 +150,12 @@ def side_by_side(
     return state
 
 
+def _shuffled(permutation: Callable[[int], Tensor], n_items: int, epoch_size: int) -> Tensor:
+    """Positions of the items of an epoch: none comes again before all have come."""
+    rounds = math.ceil(epoch_size / n_items)
+    return torch.cat([permutation(n_items) for _ in range(rounds)], dim=-1)[..., :epoch_size]
+
+
 def _state(members: list[Member], objective: Objective, flat: FlatParameters) -> TrainingState:
     if not flat.vectors:
         raise TrainingError(
@@ -167,4 +176,4 @@ def _adam(flat: FlatParameters, options: Sequence[TrainOptions]) -> torch.optim.
         stop = start + len(list(same))
         groups.append({"params": flat.rows(start, stop), "lr": rate})
         start = stop
-    return torch.optim.Adam(groups, weight_decay=options[0].weight_decay, fused=True)
+    return FusedAdam(groups, weight_decay=options[0].weight_decay, fused=True)
