@@ -23,19 +23,24 @@ __all__ = [
 ]
 
 _COLORS = ("one", "two", "three")
+_FEW_CLASSES = 4
+_FEW_LETTERS = 30
 _FEW = 20
 """So many voters have room for larger cells."""
 
 
-def figure(title: str, body: str, names: Sequence[str] = (), note: str = "") -> str:
-    """Return a chart with its title, a legend and a sentence."""
+def figure(
+    title: str, body: str, names: Sequence[str] = (), note: str = "", *, wide: bool = False
+) -> str:
+    """Return a chart with its title, a legend and a sentence; a wide one has a row to itself."""
     legend = "".join(
         f'<span><i class="{color}"></i>{escape(name)}</span>'
         for name, color in zip(names, _COLORS, strict=False)
     )
     shown = f'<div class="legend">{legend}</div>' if len(names) > 1 else ""
     said = f"<p>{escape(note)}</p>" if note else ""
-    return f"<figure><figcaption>{escape(title)}</figcaption>{shown}{body}{said}</figure>"
+    opening = '<figure class="wide">' if wide else "<figure>"
+    return f"{opening}<figcaption>{escape(title)}</figcaption>{shown}{body}{said}</figure>"
 
 
 def epochs(title: str, curves: Sequence[Curve], kept: int | None, note: str = "") -> str:
@@ -93,19 +98,22 @@ def confusion(report: Report) -> str:
     rows = counts.sum(axis=1, keepdims=True)
     shares = np.divide(counts, rows, out=np.zeros(counts.shape), where=rows > 0)
     head = "".join(f"<th>{escape(name)}</th>" for name in report.labels)
+    many = len(report.labels) > _FEW_CLASSES
     body = ""
     for place, name in enumerate(report.labels):
         cells = "".join(
-            f'<td style="--share:{100 * shares[place, other]:.0f}%" class="shade">'
-            f"{counts[place, other]:,}<small>{100 * shares[place, other]:.0f} %</small></td>"
-            for other in range(len(report.labels))
+            _confusion_cell(int(count), 100 * float(share), many)
+            for count, share in zip(counts[place], shares[place], strict=True)
         )
         body += f"<tr><th>{escape(name)}</th>{cells}</tr>"
+    kind = "confusion compact" if many else "confusion"
     table = (
-        f'<div class="scroll"><table class="confusion"><thead><tr><th>true \\ predicted</th>{head}'
+        f'<div class="scroll"><table class="{kind}"><thead><tr><th>true \\ predicted</th>{head}'
         f"</tr></thead><tbody>{body}</tbody></table></div>"
     )
-    return figure("Confusion", table, note="Rows are the true classes; shares are of the row.")
+    note = f"Rows are the true classes; {'shades' if many else 'shares'} are of the row."
+    wide = many and sum(len(name) for name in report.labels) > _FEW_LETTERS
+    return figure("Confusion", table, note=note, wide=wide)
 
 
 def intervals(reports: Mapping[str, Report], figure_name: str, title: str) -> str:
@@ -181,6 +189,14 @@ def _rounded_range(low: float, high: float) -> tuple[float, float]:
 def _points(values: Sequence[float]) -> list[tuple[float, float]]:
     numbered = enumerate(values, start=1)
     return [(float(epoch), value) for epoch, value in numbered if math.isfinite(value)]
+
+
+def _confusion_cell(count: int, share: float, many: bool) -> str:
+    """Count and share; among many classes the count alone, and nothing where it is zero."""
+    opening = f'<td style="--share:{share:.0f}%" class="shade"'
+    if many:
+        return f'{opening} title="{share:.0f} %">{f"{count:,}" if count else ""}</td>'
+    return f"{opening}>{count:,}<small>{share:.0f} %</small></td>"
 
 
 def _interval_row(name: str, score: Any, low: float, span: float) -> str:

@@ -134,7 +134,7 @@ def _disagreements(data: ReportData) -> str:
     if not data.disagreements:
         return ""
     intro = (
-        "<p>Here the end model, which reads the item, and the weighted votes say different things: "
+        "<p>Here the end model, which reads the item, and the weighted votes are furthest apart: "
         "the best places to look for wrong votes, missing labeling functions and odd items.</p>"
     )
     return intro + "".join(_disagreement(item) for item in data.disagreements)

@@ -10,7 +10,7 @@ import pytest
 from wiesel import LabelSpace
 from wiesel.evaluation import evaluate_proba, threshold_curve
 from wiesel.report import Curve, Disagreement, ReportData, VoterRow, report_html, write_report
-from wiesel.report.charts import coverage, heat_map
+from wiesel.report.charts import confusion, coverage, heat_map
 from wiesel.report.svg import Axis, Line, chart, ticks
 
 LABELS = LabelSpace("ham", "spam")
@@ -192,3 +192,21 @@ def test_a_large_heat_map_numbers_every_fifth_voter():
     names = [f"voter {place}" for place in range(22)]
     head = heat_map(names, np.full((22, 22), 0.5)).partition("</thead>")[0]
     assert re.findall(r"<th>(\d+)</th>", head) == ["1", "5", "10", "15", "20"]
+
+
+def test_many_classes_have_a_compact_confusion_matrix_of_their_own_width():
+    names = [f"class {place}" for place in range(6)]
+    gold = [0, 1, 2, 3, 4, 5, 5, 5]
+    proba = np.eye(6)[[0, 1, 2, 3, 4, 5, 5, 0]]
+    many = confusion(evaluate_proba(proba, gold, LabelSpace(*names), n_resamples=0))
+    assert many.startswith('<figure class="wide">')
+    # Class 5: two of three right, one taken for class 0; the other cells are empty.
+    cells = re.findall(r'title="(\d+) %">(\d*)</td>', many)
+    assert len(cells) == 36
+    assert cells[30:] == [("33", "1"), *[("0", "")] * 4, ("67", "2")]
+    digits = confusion(evaluate_proba(proba, gold, LabelSpace(*"012345"), n_resamples=0))
+    assert "compact" in digits
+    assert "wide" not in digits, "short names leave room for a neighbor"
+    few = confusion(REPORT)
+    assert "wide" not in few
+    assert "<small>" in few
