@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from wiesel.end_to_end.checks import check_end_model, check_lengths, gold_validation
 from wiesel.end_to_end.diagnosis import warn_if_collapsed
+from wiesel.end_to_end.fine_tuning import FineTuning, fine_tune
 from wiesel.end_to_end.fingerprints import run_fingerprint, short_hash
 from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.end_to_end.together import fit_ensemble
@@ -162,6 +163,19 @@ class EndToEndModel(Parameterized, ABC):
         else:
             chosen = (proba[:, 1] >= self.threshold_).astype(np.int64)
         return np.array(self.labels_.names, dtype=object)[chosen]
+
+    def fine_tune(
+        self, X: Any, y: Any, epochs: int = 40, lr: float = 3e-4, batch_size: int = 16
+    ) -> FineTuning:
+        """Go on training the fitted end model on a few gold items, if they gain from it.
+
+        Cross-validation on them decides for how many epochs, up to `epochs`, and tunes the
+        threshold; 0 leaves the model as it is. 10 items or more are worth trying.
+        """
+        self.check_fitted()
+        check_number(self, "epochs", epochs, low=1, whole=True)
+        check_number(self, "lr", lr, low=0)
+        return fine_tune(self, X, y, epochs, lr, batch_size)
 
     def save(self, path: str | Path) -> None:
         """Write the model as a folder of data files; `wiesel.load_model` reads it."""

@@ -9,12 +9,20 @@ from wiesel.errors import CollapseWarning
 from wiesel.labels import LabelSpace
 from wiesel.training import History, Record
 
-__all__ = ["DIAGNOSED_ITEMS", "prediction_record", "voter_record", "warn_if_collapsed"]
+__all__ = [
+    "DIAGNOSED_ITEMS",
+    "prediction_record",
+    "predicts_one_class",
+    "voter_record",
+    "warn_if_collapsed",
+]
 
 DIAGNOSED_ITEMS = 512
 """How many training items are looked at after every epoch: enough to see, too few to cost."""
 
 _ALL_OF_IT = 0.995
+_TOLD_APART = 0.6
+"""A ROC-AUC that a network without any knowledge does not reach."""
 _ADVICE = (
     "What helps: a validation set (its best epoch is kept), fewer epochs, a lower lr, "
     "tau_1=1/3 or lower, or class_balance=[...] if you know it."
@@ -56,11 +64,24 @@ def voter_record(accuracies: Tensor, votes: Tensor) -> Record:
     }
 
 
+def predicts_one_class(history: History) -> bool:
+    """Whether the kept weights predict one class although the votes do not.
+
+    Not where the validation set shows that the classes are told apart: then only the threshold is
+    off, and that is tuned.
+    """
+    kept = history.kept if len(history) else {}
+    shares, voted = kept.get("predicted_shares"), kept.get("voted_shares")
+    if not shares or not voted or kept.get("validation_auc", 0.0) >= _TOLD_APART:
+        return False
+    return bool(max(shares) >= _ALL_OF_IT and max(voted) < _ALL_OF_IT)
+
+
 def warn_if_collapsed(history: History, labels: LabelSpace, n_voters: int) -> None:
     """Warn if one class or one voter has taken everything in the weights that were kept."""
     kept = history.kept if len(history) else {}
-    shares, voted = kept.get("predicted_shares"), kept.get("voted_shares")
-    if shares and voted and max(shares) >= _ALL_OF_IT and max(voted) < _ALL_OF_IT:
+    if predicts_one_class(history):
+        shares = kept["predicted_shares"]
         name = labels.names[shares.index(max(shares))]
         message = f"The end model predicts {name!r} for nearly all items although the votes do not."
         warnings.warn(f"{message} {_ADVICE}", CollapseWarning, stacklevel=5)

@@ -34,6 +34,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "prediction_weight": 0.0,
         "align": False,
         "uncovered": False,
+        "fall_back": False,
     },
     "robust": {
         "epochs": 26,
@@ -53,6 +54,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "prediction_weight": 1.0,
         "align": True,
         "uncovered": True,
+        "fall_back": True,
     },
 }
 """What each recipe sets; a value that the user gives counts more."""

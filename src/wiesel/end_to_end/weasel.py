@@ -21,6 +21,7 @@ from wiesel.end_to_end.encoding import (
 )
 from wiesel.end_to_end.insight import describe_item, weigh_voters
 from wiesel.end_to_end.recipes import BY_RECIPE, DEFAULT_RECIPE, RECIPES
+from wiesel.end_to_end.recovery import recover
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.teaching import Teacher, balance_to_align_to
 from wiesel.end_to_end.warm_start import Trial, WarmStart, choose_warm_start, warm_start_from
@@ -121,6 +122,8 @@ class WeaSEL(EndToEndModel):
     """Bring the class shares of the targets to the class balance."""
     uncovered: bool = BY_RECIPE
     """Train the end model on items without votes too, towards its own sharpened prediction."""
+    fall_back: bool = BY_RECIPE
+    """Fit again, closer to the votes, where training has collapsed to one class."""
     pull: float = 0.0
     """The weight of a loss that pulls the voters' shares towards equal ones."""
     early_learning: float = 0.0
@@ -173,7 +176,11 @@ class WeaSEL(EndToEndModel):
         `encoder_X` holds the encoder's features where they are not the end model's inputs: token
         ids or images are no encoder features.
         """
-        return self._fit(self._given(X, votes, encoder_X), validation)
+        given = self._given(X, votes, encoder_X)
+        self._fit(given, validation)
+        if self.fall_back:
+            recover(self, given, validation)
+        return self
 
     def accuracies(
         self, X: Any, votes: VoteMatrix, encoder_X: Any = None

@@ -23,7 +23,14 @@ from wiesel.training import seeded
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 
-QUICK: dict[str, Any] = {"epochs": 4, "epoch_size": 96, "warm_up": 2, "blind_epochs": 3}
+# So few steps may well end in one class; falling back is tested on its own.
+QUICK: dict[str, Any] = {
+    "epochs": 4,
+    "epoch_size": 96,
+    "warm_up": 2,
+    "blind_epochs": 3,
+    "fall_back": False,
+}
 EVEN = np.array([0.5, 0.5])
 
 

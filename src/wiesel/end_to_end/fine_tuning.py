@@ -1,0 +1,153 @@
+"""A little gold, used well: go on training on it, as long as held-out gold gains from that."""
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from wiesel.end_to_end.checks import gold_validation
+from wiesel.end_to_end.soft_labels import SoftLabelObjective
+from wiesel.errors import FeatureError
+from wiesel.evaluation import choose_threshold
+from wiesel.training import History, Record, TrainingData, TrainOptions, Validation, seeded, train
+from wiesel.training.validation import predict_logits
+
+if TYPE_CHECKING:
+    from wiesel.end_to_end.base import EndToEndModel
+
+__all__ = ["FineTuning", "fine_tune"]
+
+_FOLDS = 5
+_FEWEST = 4
+"""With fewer gold items than this there is nothing to hold out."""
+
+
+@dataclass(frozen=True)
+class FineTuning:
+    """What cross-validation said about training on the gold items."""
+
+    epochs: int
+    """For how many epochs the end model was trained on them; 0 left it as it was."""
+    loss_before: float
+    """The mean log loss on held-out gold items without training on the others."""
+    loss_after: float
+    """The same after so many epochs on the others."""
+    items: int
+
+
+class _WatchedObjective(SoftLabelObjective):
+    """Notes after every epoch what the network says of items that it is not trained on."""
+
+    def __init__(self, end_model: nn.Module, held_out: Validation) -> None:
+        super().__init__(end_model)
+        self.held_out = held_out
+
+    def diagnose(self, data: TrainingData) -> Record:
+        """Return the probabilities of the held-out items."""
+        return {"proba": _proba(self.end_model, self.held_out)}
+
+
+def fine_tune(
+    model: "EndToEndModel", X: Any, y: Any, epochs: int, lr: float, batch_size: int
+) -> FineTuning:
+    """Train the fitted end model on gold items, for as many epochs as cross-validation says.
+
+    Each gold item is predicted by a copy of the network that was trained on the other folds. The
+    number of epochs with the smallest log loss on these predictions is taken, if it is better
+    than no training by more than chance; the same predictions tune the threshold. So the same
+    few labels serve both, and none is judged by a network that has seen it.
+    """
+    gold: Validation = gold_validation((X, y), model.labels_, model.end_model_)  # type: ignore[assignment]
+    if len(gold.gold) < _FEWEST:
+        raise FeatureError(f"fine_tune() needs {_FEWEST} gold items or more; got {len(gold.gold)}.")
+    options = TrainOptions(
+        epochs=epochs, lr=lr, batch_size=min(batch_size, len(gold.gold)), progress=False
+    )
+    proba = _out_of_fold(model, gold, options)
+    losses = -np.log(proba[:, np.arange(len(gold.gold)), gold.gold].clip(1e-7))
+    best = _worth_training(losses)
+    if best:
+        _train_on_all(model, gold, options, best)
+    if gold.metric == "auc":
+        model.threshold_ = choose_threshold(proba[best][:, 1], gold.gold)
+    means = losses.mean(axis=1)
+    return FineTuning(best, float(means[0]), float(means[best]), len(gold.gold))
+
+
+def _out_of_fold(
+    model: "EndToEndModel", gold: Validation, options: TrainOptions
+) -> npt.NDArray[np.float64]:
+    """(1 + epochs, items, classes): predictions by networks trained on the other folds."""
+    n_items = len(gold.gold)
+    proba = np.empty((options.epochs + 1, n_items, gold.n_classes))
+    proba[0] = _proba(model.end_model_, gold)
+    for fold in _folds(gold.gold, model.seed):
+        others = np.setdiff1d(np.arange(n_items), fold)
+        held_out = Validation(_Rows(gold.inputs, fold), gold.gold[fold], gold.n_classes)
+        history = _trained(model, gold, others, options, held_out)[1]
+        proba[1:, fold] = np.stack(history.column("proba"))
+    return proba
+
+
+def _folds(gold: npt.NDArray[np.int64], seed: int) -> list[npt.NDArray[np.int64]]:
+    """Folds with about the same class shares."""
+    shuffled = np.random.default_rng(seed).permutation(len(gold))
+    by_class = shuffled[np.argsort(gold[shuffled], kind="stable")]
+    n_folds = min(_FOLDS, len(gold) // 2)
+    return [np.sort(by_class[start::n_folds]) for start in range(n_folds)]
+
+
+def _worth_training(losses: npt.NDArray[np.float64]) -> int:
+    """The number of epochs with the smallest mean loss, or 0 if that may be chance."""
+    best = int(losses.mean(axis=1).argmin())
+    gains = losses[0] - losses[best]
+    error = gains.std(ddof=1) / np.sqrt(len(gains))
+    return best if gains.mean() > error else 0
+
+
+def _train_on_all(
+    model: "EndToEndModel", gold: Validation, options: TrainOptions, epochs: int
+) -> None:
+    shorter = TrainOptions(
+        epochs=epochs, lr=options.lr, batch_size=options.batch_size, progress=False
+    )
+    tuned, _ = _trained(model, gold, np.arange(len(gold.gold)), shorter)
+    # In place: the members of an ensemble are parts of it.
+    model.end_model_.load_state_dict(tuned.state_dict())
+
+
+def _trained(
+    model: "EndToEndModel",
+    gold: Validation,
+    rows: npt.NDArray[np.int64],
+    options: TrainOptions,
+    held_out: Validation | None = None,
+) -> tuple[nn.Module, History]:
+    network = copy.deepcopy(model.end_model_)
+    objective = _WatchedObjective(network, gold if held_out is None else held_out)
+    data = TrainingData(gold.inputs, targets=np.eye(gold.n_classes)[gold.gold], used=rows)
+    with seeded(model.seed):
+        history = train(objective, data, options)
+    return network, history
+
+
+class _Rows:
+    """Some of the inputs, as inputs of their own."""
+
+    def __init__(self, inputs: Any, rows: npt.NDArray[np.int64]) -> None:
+        self._inputs, self._rows = inputs, rows
+        self.item_bytes: int = inputs.item_bytes
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Any:
+        return self._inputs.take(self._rows[rows])
+
+
+def _proba(network: nn.Module, gold: Validation) -> npt.NDArray[np.float64]:
+    return torch.softmax(predict_logits(network, gold.inputs).double(), dim=1).numpy()

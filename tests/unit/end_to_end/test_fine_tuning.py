@@ -1,0 +1,110 @@
+"""A few gold items, after training without any."""
+
+import numpy as np
+import pytest
+from tiny_task import linear, tiny_task, weasel
+
+from wiesel import Supervised, TwoStage
+from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.end_to_end.fine_tuning import _folds, _worth_training
+from wiesel.errors import FeatureError, NotFittedError, ParameterError
+from wiesel.label_models import MajorityVote
+from wiesel.nn import MLP
+from wiesel.training import seeded
+
+pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
+
+
+def accuracy(model, X, gold) -> float:
+    return float((model.predict_proba(X).argmax(axis=1) == gold).mean())
+
+
+def task(seed: int, accuracies: float = 0.56):
+    """Votes that are hardly better than chance, features that are."""
+    votes, gold = make_votes(500, n_voters=5, accuracies=accuracies, coverage=0.6, seed=seed)
+    return make_features(gold, n_features=6, separation=1.0, seed=seed), votes, gold
+
+
+def trained(seed: int, X, votes) -> TwoStage:
+    with seeded(seed):
+        network = MLP(6, 2, hidden=(16,))
+    return TwoStage(MajorityVote(), network, epochs=15, lr=5e-3, seed=seed).fit(X, votes)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_gold_items_help_where_votes_are_poor(seed: int):
+    X, votes, gold = task(seed)
+    few, rest = np.arange(60), np.arange(60, 500)
+    model = trained(seed, X, votes)
+    before = accuracy(model, X[rest], gold[rest])
+    said = model.fine_tune(X[few], gold[few], lr=3e-3)
+    after = accuracy(model, X[rest], gold[rest])
+    assert said.epochs > 0
+    assert said.loss_after < said.loss_before
+    assert after >= before
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_fine_tuning_beats_training_on_the_gold_items_alone(seed: int):
+    X, votes, gold = task(seed, accuracies=0.75)
+    few, rest = np.arange(12), np.arange(12, 500)
+    model = trained(seed, X, votes)
+    before = accuracy(model, X[rest], gold[rest])
+    model.fine_tune(X[few], gold[few])
+    with seeded(seed):
+        network = MLP(6, 2, hidden=(16,))
+    alone = Supervised(network, labels=votes.labels, epochs=60, lr=5e-3, batch_size=12, seed=seed)
+    alone.fit(X[few], gold[few])
+    after = accuracy(model, X[rest], gold[rest])
+    assert after >= before - 0.01
+    assert after > accuracy(alone, X[rest], gold[rest])
+
+
+def test_a_training_that_harms_leaves_the_model_as_it_is():
+    X, votes, gold = task(0, accuracies=0.9)
+    model = trained(0, X, votes)
+    before = model.predict_proba(X)
+    said = model.fine_tune(X[:20], gold[:20], epochs=3, lr=5.0)
+    assert (said.epochs, said.loss_after) == (0, said.loss_before)
+    assert np.array_equal(model.predict_proba(X), before)
+
+
+def test_the_members_of_an_ensemble_are_tuned_with_it():
+    X, votes, gold = tiny_task()
+    with seeded(0):
+        network = MLP(3, 2, hidden=(6,))
+    model = weasel(network, members=2, epochs=3).fit(X, votes)
+    said = model.fine_tune(X, gold, lr=0.02)
+    assert said.epochs > 0
+    assert np.allclose(model.member_probas(X).mean(axis=0), model.predict_proba(X), atol=1e-6)
+
+
+def test_folds_are_all_items_once_with_like_class_shares():
+    gold = np.array([0] * 20 + [1] * 5)
+    folds = _folds(gold, seed=3)
+    assert sorted(np.concatenate(folds)) == list(range(25))
+    assert [int(gold[fold].sum()) for fold in folds] == [1, 1, 1, 1, 1]
+
+
+def test_a_gain_that_may_be_chance_is_no_reason_to_train():
+    steady, shaky = np.array([0.1, 0.11, 0.09]), np.array([2.0, -1.5, 0.1])
+    assert _worth_training(np.stack([np.ones(3), 1 - steady])) == 1
+    assert _worth_training(np.stack([np.ones(3), 1 - shaky])) == 0
+
+
+def test_an_unfitted_model_cannot_be_tuned():
+    X, _, gold = tiny_task()
+    with pytest.raises(NotFittedError):
+        weasel(linear()).fine_tune(X, gold)
+
+
+def test_too_few_gold_items_are_refused():
+    X, votes, gold = tiny_task()
+    with pytest.raises(FeatureError, match="4 gold items"):
+        weasel().fit(X, votes).fine_tune(X[:3], gold[:3])
+
+
+def test_a_wrong_number_of_epochs_is_refused():
+    X, votes, gold = tiny_task()
+    with pytest.raises(ParameterError, match="epochs"):
+        weasel().fit(X, votes).fine_tune(X, gold, epochs=0)

@@ -1,0 +1,78 @@
+"""What WeaSEL does when it has collapsed."""
+
+import numpy as np
+import pytest
+from tiny_task import linear, tiny_task
+
+from wiesel import WeaSEL
+from wiesel.end_to_end.diagnosis import predicts_one_class
+from wiesel.errors import CollapseWarning, WieselWarning
+from wiesel.training import History
+
+ONE_SIDED = {"predicted_shares": [1.0, 0.0], "voted_shares": [0.6, 0.4]}
+
+
+def collapsing(**options) -> WeaSEL:
+    """A class balance that nothing fits makes targets, and so predictions, one-sided."""
+    options = {"class_balance": [0.9999, 0.0001], **options}
+    return WeaSEL(
+        linear(),
+        recipe="robust",
+        encoder=(4,),
+        epoch_size=320,
+        epochs=40,
+        blind_epochs=40,
+        lr=0.05,
+        **{"members": 1, "warm_start": None, **options},
+    )
+
+
+def test_one_class_for_all_is_a_collapse():
+    assert predicts_one_class(History([ONE_SIDED]))
+
+
+def test_one_sided_votes_are_no_collapse():
+    assert not predicts_one_class(History([{**ONE_SIDED, "voted_shares": [1.0, 0.0]}]))
+
+
+def test_classes_that_are_told_apart_are_no_collapse_whatever_the_threshold():
+    assert not predicts_one_class(History([{**ONE_SIDED, "validation_auc": 0.8}]))
+    assert predicts_one_class(History([{**ONE_SIDED, "validation_auc": 0.5}]))
+
+
+@pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
+def test_a_collapsed_fit_is_done_again_and_says_so():
+    X, votes, _ = tiny_task()
+    model = collapsing()
+    with pytest.warns(WieselWarning, match="done again"):
+        model.fit(X, votes)
+    assert "fell_back_to" in model.selection_
+
+
+def test_without_falling_back_a_collapse_is_only_told():
+    X, votes, _ = tiny_task()
+    with pytest.warns(CollapseWarning, match="nearly all items"):
+        model = collapsing(fall_back=False).fit(X, votes)
+    assert "fell_back_to" not in model.selection_
+
+
+def test_a_healthy_fit_is_left_alone():
+    X, votes, gold = tiny_task()
+    model = collapsing(class_balance="auto", members=2).fit(X, votes)
+    assert model.selection_.keys() == {"by", "epoch"}
+    assert (model.predict_proba(X).argmax(axis=1) == gold).mean() > 0.6
+
+
+@pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
+def test_members_that_collapsed_are_dropped_from_an_ensemble():
+    X, votes, _ = tiny_task()
+    model = collapsing(class_balance="auto", members=3, fall_back=False).fit(X, votes)
+    bad = model.members_[1]
+    bad.history_.records[-1] |= ONE_SIDED
+    from wiesel.end_to_end.recovery import recover
+
+    with pytest.warns(WieselWarning, match="1 members collapsed"):
+        recover(model, model._given(X, votes), None)
+    assert bad not in model.members_
+    assert len(model.members_) == 2
+    assert np.isfinite(model.predict_proba(X)).all()
