@@ -23,8 +23,7 @@ def model_card(model: "EndToEndModel") -> str:
         else f"Predicts one of {names}. Trained by Wiesel {__version__} on "
         f"{model.trained_on_['items']:,} items with gold labels.",
         "",
-        f"- Kept weights: epoch {model.selection_['epoch']} of {len(model.history_)} "
-        f"({_selection(model)}).",
+        f"- Kept weights: epoch {_epochs(model)} of {len(model.history_)} ({_selection(model)}).",
         f"- Decision threshold: {_threshold(model)}.",
         "",
         "## Options",
@@ -48,6 +47,12 @@ def model_card(model: "EndToEndModel") -> str:
 
 def _voters(model: "EndToEndModel") -> str:
     return f" and the votes of {len(model.voters_):,} voters ({listed(model.voters_, limit=5)})"
+
+
+def _epochs(model: "EndToEndModel") -> str:
+    kept = model.selection_["epoch"]
+    # Every member of an ensemble has an epoch of its own.
+    return ", ".join(map(str, kept)) if isinstance(kept, list) else str(kept)
 
 
 def _selection(model: "EndToEndModel") -> str:

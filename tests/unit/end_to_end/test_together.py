@@ -22,6 +22,7 @@ VOTES, GOLD = make_votes(150, n_voters=6)
 X = make_features(GOLD, n_features=5).astype(np.float32)
 HELD_OUT = (X[:60], GOLD[:60])
 QUICK: dict[str, Any] = {"epochs": 3, "batch_size": 32, "device": "cpu"}
+PAPER: dict[str, Any] = {**QUICK, "recipe": "paper"}
 PAIRS = [(seed, lr) for seed in (3, 0, 7) for lr in (0.01, 0.002)]
 
 
@@ -38,7 +39,7 @@ def plain_network(seed: int) -> nn.Module:
 
 
 def weasel(seed: int, lr: float, **options: Any) -> WeaSEL:
-    return WeaSEL(network(seed), encoder=(7,), tau_1=1.0, seed=seed, lr=lr, **QUICK | options)
+    return WeaSEL(network(seed), encoder=(7,), tau_1=1.0, seed=seed, lr=lr, **PAPER | options)
 
 
 def assert_same_fit(ours: Any, alone: Any) -> None:
@@ -161,13 +162,13 @@ class Own(nn.Module):
 
 def test_what_cannot_be_stacked_is_trained_one_by_one_and_said():
     net = Own()
-    models = [WeaSEL(net, seed=seed, lr=0.01, tau_1=1.0, **QUICK) for seed in (0, 1)]
+    models = [WeaSEL(net, seed=seed, lr=0.01, tau_1=1.0, **PAPER) for seed in (0, 1)]
     with pytest.warns(
         WieselWarning, match=r"2 networks of WeaSEL.*one by one: .*end_model \(Own\)"
     ):
         fit_together(models, X, VOTES, HELD_OUT)
     for seed, model in enumerate(models):
-        alone = WeaSEL(net, seed=seed, lr=0.01, tau_1=1.0, **QUICK).fit(X, VOTES, HELD_OUT)
+        alone = WeaSEL(net, seed=seed, lr=0.01, tau_1=1.0, **PAPER).fit(X, VOTES, HELD_OUT)
         assert_same_fit(model, alone)
         assert np.array_equal(model.predict_proba(X), alone.predict_proba(X))
 
@@ -191,8 +192,8 @@ class TestEnsembles:
 
     def test_a_module_of_the_users_own_keeps_its_weights(self):
         net = plain_network(5)
-        model = WeaSEL(net, tau_1=1.0, members=2, **QUICK).fit(X, VOTES)
-        alone = WeaSEL(net, tau_1=1.0, seed=1, **QUICK).fit(X, VOTES)
+        model = WeaSEL(net, tau_1=1.0, members=2, **PAPER).fit(X, VOTES)
+        alone = WeaSEL(net, tau_1=1.0, seed=1, **PAPER).fit(X, VOTES)
         assert_same_fit(model.members_[1], alone)
 
     def test_the_threshold_is_tuned_on_the_mean(self):
@@ -237,7 +238,7 @@ class TestEnsembles:
     @pytest.mark.parametrize("own", [False, True], ids=["shipped", "own"])
     def test_an_ensemble_comes_back_as_it_was(self, tmp_path: Path, own: bool):
         net = plain_network(0) if own else network(0)
-        model = WeaSEL(net, tau_1=1.0, members=2, lr=0.01, **QUICK).fit(X, VOTES, HELD_OUT)
+        model = WeaSEL(net, tau_1=1.0, members=2, lr=0.01, **PAPER).fit(X, VOTES, HELD_OUT)
         model.save(tmp_path / "model")
         loaded = load_model(tmp_path / "model", end_model=plain_network(9) if own else None)
         assert np.array_equal(loaded.member_probas(X), model.member_probas(X))
@@ -247,7 +248,8 @@ class TestEnsembles:
         assert (loaded.threshold_, loaded.selection_) == (model.threshold_, model.selection_)
         assert loaded.get_params()["members"] == 2
         assert [member.seed for member in loaded.members_] == [0, 1]
-        assert not list((tmp_path / "model").glob("*.pkl"))
+        kept = ", ".join(str(epoch) for epoch in model.selection_["epoch"])
+        assert f"epoch {kept} of 3" in (tmp_path / "model" / "CARD.md").read_text()
 
     def test_an_ensemble_of_two_stages_comes_back(self, tmp_path: Path):
         model = TwoStage(MajorityVote(), network(0), members=2, lr=0.01, **QUICK).fit(X, VOTES)
