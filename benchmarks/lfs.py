@@ -393,7 +393,7 @@ CASES: dict[str, Case] = {
     "a plain loop, 10 Python functions": ("wiesel", (10, 1), _plain_loop),
     "wiesel, 136 keyword functions, two cores": (
         "wiesel",
-        (136, 60),
+        (136, 120),
         lambda c: _two_cores(_keyword_functions, c),
     ),
     "wiesel, 100 Python functions, two cores": (

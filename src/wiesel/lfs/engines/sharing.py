@@ -38,7 +38,7 @@ class Pace:
 
 
 class Share:
-    """Hands out the rows of a batch, less at once towards the end, and collects the votes.
+    """Hands out the rows of a batch, less at once towards the end of all, and collects the votes.
 
     Nobody waits long for a slow function or a slow core: whoever is done takes the next piece.
     """
@@ -66,7 +66,9 @@ class Share:
         with self._changed:
             if self.problem is not None or not self.remaining:
                 return None
-            fair = max(self.first_rows, -(-self.remaining // (2 * self.n_takers)))
+            # Whoever is done with a batch goes on with the next; only the last has an end to share.
+            to_share = len(self.batch) if self.batch.ahead else self.remaining
+            fair = max(self.first_rows, -(-to_share // (2 * self.n_takers)))
             first, count = self._next, min(wanted, fair, self.remaining)
             self._next += count
             return first, count

@@ -32,10 +32,9 @@ def main() -> None:
     worker = _Worker()
     while True:
         try:
-            head = read_message(requests)
-        except EOFError:
+            worker.answer(read_message(requests), answers)
+        except (EOFError, BrokenPipeError):  # the other side has gone
             return
-        worker.answer(head, answers)
 
 
 class _Worker:
