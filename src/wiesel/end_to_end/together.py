@@ -45,8 +45,8 @@ def fit_together(
     >>> X = make_features(gold, n_features=4)
     >>> net = torch.nn.Linear(X.shape[1], 2)
     >>> models = [WeaSEL(net, epochs=2, lr=lr, tau_1=1.0) for lr in (0.01, 0.001)]
-    >>> [len(model.history_) for model in fit_together(models, X, votes)]
-    [2, 2]
+    >>> [model.predict_proba(X).shape for model in fit_together(models, X, votes)]
+    [(200, 2), (200, 2)]
     """
     models = list(models)
     if not models:
