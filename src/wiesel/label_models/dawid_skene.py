@@ -68,7 +68,8 @@ class DawidSkene(LabelModel):
     """Stop when the class balance, where it is learned, gets less certain faster than the evidence
     grows: when the evidence falls in which the class balance counts once for each vote instead of
     once for each item. Items that are hard for all voters would drag EM on: `make bench` shows
-    crowd answers where that costs accuracy; on planted truth it makes no difference."""
+    crowd answers where that costs accuracy and some where it helps; its planted truth is the same
+    either way."""
 
     confusions_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """P(voted | true class): (n_voters, true, voted), rows sum to 1. Abstaining has the last
