@@ -12,7 +12,7 @@ from wiesel.catalog import method
 from wiesel.end_to_end import EndToEndModel, Supervised, TwoStage
 from wiesel.end_to_end.sklearn_stage import is_classifier
 from wiesel.end_to_end.together import fit_together
-from wiesel.errors import ParameterError, suggest
+from wiesel.errors import ParameterError, listed, suggest
 from wiesel.evaluation import Report, evaluate
 from wiesel.label_models import LabelModel
 from wiesel.labels import LabelSpace
@@ -21,6 +21,8 @@ from wiesel.votes import VoteMatrix
 
 __all__ = ["build_method", "compare", "compare_datasets", "score_table"]
 
+_TASK = ("X", "votes", "test", "validation")
+"""What a data set consists of; the last may be missing."""
 _SHOWN = {"accuracy": "accuracy", "f1": "F1", "auc": "ROC-AUC", "log_loss": "log loss"}
 
 
@@ -48,9 +50,8 @@ def compare(
     >>> table.frame["seeds"].to_list()
     [2, 2]
     """
-    return score_table(
-        _runs(methods, X, votes, test=test, validation=validation, end_model=end_model, seeds=seeds)
-    )
+    task = {"X": X, "votes": votes, "test": test, "validation": validation}
+    return score_table(_runs(methods, task, end_model, seeds))
 
 
 def compare_datasets(
@@ -77,23 +78,24 @@ def compare_datasets(
     return score_table(
         [
             {"data": name, **row}
-            for name, given in datasets.items()
-            for row in _runs(methods, **given, end_model=end_model, seeds=seeds)
+            for name, task in datasets.items()
+            for row in _runs(methods, task, end_model, seeds)
         ]
     )
 
 
 def _runs(
-    methods: Any,
-    X: Any,
-    votes: VoteMatrix,
-    *,
-    test: tuple[Any, Any],
-    validation: tuple[Any, Any] | None = None,
-    end_model: Any = "mlp",
-    seeds: Sequence[int] = (0,),
+    methods: Any, task: Mapping[str, Any], end_model: Any, seeds: Sequence[int]
 ) -> list[dict[str, Any]]:
     """The figures of every method and seed on one data set."""
+    for key in task:
+        if key not in _TASK:
+            raise ParameterError(f"A data set has no {key!r}. {suggest(key, _TASK)}")
+    missing = [key for key in _TASK[:3] if task.get(key) is None]
+    if missing:
+        raise ParameterError(f"A data set needs {listed(_TASK[:3])}; {listed(missing)} is missing.")
+    X, votes, test = (task[key] for key in _TASK[:3])
+    validation = task.get("validation")
     rows: list[dict[str, Any]] = []
     for name, model in _named_models(methods, X, votes.labels, end_model).items():
         if isinstance(model, Supervised):

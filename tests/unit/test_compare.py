@@ -112,3 +112,7 @@ def test_several_data_sets_have_rows_of_their_own():
     assert table.frame["accuracy"].to_list()[2:] == alone.frame["accuracy"].to_list()
     with pytest.raises(ParameterError, match="no data sets"):
         compare_datasets(methods, {})
+    with pytest.raises(ParameterError, match=r"no 'tests'\. Did you mean 'test'"):
+        compare_datasets(methods, {"mails": {**task(0), "tests": None}})
+    with pytest.raises(ParameterError, match="'votes' is missing"):
+        compare_datasets(methods, {"mails": {**task(0), "votes": None}})

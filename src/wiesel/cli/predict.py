@@ -20,6 +20,7 @@ __all__ = ["predict"]
 _AT_ONCE = 64
 """Lines of a stream that are predicted together, if they are there."""
 _LONGEST_LINE = 64 * 2**20
+_BLOCK = 2**20
 _SHOWN = 20
 
 
@@ -83,25 +84,39 @@ def _stream(bundle: "Bundle") -> None:
 
 def _batches(stream: Any) -> Iterator[list[tuple[int, dict[str, Any]]]]:
     """Rows with their line numbers: whatever has arrived, up to some lines at a time."""
-    batch: list[tuple[int, dict[str, Any]]] = []
-    number = 0
-    while line := stream.readline(_LONGEST_LINE + 1):
-        number += 1
-        if line.strip():
+    number, batch = 0, []
+    for lines in _arriving(stream):
+        for line in lines:
+            number += 1
             try:
-                batch.append((number, _row(line, number)))
+                batch += [(number, _row(line, number))] if line.strip() else []
             except DataError:
                 # The lines before the wrong one are answered first.
                 if batch:
                     yield batch
                 raise
-        # An interactive reader gets each answer at once; a pipe that is full fills a batch.
-        waiting = hasattr(stream, "peek") and b"\n" in stream.peek(1)
-        if batch and (len(batch) == _AT_ONCE or not waiting):
+            # Rows of other columns make another table: in one, what a row lacks would be empty.
+            if len(batch) > 1 and batch[-1][1].keys() != batch[0][1].keys():
+                yield batch[:-1]
+                batch = batch[-1:]
+            if len(batch) == _AT_ONCE:
+                yield batch
+                batch = []
+        if batch:
             yield batch
             batch = []
-    if batch:
-        yield batch
+
+
+def _arriving(stream: Any) -> Iterator[list[bytes]]:
+    """The lines that are there, without waiting for more: who types a line gets its answer."""
+    rest = b""
+    while block := stream.read1(_BLOCK):
+        *lines, rest = (rest + block).split(b"\n")
+        yield lines
+        if len(rest) > _LONGEST_LINE:
+            break
+    if rest:
+        yield [rest]
 
 
 def _row(line: bytes, number: int) -> dict[str, Any]:
