@@ -24,6 +24,8 @@ class Row:
     options: Mapping[str, Any] = field(default_factory=dict)
     ours: bool = False
     """Not in the paper's table."""
+    rates: tuple[float, ...] | None = None
+    """Its own learning rates, if it does not have those of the table."""
 
     def runs(
         self, dataset: str, seeds: int, rates: Sequence[float], setting: Mapping[str, Any]
@@ -34,8 +36,9 @@ class Row:
         """
         wanted = {**setting, **self.options}
         options = {name: value for name, value in wanted.items() if value is not None}
+        own = self.rates or rates
         return [
-            [Run(dataset, self.method, seed, _with_rate(options, rate)) for rate in rates]
+            [Run(dataset, self.method, seed, _with_rate(options, rate)) for rate in own]
             for seed in range(seeds)
         ]
 
@@ -79,7 +82,8 @@ class Effort:
     @property
     def words(self) -> str:
         """The words of the command line that ask for it."""
-        return f"{'--full ' if self.full else ''}--seeds {self.seeds}"
+        first, last = "--full " * self.full, " --recorded" * self.recorded
+        return f"{first}--seeds {self.seeds}{last}"
 
 
 def chosen(choices: Choices, done: Mapping[str, Record]) -> list[Record]:

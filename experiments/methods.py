@@ -93,9 +93,9 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
     if run.method in ("majority_vote", *LABEL_MODELS):
         return TwoStage(MajorityVote(), network, **options)
     if run.method == "weasel_random":
-        return WeaSEL(network, train_encoder=False, **options)
+        return WeaSEL(network, recipe="paper", train_encoder=False, **options)
     if run.method == "weasel":
-        return WeaSEL(network, **options)
+        return WeaSEL(network, recipe="paper", **options)
     raise ValueError(f"no method {run.method!r}")
 
 

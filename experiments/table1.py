@@ -59,6 +59,9 @@ PART_OF = {"imdb_10": "imdb_12"}
 AVERAGED = {"weight_average": 0.9995}
 """Predict with the weights averaged over some 2,000 steps: not in the paper."""
 
+FIRST_RATE = LEARNING_RATES[:1]
+"""Averaging does what a lower learning rate does: with it there is nothing to choose."""
+
 HEARD = {"voting_only": True}
 """Share the weight among the LFs that voted on an item: not in the paper."""
 
@@ -74,8 +77,8 @@ ROWS = (
     Row("WeaSEL-random", "weasel_random", SIGNED),
     Row("WeaSEL", "weasel", SIGNED),
     Row("WeaSEL, settings of the code", "weasel", {**SIGNED, "tau_2": "sqrt_input"}),
-    Row("WeaSEL, averaged weights", "weasel", {**SIGNED, **AVERAGED}, ours=True),
-    Row("majority vote, averaged weights", "majority_vote", AVERAGED, ours=True),
+    Row("WeaSEL, averaged weights", "weasel", {**SIGNED, **AVERAGED}, True, FIRST_RATE),
+    Row("majority vote, averaged weights", "majority_vote", AVERAGED, True, FIRST_RATE),
     Row("WeaSEL, no weight for LFs that abstain", "weasel", {**SIGNED, **HEARD}, ours=True),
 )
 

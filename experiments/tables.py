@@ -32,6 +32,8 @@ def figure_of_paper(value: float | None) -> str:
 def write_page(name: str, command: str, lines: Iterable[str]) -> None:
     """Write `results/<name>.md` under a line that says how it was made, and print it."""
     made = f"Written by `{command}`."
+    if "--recorded" in command:
+        made += " It shows the runs that are finished; a dash of ours is a run that is not."
     page = "\n".join([made, "", *lines]) + "\n"
     (RESULTS / f"{name}.md").write_text(f"# {name}\n\n{page}")
     print(f"\n{page}", flush=True)

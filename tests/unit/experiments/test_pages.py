@@ -160,7 +160,8 @@ def test_a_study_runs_what_is_missing_and_then_writes_its_page(study, results, m
     assert "75.00 ± 1.00" in page or "70.00 ± 1.00" in page
     assert any(len(runs) > 1 for runs in groups)
     n_groups = len(groups)
-    study.main(["--seeds", "2", "--recorded"])
     study.main(["--seeds", "2"])
-    assert len(groups) == n_groups
     assert (results / f"{name}.md").read_text() == page
+    study.main(["--seeds", "3", "--recorded"])
+    assert "runs that are finished" in (results / f"{name}.md").read_text()
+    assert len(groups) == n_groups
