@@ -22,6 +22,7 @@ EPOCHS = 30
 GOLD = Row("gold", "gold")
 METHODS = (
     Row("WeaSEL", "weasel", SIGNED),
+    Row("WeaSEL, tau_2 of the code", "weasel", {**SIGNED, "tau_2": "sqrt_input"}),
     Row("Snorkel", "snorkel"),
     Row("Triplet", "triplet"),
     Row("Triplet-Mean", "triplet_mean"),

@@ -96,7 +96,7 @@ def test_a_study_with_coins_writes_a_table_and_learning_curves(results):
     assert "1.00 at 2,000" in page
     assert line_of(page, "sigmoid").split("|")[2].strip() == "-"  # not run at 2 copies
     assert (results / "duplicates.png").stat().st_size > 1000
-    assert len(random_voters.METHODS) == 6
+    assert len(random_voters.METHODS) == 7
 
 
 def test_the_adversarial_page_says_how_far_each_method_falls(results):
