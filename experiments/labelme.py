@@ -88,6 +88,8 @@ def fixed(build: Build, **chosen: Any) -> Build:
     return lambda net, **options: build(net, **chosen, **options)
 
 
+PAPERS_WEASEL = fixed(WeaSEL, recipe="paper")
+
 METHODS: dict[str, Entry] = {
     "gold": Entry("gold labels", Supervised),
     "majority_vote": Entry("majority vote", two_stage(MajorityVote()), 79.23, True,
@@ -98,18 +100,19 @@ METHODS: dict[str, Entry] = {
     "agg_net": Entry("AggNet", AggNet, 84.35, True, EM),
     "max_mig": Entry("Max-MIG", MaxMIG, 85.45, True),
     "snorkel_ce": Entry("Snorkel + CE", two_stage(Snorkel()), None, True),
-    "weasel_ce": Entry("WeaSEL + CE", WeaSEL, 82.46, True, WEASEL),
+    "weasel_ce": Entry("WeaSEL + CE", PAPERS_WEASEL, 82.46, True, WEASEL),
     "snorkel_mig": Entry("Snorkel + MIG", fixed(two_stage(Snorkel()), loss="mig"), 85.15, True),
-    "weasel_mig": Entry("WeaSEL + MIG", fixed(WeaSEL, loss="mig"), 86.36, True, WEASEL),
+    "weasel_mig": Entry("WeaSEL + MIG", fixed(PAPERS_WEASEL, loss="mig"), 86.36, True, WEASEL),
     "dawid_skene_ce": Entry("Dawid-Skene + CE", two_stage(DawidSkene())),
     "dawid_skene_mig": Entry("Dawid-Skene + MIG", fixed(two_stage(DawidSkene()), loss="mig")),
     "majority_vote_mig": Entry("majority vote + MIG", fixed(two_stage(MajorityVote()), loss="mig")),
     "majority_vote_hard": Entry("majority vote, hard labels",
                                 fixed(two_stage(MajorityVote()), hard=True)),
-    "weasel_ce_voting": Entry("WeaSEL + CE, voting_only", fixed(WeaSEL, voting_only=True),
+    "weasel_ce_voting": Entry("WeaSEL + CE, voting_only", fixed(PAPERS_WEASEL, voting_only=True),
                               settings=VOTING_ONLY),
     "weasel_mig_voting": Entry("WeaSEL + MIG, voting_only",
-                               fixed(WeaSEL, voting_only=True, loss="mig"), settings=VOTING_ONLY),
+                               fixed(PAPERS_WEASEL, voting_only=True, loss="mig"),
+                               settings=VOTING_ONLY),
     "raykar": Entry("Raykar", Raykar, settings=EM),
     "max_mig_ds": Entry("Max-MIG, Dawid-Skene start", fixed(MaxMIG, start="dawid_skene")),
     "wdn": Entry("DoctorNet, WDN", fixed(DoctorNet, variant="WDN")),

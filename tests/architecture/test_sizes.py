@@ -8,6 +8,7 @@ from source_tree import body_length, n_parameters, sources
 LONG_BODIES: dict[str, str] = {}
 MANY_PARAMETERS = {
     "from_long": "every keyword names a column or fixes an order",
+    "apply": "every parameter of the verb is an option of the command line",
 }
 
 

@@ -24,9 +24,10 @@ from wiesel.testing import ContractError, check_end_to_end
 
 NET = nn.Linear(3, 3)
 MODELS: dict[str, EndToEndModel] = {
-    "weasel": WeaSEL(NET, encoder=(8,), lr=0.01),
+    "weasel": WeaSEL(NET, encoder=(8,), lr=0.01, members=1, warm_start=MajorityVote()),
+    "weasel, paper": WeaSEL(NET, recipe="paper", encoder=(8,), lr=0.01),
     "weasel, class-conditional, mig": WeaSEL(
-        NET, encoder=(8,), lr=0.01, class_conditional=True, loss="mig"
+        NET, recipe="paper", encoder=(8,), lr=0.01, class_conditional=True, loss="mig"
     ),
     "two_stage": TwoStage(MajorityVote(), NET, lr=0.01),
     "two_stage, mig": TwoStage(MajorityVote(), NET, lr=0.01, loss="mig"),

@@ -13,7 +13,14 @@ from wiesel.end_to_end.checks import MODULE_ERRORS, first_line
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.label_models import ClassBalance
 from wiesel.labels import class_prior
-from wiesel.nn.encoders import VoteEncoder, encoded_width, mlp_encoder, scale, start_equal
+from wiesel.nn.encoders import (
+    VoteEncoder,
+    Weighing,
+    encoded_width,
+    mlp_encoder,
+    scale,
+    start_equal,
+)
 from wiesel.parameters import check_number
 from wiesel.training import Inputs, Validation, as_inputs
 from wiesel.training.inputs import is_matrix
@@ -104,9 +111,7 @@ def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteE
     n_voters, n_classes, n_features = shape
     n_inputs = encoded_width(n_voters, n_classes, options.encoding) + n_features
     n_outputs = n_voters * (n_classes if options.class_conditional else 1) + options.none_slot
-    encoder = VoteEncoder(
-        _network(options, n_inputs, n_outputs),
-        n_voters,
+    weighing = Weighing(
         activation=options.activation,
         tau_1=tau_1,
         # The paper's code counts one number for each vote, so sqrt_input does too.
@@ -116,6 +121,7 @@ def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteE
         none_slot=options.none_slot,
         count_power=options.count_power,
     )
+    encoder = VoteEncoder(_network(options, n_inputs, n_outputs), n_voters, weighing)
     if options.equal_start:
         start_equal(encoder.network)
     return encoder.requires_grad_(options.train_encoder)

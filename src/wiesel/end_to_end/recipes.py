@@ -59,4 +59,4 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 """What each recipe sets; a value that the user gives counts more."""
 
-DEFAULT_RECIPE: Final = "paper"
+DEFAULT_RECIPE: Final = "robust"

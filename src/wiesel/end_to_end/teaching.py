@@ -78,15 +78,18 @@ def balance_to_align_to(
     """Return the class balance that `class_balance` names; `auto` is the best that is known.
 
     That is the validation set's. Without one it is what the votes say, for two classes. Of more
-    classes voters cover some much better than others, so that their shares exaggerate: then it
-    is half-way, on a logarithmic scale, between these and equal shares.
+    classes voters that abstain cover some much better than others, so that their shares
+    exaggerate: the more they abstain the closer to equal shares it is, at most half-way on a
+    logarithmic scale.
     """
-    if balance != "auto":
+    if not isinstance(balance, str) or balance != "auto":
         return chosen_class_balance(balance, votes, validation)
     if validation is not None:
         return chosen_class_balance("validation", votes, validation)
     shares = _voted_shares(votes) + 1e-3
-    return class_prior(votes.labels, shares if votes.n_classes == 2 else np.sqrt(shares))
+    abstaining = 1 - votes.n_votes / (votes.covered.sum() * votes.n_voters)
+    power = 1.0 if votes.n_classes == 2 else 1 - abstaining / 2
+    return class_prior(votes.labels, shares**power)
 
 
 def aligned_to(

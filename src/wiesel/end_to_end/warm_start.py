@@ -4,6 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["Trial", "WarmStart", "choose_warm_start", "warm_start_from"]
 
 Balance = npt.NDArray[np.float64]
-Candidate = Callable[[VoteMatrix, Balance], npt.NDArray[np.float64]]
+SoftLabels = npt.NDArray[np.float64]
 
 _TRIED_SEEDS = 3
 """How many networks try every candidate: one alone would choose by luck."""
@@ -38,12 +39,22 @@ _SHARE_SCALE, _COUNT_SCALE = 3.0, 2.0
 """From votes to logits: of the share of votes that a class got, and of their number."""
 
 
+class Candidate(NamedTuple):
+    """A way to start."""
+
+    soft_labels: Callable[[VoteMatrix, Balance], SoftLabels]
+    loss: Literal["ce", "mig"] = "ce"
+    """How the end model learns them: mutual information does not mind that some classes got too
+    many votes, but is noisier where there are two."""
+
+
 @dataclass(frozen=True)
 class WarmStart:
     """The soft labels to begin with, and how they were chosen."""
 
     name: str
-    soft_labels: npt.NDArray[np.float64]
+    soft_labels: SoftLabels
+    loss: str = "ce"
     scores: dict[str, float] = field(default_factory=dict)
     """The validation score of every candidate; empty where none was needed."""
 
@@ -70,45 +81,46 @@ def choose_warm_start(votes: VoteMatrix, balance: Balance, trial: Trial | None) 
 
     Label models fail on different data: each is by far the best somewhere, and far worse than
     majority vote elsewhere. Only the end model trained on it shows which, and a short training
-    shows it well enough.
+    shows it well enough. Interrupting it (Ctrl-C) interrupts `fit`: nothing is trained yet.
     """
     if trial is None:
         # Without gold nothing tells a label model that works from one that fails; of two classes
         # a class balance moves the threshold and nothing else.
         name = "majority_vote" if votes.n_classes == 2 else "majority_vote, aligned"
-        return WarmStart(name, CANDIDATES[name](votes, balance))
-    found = dict(_soft_labels(votes, balance))
-    scores = {name: _score(trial, soft_labels) for name, soft_labels in found.items()}
+        return WarmStart(name, CANDIDATES[name].soft_labels(votes, balance))
+    found = {start.name: start for start in _starts(votes, balance)}
+    scores = {name: _score(trial, start, balance) for name, start in found.items()}
     best = max(scores, key=scores.__getitem__)
-    return WarmStart(best, found[best], scores)
+    return replace(found[best], scores=scores)
 
 
-def _soft_labels(
-    votes: VoteMatrix, balance: Balance
-) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+def _starts(votes: VoteMatrix, balance: Balance) -> Iterator[WarmStart]:
     for name, candidate in CANDIDATES.items():
         try:
             with warnings.catch_warnings():
                 # A label model that has to fall back says so; here it is one of many.
                 warnings.simplefilter("ignore")
-                yield name, candidate(votes, balance)
+                soft_labels = candidate.soft_labels(votes, balance)
         except WieselError:
             continue
+        yield WarmStart(name, soft_labels, candidate.loss)
 
 
-def _score(trial: Trial, soft_labels: npt.NDArray[np.float64]) -> float:
+def _score(trial: Trial, start: WarmStart, balance: Balance) -> float:
     """The mean over some seeds of the best validation score on the way."""
-    data = replace(trial.data, votes=None, features=None, targets=soft_labels)
-    histories = _train_some(trial, data)
+    data = replace(trial.data, votes=None, features=None, targets=start.soft_labels)
+    histories = _train_some(trial, data, start.loss, balance)
+    if any(history.interrupted for history in histories):
+        raise KeyboardInterrupt
     name = f"validation_{trial.validation.metric}"
     return float(np.mean([history.kept[name] for history in histories]))
 
 
-def _train_some(trial: Trial, data: TrainingData) -> list[History]:
+def _train_some(trial: Trial, data: TrainingData, loss: str, balance: Balance) -> list[History]:
     objectives, states = [], []
     for seed in range(trial.seed, trial.seed + _TRIED_SEEDS):
         with seeded(seed):
-            objectives.append(SoftLabelObjective(_fresh(trial.network)))
+            objectives.append(SoftLabelObjective(_fresh(trial.network), loss, balance))
             states.append(torch.get_rng_state())
     try:
         options = [trial.options] * _TRIED_SEEDS
@@ -131,23 +143,23 @@ def _fresh(network: nn.Module) -> nn.Module:
     return copy.deepcopy(network) if spec is None else shipped_module(spec)
 
 
-def _fitted(label_model: LabelModel, votes: VoteMatrix, balance: Balance) -> Balance:
+def _fitted(label_model: LabelModel, votes: VoteMatrix, balance: Balance) -> SoftLabels:
     return label_model.fit(votes, class_balance=balance).predict_proba(votes)
 
 
-def _majority_vote(votes: VoteMatrix, _: Balance) -> Balance:
+def _majority_vote(votes: VoteMatrix, _: Balance) -> SoftLabels:
     return MajorityVote().fit(votes).predict_proba(votes)
 
 
-def _aligned_shares(votes: VoteMatrix, balance: Balance) -> Balance:
+def _aligned_shares(votes: VoteMatrix, balance: Balance) -> SoftLabels:
     return _aligned(_SHARE_SCALE * _majority_vote(votes, balance), votes, balance)
 
 
-def _aligned_counts(votes: VoteMatrix, balance: Balance) -> Balance:
+def _aligned_counts(votes: VoteMatrix, balance: Balance) -> SoftLabels:
     return _aligned(_COUNT_SCALE * votes.counts(), votes, balance)
 
 
-def _aligned(logits: npt.NDArray[np.float64], votes: VoteMatrix, balance: Balance) -> Balance:
+def _aligned(logits: npt.NDArray[np.float64], votes: VoteMatrix, balance: Balance) -> SoftLabels:
     """Soft labels of these logits, aligned over the covered items; the others stay as they are."""
     proba = torch.softmax(torch.from_numpy(logits), dim=1).numpy()
     covered = np.flatnonzero(votes.covered)
@@ -155,13 +167,28 @@ def _aligned(logits: npt.NDArray[np.float64], votes: VoteMatrix, balance: Balanc
     return proba
 
 
+def _dawid_skene(votes: VoteMatrix, balance: Balance) -> SoftLabels:
+    return _fitted(DawidSkene(), votes, balance)
+
+
+def _triplet(votes: VoteMatrix, balance: Balance) -> SoftLabels:
+    return _fitted(Triplet(), votes, balance)
+
+
+def _snorkel(votes: VoteMatrix, _: Balance) -> SoftLabels:
+    return Snorkel().fit(votes).predict_proba(votes)
+
+
 CANDIDATES: dict[str, Candidate] = {
-    "majority_vote": _majority_vote,
-    "majority_vote, aligned": _aligned_shares,
-    "vote counts, aligned": _aligned_counts,
-    "snorkel": lambda votes, _: Snorkel().fit(votes).predict_proba(votes),
-    "snorkel, balance given": lambda votes, balance: _fitted(Snorkel(), votes, balance),
-    "dawid_skene, balance given": lambda votes, balance: _fitted(DawidSkene(), votes, balance),
-    "triplet, balance given": lambda votes, balance: _fitted(Triplet(), votes, balance),
+    "majority_vote": Candidate(_majority_vote),
+    "majority_vote, mig": Candidate(_majority_vote, "mig"),
+    "majority_vote, aligned": Candidate(_aligned_shares),
+    "vote counts, aligned": Candidate(_aligned_counts),
+    "vote counts, aligned, mig": Candidate(_aligned_counts, "mig"),
+    "snorkel": Candidate(_snorkel),
+    "dawid_skene": Candidate(_dawid_skene),
+    "dawid_skene, mig": Candidate(_dawid_skene, "mig"),
+    "triplet": Candidate(_triplet),
+    "triplet, mig": Candidate(_triplet, "mig"),
 }
-"""What `warm_start="auto"` chooses from: soft labels from votes and a class balance."""
+"""What `warm_start="auto"` chooses from: soft labels of votes and a class balance, and a loss."""

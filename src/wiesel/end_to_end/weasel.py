@@ -178,7 +178,7 @@ class WeaSEL(EndToEndModel):
         """
         given = self._given(X, votes, encoder_X)
         self._fit(given, validation)
-        if self.fall_back:
+        if self.fall_back and not self.history_.interrupted:
             recover(self, given, validation)
         return self
 
@@ -256,6 +256,8 @@ class WeaSEL(EndToEndModel):
 
     def _follow_recipe(self) -> None:
         check_choice(self, "recipe", self.recipe, tuple(RECIPES))
+        if self.epochs is not BY_RECIPE and self.blind_epochs is BY_RECIPE:
+            self.blind_epochs = None
         for name, value in RECIPES[self.recipe].items():
             if getattr(self, name) is BY_RECIPE:
                 setattr(self, name, value)
@@ -274,11 +276,13 @@ class WeaSEL(EndToEndModel):
         encoder = build_encoder(self, shape, tau_1)
         balance = balance_to_align_to(self.class_balance, votes, validation)
         extras = Extras(
-            self._teacher(balance),
-            self.warm_up if data.targets is not None else 0,
-            self.pull,
-            self.early_learning,
-            len(data.inputs),
+            teacher=self._teacher(balance),
+            warm_up=self.warm_up if data.targets is not None else 0,
+            warm_loss=self.warm_start_.get("loss", "ce"),
+            balance=balance,
+            pull=self.pull,
+            early_learning=self.early_learning,
+            n_items=len(data.inputs),
         )
         # Aligned targets have the balance already: it would count twice.
         prior = class_prior(votes.labels, None) if self.align else balance
@@ -292,8 +296,9 @@ class WeaSEL(EndToEndModel):
     def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
         data = super()._training_data(data, validation)
         start = self._warm_start(data, validation)
-        self.warm_start_ = {} if start is None else {"name": start.name, "scores": start.scores}
+        self.warm_start_ = {}
         if start is not None:
+            self.warm_start_ = {"name": start.name, "loss": start.loss, "scores": start.scores}
             data = replace(data, targets=start.soft_labels)
         return replace(data, used=None) if self.uncovered else data
 
@@ -341,6 +346,6 @@ class WeaSEL(EndToEndModel):
     def _keep(self, objective: Objective, data: TrainingData) -> None:
         trained: WeaSELObjective = objective  # type: ignore[assignment]
         self.encoder_ = trained.encoder
-        self.tau_1_ = trained.encoder.tau_1
+        self.tau_1_ = trained.encoder.weighing.tau_1
         self.class_balance_ = trained.class_balance
         self.encoder_width_ = feature_width(data.features)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.diagnosis import DIAGNOSED_ITEMS, prediction_record, voter_record
+from wiesel.end_to_end.soft_labels import soft_label_loss
 from wiesel.end_to_end.teaching import Teacher
 from wiesel.nn.encoders import Encoding, VoteEncoder, encode_votes, label_logits
 from wiesel.nn.losses import AGREEMENT_LOSSES, soft_cross_entropy
@@ -28,6 +29,10 @@ class Extras:
     """Makes the targets; None: each network's answer is the other's target."""
     warm_up: int = 0
     """The number of first epochs in which both networks learn the fixed soft labels."""
+    warm_loss: str = "ce"
+    """How the end model learns them: `ce` or `mig`."""
+    balance: npt.NDArray[np.float64] | None = None
+    """The class balance of what `mig` learns; None is the prior of the soft labels."""
     pull: float = 0.0
     early_learning: float = 0.0
     n_items: int = 0
@@ -38,6 +43,7 @@ class WeaSELObjective(Objective):
 
     stackable = True
     log_prior: Tensor
+    balance: Tensor
     remembered: Tensor
 
     def __init__(
@@ -57,9 +63,12 @@ class WeaSELObjective(Objective):
         self.agreement = AGREEMENT_LOSSES[loss]
         self.class_balance = class_balance
         self.teacher = extras.teacher
-        self.warm_up, self.pull = extras.warm_up, extras.pull
+        self.warm_up, self.warm_loss = extras.warm_up, extras.warm_loss
+        self.pull = extras.pull
         self.early_learning = extras.early_learning
         self.warming = extras.warm_up > 0
+        balance = class_balance if extras.balance is None else extras.balance
+        self.register_buffer("balance", torch.from_numpy(balance).float())
         self.register_buffer("log_prior", torch.from_numpy(np.log(class_balance)).float())
         if extras.early_learning:
             remembered = torch.zeros(extras.n_items, len(class_balance))
@@ -106,14 +115,26 @@ class WeaSELObjective(Objective):
         covered = _covered(batch)
         heard = covered.unsqueeze(-1)
         if self.warming:
-            wanted: Tensor = batch.targets * heard  # type: ignore[operator]
-            believed = wanted
-        else:
-            wanted, believed = batch.lessons or self.teacher(end_logits, label, covered)  # type: ignore[misc]
-            believed = believed * heard
+            return self._warm_losses(batch.targets, heard, end_logits, label)  # type: ignore[arg-type]
+        wanted, believed = batch.lessons or self.teacher(end_logits, label, covered)  # type: ignore[misc]
         return {
             "end_model": soft_cross_entropy(end_logits, wanted),
-            "encoder": soft_cross_entropy(label, believed),
+            "encoder": soft_cross_entropy(label, believed * heard),
+        }
+
+    def _warm_losses(
+        self, targets: Tensor, heard: Tensor, end_logits: Tensor, label: Tensor
+    ) -> dict[str, Tensor]:
+        """What both networks lose on fixed soft labels; items without votes say nothing."""
+        known = targets * heard
+        wanted, balance = known, None
+        if self.warm_loss == "mig":
+            balance = self.balance
+            # The balance in place of a soft label pairs with every prediction alike.
+            wanted = torch.where(heard > 0, targets, balance.unsqueeze(-2))
+        return {
+            "end_model": soft_label_loss(self.warm_loss, end_logits, wanted, balance),
+            "encoder": soft_cross_entropy(label, known),
         }
 
     def _forgotten(self, batch: Batch, end_logits: Tensor) -> Tensor:

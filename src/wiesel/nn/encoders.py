@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -16,6 +17,7 @@ __all__ = [
     "Activation",
     "Encoding",
     "VoteEncoder",
+    "Weighing",
     "accuracies_of",
     "encode_votes",
     "encoded_width",
@@ -128,6 +130,22 @@ def label_logits(accuracies: Tensor, votes: Tensor) -> Tensor:
     return torch.matmul(accuracies.unsqueeze(-2), votes).squeeze(-2)
 
 
+@dataclass(frozen=True)
+class Weighing:
+    """How scores become accuracies."""
+
+    activation: Activation = "softmax"
+    tau_1: float = 1.0
+    tau_2: float = 1.0
+    class_conditional: bool = False
+    voting_only: bool = False
+    """Only voters that voted get weight."""
+    none_slot: bool = False
+    """The last score is of nobody: what it takes is lost."""
+    count_power: float = 0.0
+    """Accuracies are multiplied by this power of the number of votes on the item."""
+
+
 class VoteEncoder(nn.Module):
     """A network that scores every voter for every item, and what becomes of the scores.
 
@@ -137,51 +155,37 @@ class VoteEncoder(nn.Module):
 
     stackable = True
 
-    def __init__(  # noqa: PLR0913 - every keyword is a factor of the formula
-        self,
-        network: nn.Module,
-        n_voters: int,
-        *,
-        activation: Activation,
-        tau_1: float,
-        tau_2: float,
-        class_conditional: bool = False,
-        voting_only: bool = False,
-        none_slot: bool = False,
-        count_power: float = 0.0,
-    ) -> None:
+    def __init__(self, network: nn.Module, n_voters: int, weighing: Weighing) -> None:
         super().__init__()
         self.network = network
         self.n_voters = n_voters
-        self.activation: Activation = activation
-        self.tau_1, self.tau_2 = tau_1, tau_2
-        self.class_conditional = class_conditional
-        self.voting_only = voting_only
-        self.none_slot, self.count_power = none_slot, count_power
+        self.weighing = weighing
 
     def forward(self, encoded: Tensor, votes: Tensor) -> Tensor:
         """Return the accuracies of the voters for every item."""
         accuracies = self._accuracies(self.network(encoded), votes)
-        if self.count_power:
+        if self.weighing.count_power:
             n_votes = (votes.amax(dim=-1) > 0).sum(dim=-1).clamp_min(1).to(votes.dtype)
-            power = n_votes.pow(self.count_power).unsqueeze(-1)
-            accuracies = accuracies * (power.unsqueeze(-1) if self.class_conditional else power)
+            power = n_votes.pow(self.weighing.count_power).unsqueeze(-1)
+            by_class = self.weighing.class_conditional
+            accuracies = accuracies * (power.unsqueeze(-1) if by_class else power)
         return accuracies
 
     def _accuracies(self, scores: Tensor, votes: Tensor) -> Tensor:
-        none = scores[..., self.n_voters :] if self.none_slot else None
+        how = self.weighing
+        none = scores[..., self.n_voters :] if how.none_slot else None
         if none is not None:
             scores = scores[..., : self.n_voters]
-        if self.class_conditional:
+        if how.class_conditional:
             scores = scores.reshape(*scores.shape[:-1], self.n_voters, -1)
-        if self.voting_only:
-            silent = votes.amax(dim=-1, keepdim=self.class_conditional) <= 0
+        if how.voting_only:
+            silent = votes.amax(dim=-1, keepdim=how.class_conditional) <= 0
             # Finite, so that an item without votes gets equal weights and not NaN.
             scores = scores.masked_fill(silent, -1e9)
-        dim = -2 if self.class_conditional else -1
         if none is not None:
             scores = torch.cat([scores, none], dim=-1)
-        accuracies = accuracies_of(scores, self.activation, self.tau_1, self.tau_2, dim)
+        dim = -2 if how.class_conditional else -1
+        accuracies = accuracies_of(scores, how.activation, how.tau_1, how.tau_2, dim)
         return accuracies if none is None else accuracies[..., :-1]
 
 

@@ -12,14 +12,15 @@ from tiny_task import linear, tiny_task, weasel
 from wiesel import MajorityVote, TwoStage, VoteMatrix, WeaSEL, load_model
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.end_to_end.recipes import RECIPES
+from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.teaching import Teacher, aligned_to, balance_to_align_to
 from wiesel.end_to_end.together import fit_together
 from wiesel.end_to_end.warm_start import CANDIDATES, choose_warm_start
 from wiesel.errors import ParameterError
 from wiesel.labels import LabelSpace
 from wiesel.nn import MLP
-from wiesel.nn.encoders import VoteEncoder
-from wiesel.training import seeded
+from wiesel.nn.encoders import VoteEncoder, Weighing
+from wiesel.training import TrainingData, TrainOptions, as_inputs, seeded, train
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 
@@ -58,8 +59,8 @@ class FixedScores(torch.nn.Module):
 
 def weights(votes: torch.Tensor, *scores: float, **options: Any) -> torch.Tensor:
     n_voters = votes.shape[1]
-    plain = {"activation": "softmax", "tau_1": 1.0, "tau_2": 1.0, "voting_only": True}
-    encoder = VoteEncoder(FixedScores(*scores), n_voters, **plain | options)
+    weighing = Weighing(voting_only=True, **options)
+    encoder = VoteEncoder(FixedScores(*scores), n_voters, weighing)
     return encoder(votes.flatten(start_dim=1), votes)
 
 
@@ -150,10 +151,26 @@ def test_the_balance_is_the_validation_sets_if_there_is_one():
     assert model.selection_["by"] == "auc"
 
 
-def test_without_gold_the_votes_of_many_classes_are_believed_half():
-    votes = VoteMatrix.from_dense(np.array([[0]] * 81 + [[1]] * 9 + [[2]]), LabelSpace(*"abc"))
-    balance = balance_to_align_to("auto", votes, None)
+def voted(shares: list[int], n_voters: int) -> VoteMatrix:
+    """Items on which one voter votes, so many for each class; the others abstain."""
+    votes = np.full((sum(shares), n_voters), -1)
+    votes[:, 0] = np.repeat(np.arange(len(shares)), shares)
+    return VoteMatrix.from_dense(votes, LabelSpace(*"abc"[: len(shares)]))
+
+
+def test_without_gold_voters_that_abstain_are_believed_half():
+    balance = balance_to_align_to("auto", voted([81, 9, 1], n_voters=1000), None)
     assert balance == pytest.approx(np.array([9, 3, 1]) / 13, abs=0.01)
+
+
+def test_without_gold_voters_that_never_abstain_are_believed():
+    balance = balance_to_align_to("auto", voted([81, 9, 1], n_voters=1), None)
+    assert balance == pytest.approx(np.array([81, 9, 1]) / 91, abs=0.01)
+
+
+def test_without_gold_the_votes_for_two_classes_are_believed():
+    balance = balance_to_align_to("auto", voted([9, 1], n_voters=50), None)
+    assert balance == pytest.approx([0.9, 0.1], abs=0.01)
 
 
 def test_without_gold_the_start_is_majority_vote():
@@ -166,7 +183,7 @@ def test_without_gold_the_start_is_majority_vote():
 @pytest.mark.parametrize("name", list(CANDIDATES))
 def test_every_candidate_gives_soft_labels(name: str):
     _, votes, _ = tiny_task()
-    soft_labels = CANDIDATES[name](votes, np.array([0.4, 0.6]))
+    soft_labels = CANDIDATES[name].soft_labels(votes, np.array([0.4, 0.6]))
     assert soft_labels.shape == (votes.n_items, 2)
     assert np.allclose(soft_labels.sum(axis=1), 1)
 
@@ -174,7 +191,7 @@ def test_every_candidate_gives_soft_labels(name: str):
 def test_aligned_candidates_have_the_class_balance_on_covered_items():
     _, votes, _ = tiny_task()
     balance = np.array([0.3, 0.7])
-    soft_labels = CANDIDATES["majority_vote, aligned"](votes, balance)
+    soft_labels = CANDIDATES["majority_vote, aligned"].soft_labels(votes, balance)
     assert soft_labels[votes.covered].mean(axis=0) == pytest.approx(balance, abs=0.01)
 
 
@@ -188,7 +205,7 @@ def test_a_warm_up_alone_is_two_stage_training():
     alone.fit(X, votes)
     # The encoder draws its first weights before the order of the items is drawn.
     assert np.abs(model.predict_proba(X) - alone.predict_proba(X)).max() < 0.05
-    assert model.warm_start_ == {"name": "MajorityVote", "scores": {}}
+    assert model.warm_start_ == {"name": "MajorityVote", "loss": "ce", "scores": {}}
 
 
 def test_the_best_start_is_chosen_where_one_label_model_is_much_better():
@@ -202,6 +219,39 @@ def test_the_best_start_is_chosen_where_one_label_model_is_much_better():
     model.fit(X, votes, validation=(X[:150], gold[:150]))
     scores = model.warm_start_["scores"]
     assert model.warm_start_["name"] == max(scores, key=scores.__getitem__)
+
+
+def test_mutual_information_does_not_mind_which_share_of_the_votes_a_class_got():
+    votes, gold = make_votes(600, n_voters=5, accuracies=0.8, coverage=0.6, seed=2)
+    X = make_features(gold, n_features=4, separation=1.5, seed=2)
+    # Nine in ten of the votes for the second class are lost.
+    dense = votes.dense()
+    dense[(dense == 1) & (np.random.default_rng(0).random(dense.shape) < 0.9)] = -1
+    skewed = VoteMatrix.from_dense(dense, votes.labels)
+    targets = CANDIDATES["majority_vote, mig"].soft_labels(skewed, EVEN)
+    data = TrainingData(as_inputs(X), targets=targets, used=np.flatnonzero(skewed.covered))
+    accuracy = {}
+    for loss in ("ce", "mig"):
+        with seeded(0):
+            objective = SoftLabelObjective(MLP(4, 2, hidden=(8,)), loss, EVEN)
+            train(objective, data, TrainOptions(epochs=40, lr=0.01, progress=False))
+        predicted = objective.end_model(torch.from_numpy(X)).argmax(dim=1).numpy()
+        accuracy[loss] = (predicted == gold).mean()
+    assert accuracy["mig"] > accuracy["ce"] + 0.05
+
+
+def test_interrupting_the_choice_of_a_start_interrupts_fit():
+    X, votes, _ = tiny_task()
+
+    class Interrupted(torch.nn.Linear):
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            if self.training:
+                raise KeyboardInterrupt
+            return super().forward(values)
+
+    model = WeaSEL(Interrupted(3, 2), recipe="robust", members=1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, votes, validation=held_out())
 
 
 def test_a_stack_of_the_robust_recipe_is_what_separate_training_gives():

@@ -92,7 +92,7 @@ def test_the_accuracies_of_an_item_sum_to_tau_2(tau_2, total):
 
 
 def test_sqrt_input_without_features_counts_the_voters():
-    assert fitted(tau_2="sqrt_input", encoder_features=False).encoder_.tau_2 == 2.0
+    assert fitted(tau_2="sqrt_input", encoder_features=False).encoder_.weighing.tau_2 == 2.0
 
 
 def test_an_encoder_that_is_not_trained_keeps_its_parameters():

@@ -1,6 +1,7 @@
 """What must hold of WeaSEL whatever it was trained on: methods.md section 19, 1-4 and 10."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from wiesel import VoteMatrix, WeaSEL
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.end_to_end.weasel import WeaSELObjective
-from wiesel.nn.encoders import VoteEncoder, mlp_encoder
+from wiesel.nn.encoders import VoteEncoder, Weighing, mlp_encoder
 from wiesel.training import TrainingData, as_inputs, seeded
 
 
@@ -32,9 +33,7 @@ def objective_of(votes: VoteMatrix, **options) -> WeaSELObjective:
     with seeded(0):
         network = mlp_encoder(votes.n_voters * 3 + 3, votes.n_voters, (6,), dropout=0.0)
         end_model = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
-    encoder = VoteEncoder(
-        network, votes.n_voters, activation="softmax", tau_1=1.0, tau_2=2.0, **options
-    )
+    encoder = VoteEncoder(network, votes.n_voters, Weighing(tau_2=2.0, **options))
     objective = WeaSELObjective(end_model, encoder, "one_hot", np.array([0.5, 0.5]), "symmetric")
     return objective.train()
 
@@ -58,7 +57,7 @@ def test_scaling_the_encoder_equals_scaling_tau_1():
     X, votes, _ = tiny_task()
     model = weasel(encoder=(), train_encoder=False, tau_1=3.0).fit(X, votes)
     scaled = copy.deepcopy(model)
-    scaled.encoder_.tau_1 = 1.0
+    scaled.encoder_.weighing = replace(scaled.encoder_.weighing, tau_1=1.0)
     with torch.no_grad():
         for parameter in scaled.encoder_.network.parameters():
             parameter *= 3.0
@@ -182,7 +181,9 @@ def test_permuting_the_voters_permutes_their_weights():
 def test_five_hundred_voters_and_ten_thousand_items_give_no_nan():
     votes, gold = make_votes(10_000, 500, accuracies=0.7, coverage=0.05)
     X = make_features(gold, n_features=3)
-    model = WeaSEL(linear(), epochs=1, batch_size=1000, lr=0.01, tau_1=1.0, encoder=(8,))
+    model = WeaSEL(
+        linear(), recipe="paper", epochs=1, batch_size=1000, lr=0.01, tau_1=1.0, encoder=(8,)
+    )
     model.fit(X, votes)
     for proba in (model.soft_labels(X, votes), model.predict_proba(X)):
         assert np.isfinite(proba).all()

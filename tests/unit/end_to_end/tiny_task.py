@@ -35,7 +35,14 @@ def linear(n_features: int = 3, n_classes: int = 2, seed: int = 0) -> nn.Linear:
 
 def weasel(end_model: nn.Module | None = None, **options: Any) -> WeaSEL:
     """A WeaSEL that trains for two quick epochs and needs no validation set."""
-    quick = {"epochs": 2, "lr": 0.01, "batch_size": 16, "encoder": (5,), "tau_1": 1.0}
+    quick = {
+        "recipe": "paper",
+        "epochs": 2,
+        "lr": 0.01,
+        "batch_size": 16,
+        "encoder": (5,),
+        "tau_1": 1.0,
+    }
     return WeaSEL(linear() if end_model is None else end_model, **{**quick, **options})
 
 

@@ -9,6 +9,7 @@ from wiesel import VoteMatrix
 from wiesel.errors import ParameterError
 from wiesel.nn.encoders import (
     VoteEncoder,
+    Weighing,
     accuracies_of,
     encode_votes,
     encoded_width,
@@ -109,18 +110,14 @@ def test_the_encoder_network_has_the_layers_asked_for(hidden, batch_norm, kinds)
 
 
 def test_a_vote_encoder_turns_scores_into_accuracies_for_voters_and_classes():
-    encoder = VoteEncoder(
-        nn.Linear(5, 6), 3, activation="softmax", tau_1=1.0, tau_2=2.0, class_conditional=True
-    )
+    encoder = VoteEncoder(nn.Linear(5, 6), 3, Weighing(tau_2=2.0, class_conditional=True))
     accuracies = encoder(torch.randn(4, 5), torch.ones(4, 3, 2))
     assert accuracies.shape == (4, 3, 2)
     assert torch.allclose(accuracies.sum(dim=1), torch.full((4, 2), 2.0))
 
 
 def test_with_voting_only_a_voter_that_abstains_gets_no_weight(votes: VoteMatrix):
-    encoder = VoteEncoder(
-        nn.Linear(5, 3), 3, activation="softmax", tau_1=1.0, tau_2=2.0, voting_only=True
-    )
+    encoder = VoteEncoder(nn.Linear(5, 3), 3, Weighing(tau_2=2.0, voting_only=True))
     accuracies = encoder(torch.randn(4, 5), tensor_of(votes))
     voted = torch.from_numpy(votes.dense() >= 0)
     assert (accuracies[~voted] == 0).all()
@@ -128,9 +125,7 @@ def test_with_voting_only_a_voter_that_abstains_gets_no_weight(votes: VoteMatrix
 
 
 def test_with_voting_only_an_item_without_votes_has_finite_weights():
-    encoder = VoteEncoder(
-        nn.Linear(5, 3), 3, activation="softmax", tau_1=1.0, tau_2=2.0, voting_only=True
-    )
+    encoder = VoteEncoder(nn.Linear(5, 3), 3, Weighing(tau_2=2.0, voting_only=True))
     assert torch.isfinite(encoder(torch.randn(1, 5), torch.zeros(1, 3, 2))).all()
 
 
