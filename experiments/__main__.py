@@ -18,6 +18,7 @@ NAMES = (
     "ablation",
     "labelme",
     "robust",
+    "few_labels",
 )
 EXPERIMENTS = tuple(name for name in NAMES if find_spec(f"experiments.{name}") is not None)
 

@@ -24,7 +24,16 @@ from wiesel.testing import ContractError, check_end_to_end
 
 NET = nn.Linear(3, 3)
 MODELS: dict[str, EndToEndModel] = {
-    "weasel": WeaSEL(NET, encoder=(8,), lr=0.01, members=1, warm_start=MajorityVote()),
+    # The contract counts steps and looks at items without votes; the rest is the default.
+    "weasel": WeaSEL(
+        NET,
+        encoder=(8,),
+        lr=0.01,
+        members=1,
+        warm_start=MajorityVote(),
+        epoch_size=None,
+        uncovered=False,
+    ),
     "weasel, paper": WeaSEL(NET, recipe="paper", encoder=(8,), lr=0.01),
     "weasel, class-conditional, mig": WeaSEL(
         NET, recipe="paper", encoder=(8,), lr=0.01, class_conditional=True, loss="mig"

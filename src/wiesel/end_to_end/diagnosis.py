@@ -2,23 +2,26 @@
 
 import warnings
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from wiesel.errors import CollapseWarning
 from wiesel.labels import LabelSpace
-from wiesel.training import History, Record
+from wiesel.training import History, Record, TrainingData
 
 __all__ = [
-    "DIAGNOSED_ITEMS",
+    "diagnosed_items",
     "prediction_record",
     "predicts_one_class",
     "voter_record",
     "warn_if_collapsed",
 ]
 
-DIAGNOSED_ITEMS = 512
-"""How many training items are looked at after every epoch: enough to see, too few to cost."""
+_DIAGNOSED_ITEMS = 512
+_DIAGNOSED_BYTES = 32 * 2**20
+"""Enough to see, too few to cost; fewer where the votes of thousands of voters would be dense."""
 
 _ALL_OF_IT = 0.995
 _TOLD_APART = 0.6
@@ -27,6 +30,12 @@ _ADVICE = (
     "What helps: a validation set (its best epoch is kept), fewer epochs, a lower lr, "
     "tau_1=1/3 or lower, or class_balance=[...] if you know it."
 )
+
+
+def diagnosed_items(data: TrainingData) -> npt.NDArray[np.int64]:
+    """Return the training items that are looked at after every epoch, always the same."""
+    affordable = max(64, _DIAGNOSED_BYTES // max(1, data.prepared_bytes))
+    return data.sample(min(_DIAGNOSED_ITEMS, affordable))
 
 
 def prediction_record(predicted: Tensor, wanted: Tensor, voted: Tensor, n_classes: int) -> Record:

@@ -44,8 +44,8 @@ class Candidate(NamedTuple):
 
     soft_labels: Callable[[VoteMatrix, Balance], SoftLabels]
     loss: Literal["ce", "mig"] = "ce"
-    """How the end model learns them: mutual information does not mind that some classes got too
-    many votes, but is noisier where there are two."""
+    """How the end model learns them. Mutual information does not mind that some classes got too
+    many votes; of two classes that only moves the threshold, so there it has nothing to gain."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ def choose_warm_start(votes: VoteMatrix, balance: Balance, trial: Trial | None) 
     shows it well enough. Interrupting it (Ctrl-C) interrupts `fit`: nothing is trained yet.
     """
     if trial is None:
-        # Without gold nothing tells a label model that works from one that fails; of two classes
-        # a class balance moves the threshold and nothing else.
-        name = "majority_vote" if votes.n_classes == 2 else "majority_vote, aligned"
-        return WarmStart(name, CANDIDATES[name].soft_labels(votes, balance))
+        # Without gold nothing tells a label model that works from one that fails.
+        name = "majority_vote" if votes.n_classes == 2 else "vote counts, aligned, mig"
+        chosen = CANDIDATES[name]
+        return WarmStart(name, chosen.soft_labels(votes, balance), chosen.loss)
     found = {start.name: start for start in _starts(votes, balance)}
     scores = {name: _score(trial, start, balance) for name, start in found.items()}
     best = max(scores, key=scores.__getitem__)
@@ -96,6 +96,8 @@ def choose_warm_start(votes: VoteMatrix, balance: Balance, trial: Trial | None) 
 
 def _starts(votes: VoteMatrix, balance: Balance) -> Iterator[WarmStart]:
     for name, candidate in CANDIDATES.items():
+        if candidate.loss == "mig" and votes.n_classes == 2:
+            continue
         try:
             with warnings.catch_warnings():
                 # A label model that has to fall back says so; here it is one of many.
