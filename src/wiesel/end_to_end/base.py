@@ -165,14 +165,16 @@ class EndToEndModel(Parameterized, ABC):
         return np.array(self.labels_.names, dtype=object)[chosen]
 
     def fine_tune(
-        self, X: Any, y: Any, epochs: int = 40, lr: float = 3e-4, batch_size: int = 16
+        self, X: Any, y: Any, epochs: int = 40, lr: float | None = None, batch_size: int = 16
     ) -> FineTuning:
         """Go on training the fitted end model on a few gold items, if they gain from it.
 
         Cross-validation on them decides for how many epochs, up to `epochs`, and tunes the
-        threshold; 0 leaves the model as it is. 10 items or more are worth trying.
+        threshold; 0 leaves the model as it is. 10 items or more are worth trying. `lr` is the
+        model's own by default.
         """
         self.check_fitted()
+        lr = self.lr if lr is None else lr
         check_number(self, "epochs", epochs, low=1, whole=True)
         check_number(self, "lr", lr, low=0)
         return fine_tune(self, X, y, epochs, lr, batch_size)
