@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -172,15 +171,6 @@ class TwoStage(EndToEndModel):
         self.trained_on_ = {"items": len(data.items), "fingerprint": fingerprint}
         self._select(held_out)
         return self
-
-    def save(self, path: str | Path) -> None:
-        """Write the model as a folder of data files; `wiesel.load_model` reads it."""
-        if is_classifier(self.end_model):
-            raise SavedModelError(
-                "A scikit-learn end model cannot be saved as data. Save end_model_.classifier "
-                "with skops, and label_model_ with its own save()."
-            )
-        super().save(path)
 
     def _objective(
         self, end_model: nn.Module, data: TrainingData, validation: Validation | None

@@ -67,10 +67,12 @@ def test_what_cannot_be_an_end_model_is_refused():
         TwoStage(MajorityVote(), LogisticRegression()).fit(X[:, :, None], VOTES)
 
 
-def test_saving_says_what_to_do_instead(tmp_path):
+def test_a_model_with_a_classifier_is_saved_and_loaded(tmp_path):
     model = TwoStage(MajorityVote(), LogisticRegression()).fit(X, VOTES)
-    with pytest.raises(SavedModelError, match="skops"):
-        model.save(tmp_path / "model")
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert np.allclose(again.predict_proba(X), model.predict_proba(X))
+    assert np.allclose(again.soft_labels(X, VOTES), model.soft_labels(X, VOTES))
 
 
 @pytest.mark.parametrize(
