@@ -18,6 +18,8 @@ NAMES = (
     "ablation",
     "labelme",
     "robust",
+    "robust_planted",
+    "robust_ablation",
     "few_labels",
 )
 EXPERIMENTS = tuple(name for name in NAMES if find_spec(f"experiments.{name}") is not None)

@@ -108,7 +108,8 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
         return CROWD_METHODS[run.method](network, **options)
     if run.method == PAPER:
         return WeaSEL(network, recipe="paper", **options)
-    return WeaSEL(network, recipe="robust", **options)
+    changed = {name: value for name, value in run.options.items() if name != "mode"}
+    return WeaSEL(network, recipe="robust", **options | changed)
 
 
 def train_and_test(runs: list[Run]) -> list[Record]:
