@@ -80,7 +80,8 @@ def change(before: list[Record], after: list[Record]) -> str:
 
 
 def draw(found: Results, counts: tuple[int, ...]) -> None:
-    """Draw F1 against the number of copies."""
+    """Draw F1 against the number of copies, of the methods that were run at as many as WeaSEL."""
+    counts = tuple(count for count in counts if found["WeaSEL", count])
     lines = {
         row.title: np.array([percentages(found[row.title, count], "f1") for count in counts]).T
         for row in METHODS

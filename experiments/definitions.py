@@ -59,17 +59,19 @@ class Effort:
     """Show what is finished and run nothing."""
 
     @classmethod
-    def parsed(cls, argv: list[str], description: str | None, full_seeds: int = 7) -> "Effort":
-        """Read `[--full] [--seeds N] [--jobs N]`."""
+    def parsed(
+        cls, argv: list[str], description: str | None, full_seeds: int = 7, reduced_seeds: int = 3
+    ) -> "Effort":
+        """Read `[--full] [--seeds N] [--jobs N] [--recorded]`."""
         parser = argparse.ArgumentParser(
             description=description, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         parser.add_argument("--full", action="store_true", help="the paper's seeds and settings")
-        parser.add_argument("--seeds", type=int, help="how many seeds (3; with --full the paper's)")
+        parser.add_argument("--seeds", type=int, help="how many seeds")
         parser.add_argument("--jobs", type=int, default=1, help="how many processes")
         parser.add_argument("--recorded", action="store_true", help="show what is finished only")
         given = parser.parse_args(argv)
-        seeds = given.seeds or (full_seeds if given.full else cls.seeds)
+        seeds = given.seeds or (full_seeds if given.full else reduced_seeds)
         return cls(given.full, seeds, given.jobs, given.recorded)
 
     def obtain(self, store: str, rows: Iterable[Choices]) -> Mapping[str, Record]:

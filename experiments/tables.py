@@ -20,8 +20,14 @@ def mean_of(records: Sequence[Record], column: str) -> str:
 
 
 def spread(values: np.ndarray) -> str:
-    """Return mean and deviation."""
-    return f"{values.mean():.2f} ± {values.std():.2f}" if len(values) else UNKNOWN
+    """Return mean and deviation; one value has no deviation.
+
+    >>> spread(np.array([1.0, 2.0])), spread(np.array([1.0])), spread(np.array([]))
+    ('1.50 ± 0.50', '1.00, one seed', '-')
+    """
+    if len(values) < 2:
+        return f"{values[0]:.2f}, one seed" if len(values) else UNKNOWN
+    return f"{values.mean():.2f} ± {values.std():.2f}"
 
 
 def figure_of_paper(value: float | None) -> str:
