@@ -11,7 +11,7 @@ from experiments.definitions import Row
 from experiments.random_voters import Study
 
 OWN_COINS = (
-    Row("WeaSEL, one-hot votes (Wiesel's default), a coin for each seed", "weasel", {"draw": None}),
+    Row("WeaSEL, one-hot votes, a coin for each seed", "weasel", {"draw": None}),
     Row("majority vote, a coin for each seed", "majority_vote", {"draw": None}),
 )
 """The coin of the other rows is the same for all seeds, so that these can be trained together."""

@@ -43,13 +43,15 @@ def results_table() -> str:
             *(table1.f1_cell(found, n, row) for n in table1.OF_PAPER),
         ]
         for row in table1.ROWS
+        if any(found[name].get(row.title) for name in table1.OF_PAPER)
     ]
     study = duplicates.STUDY
     areas, gold = study.results(effort)
     counts = [f"{count:,}x" for count in study.reduced]
     planted = [
         [row.title, *(mean_of(areas[row.title, count], "auc") for count in study.reduced)]
-        for row in random_voters.METHODS
+        for row in (*random_voters.METHODS, *study.extra)
+        if any(areas[row.title, count] for count in study.reduced)
     ]
     return "\n".join(
         [
