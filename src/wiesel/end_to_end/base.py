@@ -293,6 +293,9 @@ class EndToEndModel(Parameterized, ABC):
         self._keep(run.objective, run.data)
         warn_if_collapsed(self.history_, run.labels, len(self.voters_))
 
+    def _recover(self, given: Given, validation: GoldSet | None) -> None:
+        """Replace a fit that failed; a method that can tell knows how."""
+
     def _label_space(self, votes: VoteMatrix | None) -> LabelSpace:
         if not isinstance(votes, VoteMatrix):
             raise VoteError(

@@ -28,7 +28,9 @@ def recover(model: "WeaSEL", given: "Given", validation: "GoldSet | None") -> No
         _keep_only(model, healthy, validation)
         return
     for changes, words in _attempts(model):
-        fitted = type(model)(**{**model.get_params(deep=False), **changes, "fall_back": False})
+        # The checkpoint is of the training that collapsed; what follows is not that run.
+        changes |= {"fall_back": False, "checkpoint": None}
+        fitted = type(model)(**{**model.get_params(deep=False), **changes})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CollapseWarning)
             fitted._fit(given, validation)
@@ -60,4 +62,4 @@ def _keep_only(model: "WeaSEL", healthy: list["WeaSEL"], validation: "GoldSet | 
 
 
 def _say(message: str) -> None:
-    warnings.warn(message, WieselWarning, stacklevel=5)
+    warnings.warn(message, WieselWarning, stacklevel=6)

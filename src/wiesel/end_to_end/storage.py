@@ -177,13 +177,14 @@ def _restored_ensemble(
     cls: "type[EndToEndModel]", saved: Saved, options: dict[str, Any]
 ) -> "EndToEndModel":
     parts = saved.manifest["members"]
-    if not isinstance(parts, list) or len(parts) != options["members"]:
+    n_dropped = _dict(decoded(saved.manifest["selection"])).get("dropped_members", 0)
+    if not isinstance(parts, list) or len(parts) != options["members"] - n_dropped:
         raise SavedModelError(
             f"The saved ensemble should have {options['members']!r} members; it has other ones."
         )
     members = [_restored(cls, saved.member(number)) for number in range(len(parts))]
     # An ensemble has the options of its first member.
-    model = copy.copy(members[0]).set_params(members=len(members))
+    model = copy.copy(members[0]).set_params(members=options["members"])
     model.join(members)
     _restore_outcome(model, saved)
     return model

@@ -54,6 +54,8 @@ def fit_together(
     _refuse_differences(models)
     given = models[0]._given(X, votes, encoder_X)
     _fit_all(models, given, validation, quiet)
+    for model in models:
+        model._recover(given, validation)
     return models
 
 

@@ -178,8 +178,7 @@ class WeaSEL(EndToEndModel):
         """
         given = self._given(X, votes, encoder_X)
         self._fit(given, validation)
-        if self.fall_back and not self.history_.interrupted:
-            recover(self, given, validation)
+        self._recover(given, validation)
         return self
 
     def accuracies(
@@ -329,6 +328,10 @@ class WeaSEL(EndToEndModel):
 
     def _share(self, fitted: Self) -> None:
         self.warm_start_ = fitted.warm_start_
+
+    def _recover(self, given: Given, validation: GoldSet | None) -> None:
+        if self.fall_back and not self.history_.interrupted:
+            recover(self, given, validation)
 
     def _choose_tau_1(self, validation: Validation | None) -> float:
         if self.tau_1 is not None:

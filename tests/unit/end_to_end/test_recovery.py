@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tiny_task import linear, tiny_task
 
-from wiesel import WeaSEL
+from wiesel import WeaSEL, fit_together, load_model
 from wiesel.end_to_end.diagnosis import predicts_one_class
 from wiesel.errors import CollapseWarning, WieselWarning
 from wiesel.training import History
@@ -49,6 +49,27 @@ def test_a_collapsed_fit_is_done_again_and_says_so():
     assert "fell_back_to" in model.selection_
 
 
+@pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
+def test_a_collapsed_fit_with_a_checkpoint_is_done_again_too(tmp_path):
+    X, votes, _ = tiny_task()
+    model = collapsing(checkpoint=tmp_path / "run.checkpoint")
+    with pytest.warns(WieselWarning, match="done again"):
+        model.fit(X, votes)
+    assert model.checkpoint == tmp_path / "run.checkpoint"
+
+
+@pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
+def test_models_that_are_fitted_together_recover_as_one_alone_does():
+    X, votes, _ = tiny_task()
+    with pytest.warns(WieselWarning, match="done again"):
+        models = fit_together([collapsing(seed=seed) for seed in (0, 1)], X, votes)
+    alone = collapsing(seed=1)
+    with pytest.warns(WieselWarning, match="done again"):
+        alone.fit(X, votes)
+    assert models[1].selection_ == alone.selection_
+    assert np.allclose(models[1].predict_proba(X), alone.predict_proba(X), atol=1e-4)
+
+
 def test_without_falling_back_a_collapse_is_only_told():
     X, votes, _ = tiny_task()
     with pytest.warns(CollapseWarning, match="nearly all items"):
@@ -64,7 +85,7 @@ def test_a_healthy_fit_is_left_alone():
 
 
 @pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
-def test_members_that_collapsed_are_dropped_from_an_ensemble():
+def test_members_that_collapsed_are_dropped_from_an_ensemble_also_when_it_is_saved(tmp_path):
     X, votes, _ = tiny_task()
     model = collapsing(class_balance="auto", members=3, fall_back=False).fit(X, votes)
     bad = model.members_[1]
@@ -75,4 +96,7 @@ def test_members_that_collapsed_are_dropped_from_an_ensemble():
         recover(model, model._given(X, votes), None)
     assert bad not in model.members_
     assert len(model.members_) == 2
-    assert np.isfinite(model.predict_proba(X)).all()
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model", end_model=linear())
+    assert (again.members, len(again.members_)) == (3, 2)
+    assert np.allclose(again.predict_proba(X), model.predict_proba(X))
