@@ -6,13 +6,11 @@ Learning rate 1e-4, epoch chosen by validation AUC, threshold by validation F1. 
 column is ProfTeacher, which cannot be had: youtube stands in.
 """
 
-from benchmarks.harness import markdown_table
-
 from experiments import paper
 from experiments.definitions import SIGNED, Choices, Effort, Row, chosen
 from experiments.runner import Record
 from experiments.table1 import setting_of
-from experiments.tables import figure_of_paper, mean_of, write_page
+from experiments.tables import f1_and_auc, figure_of_paper, mean_of, write_page
 
 COLUMNS = ("imdb_136", "imdb_12", "amazon_175", "youtube")
 REDUCED = {"imdb_136": {"epochs": 50}, "imdb_12": {"epochs": 30}}
@@ -93,13 +91,7 @@ def show(found: Results, effort: Effort) -> None:
     lines = [
         f"Mean ± deviation over {effort.seeds} seeds, in percent; the paper's F1 in brackets.",
         "",
-        "## Test F1, threshold chosen on validation",
-        "",
-        markdown_table(header, f1),
-        "",
-        "## Test ROC-AUC",
-        "",
-        markdown_table(header, auc),
+        *f1_and_auc(header, f1, auc),
     ]
     write_page("ablation", f"python -m experiments ablation {effort.words}", lines)
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from benchmarks.harness import markdown_table
 
 from experiments import paper
 from experiments.definitions import (
@@ -24,6 +23,7 @@ from experiments.definitions import (
 from experiments.runner import Record
 from experiments.tables import (
     UNKNOWN,
+    f1_and_auc,
     figure_of_paper,
     mean_of,
     percentages,
@@ -161,13 +161,7 @@ def show(found: Results, effort: Effort) -> None:
         f"Mean ± deviation over {effort.seeds} seeds, in percent; in brackets the paper's figure, "
         "a dash where it is not known to us.",
         "",
-        "## Test F1, threshold chosen on validation",
-        "",
-        markdown_table(header, f1),
-        "",
-        "## Test ROC-AUC",
-        "",
-        markdown_table(header, auc),
+        *f1_and_auc(header, f1, auc),
         "",
         "## Is WeaSEL ahead of the methods that learn from votes alone?",
         "",

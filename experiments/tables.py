@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from benchmarks.harness import markdown_table
 
 from experiments.runner import RESULTS, Record
 
@@ -33,6 +34,21 @@ def spread(values: np.ndarray) -> str:
 def figure_of_paper(value: float | None) -> str:
     """Return a figure as the paper prints it; a dash where we do not know it."""
     return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def f1_and_auc(
+    header: Sequence[str], f1: Iterable[Sequence[str]], auc: Iterable[Sequence[str]]
+) -> list[str]:
+    """Return both tables of a page, under their headings."""
+    return [
+        "## Test F1, threshold chosen on validation",
+        "",
+        markdown_table(header, f1),
+        "",
+        "## Test ROC-AUC",
+        "",
+        markdown_table(header, auc),
+    ]
 
 
 def write_page(name: str, command: str, lines: Iterable[str]) -> None:
