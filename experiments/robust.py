@@ -159,6 +159,22 @@ def show(effort: Effort) -> None:
     write_page("robust", f"python -m experiments robust {effort.words}", lines)
 
 
+def quoted(n_seeds: int = 5) -> str:
+    """Return the means over all data sets, for README."""
+    lines = [
+        "| mean over 16 data sets | " + " | ".join(METHODS) + " |",
+        "|---|" + "---|" * len(METHODS),
+    ]
+    for mode, words in MODES.items():
+        found = by_method(mode, n_seeds)
+        ranks = mean_ranks(_means(found, list(METHODS)))
+        lines.append(f"| {words} | {' | '.join(_mean(found[n], 'score') for n in METHODS)} |")
+        averaged = " | ".join(_mean(found[n], "ensemble") for n in METHODS)
+        lines.append(f"| the same, {n_seeds} networks averaged | {averaged} |")
+        lines.append(f"| mean rank {words} | {' | '.join(f'{rank:.2f}' for rank in ranks)} |")
+    return "\n".join(lines)
+
+
 def by_method(mode: str, n_seeds: int) -> dict[str, dict[str, list[Record]]]:
     """Return the finished runs of a mode by method and data set."""
     done = finished(STORE)
