@@ -71,7 +71,7 @@ def test_no_gradient_of_one_network_s_loss_reaches_the_other(class_conditional: 
     if class_conditional:
         network = mlp_encoder(votes.n_voters * 3 + 3, votes.n_voters * 2, (6,), dropout=0.0)
         objective.encoder.network = network
-        objective.encoder.class_conditional = True
+        objective.encoder.weighing = replace(objective.encoder.weighing, class_conditional=True)
     data = TrainingData(as_inputs(X), votes, as_inputs(X))
     losses = objective.losses(objective.prepare(data.gather(data.items)))
     end_model = list(objective.end_model.parameters())
