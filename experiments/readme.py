@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.harness import markdown_table
 from benchmarks.report import quotable_table
 
-from experiments import crowd_table, duplicates, labelme, random_voters, table1
+from experiments import crowd_table, duplicates, labelme, random_voters, robust, table1
 from experiments.definitions import Effort
 from experiments.tables import mean_of
 from wiesel.catalog import METHODS
@@ -26,6 +26,7 @@ def main() -> None:
 def tables() -> dict[str, str]:
     """Return every table by the name of its marker."""
     return {
+        "recipes": robust.quoted(),
         "results": results_table(),
         "crowds": crowds_table(),
         "methods": methods_table(),
