@@ -97,7 +97,7 @@ def test_the_options_of_the_starter_are_chosen_without_its_own_draw_or_any_test_
     spec.loader.exec_module(module)
     assert 0 not in module.DRAWS, "users get the draw with seed 0"
     monkeypatch.setattr(module, "DRAWS", (1,))
-    monkeypatch.setattr(module, "LEARNING_RATES", (3e-3,))
+    monkeypatch.setattr(module, "TRAINING", {"short": {"epochs": 2, "lr": 3e-3}})
     read: list[str] = []
     original = module.prepare
 

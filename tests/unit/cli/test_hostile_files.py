@@ -50,8 +50,8 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile") / "demo"
     runner = CliRunner()
     assert runner.invoke(app, ["init", str(folder)]).exit_code == 0
-    text = (folder / "wiesel.toml").read_text()
-    (folder / "wiesel.toml").write_text(text.replace("epochs = 40", "epochs = 1"))
+    with (folder / "wiesel.toml").open("a") as file:
+        file.write("\n[training]\nepochs = 1\n")
     done = runner.invoke(app, ["run", str(folder), "--method", "majority_vote"])
     assert done.exit_code == 0, done.output
     return folder

@@ -16,10 +16,10 @@ MESSAGES = ["the invoice is wrong", "the app will crash", "a refund please", "cr
 
 
 def small_project(folder: Path) -> None:
-    """The starter with two epochs of a linear model."""
+    """The starter with two short epochs of a linear model."""
     file = folder / "wiesel.toml"
-    text = file.read_text().replace("epochs = 40", "epochs = 2").replace('"mlp" ', '"linear" ')
-    file.write_text(text)
+    quickly = "\n[training]\nepochs = 2\n[options.weasel]\nepoch_size = 640\nwarm_up = 1\n"
+    file.write_text(file.read_text().replace('"mlp" ', '"linear" ') + quickly)
 
 
 @pytest.fixture(scope="module")
