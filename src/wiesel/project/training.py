@@ -162,7 +162,9 @@ def _trained(data: TrainingSet, name: str, seed: int, model: EndToEndModel, cach
     model.set_params(checkpoint=None)
     save_end_to_end(model, folder)
     write_file(_note(folder), json.dumps({"seconds": seconds}).encode())
-    checkpoint.unlink(missing_ok=True)
+    # Members that cannot be stacked have one each, with a number behind the name.
+    for file in cache.glob(f"{checkpoint.name}*"):
+        file.unlink(missing_ok=True)
     return Trained(name, seed, model, seconds, reused=False)
 
 
