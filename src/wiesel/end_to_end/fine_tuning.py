@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 from torch import nn
 
 from wiesel.end_to_end.checks import gold_validation
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["FineTuning", "fine_tune"]
 
 _FOLDS = 5
+_SHRINKAGE = 0.5
+"""How much the numbers of the calibration are held back, as a few items cannot tell them."""
 _FEWEST = 4
 """With fewer gold items than this there is nothing to hold out."""
 
@@ -33,7 +37,7 @@ class FineTuning:
     epochs: int
     """For how many epochs the end model was trained on them; 0 left it as it was."""
     loss_before: float
-    """The mean log loss on held-out gold items without training on the others."""
+    """The mean log loss, calibrated, on held-out gold items without training on the others."""
     loss_after: float
     """The same after so many epochs on the others."""
     items: int
@@ -59,7 +63,9 @@ def fine_tune(
     Each gold item is predicted by a copy of the network that was trained on the other folds. The
     number of epochs with the smallest log loss on these predictions is taken, if it is better
     than no training by more than chance; the same predictions tune the threshold. So the same
-    few labels serve both, and none is judged by a network that has seen it.
+    few labels serve both, and none is judged by a network that has seen it. Predictions are
+    calibrated first, also those without training: that a network learns how sure it may be, and
+    how frequent the classes are, is no reason to move what it knows of the items.
     """
     gold: Validation = gold_validation((X, y), model.labels_, model.end_model_)  # type: ignore[assignment]
     if len(gold.gold) < _FEWEST:
@@ -68,7 +74,7 @@ def fine_tune(
         epochs=epochs, lr=lr, batch_size=min(batch_size, len(gold.gold)), progress=False
     )
     proba = _out_of_fold(model, gold, options)
-    losses = -np.log(proba[:, np.arange(len(gold.gold)), gold.gold].clip(1e-7))
+    losses = np.stack([_calibrated_losses(epoch, gold.gold) for epoch in proba])
     best = _worth_training(losses)
     if best:
         _train_on_all(model, gold, options, best)
@@ -99,6 +105,24 @@ def _folds(gold: npt.NDArray[np.int64], seed: int) -> list[npt.NDArray[np.int64]
     by_class = shuffled[np.argsort(gold[shuffled], kind="stable")]
     n_folds = min(_FOLDS, len(gold) // 2)
     return [np.sort(by_class[start::n_folds]) for start in range(n_folds)]
+
+
+def _calibrated_losses(
+    proba: npt.NDArray[np.float64], gold: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """The log loss of every item once one scale and one shift for each class are fitted."""
+    logits = np.log(proba.clip(1e-7))
+    n_classes = proba.shape[1]
+
+    def log_proba(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return log_softmax(np.exp(numbers[0]) * logits + numbers[1:], axis=1)
+
+    def loss(numbers: npt.NDArray[np.float64]) -> float:
+        missed = -log_proba(numbers)[np.arange(len(gold)), gold].sum()
+        return float(missed + _SHRINKAGE * np.square(numbers).sum())
+
+    best = minimize(loss, np.zeros(1 + n_classes), method="L-BFGS-B").x
+    return -log_proba(best)[np.arange(len(gold)), gold]
 
 
 def _worth_training(losses: npt.NDArray[np.float64]) -> int:
