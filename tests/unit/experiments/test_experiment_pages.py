@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 from experiments import __main__ as program
@@ -140,6 +142,8 @@ def test_the_program_hands_the_options_to_every_experiment_named(monkeypatch):
     calls = []
     for module in (table1, adversarial):
         monkeypatch.setattr(module, "main", lambda options: calls.append(options))
+        # A test of the command line may have imported another folder of experiments meanwhile.
+        monkeypatch.setitem(sys.modules, module.__name__, module)
     assert program.main(["table1", "adversarial", "--seeds", "2"]) == 0
     assert calls == [["--seeds", "2"], ["--seeds", "2"]]
 
