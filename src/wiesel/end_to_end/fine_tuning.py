@@ -1,7 +1,7 @@
 """A little gold, used well: go on training on it, as long as held-out gold gains from that."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,9 +136,7 @@ def _worth_training(losses: npt.NDArray[np.float64]) -> int:
 def _train_on_all(
     model: "EndToEndModel", gold: Validation, options: TrainOptions, epochs: int
 ) -> None:
-    shorter = TrainOptions(
-        epochs=epochs, lr=options.lr, batch_size=options.batch_size, progress=False
-    )
+    shorter = replace(options, epochs=epochs)
     tuned, _ = _trained(model, gold, np.arange(len(gold.gold)), shorter)
     # In place: the members of an ensemble are parts of it.
     model.end_model_.load_state_dict(tuned.state_dict())

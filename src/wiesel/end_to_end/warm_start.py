@@ -4,6 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = ["Trial", "WarmStart", "choose_warm_start", "warm_start_from"]
 
 Balance = npt.NDArray[np.float64]
 SoftLabels = npt.NDArray[np.float64]
+SoftLabelMaker = Callable[[VoteMatrix, Balance], SoftLabels]
 
 _TRIED_SEEDS = 3
 """How many networks try every candidate: one alone would choose by luck."""
@@ -42,7 +44,7 @@ _SHARE_SCALE, _COUNT_SCALE = 3.0, 2.0
 class Candidate(NamedTuple):
     """A way to start."""
 
-    soft_labels: Callable[[VoteMatrix, Balance], SoftLabels]
+    soft_labels: SoftLabelMaker
     loss: Literal["ce", "mig"] = "ce"
     """How the end model learns them. Mutual information does not mind that some classes got too
     many votes; of two classes that only moves the threshold, so there it has nothing to gain."""
@@ -95,17 +97,25 @@ def choose_warm_start(votes: VoteMatrix, balance: Balance, trial: Trial | None) 
 
 
 def _starts(votes: VoteMatrix, balance: Balance) -> Iterator[WarmStart]:
+    # Candidates that differ in the loss have the same soft labels: they are made once.
+    made = cache(lambda make: _soft_labels(make, votes, balance))
     for name, candidate in CANDIDATES.items():
         if candidate.loss == "mig" and votes.n_classes == 2:
             continue
-        try:
-            with warnings.catch_warnings():
-                # A label model that has to fall back says so; here it is one of many.
-                warnings.simplefilter("ignore")
-                soft_labels = candidate.soft_labels(votes, balance)
-        except WieselError:
-            continue
-        yield WarmStart(name, soft_labels, candidate.loss)
+        soft_labels = made(candidate.soft_labels)
+        if soft_labels is not None:
+            yield WarmStart(name, soft_labels, candidate.loss)
+
+
+def _soft_labels(make: SoftLabelMaker, votes: VoteMatrix, balance: Balance) -> SoftLabels | None:
+    """What a candidate makes of the votes; None where it cannot be used on them."""
+    try:
+        with warnings.catch_warnings():
+            # A label model that has to fall back says so; here it is one of many.
+            warnings.simplefilter("ignore")
+            return make(votes, balance)
+    except WieselError:
+        return None
 
 
 def _score(trial: Trial, start: WarmStart, balance: Balance) -> float:
