@@ -35,7 +35,7 @@ from wiesel.training import (
     train,
 )
 from wiesel.training.options import resolve_device
-from wiesel.training.validation import predict_logits
+from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix
 
 __all__ = ["EndToEndModel", "GoldSet"]
@@ -141,7 +141,7 @@ class EndToEndModel(Parameterized, ABC):
         logits = predict_logits(self.end_model_, as_inputs(X))
         if len(logits) == 0:
             return np.empty((0, len(self.labels_)))
-        return torch.softmax(logits.double(), dim=1).numpy()
+        return proba_of(logits)
 
     def member_probas(self, X: Any) -> npt.NDArray[np.float64]:
         """Return P(class) by every member: (members, n_items, n_classes); one for one network."""
@@ -319,12 +319,11 @@ class EndToEndModel(Parameterized, ABC):
             "epoch": self.history_.best_epoch,
             "score": self.history_.kept[name],
         }
-        self._tune(predict_logits(self.end_model_, validation.inputs), validation)
+        self._tune(proba_of(predict_logits(self.end_model_, validation.inputs)), validation)
 
-    def _tune(self, logits: Tensor, validation: Validation) -> None:
+    def _tune(self, proba: npt.NDArray[np.float64], validation: Validation) -> None:
         self.threshold_ = None
         if validation.metric == "auc":
-            proba = torch.softmax(logits.double(), dim=1).numpy()
             self.threshold_ = choose_threshold(proba[:, 1], validation.gold)
 
     def _share(self, fitted: Self) -> None:
@@ -345,10 +344,9 @@ class EndToEndModel(Parameterized, ABC):
         self.selection_, self.threshold_ = {**first.selection_, "epoch": kept}, None
         held_out = gold_validation(validation, self.labels_, self.end_model_)
         if held_out is not None and "score" in self.selection_:
-            logits = predict_logits(self.end_model_, held_out.inputs)
-            proba = torch.softmax(logits.double(), dim=1).numpy()
+            proba = proba_of(predict_logits(self.end_model_, held_out.inputs))
             self.selection_["score"] = held_out.score(proba)
-            self._tune(logits, held_out)
+            self._tune(proba, held_out)
         return self
 
     def _train_options(self, validation: Validation | None) -> TrainOptions:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 from torch import nn
@@ -16,7 +15,7 @@ from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.errors import FeatureError
 from wiesel.evaluation import choose_threshold
 from wiesel.training import History, Record, TrainingData, TrainOptions, Validation, seeded, train
-from wiesel.training.validation import predict_logits
+from wiesel.training.validation import predict_logits, proba_of
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
@@ -172,4 +171,4 @@ class _Rows:
 
 
 def _proba(network: nn.Module, gold: Validation) -> npt.NDArray[np.float64]:
-    return torch.softmax(predict_logits(network, gold.inputs).double(), dim=1).numpy()
+    return proba_of(predict_logits(network, gold.inputs))

@@ -18,7 +18,7 @@ from wiesel.training.options import TrainOptions
 from wiesel.training.progress import progress_bar
 from wiesel.training.state import Member, TrainingState, alone, side_by_side
 from wiesel.training.threads import fitting_threads
-from wiesel.training.validation import Validation, evaluating, predict_logits
+from wiesel.training.validation import Validation, evaluating, predict_logits, proba_of
 
 __all__ = ["seeded", "train", "train_together"]
 
@@ -141,7 +141,7 @@ def _finish_epoch(
     if not torch.isfinite(logits).all():
         what = "prediction for the validation set"
         raise _diverged(what, "infinite or NaN", record, member.options)
-    score = validation.score(torch.softmax(logits.double(), dim=1).numpy())
+    score = validation.score(proba_of(logits))
     record[f"validation_{validation.metric}"] = score
     # Noted first: an interruption from here on finds a record for the best epoch.
     standing.history.records.append(record)

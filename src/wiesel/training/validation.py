@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from wiesel.nn.logits import logits_of
 from wiesel.training.inputs import Inputs, move
 
-__all__ = ["Validation", "evaluating", "logits_of", "predict_logits"]
+__all__ = ["Validation", "evaluating", "logits_of", "predict_logits", "proba_of"]
 
 _PREDICTED_ITEMS = 2048
 
@@ -54,6 +54,15 @@ def predict_logits(
             for start in range(0, len(rows), chunks)
         ]
     return torch.cat(parts).float() if parts else torch.empty(0, 0)
+
+
+def proba_of(logits: Tensor) -> npt.NDArray[np.float64]:
+    """Return the probabilities of logits, in double precision.
+
+    >>> proba_of(torch.zeros(1, 2))
+    array([[0.5, 0.5]])
+    """
+    return torch.softmax(logits.double(), dim=1).numpy()
 
 
 @contextmanager
