@@ -113,10 +113,10 @@ class _Run:
         try:
             for batch in batches:
                 self._begin(batch)
-                if len(self.open) > 2:
-                    yield self._finish()
                 if len(self.open) > 1:
                     self._work(self.open[-2])
+                if len(self.open) > 2:
+                    yield self._finish()
             self._work(self.open[-1])
             while self.open:
                 yield self._finish()
