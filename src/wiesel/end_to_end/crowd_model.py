@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from wiesel.end_to_end.base import EndToEndModel, GoldSet
 from wiesel.end_to_end.checks import check_lengths
-from wiesel.end_to_end.diagnosis import diagnosed_items, prediction_record
+from wiesel.end_to_end.diagnosis import diagnosed_batch, prediction_record
 from wiesel.end_to_end.insight import as_batch, check_one_item, pushes_of
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.voter_models import VoterModel
@@ -46,7 +46,7 @@ class CrowdObjective(Objective):
     def diagnose(self, data: TrainingData) -> Record:
         """Return how far predictions agree with the votes, on a fixed sample of items."""
         device = next(self.end_model.parameters()).device
-        batch = data.gather(diagnosed_items(data), device)
+        batch = diagnosed_batch(data, device)
         entries: VoteEntries = batch.entries  # type: ignore[assignment]
         logits = logits_of(self.end_model, batch.inputs)
         voted = entries.counts(logits.shape[1]).argmax(dim=1)

@@ -2,17 +2,15 @@
 
 import warnings
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from wiesel.errors import CollapseWarning
 from wiesel.labels import LabelSpace
-from wiesel.training import History, Record, TrainingData
+from wiesel.training import Batch, History, Record, TrainingData
 
 __all__ = [
-    "diagnosed_items",
+    "diagnosed_batch",
     "prediction_record",
     "predicts_one_class",
     "voter_record",
@@ -32,10 +30,10 @@ _ADVICE = (
 )
 
 
-def diagnosed_items(data: TrainingData) -> npt.NDArray[np.int64]:
+def diagnosed_batch(data: TrainingData, device: torch.device) -> Batch:
     """Return the training items that are looked at after every epoch, always the same."""
     affordable = max(64, _DIAGNOSED_BYTES // max(1, data.prepared_bytes))
-    return data.sample(min(_DIAGNOSED_ITEMS, affordable))
+    return data.sampled(min(_DIAGNOSED_ITEMS, affordable), device)
 
 
 def prediction_record(predicted: Tensor, wanted: Tensor, voted: Tensor, n_classes: int) -> Record:

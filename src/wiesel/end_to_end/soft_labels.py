@@ -5,7 +5,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.diagnosis import diagnosed_items, prediction_record
+from wiesel.end_to_end.diagnosis import diagnosed_batch, prediction_record
 from wiesel.nn.losses import mutual_information_loss, soft_cross_entropy
 from wiesel.training import Batch, Objective, Record, TrainingData
 from wiesel.training.validation import logits_of
@@ -56,7 +56,7 @@ class SoftLabelObjective(Objective):
     def diagnose(self, data: TrainingData) -> Record:
         """Return how far predictions and targets agree, on a fixed sample of items."""
         device = next(self.end_model.parameters()).device
-        batch = data.gather(diagnosed_items(data), device)
+        batch = diagnosed_batch(data, device)
         targets: Tensor = batch.targets  # type: ignore[assignment]
         predicted = logits_of(self.end_model, batch.inputs).argmax(dim=1)
         wanted = targets.argmax(dim=1)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.diagnosis import diagnosed_items, prediction_record, voter_record
+from wiesel.end_to_end.diagnosis import diagnosed_batch, prediction_record, voter_record
 from wiesel.end_to_end.soft_labels import soft_label_loss
 from wiesel.end_to_end.teaching import Teacher
 from wiesel.nn.encoders import Encoding, VoteEncoder, encode_votes, label_logits
@@ -150,7 +150,7 @@ class WeaSELObjective(Objective):
     def diagnose(self, data: TrainingData) -> Record:
         """Return how far the two agree, and who has the say, on a fixed sample of items."""
         device = self.log_prior.device
-        batch = self.prepare(data.gather(diagnosed_items(data), device))
+        batch = self.prepare(diagnosed_batch(data, device))
         accuracies, label = self.weigh(batch)
         predicted = logits_of(self.end_model, batch.inputs).argmax(dim=1)
         voted = batch.votes.sum(dim=1).argmax(dim=1)  # type: ignore[union-attr]

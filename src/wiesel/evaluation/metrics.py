@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score
 
 from wiesel.labels import FloatArray, IntArray
 
@@ -159,7 +159,7 @@ def roc_auc(gold: IntArray, proba: FloatArray) -> float:
     >>> roc_auc(np.array([0, 1, 1]), np.array([[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]]))
     1.0
     """
-    return _one_against_rest(gold, proba, roc_auc_score)
+    return _one_against_rest(gold, proba, _area)
 
 
 def average_precision(gold: IntArray, proba: FloatArray) -> float:
@@ -244,6 +244,18 @@ def item_brier(gold: IntArray, proba: FloatArray) -> npt.NDArray[np.float64]:
     n_classes = proba.shape[1]
     errors = (proba - np.eye(n_classes)[gold]) ** 2
     return errors[:, 1] if n_classes == 2 else errors.sum(axis=1)
+
+
+def _area(positive: npt.NDArray[np.bool_], scores: FloatArray) -> float:
+    """The share of pairs that are in the right order; a tie counts half.
+
+    By ranks, which takes a tenth of the time of following the curve: it is asked after every epoch.
+    """
+    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    n_positive = int(positive.sum())
+    won = ranks[positive].sum() - n_positive * (n_positive + 1) / 2
+    return float(won / (n_positive * (len(positive) - n_positive)))
 
 
 def _one_against_rest(

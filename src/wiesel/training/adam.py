@@ -4,7 +4,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
 
 __all__ = ["FusedAdam"]
 
@@ -12,8 +11,8 @@ __all__ = ["FusedAdam"]
 class FusedAdam(torch.optim.Adam):
     """`torch.optim.Adam(..., fused=True)` for parameters whose gradients stay where they are.
 
-    torch collects parameters, gradients and moments anew in every step, which for small networks
-    is a good part of the step.
+    torch collects parameters, gradients and moments anew in every step, and counts it for each
+    parameter; for small networks that is a good part of the step. Here its kernel is called.
 
     >>> weights = torch.ones(3)
     >>> weights.grad = torch.ones(3)
@@ -24,29 +23,30 @@ class FusedAdam(torch.optim.Adam):
     tensor([0., 0., 0.])
     """
 
-    _collected: list[tuple[list[Tensor], ...]] | None = None
+    _collected: list[tuple[Any, ...]] | None = None
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Take a step along the gradients."""
         if self._collected is None:
             super().step(closure)
-            self._collected = [self._collect(group["params"]) for group in self.param_groups]
+            self._collected = [self._collect(group) for group in self.param_groups]
             return
-        for group, tensors in zip(self.param_groups, self._collected, strict=True):
-            parameters, gradients, means, squares, steps = tensors
-            adam(
+        for group, parameters, gradients, means, squares, counts in self._collected:
+            counts[0] += 1
+            torch._fused_adam_(
                 parameters,
                 gradients,
                 means,
                 squares,
                 [],
-                steps,
-                fused=True,
+                counts,
                 amsgrad=False,
                 maximize=False,
                 beta1=group["betas"][0],
                 beta2=group["betas"][1],
-                **{name: group[name] for name in ("lr", "weight_decay", "eps")},
+                lr=group["lr"],
+                weight_decay=group["weight_decay"],
+                eps=group["eps"],
             )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -54,8 +54,12 @@ class FusedAdam(torch.optim.Adam):
         super().load_state_dict(state_dict)
         self._collected = None
 
-    def _collect(self, parameters: list[Tensor]) -> tuple[list[Tensor], ...]:
+    def _collect(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        """What the kernel needs of a group; its parameters count their steps together."""
+        parameters: list[Tensor] = group["params"]
         states = [self.state[parameter] for parameter in parameters]
-        gradients: list[Tensor] = [parameter.grad for parameter in parameters]  # type: ignore[misc]
-        first, second = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
-        return parameters, gradients, first, second, [state["step"] for state in states]
+        for state in states:
+            state["step"] = states[0]["step"]
+        gradients = [parameter.grad for parameter in parameters]
+        moments = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
+        return group, parameters, gradients, *moments, [states[0]["step"]] * len(states)

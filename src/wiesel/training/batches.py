@@ -110,6 +110,13 @@ class TrainingData:
         chosen = np.linspace(0, len(self.items) - 1, min(size, len(self.items)))
         return self.items[chosen.astype(np.int64)]
 
+    def sampled(self, size: int, device: torch.device | None = None) -> Batch:
+        """Return the items of `sample` as a batch, gathered once: it is looked at every epoch."""
+        key = size, device
+        if key not in self._samples:
+            self._samples[key] = self.gather(self.sample(size), device)
+        return self._samples[key]
+
     def gather(self, rows: npt.NDArray[np.int64], device: torch.device | None = None) -> Batch:
         """Return the items at these positions as one batch."""
         device = device or torch.device("cpu")
@@ -158,6 +165,10 @@ class TrainingData:
     @property
     def _chunk_items(self) -> int:
         return min(_CHUNK_ITEMS, _CHUNK_BYTES // max(1, self.prepared_bytes))
+
+    @cached_property
+    def _samples(self) -> dict[tuple[int, torch.device | None], Batch]:
+        return {}
 
     @cached_property
     def _one_hot(self) -> sp.csr_array[np.float32, tuple[int, int]]:

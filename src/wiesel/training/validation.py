@@ -33,10 +33,10 @@ class Validation:
 
     def score(self, proba: npt.NDArray[np.float64]) -> float:
         """Return how good these probabilities are."""
-        from sklearn.metrics import roc_auc_score
+        from wiesel.evaluation.metrics import roc_auc
 
         if self.metric == "auc":
-            return float(roc_auc_score(self.gold, proba[:, 1]))
+            return roc_auc(self.gold, proba)
         return float((proba.argmax(axis=1) == self.gold).mean())
 
 
