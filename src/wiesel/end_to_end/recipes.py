@@ -38,7 +38,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
     "robust": {
         "epochs": 26,
-        "blind_epochs": 12,
+        "blind_epochs": 8,
         "epoch_size": 3200,
         "lr": 1e-3,
         "weight_average": 0.99,

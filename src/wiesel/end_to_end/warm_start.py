@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal, NamedTuple
@@ -29,7 +29,14 @@ from wiesel.training import (
 )
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Trial", "WarmStart", "choose_warm_start", "warm_start_from"]
+__all__ = [
+    "Trial",
+    "WarmStart",
+    "agreed_soft_labels",
+    "choose_warm_start",
+    "starts",
+    "warm_start_from",
+]
 
 Balance = npt.NDArray[np.float64]
 SoftLabels = npt.NDArray[np.float64]
@@ -37,6 +44,8 @@ SoftLabelMaker = Callable[[VoteMatrix, Balance], SoftLabels]
 
 _TRIED_SEEDS = 3
 """How many networks try every candidate: one alone would choose by luck."""
+_MOST_PAIRED = 3_000
+"""Up to how many voters label models that look at all pairs of them are tried."""
 _SHARE_SCALE, _COUNT_SCALE = 3.0, 2.0
 """From votes to logits: of the share of votes that a class got, and of their number."""
 
@@ -44,7 +53,8 @@ _SHARE_SCALE, _COUNT_SCALE = 3.0, 2.0
 class Candidate(NamedTuple):
     """A way to start."""
 
-    soft_labels: SoftLabelMaker
+    makers: tuple[SoftLabelMaker, ...]
+    """What makes the soft labels; of several, what most of them say counts."""
     loss: Literal["ce", "mig"] = "ce"
     """How the end model learns them. Mutual information does not mind that some classes got too
     many votes; of two classes that only moves the threshold, so there it has nothing to gain."""
@@ -84,31 +94,56 @@ def choose_warm_start(votes: VoteMatrix, balance: Balance, trial: Trial | None) 
     Label models fail on different data: each is by far the best somewhere, and far worse than
     majority vote elsewhere. Only the end model trained on it shows which, and a short training
     shows it well enough. Interrupting it (Ctrl-C) interrupts `fit`: nothing is trained yet.
+
+    Without gold nothing tells one that works from one that fails, but they rarely fail in the same
+    way: of two classes the committee is trusted. Of more, most of them exaggerate the same class.
     """
     if trial is None:
-        # Without gold nothing tells a label model that works from one that fails.
-        name = "majority_vote" if votes.n_classes == 2 else "vote counts, aligned, mig"
-        chosen = CANDIDATES[name]
-        return WarmStart(name, chosen.soft_labels(votes, balance), chosen.loss)
-    found = {start.name: start for start in _starts(votes, balance)}
+        name = "committee" if votes.n_classes == 2 else "vote counts, aligned, mig"
+        return next(starts([name], votes, balance))
+    names = [
+        name
+        for name, candidate in CANDIDATES.items()
+        if candidate.loss == "ce" or votes.n_classes > 2
+    ]
+    found = {start.name: start for start in starts(names, votes, balance)}
     scores = {name: _score(trial, start, balance) for name, start in found.items()}
     best = max(scores, key=scores.__getitem__)
     return replace(found[best], scores=scores)
 
 
-def _starts(votes: VoteMatrix, balance: Balance) -> Iterator[WarmStart]:
-    # Candidates that differ in the loss have the same soft labels: they are made once.
+def starts(names: Iterable[str], votes: VoteMatrix, balance: Balance) -> Iterator[WarmStart]:
+    """Yield the candidates of these names that can be used on the votes."""
+    # Candidates share what makes their soft labels: it is run once.
     made = cache(lambda make: _soft_labels(make, votes, balance))
-    for name, candidate in CANDIDATES.items():
-        if candidate.loss == "mig" and votes.n_classes == 2:
-            continue
-        soft_labels = made(candidate.soft_labels)
-        if soft_labels is not None:
-            yield WarmStart(name, soft_labels, candidate.loss)
+    for name in names:
+        makers, loss = CANDIDATES[name]
+        parts = [part for make in makers if (part := made(make)) is not None]
+        if parts:
+            yield WarmStart(name, agreed_soft_labels(parts), loss)
+
+
+def agreed_soft_labels(parts: Sequence[SoftLabels]) -> SoftLabels:
+    """Return what most of several soft labels say: the extremes of each probability are left out.
+
+    >>> parts = [np.array([[p, 1 - p]]) for p in (0.9, 0.8, 0.7, 0.0)]
+    >>> agreed_soft_labels(parts).round(2)
+    array([[0.75, 0.25]])
+    """
+    if len(parts) == 1:
+        return parts[0]
+    ranked = np.sort(np.stack(parts), axis=0)
+    kept = ranked[1:-1] if len(parts) > 2 else ranked
+    # Where all disagree nothing may be left over.
+    proba = kept.mean(axis=0) + 1e-6
+    agreed: SoftLabels = proba / proba.sum(axis=1, keepdims=True)
+    return agreed
 
 
 def _soft_labels(make: SoftLabelMaker, votes: VoteMatrix, balance: Balance) -> SoftLabels | None:
-    """What a candidate makes of the votes; None where it cannot be used on them."""
+    """What a label model makes of the votes; None where it cannot be used on them."""
+    if make in _PAIRWISE and votes.n_voters > _MOST_PAIRED:
+        return None
     try:
         with warnings.catch_warnings():
             # A label model that has to fall back says so; here it is one of many.
@@ -191,16 +226,20 @@ def _snorkel(votes: VoteMatrix, _: Balance) -> SoftLabels:
     return Snorkel().fit(votes).predict_proba(votes)
 
 
+_PAIRWISE = (_snorkel, _triplet)
+"""Label models that look at all pairs of voters."""
+
 CANDIDATES: dict[str, Candidate] = {
-    "majority_vote": Candidate(_majority_vote),
-    "majority_vote, mig": Candidate(_majority_vote, "mig"),
-    "majority_vote, aligned": Candidate(_aligned_shares),
-    "vote counts, aligned": Candidate(_aligned_counts),
-    "vote counts, aligned, mig": Candidate(_aligned_counts, "mig"),
-    "snorkel": Candidate(_snorkel),
-    "dawid_skene": Candidate(_dawid_skene),
-    "dawid_skene, mig": Candidate(_dawid_skene, "mig"),
-    "triplet": Candidate(_triplet),
-    "triplet, mig": Candidate(_triplet, "mig"),
+    "majority_vote": Candidate((_majority_vote,)),
+    "majority_vote, mig": Candidate((_majority_vote,), "mig"),
+    "majority_vote, aligned": Candidate((_aligned_shares,)),
+    "vote counts, aligned": Candidate((_aligned_counts,)),
+    "vote counts, aligned, mig": Candidate((_aligned_counts,), "mig"),
+    "snorkel": Candidate((_snorkel,)),
+    "dawid_skene": Candidate((_dawid_skene,)),
+    "dawid_skene, mig": Candidate((_dawid_skene,), "mig"),
+    "triplet": Candidate((_triplet,)),
+    "triplet, mig": Candidate((_triplet,), "mig"),
+    "committee": Candidate((_majority_vote, _aligned_counts, _snorkel, _dawid_skene, _triplet)),
 }
 """What `warm_start="auto"` chooses from: soft labels of votes and a class balance, and a loss."""

@@ -15,7 +15,12 @@ from wiesel.end_to_end.recipes import RECIPES
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.teaching import Teacher, aligned_to, balance_to_align_to
 from wiesel.end_to_end.together import fit_together
-from wiesel.end_to_end.warm_start import CANDIDATES, choose_warm_start
+from wiesel.end_to_end.warm_start import (
+    CANDIDATES,
+    agreed_soft_labels,
+    choose_warm_start,
+    starts,
+)
 from wiesel.errors import ParameterError
 from wiesel.labels import LabelSpace
 from wiesel.nn import MLP
@@ -174,17 +179,42 @@ def test_without_gold_the_votes_for_two_classes_are_believed():
     assert balance == pytest.approx([0.9, 0.1], abs=0.01)
 
 
-def test_without_gold_the_start_is_majority_vote():
+def soft_labels_of(name: str, votes: VoteMatrix, balance: np.ndarray) -> np.ndarray:
+    return next(starts([name], votes, balance)).soft_labels
+
+
+def test_without_gold_the_start_of_two_classes_is_the_committee():
     _, votes, _ = tiny_task()
     start = choose_warm_start(votes, EVEN, None)
-    assert start.name == "majority_vote"
-    assert np.array_equal(start.soft_labels, MajorityVote().fit(votes).predict_proba(votes))
+    assert start.name == "committee"
+    assert np.array_equal(start.soft_labels, soft_labels_of("committee", votes, EVEN))
+
+
+def test_without_gold_the_start_of_more_classes_is_mutual_information():
+    start = choose_warm_start(voted([8, 5, 2], n_voters=4), np.full(3, 1 / 3), None)
+    assert (start.name, start.loss) == ("vote counts, aligned, mig", "mig")
+
+
+def test_the_committee_leaves_out_whoever_is_alone():
+    sure, other = np.array([[0.9, 0.1]]), np.array([[0.0, 1.0]])
+    assert agreed_soft_labels([sure, sure, sure, sure, other]) == pytest.approx(sure, abs=1e-5)
+
+
+def test_a_committee_of_which_no_two_agree_says_nothing():
+    alone = list(np.eye(5)[:, None, :])
+    assert agreed_soft_labels(alone) == pytest.approx(np.full((1, 5), 0.2))
+
+
+def test_label_models_of_pairs_are_left_out_where_voters_are_thousands():
+    votes = voted([20, 20], n_voters=3_001)
+    assert not list(starts(["snorkel", "triplet"], votes, EVEN))
+    assert len(list(starts(["majority_vote", "committee"], votes, EVEN))) == 2
 
 
 @pytest.mark.parametrize("name", list(CANDIDATES))
 def test_every_candidate_gives_soft_labels(name: str):
     _, votes, _ = tiny_task()
-    soft_labels = CANDIDATES[name].soft_labels(votes, np.array([0.4, 0.6]))
+    soft_labels = soft_labels_of(name, votes, np.array([0.4, 0.6]))
     assert soft_labels.shape == (votes.n_items, 2)
     assert np.allclose(soft_labels.sum(axis=1), 1)
 
@@ -192,7 +222,7 @@ def test_every_candidate_gives_soft_labels(name: str):
 def test_aligned_candidates_have_the_class_balance_on_covered_items():
     _, votes, _ = tiny_task()
     balance = np.array([0.3, 0.7])
-    soft_labels = CANDIDATES["majority_vote, aligned"].soft_labels(votes, balance)
+    soft_labels = soft_labels_of("majority_vote, aligned", votes, balance)
     assert soft_labels[votes.covered].mean(axis=0) == pytest.approx(balance, abs=0.01)
 
 
@@ -229,7 +259,7 @@ def test_mutual_information_does_not_mind_which_share_of_the_votes_a_class_got()
     dense = votes.dense()
     dense[(dense == 1) & (np.random.default_rng(0).random(dense.shape) < 0.9)] = -1
     skewed = VoteMatrix.from_dense(dense, votes.labels)
-    targets = CANDIDATES["majority_vote, mig"].soft_labels(skewed, EVEN)
+    targets = soft_labels_of("majority_vote, mig", skewed, EVEN)
     data = TrainingData(as_inputs(X), targets=targets, used=np.flatnonzero(skewed.covered))
     accuracy = {}
     for loss in ("ce", "mig"):
