@@ -63,8 +63,8 @@ SHARED: dict[str, Any] = {
 }
 """1,300 updates of Adam, looked at after every 50: the same for every method."""
 
-BLIND_EPOCHS = 12
-"""Without gold nothing tells when to stop: 600 updates, for every method (the robust recipe's)."""
+BLIND_EPOCHS = 8
+"""Without gold nothing tells when to stop: 400 updates, for every method (the robust recipe's)."""
 
 LABEL_MODELS: dict[str, LabelModel] = {
     "majority vote": MajorityVote(),

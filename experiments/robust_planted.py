@@ -4,7 +4,7 @@
 
 The truth among copies of one coin, or among coins of their own (imdb_136's features and gold), and
 imdb_12 beside copies of an LF that was turned against us. Test ROC-AUC; every method trains the
-same network for the same number of updates as in the study of recipes.
+same network, as long as validation gets better.
 """
 
 import sys
@@ -16,6 +16,7 @@ from experiments.robust import ROBUST, SHARED, score
 from experiments.runner import Record, Run, finished, run_groups
 from experiments.tables import percentages, spread, write_page
 from wiesel import EndToEndModel, MajorityVote, Supervised, TwoStage, WeaSEL
+from wiesel.end_to_end.recipes import RECIPES
 from wiesel.end_to_end.together import fit_together
 from wiesel.io import Dataset
 
@@ -27,6 +28,8 @@ PLANTED: dict[str, tuple[str, list[int]]] = {
 }
 """What is planted: in which data set, how many."""
 METHODS = ("gold", "majority vote", ROBUST)
+LENGTH = {name: RECIPES["robust"][name] for name in ("epochs", "patience")}
+"""How long the default trains, and here every method."""
 
 
 def main(argv: list[str]) -> None:
@@ -70,7 +73,8 @@ def train_and_test(runs: list[Run]) -> list[Record]:
 
 def build(run: Run, dataset: Dataset) -> EndToEndModel:
     """Return the estimator that a run describes."""
-    network, options = paper_network(dataset, run.seed), {**SHARED, "seed": run.seed}
+    network = paper_network(dataset, run.seed)
+    options = SHARED | LENGTH | {"seed": run.seed}
     if run.method == "gold":
         return Supervised(network, labels=dataset.labels, **options)
     if run.method == ROBUST:

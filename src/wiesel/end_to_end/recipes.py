@@ -18,6 +18,7 @@ BY_RECIPE: Any = _ByRecipe()
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {
         "epochs": 150,
+        "patience": None,
         "blind_epochs": None,
         "epoch_size": None,
         "lr": 1e-4,
@@ -37,7 +38,8 @@ RECIPES: dict[str, dict[str, Any]] = {
         "fall_back": False,
     },
     "robust": {
-        "epochs": 26,
+        "epochs": 100,
+        "patience": 13,
         "blind_epochs": 8,
         "epoch_size": 3200,
         "lr": 1e-3,

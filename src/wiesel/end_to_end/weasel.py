@@ -131,6 +131,8 @@ class WeaSEL(EndToEndModel):
     what it predicted before it learned the noise by heart."""
     epochs: int = BY_RECIPE
     """How often training goes through the items."""
+    patience: int | None = BY_RECIPE
+    """Stop after so many epochs without a better validation score; None goes through all."""
     blind_epochs: int | None = BY_RECIPE
     """The number of epochs where no validation set chooses among them; None is `epochs`."""
     epoch_size: int | None = BY_RECIPE
@@ -255,8 +257,10 @@ class WeaSEL(EndToEndModel):
 
     def _follow_recipe(self) -> None:
         check_choice(self, "recipe", self.recipe, tuple(RECIPES))
-        if self.epochs is not BY_RECIPE and self.blind_epochs is BY_RECIPE:
-            self.blind_epochs = None
+        if self.epochs is not BY_RECIPE:
+            for name in ("patience", "blind_epochs"):
+                if getattr(self, name) is BY_RECIPE:
+                    setattr(self, name, None)
         for name, value in RECIPES[self.recipe].items():
             if getattr(self, name) is BY_RECIPE:
                 setattr(self, name, value)

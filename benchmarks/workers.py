@@ -1,0 +1,88 @@
+"""Ten thousand crowd workers: the memory and the time of every end-to-end method.
+
+2,000 items with three answers each, 4 or 20 classes, 16 features, one epoch; each method in a
+process of its own (`python -m benchmarks.workers` with a case as JSON on stdin). Dense votes of all
+items would be 320 MB at 4 classes and 1.6 GB at 20. The encoder of WeaSEL reads every worker, so
+its batches are dense; the other methods look at the answers that were given.
+"""
+
+import json
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.harness import (
+    arguments,
+    markdown_table,
+    merge_results,
+    peak,
+    read_results,
+    run_module,
+    seconds,
+    setting,
+)
+
+METHODS = ("MaxMIG", "CrowdLayer", "DoctorNet", "MBEM", "AggNet", "Raykar", "CoNAL", "WeaSEL")
+N_WORKERS, N_ITEMS = 10_000, 2_000
+
+
+def main(argv: Sequence[str] = ()) -> None:
+    """Measure every method; keep the results unless `--quick`."""
+    options = arguments(argv)
+    rows = read_results("workers")
+    if not options.show:
+        rows = []
+        for n_classes in (4, 20):
+            for method in METHODS:
+                case = f"{method}, {n_classes} classes"
+                if options.only in case:
+                    job = {"method": method, "n_classes": n_classes, "quick": options.quick}
+                    measured = run_module("benchmarks.workers", "wiesel", job)
+                    rows.append({"case": case, **measured, **setting()})
+        if not options.quick:
+            merge_results("workers", rows)
+    print(results_table(rows))
+
+
+def results_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the Markdown table."""
+    lines = [
+        (row["case"], peak(row["extra_mb"]), seconds(row["fit_seconds"]), f"{row['parameters']:,}")
+        for row in rows
+    ]
+    header = ("method", "memory beyond the data", "CPU time", "numbers it learned")
+    return markdown_table(header, lines)
+
+
+def measure(method: str, n_classes: int, quick: bool) -> dict[str, float]:
+    """Return what fitting a method took."""
+    import wiesel
+    from wiesel.datasets.synthetic import make_features, make_votes
+    from wiesel.nn import MLP
+
+    n_items, n_workers = (N_ITEMS // 20, N_WORKERS // 20) if quick else (N_ITEMS, N_WORKERS)
+    votes, gold = make_votes(n_items, n_workers, n_classes=n_classes, coverage=3 / n_workers)
+    X = make_features(gold, n_features=16)
+    options = {"recipe": "paper"} if method == "WeaSEL" else {}
+    model = getattr(wiesel, method)(MLP(16, n_classes), epochs=1, progress=False, **options)
+    before, start = _peak_mb(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # after one epoch it need not have learned
+        model.fit(X, votes)
+    learned = model.encoder_ if method == "WeaSEL" else model.voter_model_
+    return {
+        "fit_seconds": time.process_time() - start,
+        "extra_mb": _peak_mb() - before,
+        "parameters": sum(parameter.numel() for parameter in learned.state_dict().values()),
+    }
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(**json.loads(sys.stdin.read()))))
