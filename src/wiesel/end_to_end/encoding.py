@@ -4,15 +4,11 @@ import copy
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from wiesel.end_to_end.checks import MODULE_ERRORS, first_line
 from wiesel.errors import FeatureError, ParameterError
-from wiesel.label_models import ClassBalance
-from wiesel.labels import class_prior
 from wiesel.nn.encoders import (
     VoteEncoder,
     Weighing,
@@ -22,9 +18,8 @@ from wiesel.nn.encoders import (
     start_equal,
 )
 from wiesel.parameters import check_number
-from wiesel.training import Inputs, Validation, as_inputs
+from wiesel.training import Inputs, as_inputs
 from wiesel.training.inputs import is_matrix
-from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.weasel import WeaSEL
@@ -34,10 +29,8 @@ __all__ = [
     "build_encoder",
     "check_additions",
     "check_hidden_sizes",
-    "chosen_class_balance",
     "encoder_features",
     "feature_width",
-    "log_class_balance",
 ]
 
 
@@ -125,30 +118,6 @@ def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteE
     if options.equal_start:
         start_equal(encoder.network)
     return encoder.requires_grad_(options.train_encoder)
-
-
-def chosen_class_balance(
-    balance: ClassBalance | str, votes: VoteMatrix, validation: Validation | None
-) -> npt.NDArray[np.float64]:
-    """Return P(y): given, uniform, or estimated where the option says."""
-    labels = votes.labels
-    if not isinstance(balance, str):
-        return class_prior(labels, balance)
-    if balance == "votes":
-        from wiesel.label_models import estimate_class_balance
-
-        return class_prior(labels, estimate_class_balance(votes))
-    if validation is None:
-        raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")
-    # One more of each class, so that none that is missing by chance is ruled out.
-    return class_prior(labels, np.bincount(validation.gold, minlength=len(labels)) + 1.0)
-
-
-def log_class_balance(
-    balance: ClassBalance | str, votes: VoteMatrix, validation: Validation | None
-) -> Tensor:
-    """Return log P(y) as a network adds it to its logits."""
-    return torch.from_numpy(np.log(chosen_class_balance(balance, votes, validation))).float()
 
 
 def feature_width(features: Inputs | None) -> int:

@@ -5,13 +5,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.encoding import chosen_class_balance
-from wiesel.label_models import ClassBalance
-from wiesel.labels import class_prior
-from wiesel.training import Validation
-from wiesel.votes import VoteMatrix
-
-__all__ = ["Teacher", "aligned_to", "balance_to_align_to"]
+__all__ = ["Teacher"]
 
 _SHARPENING = 2.0
 """The exponent of a prediction that is its own target, on items nobody voted on."""
@@ -70,54 +64,3 @@ class Teacher(nn.Module):
         factors = self.class_balance / self.class_shares.clamp_min(_SMALLEST_SHARE)
         scaled = targets * factors.unsqueeze(-2)
         return scaled / scaled.sum(dim=-1, keepdim=True)
-
-
-def balance_to_align_to(
-    balance: ClassBalance | str, votes: VoteMatrix, validation: Validation | None
-) -> npt.NDArray[np.float64]:
-    """Return the class balance that `class_balance` names; `auto` is the best that is known.
-
-    That is the validation set's. Without one it is what the votes say, for two classes. Of more
-    classes voters that abstain cover some much better than others, so that their shares
-    exaggerate: the more they abstain the closer to equal shares it is, at most half-way on a
-    logarithmic scale.
-    """
-    if not isinstance(balance, str) or balance != "auto":
-        return chosen_class_balance(balance, votes, validation)
-    if validation is not None:
-        return chosen_class_balance("validation", votes, validation)
-    shares = _voted_shares(votes) + 1e-3
-    abstaining = 1 - votes.n_votes / (votes.covered.sum() * votes.n_voters)
-    power = 1.0 if votes.n_classes == 2 else 1 - abstaining / 2
-    return class_prior(votes.labels, shares**power)
-
-
-def aligned_to(
-    balance: npt.NDArray[np.float64], proba: npt.NDArray[np.float64], rounds: int = 30
-) -> npt.NDArray[np.float64]:
-    """Return soft labels whose class shares are the class balance, as near as can be.
-
-    Every class gets a factor, found by repeated proportional fitting.
-
-    >>> aligned_to(np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.6, 0.4]])).mean(axis=0).round(3)
-    array([0.5, 0.5])
-    """
-    factors = np.ones(proba.shape[1])
-    for _ in range(rounds):
-        scaled = proba * factors
-        scaled /= scaled.sum(axis=1, keepdims=True)
-        factors *= (balance / np.maximum(scaled.mean(axis=0), 1e-4)) ** 0.7
-    scaled = proba * factors
-    aligned: npt.NDArray[np.float64] = scaled / scaled.sum(axis=1, keepdims=True)
-    return aligned
-
-
-def _voted_shares(votes: VoteMatrix) -> npt.NDArray[np.float64]:
-    """The mean over covered items of the shares of their votes that each class got."""
-    from wiesel.label_models import MajorityVote
-
-    covered = votes[np.flatnonzero(votes.covered)]
-    shares: npt.NDArray[np.float64] = (
-        MajorityVote().fit(covered).predict_proba(covered).mean(axis=0)
-    )
-    return shares

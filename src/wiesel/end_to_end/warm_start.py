@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from wiesel.end_to_end.class_balance import aligned_to
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
-from wiesel.end_to_end.teaching import aligned_to
 from wiesel.errors import WieselError
 from wiesel.label_models import DawidSkene, LabelModel, MajorityVote, Snorkel, Triplet
 from wiesel.nn.end_models import shipped_module, shipped_spec

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel, Given, GoldSet
+from wiesel.end_to_end.class_balance import chosen_class_balance
 from wiesel.end_to_end.encoding import (
     EncoderShape,
     build_encoder,
@@ -23,7 +24,7 @@ from wiesel.end_to_end.insight import describe_item, weigh_voters
 from wiesel.end_to_end.recipes import BY_RECIPE, DEFAULT_RECIPE, RECIPES
 from wiesel.end_to_end.recovery import recover
 from wiesel.end_to_end.storage import Saved
-from wiesel.end_to_end.teaching import Teacher, balance_to_align_to
+from wiesel.end_to_end.teaching import Teacher
 from wiesel.end_to_end.warm_start import Trial, WarmStart, choose_warm_start, warm_start_from
 from wiesel.end_to_end.weasel_objective import Extras, WeaSELObjective
 from wiesel.errors import SavedModelError, WieselWarning
@@ -277,7 +278,7 @@ class WeaSEL(EndToEndModel):
         votes: VoteMatrix = data.votes  # type: ignore[assignment]
         shape = EncoderShape(votes.n_voters, votes.n_classes, feature_width(data.features))
         encoder = build_encoder(self, shape, tau_1)
-        balance = balance_to_align_to(self.class_balance, votes, validation)
+        balance = chosen_class_balance(self.class_balance, votes, validation)
         extras = Extras(
             teacher=self._teacher(balance),
             warm_up=self.warm_up if data.targets is not None else 0,
@@ -309,7 +310,7 @@ class WeaSEL(EndToEndModel):
         if self.warm_start is None or self.warm_up == 0:
             return None
         votes: VoteMatrix = data.votes  # type: ignore[assignment]
-        balance = balance_to_align_to(self.class_balance, votes, validation)
+        balance = chosen_class_balance(self.class_balance, votes, validation)
         if isinstance(self.warm_start, LabelModel):
             return warm_start_from(self.warm_start, votes, balance)
         if validation is None:

@@ -11,9 +11,10 @@ from tiny_task import linear, tiny_task, weasel
 
 from wiesel import MajorityVote, TwoStage, VoteMatrix, WeaSEL, load_model
 from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.end_to_end.class_balance import aligned_to, chosen_class_balance
 from wiesel.end_to_end.recipes import RECIPES
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
-from wiesel.end_to_end.teaching import Teacher, aligned_to, balance_to_align_to
+from wiesel.end_to_end.teaching import Teacher
 from wiesel.end_to_end.together import fit_together
 from wiesel.end_to_end.warm_start import (
     CANDIDATES,
@@ -165,17 +166,17 @@ def voted(shares: list[int], n_voters: int) -> VoteMatrix:
 
 
 def test_without_gold_voters_that_abstain_are_believed_half():
-    balance = balance_to_align_to("auto", voted([81, 9, 1], n_voters=1000), None)
+    balance = chosen_class_balance("auto", voted([81, 9, 1], n_voters=1000), None)
     assert balance == pytest.approx(np.array([9, 3, 1]) / 13, abs=0.01)
 
 
 def test_without_gold_voters_that_never_abstain_are_believed():
-    balance = balance_to_align_to("auto", voted([81, 9, 1], n_voters=1), None)
+    balance = chosen_class_balance("auto", voted([81, 9, 1], n_voters=1), None)
     assert balance == pytest.approx(np.array([81, 9, 1]) / 91, abs=0.01)
 
 
 def test_without_gold_the_votes_for_two_classes_are_believed():
-    balance = balance_to_align_to("auto", voted([9, 1], n_voters=50), None)
+    balance = chosen_class_balance("auto", voted([9, 1], n_voters=50), None)
     assert balance == pytest.approx([0.9, 0.1], abs=0.01)
 
 
