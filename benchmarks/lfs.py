@@ -361,12 +361,20 @@ CASES: dict[str, Case] = {
     "re2 Set alone, 10": ("wiesel", (10, 1), _re2_set),
     "re2 Set alone, 1,000": ("wiesel", (1000, 1), _re2_set),
     **{
-        f"polars {how}, 136": ("wiesel", (136, share), lambda c, how=how: _polars(c, how))
-        for how, share in (
-            ("extract_many", 1),
-            ("find_many", 1),
-            ("extract_all", 1),
-            ("an expression each", 0.2),
+        f"polars {how}, {n_words:,}": (
+            "wiesel",
+            (n_words, share),
+            lambda c, how=how: _polars(c, how),
+        )
+        for how, n_words, share in (
+            ("extract_many", 136, 1),
+            ("find_many", 10, 1),
+            ("find_many", 136, 1),
+            ("find_many", 1000, 1),
+            ("extract_all", 10, 1),
+            ("extract_all", 136, 1),
+            ("extract_all", 1000, 1),
+            ("an expression each", 136, 0.2),
         )
     },
     "snorkel LFApplier, whole words": (

@@ -109,6 +109,8 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
     if run.method == PAPER:
         return WeaSEL(network, recipe="paper", **options)
     changed = {name: value for name, value in run.options.items() if name != "mode"}
+    if changed.get("warm_start") in LABEL_MODELS:
+        changed["warm_start"] = LABEL_MODELS[changed["warm_start"]]
     return WeaSEL(network, recipe="robust", **options | changed)
 
 

@@ -62,12 +62,12 @@ class KeywordPass:
 
     def matching_rows(self, texts: pl.Series) -> list[npt.NDArray[np.int64]]:
         """Return for every query the positions of the texts that fulfil it."""
-        present = texts.is_not_null().arg_true().to_numpy()
+        present = texts.is_not_null().arg_true().to_numpy() if texts.null_count() else None
         texts = texts.drop_nulls()
         found = [np.empty(0, np.int64)] * len(self.queries)
         for automaton in self._automata:
             for number, rows in automaton.matching_rows(texts):
-                found[number] = present[rows].astype(np.int64)
+                found[number] = rows if present is None else present[rows].astype(np.int64)
         return found
 
 
@@ -111,13 +111,15 @@ class _Automaton:
             certain = more != _DOUBT
             owners = np.concatenate([owners[sure], more[certain]])
             rows = np.concatenate([rows[sure], doubtful[places[certain]]])
+            in_order = np.argsort(rows, kind="stable")
+            owners, rows = owners[in_order], rows[in_order]
         # A stable sort of small integers takes linear time, and keeps the texts in order.
         small = np.int16 if len(self.numbers) < 2**15 else np.int64
         order = np.argsort(owners.astype(small), kind="stable")
         ends = np.cumsum(np.bincount(owners, minlength=len(self.numbers)))
         by_query = np.split(rows[order], ends[:-1])
         return [
-            (number, _enough(own, needed, in_order=not len(doubtful)))
+            (number, _enough(own, needed))
             for number, own, needed in zip(self.numbers, by_query, self.min_matches, strict=True)
         ]
 
@@ -128,10 +130,10 @@ class _Automaton:
         return np.concatenate(owners), np.concatenate(rows)
 
 
-def _enough(rows: npt.NDArray[np.int64], needed: int, in_order: bool) -> npt.NDArray[np.int64]:
+def _enough(rows: npt.NDArray[np.int64], needed: int) -> npt.NDArray[np.int64]:
     """The texts in which so many patterns of a query were found."""
     if needed == 1:
-        return rows if in_order else np.sort(rows)
+        return rows
     texts, counts = np.unique(rows, return_counts=True)
     return texts[counts >= needed]
 
