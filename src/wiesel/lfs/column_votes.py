@@ -31,7 +31,8 @@ class ColumnVotes:
     @classmethod
     def of_class(cls, rows: npt.NDArray[Any], class_index: int) -> "ColumnVotes":
         """Return votes for one class on these rows."""
-        return cls(rows.astype(np.int64, copy=False), np.full(len(rows), class_index, dtype=np.int16))
+        classes = np.full(len(rows), class_index, dtype=np.int16)
+        return cls(rows.astype(np.int64, copy=False), classes)
 
     @classmethod
     def of_codes(cls, codes: npt.NDArray[Any]) -> "ColumnVotes":
@@ -74,14 +75,16 @@ def assemble(
     >>> assemble([spam], LabelSpace("ham", "spam"), ["free"], np.arange(3)).dense().ravel()
     array([ 1, -1,  1], dtype=int16)
     """
-    ends = np.cumsum([0, *(len(column.rows) for column in columns)])
-    index = np.int32 if max(ends[-1], len(ids)) < 2**31 else np.int64
+    sizes = [len(column.rows) for column in columns]
+    # Short integers where they are long enough: half as much to move.
+    index: type[np.signedinteger[Any]] = np.int32 if max(sum(sizes), len(ids)) < 2**31 else np.int64
+    ends = np.cumsum([0, *sizes], dtype=index)
     rows = np.concatenate([column.rows for column in columns], dtype=index, casting="unsafe")
     entries = np.arange(len(rows), dtype=index)
     # By columns is how the votes come, by rows is how they are kept: SciPy turns one into the
     # other in linear time, and carries the number of every entry along.
     shape = (len(ids), len(columns))
-    by_row = sp.csc_array((entries, rows, ends.astype(index)), shape=shape).tocsr()
+    by_row = sp.csc_array((entries, rows, ends), shape=shape).tocsr()
     order = by_row.data
     rows_of_classes = _stacked(columns, len(labels))
     return VoteMatrix(
