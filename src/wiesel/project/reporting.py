@@ -88,13 +88,20 @@ def _story(outcome: "Outcome") -> list[str]:
     ]
     if is_classifier(main.model.end_model):  # type: ignore[attr-defined]
         return sentences
-    if "score" in chosen:
+    if "score" not in chosen:
+        sentences.append("There were no dev rows to choose an epoch by: the last one was kept.")
+    elif isinstance(chosen["epoch"], list):
+        first, last = min(chosen["epoch"]), max(chosen["epoch"])
+        sentences.append(
+            f"It is the average of {len(chosen['epoch'])} networks, each as it was when its "
+            f"{measure} on the dev rows was best (epochs {first} to {last}); together they have "
+            f"{chosen['score']:.3f}."
+        )
+    else:
         sentences.append(
             f"Of {len(main.model.history_)} epochs, number {chosen['epoch']} was kept: it had the "
             f"best {measure} on the dev rows ({chosen['score']:.3f})."
         )
-    else:
-        sentences.append("There were no dev rows to choose an epoch by: the last one was kept.")
     return sentences
 
 

@@ -165,6 +165,15 @@ def test_several_methods_and_seeds_make_one_table(tiny):
     assert outcome.paired is not None
 
 
+def test_the_report_says_which_epochs_of_an_ensemble_were_kept(tiny):
+    (tiny / "wiesel.toml").write_text(
+        (tiny / "wiesel.toml").read_text() + "\n[options.weasel]\nmembers = 3\n"
+    )
+    run(tiny, ["weasel"])
+    page = (tiny / "out/report.html").read_text()
+    assert "It is the average of 3 networks, each as it was when its ROC-AUC" in page
+
+
 def test_it_works_without_any_gold_labels(tiny):
     change(tiny / "wiesel.toml", 'dev = "dev.csv"\ntest = "test.csv"\n', "")
     outcome, _ = run(tiny, ["weasel"])
