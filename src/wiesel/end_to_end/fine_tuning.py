@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import log_softmax, stdtrit
 from torch import nn
 
 from wiesel.end_to_end.checks import gold_validation
@@ -125,11 +125,14 @@ def _calibrated_losses(
 
 
 def _worth_training(losses: npt.NDArray[np.float64]) -> int:
-    """The number of epochs with the smallest mean loss, or 0 if that may be chance."""
+    """The number of epochs with the smallest mean loss, or 0 if that may be chance.
+
+    It may be if a t-test at 5 % says so: of very few items the gain must be large.
+    """
     best = int(losses.mean(axis=1).argmin())
     gains = losses[0] - losses[best]
     error = gains.std(ddof=1) / np.sqrt(len(gains))
-    return best if gains.mean() > error else 0
+    return best if gains.mean() > stdtrit(len(gains) - 1, 0.95) * error else 0
 
 
 def _train_on_all(
