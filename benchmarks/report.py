@@ -9,6 +9,7 @@ from benchmarks.label_models import results_table
 from benchmarks.lfs import results_table as lfs_table
 from benchmarks.parity import crowd_table, planted_table
 from benchmarks.scaling import scaling_table
+from benchmarks.workers import results_table as workers_table
 
 __all__ = ["quotable_table", "write_report"]
 
@@ -31,7 +32,9 @@ SECTIONS = (
         "Labeling functions",
         lfs_table,
         "Rows of 2.2 KB per second of one core's CPU time, or of wall-clock time with two cores "
-        "beside one. RE2 itself slows down as the automaton outgrows the processor's cache.",
+        "beside one. From 10 to 1,000 functions 86 times as many votes are found in a text: RE2 "
+        "itself takes more than twice as long, Polars' regular expressions six times, and what is "
+        "flat from 136 on (`find_many`) is slower than either throughout.",
     ),
     Section(
         "parity",
@@ -47,6 +50,13 @@ SECTIONS = (
         "repeatedly, the last answer counts here; the cards count all of them "
         "(zencrowd has 1,730 repeated answers). crowd-kit's one-coin model learns the class "
         "balance by EM; ours does so if asked, and takes `estimate_class_balance` otherwise.",
+    ),
+    Section(
+        "workers",
+        "Ten thousand crowd workers",
+        workers_table,
+        "2,000 items, three answers each, one epoch. About 85 MB are modules that fitting loads; "
+        "dense votes of all items would be 320 MB at 4 classes and 1.6 GB at 20.",
     ),
     Section(
         "scaling",
