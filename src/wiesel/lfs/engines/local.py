@@ -108,7 +108,7 @@ class _Run:
         """Yield the votes on every batch.
 
         Workers are given a batch ahead, so that they go on while this process reads the next one
-        or puts votes together.
+        or puts votes together. It waits for theirs on a batch only after its own part of the next.
         """
         try:
             for batch in batches:
