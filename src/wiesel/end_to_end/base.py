@@ -170,8 +170,8 @@ class EndToEndModel(Parameterized, ABC):
         """Go on training the fitted end model on a few gold items, if they gain from it.
 
         Cross-validation on them decides for how many epochs, up to `epochs`, and tunes the
-        threshold; 0 leaves the model as it is. 10 items or more are worth trying. `lr` is the
-        model's own by default.
+        threshold; 0 leaves the model as it is. More than five items a class are needed. `lr` is
+        the model's own by default.
         """
         self.check_fitted()
         lr = self.lr if lr is None else lr

@@ -26,7 +26,9 @@ _FOLDS = 5
 _SHRINKAGE = 0.5
 """How much the numbers of the calibration are held back, as a few items cannot tell them."""
 _FEWEST = 4
-"""With fewer gold items than this there is nothing to hold out."""
+"""With fewer gold items than this not even a threshold can be tuned."""
+_TRAINABLE = 5
+"""With so many gold items a class or fewer, cross-validation cannot tell a gain from luck."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,11 @@ def fine_tune(
 
     Each gold item is predicted by a copy of the network that was trained on the other folds. The
     number of epochs with the smallest log loss on these predictions is taken, if it is better
-    than no training by more than chance; the same predictions tune the threshold. So the same
-    few labels serve both, and none is judged by a network that has seen it. Predictions are
-    calibrated first, also those without training: that a network learns how sure it may be, and
-    how frequent the classes are, is no reason to move what it knows of the items.
+    than no training by more than chance, which five items a class cannot show; the same
+    predictions tune the threshold. So the same few labels serve both, and none is judged by a
+    network that has seen it. Predictions are calibrated first, also those without training: that a
+    network learns how sure it may be, and how frequent the classes are, is no reason to move what
+    it knows of the items.
     """
     gold: Validation = gold_validation((X, y), model.labels_, model.end_model_)  # type: ignore[assignment]
     if len(gold.gold) < _FEWEST:
@@ -72,7 +75,8 @@ def fine_tune(
     options = TrainOptions(
         epochs=epochs, lr=lr, batch_size=min(batch_size, len(gold.gold)), progress=False
     )
-    proba = _out_of_fold(model, gold, options)
+    enough = len(gold.gold) > _TRAINABLE * gold.n_classes
+    proba = _out_of_fold(model, gold, options) if enough else _proba(model.end_model_, gold)[None]
     losses = np.stack([_calibrated_losses(epoch, gold.gold) for epoch in proba])
     best = _worth_training(losses)
     if best:

@@ -47,6 +47,17 @@ def test_gold_items_help_where_votes_are_poor():
     assert np.mean(gains) > 0.02
 
 
+def test_five_gold_items_a_class_tune_the_threshold_and_nothing_else():
+    X, votes, gold = task(0)
+    model = trained(0, X, votes)
+    few = np.concatenate([np.flatnonzero(gold == k)[:5] for k in (0, 1)])
+    before = model.predict_proba(X)
+    said = model.fine_tune(X[few], gold[few])
+    assert (said.epochs, said.items) == (0, 10)
+    assert np.array_equal(model.predict_proba(X), before)
+    assert model.threshold_ is not None
+
+
 def test_a_dozen_gold_items_do_no_harm_and_fine_tuning_beats_training_on_them_alone():
     before, after, alone = [], [], []
     for seed in range(5):
