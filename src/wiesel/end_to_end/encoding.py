@@ -9,6 +9,7 @@ from torch import nn
 
 from wiesel.end_to_end.checks import MODULE_ERRORS, first_line
 from wiesel.errors import FeatureError, ParameterError
+from wiesel.label_models import LabelModel
 from wiesel.nn.encoders import (
     VoteEncoder,
     Weighing,
@@ -83,6 +84,12 @@ def check_additions(options: "WeaSEL") -> None:
         check_number(options, "blind_epochs", options.blind_epochs, low=1, whole=True)
     for name in ("prediction_weight", "pull", "early_learning", "count_power"):
         check_number(options, name, getattr(options, name), low=0)
+    start = options.warm_start
+    if not (start is None or start == "auto" or isinstance(start, LabelModel)):
+        raise ParameterError(
+            "The 'warm_start' option of WeaSEL must be a label model, such as MajorityVote(), "
+            f"'auto' or None; got {start!r:.60}."
+        )
     if options.slow_targets and options.weight_average is None:
         raise ParameterError(
             "slow_targets=True takes targets from averaged weights: give weight_average too, "

@@ -227,6 +227,13 @@ def test_aligned_candidates_have_the_class_balance_on_covered_items():
     assert soft_labels[votes.covered].mean(axis=0) == pytest.approx(balance, abs=0.01)
 
 
+@pytest.mark.parametrize("start", ["commitee", MajorityVote])
+def test_what_is_no_start_is_refused(start: object):
+    X, votes, _ = tiny_task()
+    with pytest.raises(ParameterError, match=r"a label model, such as MajorityVote\(\), 'auto'"):
+        robust(warm_start=start).fit(X, votes)
+
+
 def test_a_warm_up_alone_is_two_stage_training():
     X, votes, _ = tiny_task()
     shared = {"epochs": 3, "lr": 0.01, "batch_size": 16, "seed": 4}
