@@ -7,7 +7,6 @@ its batches are dense; the other methods look at the answers that were given.
 """
 
 import json
-import resource
 import sys
 import time
 import warnings
@@ -24,6 +23,7 @@ from benchmarks.harness import (
     seconds,
     setting,
 )
+from benchmarks.votes import peak_megabytes
 
 METHODS = ("MaxMIG", "CrowdLayer", "DoctorNet", "MBEM", "AggNet", "Raykar", "CoNAL", "WeaSEL")
 N_WORKERS, N_ITEMS = 10_000, 2_000
@@ -68,20 +68,16 @@ def measure(method: str, n_classes: int, quick: bool) -> dict[str, float]:
     X = make_features(gold, n_features=16)
     options = {"recipe": "paper"} if method == "WeaSEL" else {}
     model = getattr(wiesel, method)(MLP(16, n_classes), epochs=1, progress=False, **options)
-    before, start = _peak_mb(), time.process_time()
+    before, start = peak_megabytes(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # after one epoch it need not have learned
         model.fit(X, votes)
     learned = model.encoder_ if method == "WeaSEL" else model.voter_model_
     return {
         "fit_seconds": time.process_time() - start,
-        "extra_mb": _peak_mb() - before,
+        "extra_mb": peak_megabytes() - before,
         "parameters": sum(parameter.numel() for parameter in learned.state_dict().values()),
     }
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
 if __name__ == "__main__":

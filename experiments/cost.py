@@ -8,26 +8,27 @@ votes, else on its data set, else of any method on it.
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from benchmarks.harness import markdown_table
 
-from experiments import ablation, adversarial, duplicates, independent, table1
+from experiments import ablation, adversarial, duplicates, independent, random_voters, table1
 from experiments.definitions import Choices, Effort
 from experiments.methods import PAPER
 from experiments.planted import VOTE_OPTIONS, is_planted
 from experiments.runner import Record, Run, finished
 from experiments.tables import UNKNOWN
 
-STUDIES = {
-    "table1": table1.results,
-    "duplicates": duplicates.STUDY.results,
-    "independent": independent.STUDY.results,
-    "adversarial": adversarial.results,
-    "ablation": ablation.results,
+STUDIES: dict[str, tuple[Callable[[Effort], object], dict[str, int]]] = {
+    "table1": (table1.results, {}),
+    "duplicates": (duplicates.STUDY.results, random_voters.SEEDS),
+    "independent": (independent.STUDY.results, random_voters.SEEDS),
+    "adversarial": (adversarial.results, {}),
+    "ablation": (ablation.results, ablation.SEEDS),
 }
+"""What runs a study, and the seeds it has of its own."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,10 @@ class Listing(Effort):
 
 def main(argv: list[str]) -> None:
     """Print a line for every study and one for all."""
-    effort = Effort.parsed(argv, __doc__)
-    listings = {name: Listing(effort.full, effort.seeds) for name in STUDIES}
-    for name, results in STUDIES.items():
+    listings = {}
+    for name, (results, seeds) in STUDIES.items():
+        effort = Effort.parsed(argv, __doc__, **seeds)
+        listings[name] = Listing(effort.full, effort.seeds)
         results(listings[name])
     everything = {key: run for listing in listings.values() for key, run in listing.wanted.items()}
     paces = paces_of(record for _, record in everything.values() if record)

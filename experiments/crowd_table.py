@@ -6,7 +6,7 @@ import numpy as np
 from benchmarks.harness import markdown_table
 
 from experiments.runner import RESULTS
-from experiments.tables import UNKNOWN, figure_of_paper, spread
+from experiments.tables import UNKNOWN, figure_of_paper, spread, told_cost
 
 Rows = list[dict[str, Any]]
 
@@ -147,4 +147,4 @@ def _scales(rows: Rows) -> str:
 
 def _cost(rows: Rows) -> str:
     runs, seconds = sum(row["runs"] for row in rows), sum(row["cpu_seconds"] for row in rows)
-    return f"{runs} runs are behind this table; they took {seconds / 60:.1f} CPU minutes."
+    return told_cost(runs, seconds)

@@ -19,7 +19,7 @@ from experiments.definitions import Effort
 from experiments.methods import dataset_of, groups_of, paper_network
 from experiments.ranks import critical_difference, draw_ranks, mean_ranks
 from experiments.runner import Record, Run, finished, run_groups
-from experiments.tables import UNKNOWN, percentages, spread, write_page
+from experiments.tables import UNKNOWN, percentages, spread, told_cost, write_page
 from wiesel import (
     CrowdLayer,
     DawidSkene,
@@ -157,7 +157,9 @@ def show(effort: Effort) -> None:
         draw_ranks(f"robust_{mode}", dict(zip(names, ranks, strict=True)), len(SETS))
         distance = critical_difference(len(names), len(SETS))
         lines += [f"Ranks differ significantly from {distance:.2f} on (Nemenyi, 5 %).", ""]
-        lines += [f"![mean ranks](robust_{mode}.png)", ""]
+        records = [record for sets in found.values() for own in sets.values() for record in own]
+        cost = told_cost(len(records), sum(record["cpu_seconds"] for record in records))
+        lines += [f"![mean ranks](robust_{mode}.png)", "", cost, ""]
     write_page("robust", f"python -m experiments robust {effort.words}", lines)
 
 

@@ -278,7 +278,7 @@ class WeaSEL(EndToEndModel):
         votes: VoteMatrix = data.votes  # type: ignore[assignment]
         shape = EncoderShape(votes.n_voters, votes.n_classes, feature_width(data.features))
         encoder = build_encoder(self, shape, tau_1)
-        balance = chosen_class_balance(self.class_balance, votes, validation)
+        balance = self._balance
         extras = Extras(
             teacher=self._teacher(balance),
             warm_up=self.warm_up if data.targets is not None else 0,
@@ -299,6 +299,7 @@ class WeaSEL(EndToEndModel):
 
     def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
         data = super()._training_data(data, validation)
+        self._balance = chosen_class_balance(self.class_balance, data.votes, validation)  # type: ignore[arg-type]
         start = self._warm_start(data, validation)
         self.warm_start_ = {}
         if start is not None:
@@ -310,11 +311,10 @@ class WeaSEL(EndToEndModel):
         if self.warm_start is None or self.warm_up == 0:
             return None
         votes: VoteMatrix = data.votes  # type: ignore[assignment]
-        balance = chosen_class_balance(self.class_balance, votes, validation)
         if isinstance(self.warm_start, LabelModel):
-            return warm_start_from(self.warm_start, votes, balance)
+            return warm_start_from(self.warm_start, votes, self._balance)
         if validation is None:
-            return choose_warm_start(votes, balance, None)
+            return choose_warm_start(votes, self._balance, None)
         options = replace(
             self._train_options(validation),
             epochs=self.warm_up,
@@ -323,7 +323,7 @@ class WeaSEL(EndToEndModel):
             progress=False,
         )
         trial = Trial(self._network, data, validation, options, self.seed)
-        return choose_warm_start(votes, balance, trial)
+        return choose_warm_start(votes, self._balance, trial)
 
     def _train_options(self, validation: Validation | None) -> TrainOptions:
         options = super()._train_options(validation)
@@ -332,7 +332,7 @@ class WeaSEL(EndToEndModel):
         return options
 
     def _share(self, fitted: Self) -> None:
-        self.warm_start_ = fitted.warm_start_
+        self.warm_start_, self._balance = fitted.warm_start_, fitted._balance
 
     def _recover(self, given: Given, validation: GoldSet | None) -> None:
         if self.fall_back and not self.history_.interrupted:

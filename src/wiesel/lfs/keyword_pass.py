@@ -2,7 +2,7 @@
 
 google-re2 compiles the keywords of all labeling functions into one automaton and reports, for
 every text, which of them occur. Time grows with the length of the text and hardly with the number
-of keywords: a hundred times as many take two to three times as long, because the automaton outgrows
+of keywords: a hundred times as many take about three times as long, because the automaton outgrows
 the processor's cache and more is found. `python -m benchmarks lfs` compares it with Polars'
 Aho-Corasick and regex engines.
 """
