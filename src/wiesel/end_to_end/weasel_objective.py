@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from wiesel.end_to_end.diagnosis import diagnosed_batch, prediction_record, voter_record
 from wiesel.end_to_end.soft_labels import soft_label_loss
 from wiesel.end_to_end.teaching import Teacher
-from wiesel.nn.encoders import Encoding, VoteEncoder, encode_votes, label_logits
+from wiesel.nn.encoders import Encoding, VoteEncoder, encode_votes
 from wiesel.nn.losses import AGREEMENT_LOSSES, soft_cross_entropy
 from wiesel.training import Batch, Objective, Record, TrainingData
 from wiesel.training.validation import logits_of
@@ -84,10 +84,9 @@ class WeaSELObjective(Objective):
         return replace(batch, features=encode_votes(votes, self.encoding, batch.features))
 
     def weigh(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the accuracies and the logits of the soft labels of a prepared batch."""
-        accuracies = self.encoder(batch.features, batch.votes)
-        logits = label_logits(accuracies, batch.votes) + self.log_prior.unsqueeze(-2)  # type: ignore[arg-type]
-        return accuracies, logits
+        """Return the voters' shares and the logits of the soft labels of a prepared batch."""
+        shares, logits = self.encoder.soft_label(batch.features, batch.votes)  # type: ignore[arg-type]
+        return shares, logits + self.log_prior.unsqueeze(-2)
 
     def taught(self, batch: Batch) -> Batch:
         """Return the batch with the targets that the networks' averages give."""
@@ -99,14 +98,14 @@ class WeaSELObjective(Objective):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of the end model and of the encoder."""
-        accuracies, label = self.weigh(batch)
+        shares, label = self.weigh(batch)
         end_logits = logits_of(self.end_model, batch.inputs)
         if self.warming or self.teacher is not None:
             losses = self._taught_losses(batch, end_logits, label)
         else:
             losses = self.agreement(end_logits, label)
         if self.pull:
-            losses["pull"] = self.pull * _distance_from_equal(accuracies, batch.votes)  # type: ignore[arg-type]
+            losses["pull"] = self.pull * _distance_from_equal(shares, batch.votes)  # type: ignore[arg-type]
         if self.early_learning:
             losses["early_learning"] = self.early_learning * self._forgotten(batch, end_logits)
         return losses
@@ -151,11 +150,11 @@ class WeaSELObjective(Objective):
         """Return how far the two agree, and who has the say, on a fixed sample of items."""
         device = self.log_prior.device
         batch = self.prepare(diagnosed_batch(data, device))
-        accuracies, label = self.weigh(batch)
+        shares, label = self.weigh(batch)
         predicted = logits_of(self.end_model, batch.inputs).argmax(dim=1)
         voted = batch.votes.sum(dim=1).argmax(dim=1)  # type: ignore[union-attr]
         record = prediction_record(predicted, label.argmax(dim=1), voted, label.shape[1])
-        return record | voter_record(accuracies, batch.votes)  # type: ignore[arg-type]
+        return record | voter_record(shares, batch.votes)  # type: ignore[arg-type]
 
 
 def _covered(batch: Batch) -> Tensor:
@@ -164,10 +163,10 @@ def _covered(batch: Batch) -> Tensor:
     return (votes.amax(dim=(-2, -1)) > 0).to(votes.dtype)
 
 
-def _distance_from_equal(accuracies: Tensor, votes: Tensor) -> Tensor:
+def _distance_from_equal(shares: Tensor, votes: Tensor) -> Tensor:
     """The mean Kullback-Leibler divergence of the voters' shares from equal ones."""
     voted = votes.amax(dim=-1) > 0
-    shares = accuracies.clamp_min(0) * voted
+    shares = shares.clamp_min(0) * voted
     shares = shares / shares.sum(dim=-1, keepdim=True).clamp_min(1e-12)
     n_votes = voted.sum(dim=-1, keepdim=True)
     return torch.xlogy(shares, shares * n_votes + 1e-12).sum(dim=-1).mean(dim=-1)

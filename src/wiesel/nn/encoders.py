@@ -5,7 +5,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,10 @@ __all__ = [
 
 Encoding = Literal["one_hot", "signed", "index"]
 Activation = Literal["softmax", "sigmoid", "relu", "tanh"]
+
+
+_FEW_CLASSES = 4
+"""Up to here one product for each class is faster than a small matrix product for each item."""
 
 
 def encode_votes(votes: Tensor, encoding: Encoding, features: Tensor | None = None) -> Tensor:
@@ -107,10 +111,10 @@ def accuracies_of(
     """
     if tau_1 != 1:
         scores = tau_1 * scores
-    if activation == "softmax":
-        return tau_2 * torch.softmax(scores, dim=dim)
-    if activation == "sigmoid":
-        return tau_2 * torch.sigmoid(scores)
+    if activation in ("softmax", "sigmoid"):
+        softmax = activation == "softmax"
+        shares = torch.softmax(scores, dim=dim) if softmax else torch.sigmoid(scores)
+        return shares if tau_2 == 1 else tau_2 * shares
     if activation == "relu":
         return torch.relu(scores) + 1e-5
     return torch.tanh(scores)
@@ -127,7 +131,29 @@ def label_logits(accuracies: Tensor, votes: Tensor) -> Tensor:
     """
     if accuracies.ndim == votes.ndim:
         return (accuracies * votes).sum(dim=-2)
-    return torch.matmul(accuracies.unsqueeze(-2), votes).squeeze(-2)
+    if votes.shape[-1] > _FEW_CLASSES:
+        return torch.matmul(accuracies.unsqueeze(-2), votes).squeeze(-2)
+    logits: Tensor = _ClassByClass.apply(accuracies, votes)  # type: ignore[no-untyped-call]
+    return logits
+
+
+class _ClassByClass(torch.autograd.Function):
+    """The sum of accuracies for each class; votes are constants."""
+
+    @staticmethod
+    def forward(ctx: Any, accuracies: Tensor, votes: Tensor) -> Tensor:
+        ctx.save_for_backward(votes)
+        by_class = [torch.linalg.vecdot(accuracies, own) for own in votes.unbind(dim=-1)]
+        return torch.stack(by_class, dim=-1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (votes,) = ctx.saved_tensors
+        own, voted = gradient.unsqueeze(-2).unbind(dim=-1), votes.unbind(dim=-1)
+        total = own[0] * voted[0]
+        for one, vote in zip(own[1:], voted[1:], strict=True):
+            total.addcmul_(one, vote)
+        return total, None
 
 
 @dataclass(frozen=True)
@@ -163,15 +189,29 @@ class VoteEncoder(nn.Module):
 
     def forward(self, encoded: Tensor, votes: Tensor) -> Tensor:
         """Return the accuracies of the voters for every item."""
-        accuracies = self._accuracies(self.network(encoded), votes)
+        shares, factor = self.shares(encoded, votes)
+        return shares * (factor.unsqueeze(-1) if shares.ndim == votes.ndim else factor)
+
+    def soft_label(self, encoded: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the shares of the voters, and the logits of the soft labels without the prior."""
+        shares, factor = self.shares(encoded, votes)
+        return shares, label_logits(shares, votes) * factor
+
+    def shares(self, encoded: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the accuracies without what all voters of an item have in common, and that.
+
+        There are far more voters than classes: applied to the logits, the factor costs nothing.
+        """
+        shares = self._shares(self.network(encoded), votes)
+        factor = votes.new_ones(1)
+        if self.weighing.activation in ("softmax", "sigmoid"):
+            factor = factor * self.weighing.tau_2
         if self.weighing.count_power:
             n_votes = (votes.amax(dim=-1) > 0).sum(dim=-1).clamp_min(1).to(votes.dtype)
-            power = n_votes.pow(self.weighing.count_power).unsqueeze(-1)
-            by_class = self.weighing.class_conditional
-            accuracies = accuracies * (power.unsqueeze(-1) if by_class else power)
-        return accuracies
+            factor = factor * n_votes.pow(self.weighing.count_power).unsqueeze(-1)
+        return shares, factor
 
-    def _accuracies(self, scores: Tensor, votes: Tensor) -> Tensor:
+    def _shares(self, scores: Tensor, votes: Tensor) -> Tensor:
         how = self.weighing
         none = scores[..., self.n_voters :] if how.none_slot else None
         if none is not None:
@@ -185,8 +225,8 @@ class VoteEncoder(nn.Module):
         if none is not None:
             scores = torch.cat([scores, none], dim=-1)
         dim = -2 if how.class_conditional else -1
-        accuracies = accuracies_of(scores, how.activation, how.tau_1, how.tau_2, dim)
-        return accuracies if none is None else accuracies[..., :-1]
+        shares = accuracies_of(scores, how.activation, how.tau_1, dim=dim)
+        return shares if none is None else shares[..., :-1]
 
 
 def start_equal(network: nn.Module) -> None:

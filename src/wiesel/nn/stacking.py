@@ -1,6 +1,7 @@
 """Networks of one architecture as a single stacked one: (members, items, features) in and out."""
 
 import copy
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from wiesel.nn.layers import Dropout
 from wiesel.nn.streams import RandomStreams
 
-__all__ = ["NotStackable", "overwriting_layers", "share_tensors", "stack_modules"]
+__all__ = ["NotStackable", "share_tensors", "stack_modules", "weight_gradients"]
 
 _ELEMENTWISE = (
     nn.CELU,
@@ -70,10 +71,10 @@ def share_tensors(stack: nn.Module, modules: Sequence[nn.Module]) -> None:
                 own[name].data = tensor.data[k]
 
 
-def overwriting_layers(stack: nn.Module) -> "list[StackedLinear]":
-    """Return the layers of a stack that write the gradients of their weights themselves."""
+def weight_gradients(stack: nn.Module) -> "list[WeightGradient]":
+    """Return the gradients of a stack that its layers write themselves."""
     layers = [layer for layer in stack.modules() if isinstance(layer, StackedLinear)]
-    return [layer for layer in layers if layer.weight.requires_grad]
+    return [layer.gradient for layer in layers if layer.weight.requires_grad]
 
 
 def _stacked(modules: Sequence[nn.Module], streams: RandomStreams, name: str) -> nn.Module:
@@ -102,7 +103,19 @@ def _composed(modules: Sequence[nn.Module], streams: RandomStreams, name: str) -
         for key, part in modules[0]._modules.items()
     }
     _stack_tensors(stack, modules)
+    if isinstance(stack, nn.Sequential):
+        _join_rectified(stack)
     return stack
+
+
+def _join_rectified(stack: nn.Sequential) -> None:
+    """Let dropout do the work of a ReLU before it; places and names stay."""
+    parts = stack._modules
+    for before, after in itertools.pairwise(list(parts)):
+        dropout = parts[after]
+        if type(parts[before]) is nn.ReLU and type(dropout) is StackedDropout:
+            parts[before] = nn.Identity()
+            parts[after] = StackedRectifiedDropout([dropout], dropout.streams)
 
 
 def _stack_tensors(stack: nn.Module, modules: Sequence[nn.Module]) -> None:
@@ -138,27 +151,37 @@ class StackedLinear(_StackedLayer):
 
     weight: nn.Parameter
     bias: nn.Parameter | None
-    overwrite = False
-    """Whether the next gradient of the weights replaces what is in `weight.grad`."""
+
+    def __init__(self, layers: Sequence[nn.Module], streams: RandomStreams) -> None:
+        super().__init__(layers, streams)
+        self.gradient = WeightGradient(self.weight)
 
     def forward(self, values: Tensor) -> Tensor:
         """Return (members, items, outputs)."""
-        result: Tensor = _BatchedLinear.apply(values, self.weight, self.bias, self)  # type: ignore[no-untyped-call]
+        result: Tensor = _BatchedLinear.apply(values, self.weight, self.bias, self.gradient)  # type: ignore[no-untyped-call]
         return result
 
-    def add_gradient(self, gradient: Tensor, values: Tensor) -> None:
-        """Add to the gradient of the weights where it lies."""
-        if self.overwrite:
+
+class WeightGradient:
+    """Where the gradient of a weight lies, and whether what is there is of an earlier step."""
+
+    def __init__(self, weight: nn.Parameter) -> None:
+        self.weight = weight
+        self.stale = False
+
+    def add(self, gradient: Tensor, values: Tensor) -> None:
+        """Add a batched product; the first one of a step replaces what is there."""
+        if self.stale:
             torch.bmm(gradient, values, out=self.weight.grad)
         else:
             self.weight.grad.baddbmm_(gradient, values)  # type: ignore[union-attr]
-        self.overwrite = False
+        self.stale = False
 
     def settle(self) -> None:
-        """After all gradients were added: where none was, it is zero."""
-        if self.overwrite:
+        """After all products were added: where none was, the gradient is zero."""
+        if self.stale:
             self.weight.grad.zero_()  # type: ignore[union-attr]
-            self.overwrite = False
+            self.stale = False
 
 
 class _BatchedLinear(torch.autograd.Function):
@@ -170,13 +193,13 @@ class _BatchedLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, weight: Tensor, bias: Tensor | None, layer: StackedLinear
+        ctx: Any, values: Tensor, weight: Tensor, bias: Tensor | None, own: WeightGradient
     ) -> Tensor:
         ctx.save_for_backward(values, weight)
-        ctx.layer = layer
-        if bias is None:
-            return torch.bmm(values, weight.transpose(1, 2))
-        return torch.baddbmm(bias.unsqueeze(1), values, weight.transpose(1, 2))
+        ctx.own = own
+        products = torch.bmm(values, weight.transpose(1, 2))
+        # Not baddbmm, which first writes the bias to every item.
+        return products if bias is None else products.add_(bias.unsqueeze(1))
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -187,7 +210,7 @@ class _BatchedLinear(torch.autograd.Function):
         if to_weight and weight.grad is None:
             weights = torch.bmm(gradient.transpose(1, 2), values)
         elif to_weight:
-            ctx.layer.add_gradient(gradient.transpose(1, 2), values)
+            ctx.own.add(gradient.transpose(1, 2), values)
         return (
             torch.bmm(gradient, weight) if to_values else None,
             weights,
@@ -224,7 +247,8 @@ class StackedBatchNorm(_StackedLayer):
             momentum,
             self.eps,
         )
-        return normalized.view(n_items, n_members, n_features).transpose(0, 1)
+        # Contiguous again: everything that follows would be slowed by the strides.
+        return normalized.view(n_items, n_members, n_features).transpose(0, 1).contiguous()
 
     def _count(self) -> float:
         """Count the batch, and return how much it weighs in the running statistics."""
@@ -255,6 +279,35 @@ class StackedDropout(_StackedLayer):
 
     def _keep(self, *size: int) -> Tensor:
         return self.streams.uniform(*size).ge_(self.p).mul_(1 / (1 - self.p))
+
+
+class StackedRectifiedDropout(StackedDropout):
+    """A ReLU and the dropout after it, in one."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return what is positive, with a share `p` of it set to 0 and the rest scaled up."""
+        if not self.training or not 0 < self.p < 1:
+            return super().forward(torch.relu(values))
+        keep = self._keep(*values.shape[1:])
+        result: Tensor = _RectifiedDropout.apply(values, keep, 1 / (1 - self.p))  # type: ignore[no-untyped-call]
+        return result
+
+
+class _RectifiedDropout(torch.autograd.Function):
+    """max(values, 0) * keep. Where that is positive, the gradient is `kept`, else it is zero."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, keep: Tensor, kept: float) -> Tensor:
+        result = torch.relu(values).mul_(keep)
+        ctx.save_for_backward(result)
+        ctx.kept = kept
+        return result
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        (result,) = ctx.saved_tensors
+        return torch.ops.aten.threshold_backward(gradient, result, 0).mul_(ctx.kept), None, None
 
 
 class StackedTorchDropout(StackedDropout):

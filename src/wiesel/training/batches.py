@@ -33,7 +33,9 @@ class Batch:
     inputs: Batchable
     """What the end model reads."""
     votes: Tensor | None = None
-    """(n_items, n_voters, n_classes): one-hot votes, or their distributions; zeros abstain."""
+    """(n_items, n_voters, n_classes): one-hot votes, or their distributions; zeros abstain.
+
+    In memory an item's votes lie class by class, so that what is done for each class is fast."""
     features: Tensor | None = None
     """What the encoder reads beside the votes."""
     targets: Tensor | None = None
@@ -60,25 +62,26 @@ class Batch:
     def take(self, positions: Tensor) -> "Batch":
         """Return the items at these positions (members, n_items), as a batch for a stack."""
         features = _taken(self.features, positions)
-        others = {name: getattr(self, name) for name in ("rows", "inputs", "votes", "targets")}
-        taken = {
-            name: features[..., _columns(values)].unflatten(-1, values.shape[1:])
-            if getattr(values, "_base", None) is self.features is not None
-            else _taken(values, positions)
-            for name, values in others.items()
-        }
-        return Batch(features=features, **taken)
+        shared = getattr(self.inputs, "_base", None) is self.features is not None
+        # Copied as they lie in memory, class by class.
+        votes = None if self.votes is None else _taken(self.votes.mT, positions).mT
+        return Batch(
+            _taken(self.rows, positions),
+            features[..., _columns(self.inputs)] if shared else _taken(self.inputs, positions),  # type: ignore[arg-type]
+            votes,
+            features,
+            _taken(self.targets, positions),
+        )
 
     def compact(self) -> "Batch":
-        """Return the batch with views in place of what `features` holds anyway.
+        """Return the batch with a view in place of inputs that `features` holds anyway.
 
         An encoder reads votes and inputs beside each other: taken from there, they are copied
         once.
         """
         if self.features is None:
             return self
-        shared = {name: _within(getattr(self, name), self.features) for name in ("inputs", "votes")}
-        return replace(self, **shared)
+        return replace(self, inputs=_within(self.inputs, self.features))
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,15 @@ class TrainingData:
         return self.votes.one_hot()  # type: ignore[union-attr]
 
     @cached_property
+    def _by_class(self) -> sp.csr_array[np.float32, tuple[int, int]]:
+        """One-hot votes in columns `class * n_voters + voter`."""
+        votes: VoteMatrix = self.votes  # type: ignore[assignment]
+        one_hot = self._one_hot
+        voters, classes = np.divmod(one_hot.indices, votes.n_classes)
+        columns = classes * votes.n_voters + voters
+        return sp.csr_array((one_hot.data, columns, one_hot.indptr), shape=one_hot.shape)
+
+    @cached_property
     def _targets(self) -> Tensor | None:
         if self.targets is None:
             return None
@@ -192,11 +204,11 @@ class TrainingData:
     def _votes_of(self, rows: npt.NDArray[np.int64]) -> tuple[Tensor | None, VoteEntries | None]:
         if self.votes is None:
             return None, None
-        chosen, n_classes = self._one_hot[rows], self.votes.n_classes
+        n_classes = self.votes.n_classes
         if self.sparse_votes:
-            return None, vote_entries(chosen, n_classes)
-        dense = torch.from_numpy(chosen.toarray())
-        return dense.view(len(rows), self.votes.n_voters, n_classes), None
+            return None, vote_entries(self._one_hot[rows], n_classes)
+        dense = torch.from_numpy(self._by_class[rows].toarray())
+        return dense.view(len(rows), n_classes, self.votes.n_voters).mT, None
 
 
 class StackedItems:

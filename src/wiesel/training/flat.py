@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from wiesel.nn.stacking import overwriting_layers
+from wiesel.nn.stacking import weight_gradients
 
 __all__ = ["FlatParameters"]
 
@@ -33,8 +33,8 @@ class FlatParameters:
         self._stack = [] if stack is None else _trainable(stack)
         self.vectors = [self._join(positions) for positions in _by_kind(self._members[0])]
         # The large gradients of a stack are overwritten; only the others must start at zero.
-        self._layers = [] if stack is None else overwriting_layers(stack)
-        large = {id(layer.weight) for layer in self._layers}
+        self._large = [] if stack is None else weight_gradients(stack)
+        large = {id(gradient.weight) for gradient in self._large}
         others = [p for p in self._stack if id(p) not in large] if self._stack else self.vectors
         self._gradients: list[Tensor] = [p.grad for p in others]  # type: ignore[misc]
 
@@ -72,13 +72,13 @@ class FlatParameters:
 
     def differentiate(self, losses: Sequence[Tensor]) -> None:
         """Set all gradients to those of the sum of the losses."""
-        for layer in self._layers:
-            layer.overwrite = True
+        for large in self._large:
+            large.stale = True
         for gradient in self._gradients:
             gradient.zero_()
         torch.autograd.backward(losses, [torch.ones_like(loss) for loss in losses])
-        for layer in self._layers:
-            layer.settle()
+        for large in self._large:
+            large.settle()
 
     def release(self) -> None:
         """Give every parameter of the members a tensor of its own, and no gradient."""
