@@ -48,14 +48,18 @@ def encode_votes(votes: Tensor, encoding: Encoding, features: Tensor | None = No
     >>> encode_votes(ham_then_abstain, "signed"), encode_votes(ham_then_abstain, "index")
     (tensor([[-1.,  0.]]), tensor([[ 0., -1.]]))
     """
-    # Class by class: torch's sum over so short a dimension takes several times as long.
-    abstained = functools.reduce(torch.sub, votes.unbind(dim=-1), votes.new_ones(votes.shape[:-1]))
-    parts = [votes.flatten(start_dim=-2), abstained]
     if encoding == "signed":
         parts = [_signed(votes)]
-    elif encoding == "index":
-        classes = torch.arange(votes.shape[-1], dtype=votes.dtype, device=votes.device)
-        parts = [votes @ classes - abstained]
+    else:
+        # Class by class: torch's sum over so short a dimension takes several times as long.
+        abstained = functools.reduce(
+            torch.sub, votes.unbind(dim=-1), votes.new_ones(votes.shape[:-1])
+        )
+        if encoding == "index":
+            classes = torch.arange(votes.shape[-1], dtype=votes.dtype, device=votes.device)
+            parts = [votes @ classes - abstained]
+        else:
+            parts = [votes.flatten(start_dim=-2), abstained]
     return torch.cat(parts if features is None else [*parts, features], dim=-1)
 
 
@@ -138,13 +142,12 @@ def label_logits(accuracies: Tensor, votes: Tensor) -> Tensor:
 
 
 class _ClassByClass(torch.autograd.Function):
-    """The sum of accuracies for each class; votes are constants."""
+    """The sum of accuracies for each class. Votes are constants, and lie class by class."""
 
     @staticmethod
     def forward(ctx: Any, accuracies: Tensor, votes: Tensor) -> Tensor:
         ctx.save_for_backward(votes)
-        by_class = [torch.linalg.vecdot(accuracies, own) for own in votes.unbind(dim=-1)]
-        return torch.stack(by_class, dim=-1)
+        return torch.matmul(votes.mT, accuracies.unsqueeze(-1)).squeeze(-1)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
@@ -189,27 +192,29 @@ class VoteEncoder(nn.Module):
 
     def forward(self, encoded: Tensor, votes: Tensor) -> Tensor:
         """Return the accuracies of the voters for every item."""
-        shares, factor = self.shares(encoded, votes)
-        return shares * (factor.unsqueeze(-1) if shares.ndim == votes.ndim else factor)
+        shares = self._shares(self.network(encoded), votes)
+        factor = self._factor(votes)
+        if isinstance(factor, Tensor) and shares.ndim == votes.ndim:
+            factor = factor.unsqueeze(-1)
+        return shares * factor
 
     def soft_label(self, encoded: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the shares of the voters, and the logits of the soft labels without the prior."""
-        shares, factor = self.shares(encoded, votes)
-        return shares, label_logits(shares, votes) * factor
+        """Return the voters' shares of the accuracy, and the logits of the soft labels.
 
-    def shares(self, encoded: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the accuracies without what all voters of an item have in common, and that.
-
-        There are far more voters than classes: applied to the logits, the factor costs nothing.
+        What all voters of an item have in common is applied to the logits: there are far fewer
+        classes than voters.
         """
         shares = self._shares(self.network(encoded), votes)
-        factor = votes.new_ones(1)
-        if self.weighing.activation in ("softmax", "sigmoid"):
-            factor = factor * self.weighing.tau_2
-        if self.weighing.count_power:
-            n_votes = (votes.amax(dim=-1) > 0).sum(dim=-1).clamp_min(1).to(votes.dtype)
-            factor = factor * n_votes.pow(self.weighing.count_power).unsqueeze(-1)
-        return shares, factor
+        return shares, label_logits(shares, votes) * self._factor(votes)
+
+    def _factor(self, votes: Tensor) -> Tensor | float:
+        """What makes accuracies of shares: a number, or one for every item."""
+        how = self.weighing
+        scaled = how.tau_2 if how.activation in ("softmax", "sigmoid") else 1.0
+        if not how.count_power:
+            return scaled
+        n_votes = (votes.amax(dim=-1) > 0).sum(dim=-1).clamp_min(1).to(votes.dtype)
+        return scaled * n_votes.pow(how.count_power).unsqueeze(-1)
 
     def _shares(self, scores: Tensor, votes: Tensor) -> Tensor:
         how = self.weighing

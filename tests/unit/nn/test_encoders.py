@@ -94,6 +94,15 @@ def test_equal_class_conditional_accuracies_give_the_unconditional_logits():
     assert torch.allclose(label_logits(accuracies, votes), label_logits(conditional, votes))
 
 
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 9])
+def test_logits_and_their_gradients_do_not_depend_on_how_they_are_summed(n_classes):
+    accuracies = torch.rand(2, 5, 3, dtype=torch.float64, requires_grad=True)
+    votes = torch.rand(2, 5, 3, n_classes, dtype=torch.float64)
+    expected = torch.einsum("kiv,kivc->kic", accuracies, votes)
+    assert torch.allclose(label_logits(accuracies, votes), expected)
+    assert torch.autograd.gradcheck(lambda own: label_logits(own, votes), accuracies)
+
+
 @pytest.mark.parametrize(
     ("hidden", "batch_norm", "kinds"),
     [
