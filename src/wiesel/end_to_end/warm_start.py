@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.class_balance import aligned_to
+from wiesel.end_to_end.cross_check import cross_checked
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.errors import WieselError
 from wiesel.label_models import DawidSkene, LabelModel, MajorityVote, Snorkel, Triplet
@@ -40,7 +41,7 @@ __all__ = [
 
 Balance = npt.NDArray[np.float64]
 SoftLabels = npt.NDArray[np.float64]
-SoftLabelMaker = Callable[[VoteMatrix, Balance], SoftLabels]
+SoftLabelMaker = Callable[[TrainingData, Balance], SoftLabels | None]
 
 _TRIED_SEEDS = 3
 """How many networks try every candidate: one alone would choose by luck."""
@@ -73,10 +74,9 @@ class WarmStart:
 
 @dataclass(frozen=True)
 class Trial:
-    """How candidates are tried: on what, with which network, for how long."""
+    """How candidates are tried: with which network, for how long, and how they are judged."""
 
     network: nn.Module
-    data: TrainingData
     validation: Validation
     options: TrainOptions
     seed: int
@@ -88,34 +88,32 @@ def warm_start_from(label_model: LabelModel, votes: VoteMatrix, balance: Balance
     return WarmStart(type(label_model).__name__, fitted.predict_proba(votes))
 
 
-def choose_warm_start(votes: VoteMatrix, balance: Balance, trial: Trial | None) -> WarmStart:
+def choose_warm_start(data: TrainingData, balance: Balance, trial: Trial | None) -> WarmStart:
     """Return the candidate whose end models do best on the validation set of the trial.
 
     Label models fail on different data: each is by far the best somewhere, and far worse than
     majority vote elsewhere. Only the end model trained on it shows which, and a short training
     shows it well enough. Interrupting it (Ctrl-C) interrupts `fit`: nothing is trained yet.
 
-    Without gold nothing tells one that works from one that fails, but they rarely fail in the same
-    way: of two classes the committee is trusted. Of more, most of them exaggerate the same class.
+    Without gold nothing tells one that works from one that fails. Of two classes, votes are
+    trusted as far as the features confirm them; where these cannot be asked, the committee is, for
+    label models rarely fail in the same way. Of more classes, most of them exaggerate the same one.
     """
+    n_classes = data.votes.n_classes  # type: ignore[union-attr]
     if trial is None:
-        name = "committee" if votes.n_classes == 2 else "vote counts, aligned, mig"
-        return next(starts([name], votes, balance))
-    names = [
-        name
-        for name, candidate in CANDIDATES.items()
-        if candidate.loss == "ce" or votes.n_classes > 2
-    ]
-    found = {start.name: start for start in starts(names, votes, balance)}
-    scores = {name: _score(trial, start, balance) for name, start in found.items()}
+        blind = ("cross-checked", "committee") if n_classes == 2 else ("vote counts, aligned, mig",)
+        return next(starts(blind, data, balance))
+    names = [name for name, own in CANDIDATES.items() if own.loss == "ce" or n_classes > 2]
+    found = {start.name: start for start in starts(names, data, balance)}
+    scores = {name: _score(trial, data, start, balance) for name, start in found.items()}
     best = max(scores, key=scores.__getitem__)
     return replace(found[best], scores=scores)
 
 
-def starts(names: Iterable[str], votes: VoteMatrix, balance: Balance) -> Iterator[WarmStart]:
-    """Yield the candidates of these names that can be used on the votes."""
+def starts(names: Iterable[str], data: TrainingData, balance: Balance) -> Iterator[WarmStart]:
+    """Yield the candidates of these names that can be used on the data."""
     # Candidates share what makes their soft labels: it is run once.
-    made = cache(lambda make: _soft_labels(make, votes, balance))
+    made = cache(lambda make: _soft_labels(make, data, balance))
     for name in names:
         makers, loss = CANDIDATES[name]
         parts = [part for make in makers if (part := made(make)) is not None]
@@ -140,23 +138,23 @@ def agreed_soft_labels(parts: Sequence[SoftLabels]) -> SoftLabels:
     return agreed
 
 
-def _soft_labels(make: SoftLabelMaker, votes: VoteMatrix, balance: Balance) -> SoftLabels | None:
+def _soft_labels(make: SoftLabelMaker, data: TrainingData, balance: Balance) -> SoftLabels | None:
     """What a label model makes of the votes; None where it cannot be used on them."""
-    if make in _PAIRWISE and votes.n_voters > _MOST_PAIRED:
+    if make in _PAIRWISE and _votes(data).n_voters > _MOST_PAIRED:
         return None
     try:
         with warnings.catch_warnings():
             # A label model that has to fall back says so; here it is one of many.
             warnings.simplefilter("ignore")
-            return make(votes, balance)
+            return make(data, balance)
     except WieselError:
         return None
 
 
-def _score(trial: Trial, start: WarmStart, balance: Balance) -> float:
+def _score(trial: Trial, data: TrainingData, start: WarmStart, balance: Balance) -> float:
     """The mean over some seeds of the best validation score on the way."""
-    data = replace(trial.data, votes=None, features=None, targets=start.soft_labels)
-    histories = _train_some(trial, data, start.loss, balance)
+    labeled = replace(data, votes=None, features=None, targets=start.soft_labels)
+    histories = _train_some(trial, labeled, start.loss, balance)
     if any(history.interrupted for history in histories):
         raise KeyboardInterrupt
     name = f"validation_{trial.validation.metric}"
@@ -190,40 +188,50 @@ def _fresh(network: nn.Module) -> nn.Module:
     return copy.deepcopy(network) if spec is None else shipped_module(spec)
 
 
-def _fitted(label_model: LabelModel, votes: VoteMatrix, balance: Balance) -> SoftLabels:
+def _votes(data: TrainingData) -> VoteMatrix:
+    votes: VoteMatrix = data.votes  # type: ignore[assignment]
+    return votes
+
+
+def _fitted(label_model: LabelModel, data: TrainingData, balance: Balance | None) -> SoftLabels:
+    votes = _votes(data)
     return label_model.fit(votes, class_balance=balance).predict_proba(votes)
 
 
-def _majority_vote(votes: VoteMatrix, _: Balance) -> SoftLabels:
-    return MajorityVote().fit(votes).predict_proba(votes)
+def _majority_vote(data: TrainingData, _: Balance) -> SoftLabels:
+    return _fitted(MajorityVote(), data, None)
 
 
-def _aligned_shares(votes: VoteMatrix, balance: Balance) -> SoftLabels:
-    return _aligned(_SHARE_SCALE * _majority_vote(votes, balance), votes, balance)
+def _aligned_shares(data: TrainingData, balance: Balance) -> SoftLabels:
+    return _aligned(_SHARE_SCALE * _majority_vote(data, balance), data, balance)
 
 
-def _aligned_counts(votes: VoteMatrix, balance: Balance) -> SoftLabels:
-    return _aligned(_COUNT_SCALE * votes.counts(), votes, balance)
+def _aligned_counts(data: TrainingData, balance: Balance) -> SoftLabels:
+    return _aligned(_COUNT_SCALE * _votes(data).counts(), data, balance)
 
 
-def _aligned(logits: npt.NDArray[np.float64], votes: VoteMatrix, balance: Balance) -> SoftLabels:
+def _aligned(logits: npt.NDArray[np.float64], data: TrainingData, balance: Balance) -> SoftLabels:
     """Soft labels of these logits, aligned over the covered items; the others stay as they are."""
     proba = torch.softmax(torch.from_numpy(logits), dim=1).numpy()
-    covered = np.flatnonzero(votes.covered)
+    covered = np.flatnonzero(_votes(data).covered)
     proba[covered] = aligned_to(balance, proba[covered])
     return proba
 
 
-def _dawid_skene(votes: VoteMatrix, balance: Balance) -> SoftLabels:
-    return _fitted(DawidSkene(), votes, balance)
+def _dawid_skene(data: TrainingData, balance: Balance) -> SoftLabels:
+    return _fitted(DawidSkene(), data, balance)
 
 
-def _triplet(votes: VoteMatrix, balance: Balance) -> SoftLabels:
-    return _fitted(Triplet(), votes, balance)
+def _triplet(data: TrainingData, balance: Balance) -> SoftLabels:
+    return _fitted(Triplet(), data, balance)
 
 
-def _snorkel(votes: VoteMatrix, _: Balance) -> SoftLabels:
-    return Snorkel().fit(votes).predict_proba(votes)
+def _snorkel(data: TrainingData, _: Balance) -> SoftLabels:
+    return _fitted(Snorkel(), data, None)
+
+
+def _cross_checked(data: TrainingData, balance: Balance) -> SoftLabels | None:
+    return cross_checked(_votes(data), data.inputs, balance, _majority_vote(data, balance))
 
 
 _PAIRWISE = (_snorkel, _triplet)
@@ -240,6 +248,8 @@ CANDIDATES: dict[str, Candidate] = {
     "dawid_skene, mig": Candidate((_dawid_skene,), "mig"),
     "triplet": Candidate((_triplet,)),
     "triplet, mig": Candidate((_triplet,), "mig"),
+    "cross-checked": Candidate((_cross_checked,)),
+    "cross-checked, mig": Candidate((_cross_checked,), "mig"),
     "committee": Candidate((_majority_vote, _aligned_counts, _snorkel, _dawid_skene, _triplet)),
 }
-"""What `warm_start="auto"` chooses from: soft labels of votes and a class balance, and a loss."""
+"""What `warm_start="auto"` chooses from: what makes soft labels, and a loss."""

@@ -310,11 +310,10 @@ class WeaSEL(EndToEndModel):
     def _warm_start(self, data: TrainingData, validation: Validation | None) -> WarmStart | None:
         if self.warm_start is None or self.warm_up == 0:
             return None
-        votes: VoteMatrix = data.votes  # type: ignore[assignment]
         if isinstance(self.warm_start, LabelModel):
-            return warm_start_from(self.warm_start, votes, self._balance)
+            return warm_start_from(self.warm_start, data.votes, self._balance)  # type: ignore[arg-type]
         if validation is None:
-            return choose_warm_start(votes, self._balance, None)
+            return choose_warm_start(data, self._balance, None)
         options = replace(
             self._train_options(validation),
             epochs=self.warm_up,
@@ -322,8 +321,8 @@ class WeaSEL(EndToEndModel):
             checkpoint=None,
             progress=False,
         )
-        trial = Trial(self._network, data, validation, options, self.seed)
-        return choose_warm_start(votes, self._balance, trial)
+        trial = Trial(self._network, validation, options, self.seed)
+        return choose_warm_start(data, self._balance, trial)
 
     def _train_options(self, validation: Validation | None) -> TrainOptions:
         options = super()._train_options(validation)

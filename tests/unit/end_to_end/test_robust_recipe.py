@@ -180,19 +180,37 @@ def test_without_gold_the_votes_for_two_classes_are_believed():
     assert balance == pytest.approx([0.9, 0.1], abs=0.01)
 
 
-def soft_labels_of(name: str, votes: VoteMatrix, balance: np.ndarray) -> np.ndarray:
-    return next(starts([name], votes, balance)).soft_labels
+def training_data(X: np.ndarray, votes: VoteMatrix) -> TrainingData:
+    return TrainingData(as_inputs(X), votes)
 
 
-def test_without_gold_the_start_of_two_classes_is_the_committee():
+def without_features(votes: VoteMatrix) -> TrainingData:
+    return training_data(np.zeros((votes.n_items, 1)), votes)
+
+
+def soft_labels_of(name: str, data: TrainingData, balance: np.ndarray) -> np.ndarray:
+    return next(starts([name], data, balance)).soft_labels
+
+
+def test_without_gold_votes_of_two_classes_are_checked_against_the_features():
+    X, votes, _ = tiny_task()
+    data = training_data(X, votes)
+    start = choose_warm_start(data, EVEN, None)
+    assert start.name == "cross-checked"
+    assert np.array_equal(start.soft_labels, soft_labels_of("cross-checked", data, EVEN))
+
+
+def test_where_the_features_cannot_tell_the_committee_does():
     _, votes, _ = tiny_task()
-    start = choose_warm_start(votes, EVEN, None)
+    data = without_features(votes)
+    start = choose_warm_start(data, EVEN, None)
     assert start.name == "committee"
-    assert np.array_equal(start.soft_labels, soft_labels_of("committee", votes, EVEN))
+    assert np.array_equal(start.soft_labels, soft_labels_of("committee", data, EVEN))
 
 
 def test_without_gold_the_start_of_more_classes_is_mutual_information():
-    start = choose_warm_start(voted([8, 5, 2], n_voters=4), np.full(3, 1 / 3), None)
+    data = without_features(voted([8, 5, 2], n_voters=4))
+    start = choose_warm_start(data, np.full(3, 1 / 3), None)
     assert (start.name, start.loss) == ("vote counts, aligned, mig", "mig")
 
 
@@ -207,15 +225,15 @@ def test_a_committee_of_which_no_two_agree_says_nothing():
 
 
 def test_label_models_of_pairs_are_left_out_where_voters_are_thousands():
-    votes = voted([20, 20], n_voters=3_001)
-    assert not list(starts(["snorkel", "triplet"], votes, EVEN))
-    assert len(list(starts(["majority_vote", "committee"], votes, EVEN))) == 2
+    data = without_features(voted([20, 20], n_voters=3_001))
+    assert not list(starts(["snorkel", "triplet"], data, EVEN))
+    assert len(list(starts(["majority_vote", "committee"], data, EVEN))) == 2
 
 
 @pytest.mark.parametrize("name", list(CANDIDATES))
 def test_every_candidate_gives_soft_labels(name: str):
-    _, votes, _ = tiny_task()
-    soft_labels = soft_labels_of(name, votes, np.array([0.4, 0.6]))
+    X, votes, _ = tiny_task()
+    soft_labels = soft_labels_of(name, training_data(X, votes), np.array([0.4, 0.6]))
     assert soft_labels.shape == (votes.n_items, 2)
     assert np.allclose(soft_labels.sum(axis=1), 1)
 
@@ -223,7 +241,7 @@ def test_every_candidate_gives_soft_labels(name: str):
 def test_aligned_candidates_have_the_class_balance_on_covered_items():
     _, votes, _ = tiny_task()
     balance = np.array([0.3, 0.7])
-    soft_labels = soft_labels_of("majority_vote, aligned", votes, balance)
+    soft_labels = soft_labels_of("majority_vote, aligned", without_features(votes), balance)
     assert soft_labels[votes.covered].mean(axis=0) == pytest.approx(balance, abs=0.01)
 
 
@@ -267,7 +285,7 @@ def test_mutual_information_does_not_mind_which_share_of_the_votes_a_class_got()
     dense = votes.dense()
     dense[(dense == 1) & (np.random.default_rng(0).random(dense.shape) < 0.9)] = -1
     skewed = VoteMatrix.from_dense(dense, votes.labels)
-    targets = soft_labels_of("majority_vote, mig", skewed, EVEN)
+    targets = soft_labels_of("majority_vote, mig", without_features(skewed), EVEN)
     data = TrainingData(as_inputs(X), targets=targets, used=np.flatnonzero(skewed.covered))
     accuracy = {}
     for loss in ("ce", "mig"):

@@ -1,0 +1,138 @@
+"""Soft labels of votes that were checked against the features."""
+
+import functools
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from wiesel.end_to_end.class_balance import aligned_to
+from wiesel.training.inputs import Inputs, is_matrix
+from wiesel.votes import VoteMatrix
+
+__all__ = ["cross_checked"]
+
+_FOLDS = 5
+_WIDEST = 2_000
+"""Up to how many features: the cost of a linear model grows with their square."""
+_MOST_FITTED = 50_000
+"""Items that a linear model is fitted to; more of them would not make it better."""
+_AT_ONCE = 4_000_000
+"""How many numbers are read at once."""
+_PENALTY = 0.1
+"""Of the linear model, in units of the variance of a feature."""
+_DOUBT = 10.0
+"""Every voter counts as having cast so many more votes, about which the features say nothing."""
+_GAIN = 0.5
+"""How far an average vote takes the probability of its class from the class balance to one."""
+_SMALLEST = 0.03
+"""No vote rules a class out."""
+
+Rows = npt.NDArray[np.int64]
+Array = npt.NDArray[np.float64]
+
+
+def cross_checked(votes: VoteMatrix, inputs: Inputs, balance: Array, start: Array) -> Array | None:
+    """Return soft labels in which a vote counts as much as the features confirm it.
+
+    A linear model learns the soft labels `start` from the features of some items, and predicts the
+    others. What it predicts, on average, where a voter chose a class is what that vote says: if
+    the features know nothing of it, nothing; if they contradict it, the opposite. The evidence of
+    an item's votes is added up. Voters need not overlap for that, and a crowd of copies that the
+    features do not confirm is not believed.
+
+    None where the features cannot be asked (they are no vectors, or too long), or do not even
+    confirm the votes on average.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> from wiesel.label_models import MajorityVote
+    >>> from wiesel.training.inputs import as_inputs
+    >>> votes, gold = make_votes(500, n_voters=4)
+    >>> X = as_inputs(make_features(gold, n_features=4))
+    >>> start = MajorityVote().fit(votes).predict_proba(votes)
+    >>> cross_checked(votes, X, np.array([0.5, 0.5]), start).shape
+    (500, 2)
+    """
+    covered = np.flatnonzero(votes.covered)
+    width = inputs.item_bytes // 4
+    if not is_matrix(inputs) or not 0 < width <= _WIDEST or len(covered) < 2 * _FOLDS:
+        return None
+    surprise = start - start[covered].mean(axis=0)
+    evidence = _evidence(votes, _predicted(inputs, surprise, covered), balance)
+    if evidence is None:
+        return None
+    logits = votes.one_hot() @ evidence + np.log(balance)
+    proba: Array = np.exp(logits - logits.max(axis=1, keepdims=True))
+    proba /= proba.sum(axis=1, keepdims=True)
+    proba[covered] = aligned_to(balance, proba[covered])
+    return proba
+
+
+def _evidence(votes: VoteMatrix, predicted: Array, balance: Array) -> Array | None:
+    """What every vote says of every class, as a logarithm: (n_voters * n_classes, n_classes)."""
+    one_hot = votes.one_hot()
+    counts = np.asarray(one_hot.sum(axis=0), dtype=np.float64)
+    told = predicted[votes.covered]
+    lift = (one_hot.T @ predicted - np.outer(counts, told.mean(axis=0))) / (counts + _DOUBT)[
+        :, None
+    ]
+    chosen = np.tile(np.arange(votes.n_classes), votes.n_voters)
+    confirmed = np.average(lift[np.arange(len(lift)), chosen], weights=counts)
+    # Features that know nothing confirm votes by chance.
+    if confirmed <= 2 * told.std() / np.sqrt(len(told)):
+        return None
+    scale = _GAIN * (1 - np.average(balance[chosen], weights=counts)) / confirmed
+    proba = np.maximum(balance + scale * lift, _SMALLEST)
+    evidence: Array = np.log(proba / proba.sum(axis=1, keepdims=True) / balance)
+    return evidence
+
+
+def _predicted(inputs: Inputs, targets: Array, covered: Rows) -> Array:
+    """What linear models say of the covered items, each fitted without those that it predicts."""
+    # Always the same folds: the same votes and features give the same labels.
+    order = np.random.default_rng(0).permutation(covered)
+    folds = [order[k::_FOLDS] for k in range(_FOLDS)]
+    fitted = [fold[: _MOST_FITTED // _FOLDS] for fold in folds]
+    standardized = functools.partial(
+        _standardized, inputs, *_moments(inputs, np.concatenate(fitted))
+    )
+    squares = [_summed(part.T @ part for _, part in standardized(fold)) for fold in fitted]
+    products = [
+        _summed(part.T @ targets[rows] for rows, part in standardized(fold)) for fold in fitted
+    ]
+    penalty = _PENALTY * len(order[:_MOST_FITTED]) * np.eye(len(squares[0]))
+    square, product = _summed(squares) + penalty, _summed(products)
+    predicted = np.zeros_like(targets)
+    for k, fold in enumerate(folds):
+        coefficients = np.linalg.solve(square - squares[k], product - products[k])
+        for rows, part in standardized(fold):
+            predicted[rows] = part @ coefficients
+    return predicted
+
+
+def _moments(inputs: Inputs, rows: Rows) -> tuple[Array, Array]:
+    """The mean and the standard deviation of every feature."""
+    mean = _summed(part.sum(axis=0) for _, part in _read(inputs, rows)) / len(rows)
+    squares = _summed(np.square(part - mean).sum(axis=0) for _, part in _read(inputs, rows))
+    return mean, np.sqrt(squares / len(rows))
+
+
+def _standardized(
+    inputs: Inputs, mean: Array, deviation: Array, rows: Rows
+) -> Iterator[tuple[Rows, Array]]:
+    for chunk, part in _read(inputs, rows):
+        yield chunk, (part - mean) / np.maximum(deviation, 1e-9)
+
+
+def _summed(arrays: Iterable[Array]) -> Array:
+    return functools.reduce(np.add, arrays)
+
+
+def _read(inputs: Inputs, rows: Rows) -> Iterator[tuple[Rows, Array]]:
+    """The features of some items, so many at once as memory allows."""
+    at_once = max(1, _AT_ONCE // max(1, inputs.item_bytes // 4))
+    for start in range(0, len(rows), at_once):
+        chunk = rows[start : start + at_once]
+        features: Tensor = inputs.take(chunk)  # type: ignore[assignment]
+        yield chunk, features.double().numpy()
