@@ -11,7 +11,7 @@ from wiesel.end_to_end.class_balance import aligned_to
 from wiesel.training.inputs import Inputs, is_matrix
 from wiesel.votes import VoteMatrix
 
-__all__ = ["cross_checked"]
+__all__ = ["cross_checked", "own_parts"]
 
 _FOLDS = 5
 _WIDEST = 2_000
@@ -29,37 +29,45 @@ _GAIN = 0.5
 _SMALLEST = 0.03
 """No vote rules a class out."""
 
+_MOST_PAIRED = 3_000
+"""Up to how many voters all pairs are compared, on so many items:"""
+_MOST_COMPARED = 2_000
+_AGREEING = 0.8
+"""From which share of equal votes on two voters count as copies, in part."""
+_FEW = 5.0
+"""So many votes of two voters are taken to differ."""
+
 Rows = npt.NDArray[np.int64]
 Array = npt.NDArray[np.float64]
 
 
-def cross_checked(votes: VoteMatrix, inputs: Inputs, balance: Array, start: Array) -> Array | None:
+def cross_checked(votes: VoteMatrix, inputs: Inputs, balance: Array) -> Array | None:
     """Return soft labels in which a vote counts as much as the features confirm it.
 
-    A linear model learns the soft labels `start` from the features of some items, and predicts the
+    A linear model learns the shares of the votes from the features of some items, and predicts the
     others. What it predicts, on average, where a voter chose a class is what that vote says: if
     the features know nothing of it, nothing; if they contradict it, the opposite. The evidence of
-    an item's votes is added up. Voters need not overlap for that, and a crowd of copies that the
-    features do not confirm is not believed.
+    an item's votes is added up. Voters need not overlap for that; those that are copies of each
+    other count as one.
 
     None where the features cannot be asked (they are no vectors, or too long), or do not even
     confirm the votes on average.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
-    >>> from wiesel.label_models import MajorityVote
     >>> from wiesel.training.inputs import as_inputs
     >>> votes, gold = make_votes(500, n_voters=4)
     >>> X = as_inputs(make_features(gold, n_features=4))
-    >>> start = MajorityVote().fit(votes).predict_proba(votes)
-    >>> cross_checked(votes, X, np.array([0.5, 0.5]), start).shape
+    >>> cross_checked(votes, X, np.array([0.5, 0.5])).shape
     (500, 2)
     """
     covered = np.flatnonzero(votes.covered)
     width = inputs.item_bytes // 4
     if not is_matrix(inputs) or not 0 < width <= _WIDEST or len(covered) < 2 * _FOLDS:
         return None
-    surprise = start - start[covered].mean(axis=0)
-    evidence = _evidence(votes, _predicted(inputs, surprise, covered), balance)
+    weights = own_parts(votes)
+    shares = _shares(votes, weights)
+    surprise = shares - shares[covered].mean(axis=0)
+    evidence = _evidence(votes, _predicted(inputs, surprise, covered), balance, weights)
     if evidence is None:
         return None
     logits = votes.one_hot() @ evidence + np.log(balance)
@@ -69,23 +77,57 @@ def cross_checked(votes: VoteMatrix, inputs: Inputs, balance: Array, start: Arra
     return proba
 
 
-def _evidence(votes: VoteMatrix, predicted: Array, balance: Array) -> Array | None:
+def own_parts(votes: VoteMatrix) -> Array:
+    """Return, for every voter, how much of it is not said by others: 1, or 1/5 for five copies.
+
+    Voters whose votes are the same on nine tenths of the items count as half a copy of each other,
+    and below eight tenths as none: good voters agree often, too. Few votes prove nothing.
+
+    >>> copied = VoteMatrix.from_dense([[0, 1, 1]] * 500 + [[1, 0, 0]] * 400, ["no", "yes"])
+    >>> own_parts(copied).round(2)
+    array([1.  , 0.51, 0.51])
+    """
+    n_classes = votes.n_classes
+    if votes.n_voters > _MOST_PAIRED:
+        return np.ones(votes.n_voters)
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(votes.covered))[:_MOST_COMPARED]
+    one_hot = votes[np.sort(rows)].one_hot()
+    by_class = [one_hot[:, c::n_classes].toarray() for c in range(n_classes)]
+    alike = _summed((own.T @ own).astype(np.float64) for own in by_class)
+    most = np.maximum.outer(alike.diagonal(), alike.diagonal())
+    copied = np.clip((alike / (most + _FEW) - _AGREEING) / (1 - _AGREEING), 0, 1)
+    np.fill_diagonal(copied, 1)
+    parts: Array = 1 / copied.sum(axis=1)
+    return parts
+
+
+def _shares(votes: VoteMatrix, weights: Array) -> Array:
+    """The shares of the classes among an item's votes; equal ones where there is none."""
+    n_classes = votes.n_classes
+    by_class = np.kron(weights[:, None], np.eye(n_classes))
+    counts = votes.one_hot() @ by_class + 1e-9
+    shares: Array = counts / counts.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _evidence(votes: VoteMatrix, predicted: Array, balance: Array, weights: Array) -> Array | None:
     """What every vote says of every class, as a logarithm: (n_voters * n_classes, n_classes)."""
     one_hot = votes.one_hot()
     counts = np.asarray(one_hot.sum(axis=0), dtype=np.float64)
+    own = np.repeat(weights, votes.n_classes)
     told = predicted[votes.covered]
     lift = (one_hot.T @ predicted - np.outer(counts, told.mean(axis=0))) / (counts + _DOUBT)[
         :, None
     ]
     chosen = np.tile(np.arange(votes.n_classes), votes.n_voters)
-    confirmed = np.average(lift[np.arange(len(lift)), chosen], weights=counts)
+    confirmed = np.average(lift[np.arange(len(lift)), chosen], weights=counts * own)
     # Features that know nothing confirm votes by chance.
     if confirmed <= 2 * told.std() / np.sqrt(len(told)):
         return None
-    scale = _GAIN * (1 - np.average(balance[chosen], weights=counts)) / confirmed
+    scale = _GAIN * (1 - np.average(balance[chosen], weights=counts * own)) / confirmed
     proba = np.maximum(balance + scale * lift, _SMALLEST)
     evidence: Array = np.log(proba / proba.sum(axis=1, keepdims=True) / balance)
-    return evidence
+    return evidence * own[:, None]
 
 
 def _predicted(inputs: Inputs, targets: Array, covered: Rows) -> Array:

@@ -231,7 +231,7 @@ def _snorkel(data: TrainingData, _: Balance) -> SoftLabels:
 
 
 def _cross_checked(data: TrainingData, balance: Balance) -> SoftLabels | None:
-    return cross_checked(_votes(data), data.inputs, balance, _majority_vote(data, balance))
+    return cross_checked(_votes(data), data.inputs, balance)
 
 
 _PAIRWISE = (_snorkel, _triplet)

@@ -288,27 +288,26 @@ class StackedRectifiedDropout(StackedDropout):
         """Return what is positive, with a share `p` of it set to 0 and the rest scaled up."""
         if not self.training or not 0 < self.p < 1:
             return super().forward(torch.relu(values))
-        keep = self._keep(*values.shape[1:])
-        result: Tensor = _RectifiedDropout.apply(values, keep, 1 / (1 - self.p))  # type: ignore[no-untyped-call]
+        result: Tensor = _RectifiedDropout.apply(values, self)  # type: ignore[no-untyped-call]
         return result
 
 
 class _RectifiedDropout(torch.autograd.Function):
-    """max(values, 0) * keep. Where that is positive, the gradient is `kept`, else it is zero."""
+    """max(values, 0) times a mask. Where that is positive the gradient is 1 / (1 - p), else 0."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, keep: Tensor, kept: float) -> Tensor:
-        # In place of the mask, which nobody else has.
-        result = keep.mul_(values).relu_()
+    def forward(ctx: Any, values: Tensor, layer: StackedDropout) -> Tensor:
+        # In place of the mask: it is not needed again.
+        result = layer._keep(*values.shape[1:]).mul_(values).relu_()
         ctx.save_for_backward(result)
-        ctx.kept = kept
+        ctx.kept = 1 / (1 - layer.p)
         return result
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (result,) = ctx.saved_tensors
-        return torch.ops.aten.threshold_backward(gradient, result, 0).mul_(ctx.kept), None, None
+        return torch.ops.aten.threshold_backward(gradient, result, 0).mul_(ctx.kept), None
 
 
 class StackedTorchDropout(StackedDropout):

@@ -7,7 +7,7 @@ import torch
 
 from wiesel import LabelSpace, MajorityVote, VoteMatrix
 from wiesel.end_to_end import cross_check
-from wiesel.end_to_end.cross_check import cross_checked
+from wiesel.end_to_end.cross_check import cross_checked, own_parts
 from wiesel.training import as_inputs
 
 N_ITEMS = 1500
@@ -26,8 +26,7 @@ def task(*accuracies: float, copies: int = 1, seed: int = 0):
 
 
 def checked(X: object, votes: VoteMatrix, balance: np.ndarray = EVEN) -> np.ndarray | None:
-    start = MajorityVote().fit(votes).predict_proba(votes)
-    return cross_checked(votes, as_inputs(X), balance, start)
+    return cross_checked(votes, as_inputs(X), balance)
 
 
 def accuracy(proba: np.ndarray | None, gold: np.ndarray) -> float:
@@ -37,8 +36,8 @@ def accuracy(proba: np.ndarray | None, gold: np.ndarray) -> float:
 
 @pytest.mark.parametrize(
     ("accuracies", "copies"),
-    [([1.0] + [0.5] * 10, 1), ([1.0, 0.5], 4)],
-    ids=["ten coins", "four copies of a coin"],
+    [([1.0] + [0.5] * 10, 1), ([1.0, 0.5], 4), ([1.0, 0.5], 400)],
+    ids=["ten coins", "four copies of a coin", "four hundred copies of a coin"],
 )
 def test_the_truth_is_found_among_coins(accuracies: list[float], copies: int):
     X, votes, gold = task(*accuracies, copies=copies)
@@ -55,6 +54,34 @@ def test_a_vote_that_the_features_contradict_counts_for_the_other_class():
     proba = checked(np.vstack([X, np.zeros((1, 6))]), together)
     assert proba is not None
     assert proba[-1, 0] > 0.6
+
+
+def test_copies_count_as_one_voter():
+    _, votes, _ = task(0.8, 0.8, 0.8, copies=5)
+    assert own_parts(votes) == pytest.approx([1, 1, *[0.2] * 5], abs=0.01)
+
+
+def test_near_copies_count_in_part_and_good_voters_fully():
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 2, N_ITEMS)
+    good = np.where(rng.random((N_ITEMS, 2)) < 0.85, gold[:, None], 1 - gold[:, None])
+    near = np.where(rng.random(N_ITEMS) < 0.95, good[:, 0], 1 - good[:, 0])
+    votes = VoteMatrix.from_dense(np.column_stack([good, near]), LabelSpace("no", "yes"))
+    first, second, third = own_parts(votes)
+    assert second == 1
+    assert first == third == pytest.approx(1 / 1.75, abs=0.03)
+
+
+def test_a_few_equal_votes_are_no_proof_of_copying():
+    votes = VoteMatrix.from_dense([[0, 0]] * 6 + [[0, -1]] * 50, LabelSpace("no", "yes"))
+    assert own_parts(votes).tolist() == [1, 1]
+    rare = VoteMatrix.from_dense([[0, 0, -1]] * 6 + [[-1, -1, 0]] * 50, LabelSpace("no", "yes"))
+    assert own_parts(rare).tolist() == [1, 1, 1]
+
+
+def test_thousands_of_voters_are_not_compared():
+    votes = VoteMatrix.from_dense(np.zeros((20, 3_001), dtype=int), LabelSpace("no", "yes"))
+    assert own_parts(votes).tolist() == [1.0] * 3_001
 
 
 def test_items_without_votes_have_the_class_balance():
