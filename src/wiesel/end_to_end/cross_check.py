@@ -30,8 +30,9 @@ _SMALLEST = 0.03
 """No vote rules a class out."""
 
 _MOST_PAIRED = 3_000
-"""Up to how many voters all pairs are compared, on so many items:"""
+"""Up to how many voters all pairs are compared."""
 _MOST_COMPARED = 2_000
+"""On how many items they are."""
 _AGREEING = 0.8
 """From which share of equal votes on two voters count as copies, in part."""
 _FEW = 5.0
@@ -92,7 +93,7 @@ def own_parts(votes: VoteMatrix) -> Array:
         return np.ones(votes.n_voters)
     rows = np.random.default_rng(0).permutation(np.flatnonzero(votes.covered))[:_MOST_COMPARED]
     one_hot = votes[np.sort(rows)].one_hot()
-    by_class = [one_hot[:, c::n_classes].toarray() for c in range(n_classes)]
+    by_class = (one_hot[:, c::n_classes].toarray() for c in range(n_classes))
     alike = _summed((own.T @ own).astype(np.float64) for own in by_class)
     most = np.maximum.outer(alike.diagonal(), alike.diagonal())
     copied = np.clip((alike / (most + _FEW) - _AGREEING) / (1 - _AGREEING), 0, 1)
@@ -116,9 +117,8 @@ def _evidence(votes: VoteMatrix, predicted: Array, balance: Array, weights: Arra
     counts = np.asarray(one_hot.sum(axis=0), dtype=np.float64)
     own = np.repeat(weights, votes.n_classes)
     told = predicted[votes.covered]
-    lift = (one_hot.T @ predicted - np.outer(counts, told.mean(axis=0))) / (counts + _DOUBT)[
-        :, None
-    ]
+    lift = one_hot.T @ predicted - np.outer(counts, told.mean(axis=0))
+    lift /= (counts + _DOUBT)[:, None]
     chosen = np.tile(np.arange(votes.n_classes), votes.n_voters)
     confirmed = np.average(lift[np.arange(len(lift)), chosen], weights=counts * own)
     # Features that know nothing confirm votes by chance.
@@ -154,17 +154,18 @@ def _predicted(inputs: Inputs, targets: Array, covered: Rows) -> Array:
 
 
 def _moments(inputs: Inputs, rows: Rows) -> tuple[Array, Array]:
-    """The mean and the standard deviation of every feature."""
+    """The mean and the standard deviation of every feature; infinite where it never changes."""
     mean = _summed(part.sum(axis=0) for _, part in _read(inputs, rows)) / len(rows)
     squares = _summed(np.square(part - mean).sum(axis=0) for _, part in _read(inputs, rows))
-    return mean, np.sqrt(squares / len(rows))
+    deviation = np.sqrt(squares / len(rows))
+    return mean, np.where(deviation > 1e-6 * np.abs(mean), deviation, np.inf)
 
 
 def _standardized(
     inputs: Inputs, mean: Array, deviation: Array, rows: Rows
 ) -> Iterator[tuple[Rows, Array]]:
     for chunk, part in _read(inputs, rows):
-        yield chunk, (part - mean) / np.maximum(deviation, 1e-9)
+        yield chunk, (part - mean) / deviation
 
 
 def _summed(arrays: Iterable[Array]) -> Array:
