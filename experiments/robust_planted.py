@@ -4,7 +4,7 @@
 
 The truth among copies of one coin, or among coins of their own (imdb_136's features and gold), and
 imdb_12 beside copies of an LF that was turned against us. Test ROC-AUC; every method trains the
-same network, as long as validation gets better.
+same network, as long as validation gets better. The last one sees no gold at all.
 """
 
 import sys
@@ -27,9 +27,10 @@ PLANTED: dict[str, tuple[str, list[int]]] = {
     "adversaries": ("imdb_12", [0, 5, 10]),
 }
 """What is planted: in which data set, how many."""
-METHODS = ("gold", "majority vote", ROBUST)
+BLIND = f"{ROBUST}, without any gold"
+METHODS = ("gold", "majority vote", ROBUST, BLIND)
 LENGTH = {name: RECIPES["robust"][name] for name in ("epochs", "patience")}
-"""How long the default trains, and here every method."""
+"""How long the default trains with validation, and here every method that has it."""
 
 
 def main(argv: list[str]) -> None:
@@ -59,7 +60,7 @@ def train_and_test(runs: list[Run]) -> list[Record]:
     votes, _ = votes_of(runs[0], dataset)
     models = [build(run, dataset) for run in runs]
     learn_from = train.gold if runs[0].method == "gold" else votes
-    gold = (valid.features, valid.gold)
+    gold = None if runs[0].method == BLIND else (valid.features, valid.gold)
     fit_together(models, train.features, learn_from, validation=gold, quiet=True)
     return [
         {
@@ -79,6 +80,9 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
         return Supervised(network, labels=dataset.labels, **options)
     if run.method == ROBUST:
         return WeaSEL(network, recipe="robust", **options)
+    if run.method == BLIND:
+        few = {"epochs": RECIPES["robust"]["blind_epochs"], "patience": None}
+        return WeaSEL(network, recipe="robust", **options | few)
     return TwoStage(MajorityVote(), network, **options)
 
 
