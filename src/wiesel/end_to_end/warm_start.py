@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.class_balance import aligned_to
+from wiesel.end_to_end.class_balance import aligned_to, chosen_class_balance
 from wiesel.end_to_end.cross_check import cross_checked
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.errors import WieselError
@@ -231,7 +231,11 @@ def _snorkel(data: TrainingData, _: Balance) -> SoftLabels:
 
 
 def _cross_checked(data: TrainingData, balance: Balance) -> SoftLabels | None:
-    return cross_checked(_votes(data), data.inputs, balance)
+    votes = _votes(data)
+    if votes.n_classes == 2:
+        # The threshold takes care of the balance; labels are learned best as the votes have it.
+        balance = chosen_class_balance("auto", votes, None)
+    return cross_checked(votes, data.inputs, balance)
 
 
 _PAIRWISE = (_snorkel, _triplet)

@@ -200,6 +200,14 @@ def test_without_gold_votes_of_two_classes_are_checked_against_the_features():
     assert np.array_equal(start.soft_labels, soft_labels_of("cross-checked", data, EVEN))
 
 
+def test_of_two_classes_the_votes_alone_say_what_is_cross_checked():
+    X, votes, _ = tiny_task()
+    data = training_data(X, votes)
+    for balance in ([0.2, 0.8], [0.9, 0.1]):
+        found = soft_labels_of("cross-checked", data, np.array(balance))
+        assert np.array_equal(found, soft_labels_of("cross-checked", data, EVEN))
+
+
 def test_where_the_features_cannot_tell_the_committee_does():
     _, votes, _ = tiny_task()
     data = without_features(votes)
