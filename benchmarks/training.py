@@ -176,7 +176,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks training", description=__doc__)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", default="", help="`loops` or `stack`")
+    parser.add_argument("--only", choices=("loops", "stack"))
     parser.add_argument("--way", choices=(ONE_BY_ONE, STACK), help="time one fit, for `stack`")
     parser.add_argument("--encoding", choices=ENCODINGS, default="one_hot", help="for `--way`")
     parser.add_argument("--quick", action="store_true", help="one short run; nothing is kept")
@@ -187,9 +187,9 @@ def main(argv: list[str] | None = None) -> None:
     if arguments.quick:
         arguments.epochs, arguments.repeats = 1, 1
     record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    if arguments.only in "loops":
+    if arguments.only != "stack":
         record |= compare_loops(arguments.epochs, arguments.repeats)
-    if arguments.only in "stack":
+    if arguments.only != "loops":
         epochs = max(1, arguments.epochs // 5)
         record["stack"] = {
             encoding: compare_stack(encoding, epochs, arguments.repeats) for encoding in ENCODINGS
