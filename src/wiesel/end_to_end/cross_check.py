@@ -8,10 +8,16 @@ import numpy.typing as npt
 from torch import Tensor
 
 from wiesel.end_to_end.class_balance import aligned_to
+from wiesel.label_models.pair_moments import vote_totals
+from wiesel.label_models.vote_products import LogJoint, class_shares, posterior
+from wiesel.labels import class_prior
 from wiesel.training.inputs import Inputs, is_matrix
 from wiesel.votes import VoteMatrix
 
-__all__ = ["cross_checked", "own_parts"]
+__all__ = ["MOST_PAIRED", "cross_checked", "own_parts"]
+
+MOST_PAIRED = 3_000
+"""Up to how many voters all pairs of them are looked at."""
 
 _FOLDS = 5
 _WIDEST = 2_000
@@ -29,10 +35,8 @@ _GAIN = 0.5
 _SMALLEST = 0.03
 """No vote rules a class out."""
 
-_MOST_PAIRED = 3_000
-"""Up to how many voters all pairs are compared."""
 _MOST_COMPARED = 2_000
-"""On how many items they are."""
+"""On how many items voters are compared."""
 _AGREEING = 0.8
 """From which share of equal votes on two voters count as copies, in part."""
 _FEW = 5.0
@@ -66,14 +70,12 @@ def cross_checked(votes: VoteMatrix, inputs: Inputs, balance: Array) -> Array | 
     if not is_matrix(inputs) or not 0 < width <= _WIDEST or len(covered) < 2 * _FOLDS:
         return None
     weights = own_parts(votes)
-    shares = _shares(votes, weights)
+    shares = class_shares(votes, class_prior(votes.labels, None), weights)
     surprise = shares - shares[covered].mean(axis=0)
     evidence = _evidence(votes, _predicted(inputs, surprise, covered), balance, weights)
     if evidence is None:
         return None
-    logits = votes.one_hot() @ evidence + np.log(balance)
-    proba: Array = np.exp(logits - logits.max(axis=1, keepdims=True))
-    proba /= proba.sum(axis=1, keepdims=True)
+    proba = posterior(votes, LogJoint(evidence, np.log(balance)), balance)
     proba[covered] = aligned_to(balance, proba[covered])
     return proba
 
@@ -89,7 +91,7 @@ def own_parts(votes: VoteMatrix) -> Array:
     array([1.  , 0.51, 0.51])
     """
     n_classes = votes.n_classes
-    if votes.n_voters > _MOST_PAIRED:
+    if votes.n_voters > MOST_PAIRED:
         return np.ones(votes.n_voters)
     rows = np.random.default_rng(0).permutation(np.flatnonzero(votes.covered))[:_MOST_COMPARED]
     one_hot = votes[np.sort(rows)].one_hot()
@@ -102,22 +104,12 @@ def own_parts(votes: VoteMatrix) -> Array:
     return parts
 
 
-def _shares(votes: VoteMatrix, weights: Array) -> Array:
-    """The shares of the classes among an item's votes; equal ones where there is none."""
-    n_classes = votes.n_classes
-    by_class = np.kron(weights[:, None], np.eye(n_classes))
-    counts = votes.one_hot() @ by_class + 1e-9
-    shares: Array = counts / counts.sum(axis=1, keepdims=True)
-    return shares
-
-
 def _evidence(votes: VoteMatrix, predicted: Array, balance: Array, weights: Array) -> Array | None:
     """What every vote says of every class, as a logarithm: (n_voters * n_classes, n_classes)."""
-    one_hot = votes.one_hot()
-    counts = np.asarray(one_hot.sum(axis=0), dtype=np.float64)
+    counts = vote_totals(votes).ravel()
     own = np.repeat(weights, votes.n_classes)
     told = predicted[votes.covered]
-    lift = one_hot.T @ predicted - np.outer(counts, told.mean(axis=0))
+    lift = votes.one_hot().T @ predicted - np.outer(counts, told.mean(axis=0))
     lift /= (counts + _DOUBT)[:, None]
     chosen = np.tile(np.arange(votes.n_classes), votes.n_voters)
     confirmed = np.average(lift[np.arange(len(lift)), chosen], weights=counts * own)
@@ -139,15 +131,17 @@ def _predicted(inputs: Inputs, targets: Array, covered: Rows) -> Array:
     standardized = functools.partial(
         _standardized, inputs, *_moments(inputs, np.concatenate(fitted))
     )
-    squares = [_summed(part.T @ part for _, part in standardized(fold)) for fold in fitted]
+    # Features times features, and times targets, beside each other: one pass over the items.
     products = [
-        _summed(part.T @ targets[rows] for rows, part in standardized(fold)) for fold in fitted
+        _summed(part.T @ np.hstack([part, targets[rows]]) for rows, part in standardized(fold))
+        for fold in fitted
     ]
-    penalty = _PENALTY * len(order[:_MOST_FITTED]) * np.eye(len(squares[0]))
-    square, product = _summed(squares) + penalty, _summed(products)
+    total, n_features = _summed(products), len(products[0])
+    penalty = _PENALTY * len(order[:_MOST_FITTED]) * np.eye(n_features)
     predicted = np.zeros_like(targets)
-    for k, fold in enumerate(folds):
-        coefficients = np.linalg.solve(square - squares[k], product - products[k])
+    for fold, own in zip(folds, products, strict=True):
+        square, product = np.hsplit(total - own, [n_features])
+        coefficients = np.linalg.solve(square + penalty, product)
         for rows, part in standardized(fold):
             predicted[rows] = part @ coefficients
     return predicted

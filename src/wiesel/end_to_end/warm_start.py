@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.class_balance import aligned_to, chosen_class_balance
-from wiesel.end_to_end.cross_check import cross_checked
+from wiesel.end_to_end.cross_check import MOST_PAIRED, cross_checked
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.errors import WieselError
 from wiesel.label_models import DawidSkene, LabelModel, MajorityVote, Snorkel, Triplet
@@ -45,8 +45,6 @@ SoftLabelMaker = Callable[[TrainingData, Balance], SoftLabels | None]
 
 _TRIED_SEEDS = 3
 """How many networks try every candidate: one alone would choose by luck."""
-_MOST_PAIRED = 3_000
-"""Up to how many voters label models that look at all pairs of them are tried."""
 _SHARE_SCALE, _COUNT_SCALE = 3.0, 2.0
 """From votes to logits: of the share of votes that a class got, and of their number."""
 
@@ -140,7 +138,7 @@ def agreed_soft_labels(parts: Sequence[SoftLabels]) -> SoftLabels:
 
 def _soft_labels(make: SoftLabelMaker, data: TrainingData, balance: Balance) -> SoftLabels | None:
     """What a label model makes of the votes; None where it cannot be used on them."""
-    if make in _PAIRWISE and _votes(data).n_voters > _MOST_PAIRED:
+    if make in _PAIRWISE and _votes(data).n_voters > MOST_PAIRED:
         return None
     try:
         with warnings.catch_warnings():

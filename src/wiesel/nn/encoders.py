@@ -31,6 +31,8 @@ Encoding = Literal["one_hot", "signed", "index"]
 Activation = Literal["softmax", "sigmoid", "relu", "tanh"]
 
 
+_SCALED = ("softmax", "sigmoid")
+"""The activations that tau_2 scales."""
 _FEW_CLASSES = 4
 """Up to here one product for each class is faster than a small matrix product for each item."""
 
@@ -113,12 +115,18 @@ def accuracies_of(
     >>> accuracies_of(torch.zeros(1, 4), tau_2=2.0)
     tensor([[0.5000, 0.5000, 0.5000, 0.5000]])
     """
+    shares = _shares_of(scores, activation, tau_1, dim)
+    return tau_2 * shares if activation in _SCALED else shares
+
+
+def _shares_of(scores: Tensor, activation: Activation, tau_1: float, dim: int) -> Tensor:
+    """Accuracies before tau_2."""
     if tau_1 != 1:
         scores = tau_1 * scores
-    if activation in ("softmax", "sigmoid"):
-        softmax = activation == "softmax"
-        shares = torch.softmax(scores, dim=dim) if softmax else torch.sigmoid(scores)
-        return shares if tau_2 == 1 else tau_2 * shares
+    if activation == "softmax":
+        return torch.softmax(scores, dim=dim)
+    if activation == "sigmoid":
+        return torch.sigmoid(scores)
     if activation == "relu":
         return torch.relu(scores) + 1e-5
     return torch.tanh(scores)
@@ -210,7 +218,7 @@ class VoteEncoder(nn.Module):
     def _factor(self, votes: Tensor) -> Tensor | float:
         """What makes accuracies of shares: a number, or one for every item."""
         how = self.weighing
-        scaled = how.tau_2 if how.activation in ("softmax", "sigmoid") else 1.0
+        scaled = how.tau_2 if how.activation in _SCALED else 1.0
         if not how.count_power:
             return scaled
         n_votes = (votes.amax(dim=-1) > 0).sum(dim=-1).clamp_min(1).to(votes.dtype)
@@ -230,7 +238,7 @@ class VoteEncoder(nn.Module):
         if none is not None:
             scores = torch.cat([scores, none], dim=-1)
         dim = -2 if how.class_conditional else -1
-        shares = accuracies_of(scores, how.activation, how.tau_1, dim=dim)
+        shares = _shares_of(scores, how.activation, how.tau_1, dim)
         return shares if none is None else shares[..., :-1]
 
 
