@@ -1,6 +1,7 @@
 """Networks of one architecture as a single stacked one: (members, items, features) in and out."""
 
 import copy
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -232,23 +233,15 @@ class StackedBatchNorm(_StackedLayer):
 
     def forward(self, values: Tensor) -> Tensor:
         """Return the normalized values: (members, items, features)."""
-        n_members, n_items, n_features = values.shape
-        # All members' features side by side are the features of one large layer.
-        side_by_side = values.transpose(0, 1).reshape(n_items, n_members * n_features)
         use_batch = self.training or self.running_mean is None
+        if use_batch and values.shape[1] == 1:
+            raise ValueError("BatchNorm cannot be trained with a batch of one item.")
         momentum = self._count() if self.training else 0.0
-        normalized = nn.functional.batch_norm(
-            side_by_side,
-            _joined(self.running_mean),
-            _joined(self.running_var),
-            _joined(self.weight),
-            _joined(self.bias),
-            use_batch,
-            momentum,
-            self.eps,
+        running = _joined(self.running_mean), _joined(self.running_var)
+        result: Tensor = _SideBySideNorm.apply(  # type: ignore[no-untyped-call]
+            values, self.weight, self.bias, running, (use_batch, momentum, self.eps)
         )
-        # Contiguous again: everything that follows would be slowed by the strides.
-        return normalized.view(n_items, n_members, n_features).transpose(0, 1).contiguous()
+        return result
 
     def _count(self) -> float:
         """Count the batch, and return how much it weighs in the running statistics."""
@@ -258,6 +251,55 @@ class StackedBatchNorm(_StackedLayer):
             return self.momentum
         counted = self.num_batches_tracked
         return 0.0 if counted is None else 1 / float(counted[0])
+
+
+class _SideBySideNorm(torch.autograd.Function):
+    """All members' features side by side, normalized as the features of one large layer.
+
+    torch's own kernels; as one operation, because what autograd does for views and copies of
+    them takes as long as they do.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        values: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        running: tuple[Tensor | None, Tensor | None],
+        how: tuple[bool, float, float],
+    ) -> Tensor:
+        use_batch, momentum, eps = how
+        side_by_side = _side_by_side(values)
+        normalized, mean, scale = torch.native_batch_norm(
+            side_by_side, _joined(weight), _joined(bias), *running, use_batch, momentum, eps
+        )
+        ctx.save_for_backward(side_by_side, weight, mean, scale)
+        # Not needed beside the batch's own statistics, and later batches change them.
+        ctx.running = (None, None) if use_batch else running
+        ctx.how = use_batch, eps
+        return _members_first(normalized, len(values))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        side_by_side, weight, mean, scale = ctx.saved_tensors
+        wanted = list(ctx.needs_input_grad[:3])
+        values, *parameters = torch.ops.aten.native_batch_norm_backward(
+            _side_by_side(gradient),
+            *(side_by_side, _joined(weight), *ctx.running, mean, scale, *ctx.how, wanted),
+        )
+        n_members = len(gradient)
+        gradients = [part.view(n_members, -1) if part is not None else None for part in parameters]
+        return (_members_first(values, n_members) if wanted[0] else None, *gradients, None, None)
+
+
+def _side_by_side(values: Tensor) -> Tensor:
+    return values.transpose(0, 1).reshape(values.shape[1], -1)
+
+
+def _members_first(side_by_side: Tensor, n_members: int) -> Tensor:
+    return side_by_side.view(len(side_by_side), n_members, -1).transpose(0, 1)
 
 
 def _joined(tensor: Tensor | None) -> Tensor | None:
@@ -278,7 +320,7 @@ class StackedDropout(_StackedLayer):
         return values * self._keep(*values.shape[1:])
 
     def _keep(self, *size: int) -> Tensor:
-        return self.streams.uniform(*size).ge_(self.p).mul_(1 / (1 - self.p))
+        return self.streams.uniform(*size).ge(self.p).mul(1 / (1 - self.p))
 
 
 class StackedRectifiedDropout(StackedDropout):
@@ -297,10 +339,12 @@ class _RectifiedDropout(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, layer: StackedDropout) -> Tensor:
-        # In place of the mask: it is not needed again.
-        result = layer._keep(*values.shape[1:]).mul_(values).relu_()
-        ctx.save_for_backward(result)
+        numbers = layer.streams.uniform(*values.shape[1:])
         ctx.kept = 1 / (1 - layer.p)
+        # Values where the numbers are above a threshold, else 0: what this kernel computes.
+        result = torch.ops.aten.threshold_backward(values, numbers, _just_below(layer.p))
+        result.relu_().mul_(ctx.kept)
+        ctx.save_for_backward(result)
         return result
 
     @staticmethod
@@ -308,6 +352,12 @@ class _RectifiedDropout(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (result,) = ctx.saved_tensors
         return torch.ops.aten.threshold_backward(gradient, result, 0).mul_(ctx.kept), None
+
+
+@functools.cache
+def _just_below(p: float) -> float:
+    """The float32 number before `p`: above it is what is not below `p`."""
+    return float(np.nextafter(np.float32(p), np.float32(0)))
 
 
 class StackedTorchDropout(StackedDropout):

@@ -74,8 +74,7 @@ class FlatParameters:
         """Set all gradients to those of the sum of the losses."""
         for large in self._large:
             large.stale = True
-        for gradient in self._gradients:
-            gradient.zero_()
+        torch._foreach_zero_(self._gradients)
         torch.autograd.backward(losses, [torch.ones_like(loss) for loss in losses])
         for large in self._large:
             large.settle()

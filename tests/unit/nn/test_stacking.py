@@ -17,6 +17,7 @@ LAYERS = {
     "dropout and a ReLU": lambda: [Dropout(0.4), nn.ReLU()],
     "BatchNorm": lambda: [nn.BatchNorm1d(4)],
     "BatchNorm without weights": lambda: [nn.BatchNorm1d(4, affine=False)],
+    "BatchNorm without running statistics": lambda: [nn.BatchNorm1d(4, track_running_stats=False)],
     "no bias": lambda: [nn.Linear(4, 4, bias=False)],
 }
 
@@ -55,3 +56,11 @@ def test_a_stack_predicts_like_its_members(layers):
     values = torch.randn(2, 6, 3)
     for k, member in enumerate(members):
         assert torch.allclose(stack(values)[k], member(values[k]), atol=1e-6)
+
+
+def test_batch_norm_refuses_one_item_as_torch_does():
+    members = [network(seed, "BatchNorm") for seed in range(2)]
+    stack = stack_modules(members, RandomStreams([torch.get_rng_state()] * 2))
+    for trained, values in ((stack, torch.randn(2, 1, 3)), (members[0], torch.randn(1, 3))):
+        with pytest.raises(ValueError, match="train"):
+            trained(values)
