@@ -18,6 +18,7 @@ LAYERS = {
     "BatchNorm": lambda: [nn.BatchNorm1d(4)],
     "BatchNorm without weights": lambda: [nn.BatchNorm1d(4, affine=False)],
     "BatchNorm without running statistics": lambda: [nn.BatchNorm1d(4, track_running_stats=False)],
+    "a ReLU and something else": lambda: [nn.ReLU(), nn.Tanh(), nn.ReLU(), nn.Identity()],
     "no bias": lambda: [nn.Linear(4, 4, bias=False)],
 }
 
@@ -51,8 +52,10 @@ def test_a_stack_has_the_members_values_and_gradients(layers):
 
 @pytest.mark.parametrize("layers", LAYERS)
 def test_a_stack_predicts_like_its_members(layers):
-    members = [network(seed, layers).eval() for seed in range(2)]
-    stack = stack_modules(members, RandomStreams([torch.get_rng_state()] * 2))
+    members = [network(seed, layers) for seed in range(2)]
+    stack = stack_modules(members, RandomStreams([torch.get_rng_state()] * 2)).eval()
+    for member in members:
+        member.eval()
     values = torch.randn(2, 6, 3)
     for k, member in enumerate(members):
         assert torch.allclose(stack(values)[k], member(values[k]), atol=1e-6)
