@@ -1,6 +1,6 @@
 """Rerun the paper: `python -m experiments NAME ... [--full] [--seeds N] [--jobs N]`; or `all`.
 
-`all` is the paper's tables and figures, and `robust`; the closer looks at our default go by name.
+`all` is the paper's tables and figures, and `robust`; closer looks go by name.
 Finished runs are kept in experiments/results and not run again; delete a file to start over.
 Needs the data sets: set WIESEL_DATA to their folder.
 """
@@ -19,7 +19,7 @@ ALL = (
     "labelme",
     "robust",
 )
-BY_NAME = ("robust_planted", "robust_ablation", "few_labels")
+BY_NAME = ("equilibrium", "robust_planted", "robust_ablation", "few_labels")
 EXPERIMENTS = (*ALL, *BY_NAME)
 
 
