@@ -28,6 +28,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "targets from the votes alone": {"prediction_weight": 0.0},
     "targets not aligned": {"align": False},
     "covered items only": {"uncovered": False},
+    "with votes that nothing confirms": {"drop_unconfirmed": False},
     "with a none slot": {"none_slot": True},
     "with count_power = 1/2": {"count_power": 0.5},
     "with a pull of 0.1": {"pull": 0.1},

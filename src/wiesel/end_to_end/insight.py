@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from wiesel.end_to_end.checks import check_lengths
+from wiesel.end_to_end.confirmation import numbered_votes, without
 from wiesel.end_to_end.encoding import encoder_features, feature_width
 from wiesel.errors import FeatureError
 from wiesel.explain import Explanation, Push, predicted_class
@@ -35,6 +36,8 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> 
             [part[1] for part in weighed], axis=0
         )
     votes.check_same_voters(model.voters_, model.labels_)
+    if model.unheard_:
+        votes = without(votes, numbered_votes(model.unheard_, model.voters_, model.labels_))
     inputs = as_inputs(X if encoder_X is None else encoder_X)
     features = encoder_features(inputs, None, model.encoder_features)
     if feature_width(features) != model.encoder_width_:

@@ -35,6 +35,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "prediction_weight": 0.0,
         "align": False,
         "uncovered": False,
+        "drop_unconfirmed": False,
         "fall_back": False,
     },
     "robust": {
@@ -56,6 +57,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "prediction_weight": 1.0,
         "align": True,
         "uncovered": True,
+        "drop_unconfirmed": True,
         "fall_back": True,
     },
 }

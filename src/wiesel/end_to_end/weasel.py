@@ -12,6 +12,13 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel, Given, GoldSet
 from wiesel.end_to_end.class_balance import chosen_class_balance
+from wiesel.end_to_end.confirmation import (
+    named_votes,
+    numbered_votes,
+    told_votes,
+    unconfirmed,
+    without,
+)
 from wiesel.end_to_end.encoding import (
     EncoderShape,
     build_encoder,
@@ -27,7 +34,7 @@ from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.teaching import Teacher
 from wiesel.end_to_end.warm_start import Trial, WarmStart, choose_warm_start, warm_start_from
 from wiesel.end_to_end.weasel_objective import Extras, WeaSELObjective
-from wiesel.errors import SavedModelError, WieselWarning
+from wiesel.errors import SavedModelError, WieselError, WieselWarning
 from wiesel.explain import Explanation
 from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.labels import class_prior
@@ -123,6 +130,9 @@ class WeaSEL(EndToEndModel):
     """Bring the class shares of the targets to the class balance."""
     uncovered: bool = BY_RECIPE
     """Train the end model on items without votes too, towards its own sharpened prediction."""
+    drop_unconfirmed: bool = BY_RECIPE
+    """Without a validation set, and of more than two classes: leave out the votes of voters that
+    name a class whatever the item is, as far as features and other voters can tell."""
     fall_back: bool = BY_RECIPE
     """Fit again, closer to the votes, where training has collapsed to one class."""
     pull: float = 0.0
@@ -156,6 +166,8 @@ class WeaSEL(EndToEndModel):
     """How many features the encoder reads beside the votes."""
     warm_start_: dict[str, Any] = field(init=False, repr=False)
     """The label model that was started from, and the validation scores of all that were tried."""
+    unheard_: dict[str, list[str]] = field(init=False, repr=False)
+    """The voters whose votes for some classes were left out (`drop_unconfirmed`), and which."""
 
     def __post_init__(self) -> None:
         self._follow_recipe()
@@ -211,6 +223,7 @@ class WeaSEL(EndToEndModel):
             "class_balance": self.class_balance_,
             "encoder_width": self.encoder_width_,
             "warm_start": self.warm_start_,
+            "unheard": self.unheard_,
         }
 
     @classmethod
@@ -230,6 +243,11 @@ class WeaSEL(EndToEndModel):
         check_number(self, "encoder_width_", self.encoder_width_, low=0, whole=True)
         self.class_balance_ = values["class_balance"]
         self.warm_start_ = values["warm_start"]
+        self.unheard_ = values.get("unheard", {})
+        try:
+            numbered_votes(self.unheard_, self.voters_, self.labels_)
+        except (WieselError, AttributeError, TypeError) as problem:
+            raise SavedModelError("The votes it leaves out are not of its voters.") from problem
         class_prior(self.labels_, self.class_balance_)
         shape = EncoderShape(len(self.voters_), len(self.labels_), self.encoder_width_)
         if not isinstance(self.encoder, nn.Module):
@@ -298,7 +316,7 @@ class WeaSEL(EndToEndModel):
         return Teacher(balance, prediction_weight=self.prediction_weight, align=self.align)
 
     def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
-        data = super()._training_data(data, validation)
+        data = super()._training_data(self._heard(data, validation), validation)
         self._balance = chosen_class_balance(self.class_balance, data.votes, validation)  # type: ignore[arg-type]
         start = self._warm_start(data, validation)
         self.warm_start_ = {}
@@ -306,6 +324,24 @@ class WeaSEL(EndToEndModel):
             self.warm_start_ = {"name": start.name, "loss": start.loss, "scores": start.scores}
             data = replace(data, targets=start.soft_labels)
         return replace(data, used=None) if self.uncovered else data
+
+    def _heard(self, data: TrainingData, validation: Validation | None) -> TrainingData:
+        """Return the data without votes that nothing confirms, and say which they were."""
+        votes: VoteMatrix = data.votes  # type: ignore[assignment]
+        self.unheard_ = {}
+        if not self.drop_unconfirmed or validation is not None or votes.n_classes == 2:
+            return data
+        found = unconfirmed(votes, data.inputs)
+        if not found.any():
+            return data
+        self.unheard_ = named_votes(found, votes.voters, votes.labels)
+        warnings.warn(
+            f"{told_votes(self.unheard_)}: the other voters and the features confirm none of it. "
+            "These votes are left out; drop_unconfirmed=False keeps them.",
+            WieselWarning,
+            stacklevel=6,
+        )
+        return replace(data, votes=without(votes, found))
 
     def _warm_start(self, data: TrainingData, validation: Validation | None) -> WarmStart | None:
         if self.warm_start is None or self.warm_up == 0:
@@ -332,6 +368,7 @@ class WeaSEL(EndToEndModel):
 
     def _share(self, fitted: Self) -> None:
         self.warm_start_, self._balance = fitted.warm_start_, fitted._balance
+        self.unheard_ = fitted.unheard_
 
     def _recover(self, given: Given, validation: GoldSet | None) -> None:
         if self.fall_back and not self.history_.interrupted:

@@ -1,8 +1,8 @@
 """The layers of a stack: each does for every member what the member's own layer does.
 
 A layer knows how values pass through it and how gradients come back, so that several in a row are
-a single operation for autograd, and write the gradients of their parameters where they belong.
-With a node for every layer, autograd's own work is a tenth of a step of small networks.
+a single operation for autograd, and write the gradients of their parameters where they belong. In
+small networks what autograd does for every node, and for gradients it adds up, can be noticed.
 """
 
 import functools

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 import torch
 
 from wiesel import LabelSpace, MajorityVote, VoteMatrix
-from wiesel.end_to_end import cross_check
+from wiesel.end_to_end import cross_fitting
 from wiesel.end_to_end.cross_check import cross_checked, own_parts
 from wiesel.training import as_inputs
 
@@ -115,14 +115,14 @@ def test_the_scale_of_the_features_does_not_matter():
 def test_sparse_features_and_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     X, votes, _ = task(0.9, 0.6, 0.5)
     expected = checked(X.astype(np.float32), votes)
-    monkeypatch.setattr(cross_check, "_AT_ONCE", 600)
+    monkeypatch.setattr(cross_fitting, "_AT_ONCE", 600)
     found = checked(sp.csr_array(X.astype(np.float32)), votes)
     assert expected is not None
     assert np.allclose(found, expected)
 
 
 def test_a_sample_of_many_items_is_enough(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cross_check, "_MOST_FITTED", 300)
+    monkeypatch.setattr(cross_fitting, "_MOST_FITTED", 300)
     X, votes, gold = task(1.0, *[0.5] * 6)
     assert accuracy(checked(X, votes), gold) > 0.97
 
