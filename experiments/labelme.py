@@ -1,6 +1,6 @@
 """Learning from crowds: the paper's LabelMe table, and two more crowds by the same protocol.
 
-    python -m experiments labelme [--full] [--dataset NAME] [--seeds 7] [--jobs 2] [--methods ...]
+    python -m experiments labelme [--full] [--dataset NAME] [--seeds N] [--jobs N] [--methods ...]
 
 The paper's head (128 units, dropout 0.5) on standardized features, Adam, batch 64, 100 epochs at
 most. For every method its settings and learning rates are compared by their mean validation score
@@ -238,13 +238,14 @@ def main(words: list[str]) -> None:
     """Run what is missing, print the table, and write it as Markdown and as a figure."""
     parser = argparse.ArgumentParser(prog="labelme", description=__doc__)
     parser.add_argument("--dataset", choices=list(EPOCHS), default="labelme")
-    parser.add_argument("--full", action="store_true", help="all three data sets")
-    parser.add_argument("--seeds", type=int, default=7)
+    parser.add_argument("--full", action="store_true", help="all three data sets, seven seeds")
+    parser.add_argument("--seeds", type=int, help="how many; three unless --full")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     given = parser.parse_args(words)
+    seeds = given.seeds or (7 if given.full else TUNING_SEEDS)
     for data in EPOCHS if given.full else [given.dataset]:
-        show(data, run_table(data, given.methods, given.seeds, given.jobs))
+        show(data, run_table(data, given.methods, seeds, given.jobs))
 
 
 def show(data: str, rows: list[dict[str, Any]]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ def _executed(groups: list[list[Run]], execute: Execute, jobs: int) -> Iterator[
     if jobs == 1:
         yield from (_records(runs, execute) for runs in groups)
         return
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
+    # Not by forking: threads of Polars and torch that run here would be locks nobody opens there.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         waiting = [pool.submit(_records, runs, execute) for runs in groups]
         yield from (future.result() for future in as_completed(waiting))
 

@@ -25,6 +25,8 @@ _OTHERS = 0.1
 _FEW_OTHERS = 50
 _CONFIRMED = 0.2
 """A voter's items must resemble the class this much, compared with items that others named it."""
+_HEARD = 0.5
+"""Less than half a vote is a copy's."""
 _AT_ONCE = 20_000_000
 """How many numbers are predicted at once."""
 
@@ -45,7 +47,7 @@ def unconfirmed(votes: VoteMatrix, inputs: Inputs) -> Votes:
     covered = np.flatnonzero(votes.covered)
     broad = vote_totals(votes) >= max(_LEAST, _BROAD * len(covered))
     judged = np.flatnonzero(broad.any(axis=1))
-    if not can_be_asked(inputs, covered) or votes.n_voters > MOST_PAIRED:
+    if not can_be_asked(inputs, covered) or not len(judged) or votes.n_voters > MOST_PAIRED:
         return unheard
     others = 1 - copied_parts(votes)
     per_chunk = max(1, _AT_ONCE // (votes.n_items * votes.n_classes))
@@ -53,14 +55,13 @@ def unconfirmed(votes: VoteMatrix, inputs: Inputs) -> Votes:
         chunk = judged[start : start + per_chunk]
         counts = [_counts(votes, others[voter]) for voter in chunk]
         predicted = cross_fitted(inputs, np.hstack([_surprise(own) for own in counts]), covered)
-        for k, voter in enumerate(chunk):
-            own = predicted[:, k * votes.n_classes : (k + 1) * votes.n_classes]
+        parts = np.hsplit(predicted, len(chunk))
+        for voter, of_others, resemblance in zip(chunk, counts, parts, strict=True):
+            resemblance -= resemblance[covered].mean(axis=0)
             for c in np.flatnonzero(broad[voter]):
-                items = votes.item_index[(votes.voter_index == voter) & (votes.class_index == c)]
-                resembling = own[covered, c].mean()
-                unheard[voter, c] = _says_nothing(
-                    own[:, c] - resembling, items, np.flatnonzero(counts[k][:, c])
-                )
+                own = votes.item_index[(votes.voter_index == voter) & (votes.class_index == c)]
+                named = np.flatnonzero(of_others[:, c] > _HEARD)
+                unheard[voter, c] = _says_nothing(resemblance[:, c], own, named)
     return unheard
 
 
@@ -120,9 +121,9 @@ def _counts(votes: VoteMatrix, weights: Array) -> Array:
 
 
 def _surprise(counts: Array) -> Array:
-    """The shares of the classes beyond their means; 0 where there are no votes."""
+    """The shares of the classes beyond their means; 0 where no other voted."""
     total = counts.sum(axis=1)
-    heard = total > 0
+    heard = total > _HEARD
     shares = counts[heard] / total[heard, None]
     surprise = np.zeros_like(counts)
     if len(shares):
