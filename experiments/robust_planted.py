@@ -8,17 +8,18 @@ same network, as long as validation gets better. The last one sees no gold at al
 """
 
 import sys
+from collections.abc import Mapping, Sequence
 
 from experiments.definitions import Effort
-from experiments.methods import dataset_of, groups_of, paper_network
+from experiments.methods import binary_metrics, dataset_of, groups_of, paper_network
 from experiments.planted import votes_of
-from experiments.robust import ROBUST, SHARED, score
+from experiments.robust import ROBUST, SHARED
 from experiments.runner import Record, Run, finished, run_groups
 from experiments.tables import percentages, spread, write_page
 from wiesel import EndToEndModel, MajorityVote, Supervised, TwoStage, WeaSEL
 from wiesel.end_to_end.recipes import RECIPES
 from wiesel.end_to_end.together import fit_together
-from wiesel.io import Dataset
+from wiesel.io import Dataset, Split
 
 STORE = "robust_planted"
 PLANTED: dict[str, tuple[str, list[int]]] = {
@@ -64,12 +65,19 @@ def train_and_test(runs: list[Run]) -> list[Record]:
     fit_together(models, train.features, learn_from, validation=gold, quiet=True)
     return [
         {
-            "auc": score(model.predict_proba(test.features), test.gold),
+            **_metrics(model, test),
             "epoch": model.selection_["epoch"],
             "warm_start": getattr(model, "warm_start_", {}).get("name"),
         }
         for model in models
     ]
+
+
+def _metrics(model: EndToEndModel, test: Split) -> Record:
+    """AUC and F1, the latter with the threshold that was chosen."""
+    threshold = 0.5 if model.threshold_ is None else model.threshold_
+    found = binary_metrics(model.predict_proba(test.features)[:, 1], test.gold, threshold)
+    return {name: found[name] for name in ("auc", "f1")}
 
 
 def build(run: Run, dataset: Dataset) -> EndToEndModel:
@@ -87,10 +95,24 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
 
 
 def show(runs: list[Run], effort: Effort) -> None:
-    """Write a row for every planted set."""
+    """Write AUC for every planted set, and F1 among adversaries, as the paper has it."""
+    lines = ["## Test ROC-AUC", "", *_table(runs, PLANTED, "auc"), ""]
+    adversaries = {"adversaries": PLANTED["adversaries"]}
+    lines += [
+        "## Test F1 among adversaries, threshold from validation (without gold: 1/2)",
+        "",
+    ]
+    lines += _table(runs, adversaries, "f1")
+    write_page(STORE, f"python -m experiments robust_planted {effort.words}", lines)
+
+
+def _table(
+    runs: list[Run], planted: Mapping[str, tuple[str, Sequence[int]]], metric: str
+) -> list[str]:
+    """A row for every planted set."""
     done = finished(STORE)
     lines = [f"| planted | {' | '.join(METHODS)} |", f"|---|{'---|' * len(METHODS)}"]
-    for kind, (dataset, counts) in PLANTED.items():
+    for kind, (dataset, counts) in planted.items():
         for count in counts:
             cells = []
             for method in METHODS:
@@ -99,9 +121,9 @@ def show(runs: list[Run], effort: Effort) -> None:
                     for run in runs
                     if run.method == method and run.options.get(kind) == count and run.key in done
                 ]
-                cells.append(spread(percentages(mine, "auc")))
+                cells.append(spread(percentages(mine, metric)))
             lines.append(f"| {count} {kind} in {dataset} | {' | '.join(cells)} |")
-    write_page(STORE, f"python -m experiments robust_planted {effort.words}", lines)
+    return lines
 
 
 if __name__ == "__main__":
