@@ -103,7 +103,7 @@ def measured(model: EndToEndModel, dataset: Dataset, validation: GoldSet) -> Rec
     """Return what a fitted model reaches on test, what it was chosen by, and how it got there."""
     proba, held_out = (model.predict_proba(X)[:, 1] for X in (dataset.test.features, validation[0]))
     history, selection = model.history_, model.selection_
-    threshold = 0.5 if model.threshold_ is None else model.threshold_
+    threshold = threshold_of(model)
     seen = {k: v for k, v in history.kept.items() if k not in ("epoch", "validation_auc")}
     return {
         **binary_metrics(proba, dataset.test.gold, threshold),
@@ -114,6 +114,11 @@ def measured(model: EndToEndModel, dataset: Dataset, validation: GoldSet) -> Rec
         "curve": [round(score, 4) for score in history.column(f"validation_{selection['by']}")],
         "diagnosis": seen,
     }
+
+
+def threshold_of(model: EndToEndModel) -> float:
+    """Return the threshold that was chosen, or 1/2 where none was."""
+    return 0.5 if model.threshold_ is None else model.threshold_
 
 
 def binary_metrics(proba: np.ndarray, gold: np.ndarray, threshold: float) -> dict[str, float]:

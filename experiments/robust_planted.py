@@ -11,7 +11,13 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from experiments.definitions import Effort
-from experiments.methods import binary_metrics, dataset_of, groups_of, paper_network
+from experiments.methods import (
+    binary_metrics,
+    dataset_of,
+    groups_of,
+    paper_network,
+    threshold_of,
+)
 from experiments.planted import votes_of
 from experiments.robust import ROBUST, SHARED
 from experiments.runner import Record, Run, finished, run_groups
@@ -75,8 +81,8 @@ def train_and_test(runs: list[Run]) -> list[Record]:
 
 def _metrics(model: EndToEndModel, test: Split) -> Record:
     """AUC and F1, the latter with the threshold that was chosen."""
-    threshold = 0.5 if model.threshold_ is None else model.threshold_
-    found = binary_metrics(model.predict_proba(test.features)[:, 1], test.gold, threshold)
+    proba = model.predict_proba(test.features)[:, 1]
+    found = binary_metrics(proba, test.gold, threshold_of(model))
     return {name: found[name] for name in ("auc", "f1")}
 
 

@@ -9,7 +9,7 @@ from wiesel.end_to_end.cross_check import MOST_PAIRED, copied_parts
 from wiesel.end_to_end.cross_fitting import Array, can_be_asked, cross_fitted
 from wiesel.errors import VoteError, listed
 from wiesel.label_models.pair_moments import vote_totals
-from wiesel.label_models.vote_products import item_scores
+from wiesel.label_models.vote_products import weighted_counts
 from wiesel.labels import LabelSpace
 from wiesel.training.inputs import Inputs
 from wiesel.votes import VoteMatrix
@@ -53,7 +53,7 @@ def unconfirmed(votes: VoteMatrix, inputs: Inputs) -> Votes:
     per_chunk = max(1, _AT_ONCE // (votes.n_items * votes.n_classes))
     for start in range(0, len(judged), per_chunk):
         chunk = judged[start : start + per_chunk]
-        counts = [_counts(votes, others[voter]) for voter in chunk]
+        counts = [weighted_counts(votes, others[voter]) for voter in chunk]
         predicted = cross_fitted(inputs, np.hstack([_surprise(own) for own in counts]), covered)
         parts = np.hsplit(predicted, len(chunk))
         for voter, of_others, resemblance in zip(chunk, counts, parts, strict=True):
@@ -113,11 +113,6 @@ def told_votes(names: Mapping[str, Sequence[str]]) -> str:
     """
     told = [f"{voter!r} names {listed(classes)}" for voter, classes in names.items()]
     return " and ".join(told) + " whatever the item is"
-
-
-def _counts(votes: VoteMatrix, weights: Array) -> Array:
-    """How many votes each class of every item got from voters of these weights."""
-    return item_scores(votes, np.kron(weights[:, None], np.eye(votes.n_classes)))
 
 
 def _surprise(counts: Array) -> Array:

@@ -27,6 +27,7 @@ __all__ = [
     "normalize_rows",
     "one_hot_chunks",
     "posterior",
+    "weighted_counts",
 ]
 
 OneHot = sp.csr_array[np.float64, tuple[int, int]]
@@ -91,12 +92,21 @@ def item_scores(votes: VoteMatrix, weights: FloatArray) -> npt.NDArray[np.float6
     return scores
 
 
+def weighted_counts(votes: VoteMatrix, voter_weights: FloatArray) -> npt.NDArray[np.float64]:
+    """Return the sum of the weights of those who voted for each class: (n_items, n_classes).
+
+    >>> weighted_counts(votes, np.array([1.0, 0.5, 0.25]))[:2]
+    array([[1.5, 0. ],
+           [1. , 0.5]])
+    """
+    return item_scores(votes, np.kron(voter_weights[:, None], np.eye(votes.n_classes)))
+
+
 def class_shares(
     votes: VoteMatrix, prior: FloatArray, voter_weights: FloatArray
 ) -> npt.NDArray[np.float64]:
     """Return each class's share of the weighted votes; items without weight get the prior."""
-    each_class = np.kron(voter_weights[:, None], np.eye(votes.n_classes))
-    shares = item_scores(votes, each_class)
+    shares = weighted_counts(votes, voter_weights)
     for start in range(0, len(shares), CHUNK_VOTES):
         part = shares[start : start + CHUNK_VOTES]
         total = part.sum(axis=1)
