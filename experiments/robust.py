@@ -21,12 +21,20 @@ from experiments.ranks import critical_difference, draw_ranks, mean_ranks
 from experiments.runner import Record, Run, finished, run_groups
 from experiments.tables import UNKNOWN, percentages, spread, told_cost, write_page
 from wiesel import (
+    MBEM,
+    AggNet,
+    CoNAL,
+    ConfusionNet,
     CrowdLayer,
+    DataProgramming,
     DawidSkene,
+    DoctorNet,
     EndToEndModel,
     LabelModel,
     MajorityVote,
     MaxMIG,
+    OneCoin,
+    Raykar,
     Snorkel,
     Triplet,
     TwoStage,
@@ -72,7 +80,21 @@ LABEL_MODELS: dict[str, LabelModel] = {
     "Snorkel": Snorkel(),
     "Triplet-Mean": Triplet(aggregate="mean"),
 }
-CROWD_METHODS = {"MaxMIG": MaxMIG, "CrowdLayer": CrowdLayer}
+CROWD_METHODS: dict[str, type[EndToEndModel]] = {"MaxMIG": MaxMIG, "CrowdLayer": CrowdLayer}
+OTHER_LABEL_MODELS: dict[str, LabelModel] = {
+    "one-coin": OneCoin(),
+    "data programming": DataProgramming(),
+    "Triplet": Triplet(),
+}
+OTHER_CROWD_METHODS: dict[str, type[EndToEndModel]] = {
+    "DoctorNet": DoctorNet,
+    "MBEM": MBEM,
+    "AggNet": AggNet,
+    "Raykar": Raykar,
+    "ConfusionNet": ConfusionNet,
+    "CoNAL": CoNAL,
+}
+"""What else the registry has: `robust_registry` runs it."""
 PAPER, ROBUST = "WeaSEL, paper", "WeaSEL, robust"
 METHODS = (*LABEL_MODELS, PAPER, ROBUST)
 MODES = {"validation": "with the validation split", "blind": "without any gold"}
@@ -102,10 +124,14 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
     options = {**SHARED, "seed": run.seed}
     if run.options["mode"] == "blind":
         options["epochs"] = BLIND_EPOCHS
-    if run.method in LABEL_MODELS:
-        return TwoStage(LABEL_MODELS[run.method], network, **options)
-    if run.method in CROWD_METHODS:
-        return CROWD_METHODS[run.method](network, **options)
+    label_models, crowd_methods = (
+        LABEL_MODELS | OTHER_LABEL_MODELS,
+        CROWD_METHODS | OTHER_CROWD_METHODS,
+    )
+    if run.method in label_models:
+        return TwoStage(label_models[run.method], network, **options)
+    if run.method in crowd_methods:
+        return crowd_methods[run.method](network, **options)
     if run.method == PAPER:
         return WeaSEL(network, recipe="paper", **options)
     changed = {name: value for name, value in run.options.items() if name != "mode"}

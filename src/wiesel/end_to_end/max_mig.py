@@ -37,7 +37,8 @@ class MaxMIG(CrowdModel):
 
     Voters that copy each other or vote at random carry no information about the item, and lose
     their say. The loss is blind to a renaming of the classes, so W starts at the logarithm of
-    estimated confusions. Where the paper has a matrix for every voter, W has a vector for every
+    estimated confusions; of voters that only ever give one answer, at that of how often they give
+    it in each class. Where the paper has a matrix for every voter, W has a vector for every
     (voter, class) pair that occurs: memory grows with the votes.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -110,10 +111,12 @@ class _Aggregator(VoterModel):
         """Return an aggregator that starts at the log confusions of these soft labels."""
         soft_labels = torch.from_numpy(proba).float()
         counted = CountedConfusions.of(entries, soft_labels, n_voters, smoothing=0.0)
-        pairs = (counted.slots.slots >= 0).nonzero().squeeze(1)
+        cast = (counted.slots.slots >= 0).view(n_voters, -1)
+        voters, counts = cast.nonzero()[:, 0], counted.counts[:-1]
         # As in the paper's code: a class that a voter has never met counts as never confused.
-        totals = counted.totals[pairs // counted.n_classes].clamp_min(1e-12)
-        confusions = counted.counts[:-1] / totals
+        confusions = counts / counted.totals[voters].clamp_min(1e-12)
+        one_answer = cast.sum(dim=1)[voters] == 1
+        confusions[one_answer] = _relative_frequencies(counts)[one_answer]
         aggregator = cls(n_voters, (confusions + _LEAST_CONFUSION).log())
         aggregator.slots = counted.slots
         return aggregator
@@ -134,6 +137,16 @@ class _Aggregator(VoterModel):
         unseen = torch.full_like(self.weights[:1], _LEAST_CONFUSION).log()
         weights = torch.where((slots >= 0)[:, :, None], self.weights[slots], unseen)
         return torch.softmax(weights, dim=1).transpose(1, 2)
+
+
+def _relative_frequencies(counts: Tensor) -> Tensor:
+    """How often a vote is cast in each class, 1 where it is most frequent: (n_pairs, true).
+
+    Whoever only ever gives one answer, as a keyword does, gives it in every class if it gives
+    any: P(voted | class) says nothing then. When it votes at all does.
+    """
+    in_class = counts / counts.sum(dim=0).clamp_min(1e-12)
+    return in_class / in_class.max(dim=1, keepdim=True).values.clamp_min(1e-12)
 
 
 class _MutualInformationObjective(CrowdObjective):

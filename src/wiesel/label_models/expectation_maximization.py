@@ -4,6 +4,7 @@ A model of independent voters scores an item's class by a constant plus one numb
 The E-step turns scores into P(class | votes) and adds up what the M-step needs.
 """
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import DataError, listed
+from wiesel.errors import CollapseWarning, DataError, listed
 from wiesel.label_models.patterns import Patterns, fold
 from wiesel.label_models.vote_products import (
     LogJoint,
@@ -20,7 +21,7 @@ from wiesel.label_models.vote_products import (
     normalize_rows,
     one_hot_chunks,
 )
-from wiesel.labels import ABSTAIN, FloatArray
+from wiesel.labels import ABSTAIN, FloatArray, LabelSpace
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
 __all__ = [
@@ -32,6 +33,9 @@ __all__ = [
     "maximize",
     "shares",
 ]
+
+_ONE_CLASS = 0.99
+_NEARLY_ONE_CLASS = 0.95
 
 GoldItems = Mapping[Any, Any]
 """Known classes by item id, as names or indices."""
@@ -68,6 +72,11 @@ class VoteSums:
         self._shape = (len(votes.voters), len(votes.labels), len(votes.labels))
         local = isinstance(votes, VoteMatrix)
         self._prepared = _prepare(votes, self._gold, widen) if local else None  # type: ignore[arg-type]
+
+    @property
+    def labels(self) -> LabelSpace:
+        """The classes of the votes."""
+        return self._votes.labels
 
     def majority(self) -> Expectations:
         """Return the expectations if P(class) of every item is its vote shares."""
@@ -106,7 +115,7 @@ def maximize(
     EM stops when the evidence of an average item grows by less than `tol`, or when the sum of
     evidence and `watched` falls.
     """
-    n_covered = max(1.0, float(expected.covered.sum()))
+    first, n_covered = expected, max(1.0, float(expected.covered.sum()))
     history: list[float] = []
     sums_watched: list[float] = []
     for _ in range(max_iter):
@@ -119,7 +128,23 @@ def maximize(
             sums_watched.append(history[-1] + watched(expected))
             if len(history) > 1 and sums_watched[-1] < sums_watched[-2]:
                 break
+    _warn_of_one_class(shares(first.covered), shares(expected.covered), sums.labels)
     return history
+
+
+def _warn_of_one_class(first: FloatArray, last: FloatArray, labels: LabelSpace) -> None:
+    """Say so if EM put all items with votes into one class that were not there at first."""
+    largest = int(last.argmax())
+    if last[largest] < _ONE_CLASS or first[largest] > _NEARLY_ONE_CLASS:
+        return
+    warnings.warn(
+        f"{last[largest]:.0%} of the items with votes ended up as {labels.names[largest]!r}; the "
+        f"votes alone say {first[largest]:.0%}. That explains voters well that only ever vote for "
+        "one class, and learns nothing. DawidSkene(abstain_as_vote=True) also learns from when "
+        "they are silent; MajorityVote cannot end like this.",
+        CollapseWarning,
+        stacklevel=5,
+    )
 
 
 def balance_certainty(expected: Expectations, class_balance: FloatArray) -> float:

@@ -76,6 +76,17 @@ def test_the_first_soft_labels_are_the_product_of_the_counted_confusions():
     assert np.allclose(model.soft_labels(X, votes)[0], expected, atol=1e-5)
 
 
+def test_whoever_only_ever_gives_one_answer_says_something_by_giving_it():
+    votes = VoteMatrix.from_dense([[0, -1], [0, -1], [0, 1], [-1, 1]], ["a", "b"])
+    X = np.eye(4, dtype=np.float32)[:, :3]
+    model = MaxMIG(linear(), epochs=1, lr=0.0, batch_size=4).fit(X, votes)
+    # Vote shares are (1, 0), (1, 0), (1/2, 1/2), (0, 1). Of the votes cast in class a, 2.5 of 3
+    # are voter 0's "a"; in class b, 0.5 of 2: 0.3 times as often.
+    logits = np.log(np.array([1.0, 0.3]) + 0.01)
+    expected = np.exp(logits) / np.exp(logits).sum()
+    assert np.allclose(model.soft_labels(X, votes)[0], expected, atol=1e-5)
+
+
 def test_an_item_without_votes_gets_the_prior():
     X, votes, _ = tiny_task()
     balance = {"class_0": 0.8, "class_1": 0.2}

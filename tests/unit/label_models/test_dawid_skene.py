@@ -1,11 +1,13 @@
 """Dawid-Skene and one-coin."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 from wiesel import DawidSkene, MajorityVote, OneCoin, VoteMatrix
 from wiesel.datasets.synthetic import make_votes
-from wiesel.errors import DataError, ParameterError
+from wiesel.errors import CollapseWarning, DataError, ParameterError
 from wiesel.label_models.dawid_skene import PSEUDO_ITEMS
 from wiesel.label_models.one_coin import one_coin_joint
 
@@ -155,13 +157,17 @@ def test_initial_confusions_of_a_wrong_shape_are_refused(votes):
         DawidSkene().fit(votes, initial_confusions=np.zeros((3, 2, 2)))
 
 
-def test_silence_of_one_sided_voters_counts():
+def one_sided_voters() -> tuple[VoteMatrix, np.ndarray]:
     rng = np.random.default_rng(7)
     gold = rng.integers(0, 2, 4000)
     says = np.array([0, 0, 0, 1, 1, 1])
     # A voter speaks up for its class in 60 % of the items that have it, in 20 % of the others.
     speaks = rng.random((4000, 6)) < np.where(gold[:, None] == says, 0.6, 0.2)
-    votes = VoteMatrix.from_dense(np.where(speaks, says, -1), ["a", "b"])
+    return VoteMatrix.from_dense(np.where(speaks, says, -1), ["a", "b"]), gold
+
+
+def test_silence_of_one_sided_voters_counts():
+    votes, gold = one_sided_voters()
     model = DawidSkene().fit(votes)
     assert model.silence_counts_
     assert model.confusions_.shape == (6, 2, 3)
@@ -170,6 +176,17 @@ def test_silence_of_one_sided_voters_counts():
     right = (model.predict_proba(votes).argmax(axis=1) == gold)[votes.covered].mean()
     deaf = DawidSkene(abstain_as_vote=False).fit(votes)
     assert right > (deaf.predict_proba(votes).argmax(axis=1) == gold)[votes.covered].mean() + 0.1
+
+
+def test_all_items_ending_in_one_class_is_said():
+    votes, _ = one_sided_voters()
+    with pytest.warns(CollapseWarning, match=r"100% .* ended up as 'a'.*votes alone say 5\d%"):
+        OneCoin().fit(votes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DawidSkene().fit(votes)
+        # Nobody ever votes for b: there is nothing to find, and nothing is lost.
+        OneCoin(learn_class_balance=True).fit(votes.select([0, 1, 2]))
 
 
 def test_silence_of_voters_for_all_classes_does_not_count():
