@@ -19,7 +19,14 @@ ALL = (
     "labelme",
     "robust",
 )
-BY_NAME = ("equilibrium", "robust_registry", "robust_planted", "robust_ablation", "few_labels")
+BY_NAME = (
+    "equilibrium",
+    "better_features",
+    "robust_registry",
+    "robust_planted",
+    "robust_ablation",
+    "few_labels",
+)
 EXPERIMENTS = (*ALL, *BY_NAME)
 
 

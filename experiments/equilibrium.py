@@ -33,15 +33,12 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from experiments.definitions import SIGNED, Effort
-from experiments.methods import PAPER, dataset_of, paper_network
+from experiments.methods import PAPER, data_of, dataset_of, paper_network
 from experiments.planted import votes_of
 from experiments.random_voters import SET
 from experiments.runner import Record, Run, finished, run_all
 from experiments.tables import UNKNOWN, percentages, spread, told_cost, write_page
 from wiesel import EndToEndModel, Supervised, WeaSEL
-from wiesel.io import Split
-from wiesel.nn import MLP
-from wiesel.training import seeded
 
 STORE = "equilibrium"
 RATE, EPOCHS = 1e-3, 30
@@ -130,14 +127,9 @@ def _rested(run: Run) -> Record:
 
 def _with_hint(run: Run) -> Record:
     """What the paper's networks reach with better features."""
-    dataset = dataset_of(run.dataset)
-    splits = (dataset.train, dataset.valid, dataset.test)
-    X, X_valid, X_test = (
-        _features(split, run.options.get("hint"), k) for k, split in enumerate(splits)
-    )
-    with seeded(run.seed):
-        network = MLP(X.shape[1], len(dataset.labels))
-    validation = (X_valid, dataset.valid.gold)
+    dataset = data_of(run)
+    X, network = dataset.train.features, paper_network(dataset, run.seed)
+    validation = (dataset.valid.features, dataset.valid.gold)
     model: EndToEndModel
     if run.method == "gold":
         options = {**PAPER, "epochs": EPOCHS, "seed": run.seed, "progress": False}
@@ -146,21 +138,13 @@ def _with_hint(run: Run) -> Record:
     else:
         model = WeaSEL(network, **_weasel_options(run, ENCODER_EPOCHS, PAPER["lr"]))
         model.fit(X, votes_of(run, dataset)[0], validation=validation)
-    predicted = model.predict_proba(X_test)[:, 1]
+    predicted = model.predict_proba(dataset.test.features)[:, 1]
     return {"auc": float(roc_auc_score(dataset.test.gold, predicted))}
 
 
 def _weasel_options(run: Run, epochs: int, rate: float) -> dict[str, Any]:
     own = {"epochs": epochs, "lr": rate, "seed": run.seed, "tau_1": 1.0, "progress": False}
     return {**PAPER, **SIGNED, "recipe": "paper", **own}
-
-
-def _features(split: Split, hint: float | None, draw: int) -> np.ndarray:
-    if hint is None:
-        return split.features
-    noise = np.random.default_rng(draw).normal(scale=hint, size=len(split.gold))
-    told = (2 * split.gold - 1 + noise) / np.hypot(1, hint)
-    return np.column_stack([split.features, told]).astype(np.float32)
 
 
 def show(effort: Effort) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from sklearn.metrics import f1_score, roc_auc_score
 
+from experiments.hints import with_hint
 from experiments.planted import VOTE_OPTIONS, is_planted, votes_of
 from experiments.runner import Record, Run
 from experiments.soft_labels import LABEL_MODELS, as_one_voter
@@ -39,7 +40,7 @@ def groups_of(runs: Iterable[Run]) -> list[list[Run]]:
 
 def train_and_test(runs: list[Run]) -> list[Record]:
     """Train a group on train, choose epoch and threshold on valid; only then look at test."""
-    dataset = dataset_of(runs[0].dataset)
+    dataset = data_of(runs[0])
     X, learn_from, validation, noted = material(runs[0], dataset)
     models = [build(run, dataset) for run in runs]
     fit_group(models, X, learn_from, validation)
@@ -55,6 +56,12 @@ def fit_group(models: list[EndToEndModel], X: Any, learn_from: Any, validation: 
 def dataset_of(name: str) -> Dataset:
     """Return a data set with standardized features, read once for each process."""
     return load_dataset(name, standardize=True)
+
+
+def data_of(run: Run) -> Dataset:
+    """Return the data set of a run, with a hint among the features if it has one."""
+    dataset, hint = dataset_of(run.dataset), run.options.get("hint")
+    return dataset if hint is None else with_hint(dataset, hint)
 
 
 def material(run: Run, dataset: Dataset) -> tuple[Any, Any, GoldSet, Record]:
@@ -83,7 +90,8 @@ def paper_network(dataset: Dataset, seed: int) -> torch.nn.Module:
 
 def build(run: Run, dataset: Dataset) -> EndToEndModel:
     """Return the estimator that a run describes."""
-    own = {name: value for name, value in run.options.items() if name not in VOTE_OPTIONS}
+    of_data = (*VOTE_OPTIONS, "hint")
+    own = {name: value for name, value in run.options.items() if name not in of_data}
     options = {**PAPER, "seed": run.seed, "progress": False, **own}
     network = paper_network(dataset, run.seed)
     if run.method in ("gold", "validation"):

@@ -1,3 +1,4 @@
+import itertools
 import sys
 
 import numpy as np
@@ -6,6 +7,7 @@ from experiments import __main__ as program
 from experiments import (
     ablation,
     adversarial,
+    better_features,
     definitions,
     duplicates,
     figures,
@@ -55,6 +57,24 @@ def test_table_1_shows_ours_beside_the_papers_and_a_dash_where_it_is_unknown(res
     assert line_of(page, "gold").split("|")[2].strip() == "- (-)"
     assert "imdb_136: 2.00 behind Snorkel." in page
     assert "Mean F1 over 4 sets: Snorkel 70.50" in page
+
+
+def test_the_lead_of_weasel_is_told_for_every_hint(results):
+    def cell(name, hint, title):
+        f1 = 60 if title != "WeaSEL" else 61 if hint is None else 63
+        keys = {"key": f"{name} {hint} {title}", "cpu_seconds": 30}
+        return [record | keys for record in records(f1)]
+
+    cells = itertools.product(better_features.SETS, better_features.HINTS, better_features.TITLES)
+    found = {key: cell(*key) for key in cells}
+    found["imdb_12", None, "majority vote"] = records(62)
+    found["imdb_12", 1.8, "Snorkel"] = []
+    better_features.show(found, EFFORT)
+    page = (results / "better_features.md").read_text()
+    leads = [line.rstrip(" |").split("| ")[-1] for line in page.splitlines() if "imdb_12" in line]
+    assert leads[:3] == ["-1.00 (majority vote)", "-", "+3.00 (Snorkel)"]
+    # Two hints on three sets, six rows, of which one was not run.
+    assert "35 runs are behind this table; they took 17.5 CPU minutes." in page
 
 
 def test_a_table_can_be_written_before_all_runs_are_finished(results):

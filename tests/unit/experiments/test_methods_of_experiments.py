@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 from experiments import methods
-from experiments.methods import build, groups_of, material, train_and_test
+from experiments.methods import build, data_of, groups_of, material, train_and_test
 from experiments.planted import duplicated, independent, votes_of, with_adversaries
 from experiments.runner import Run
 from experiments.soft_labels import as_one_voter, chosen_snorkel
@@ -65,6 +65,19 @@ def test_a_group_gives_what_its_runs_give_alone(tiny):
         assert one["auc"] == pytest.approx(other["auc"], abs=1e-3)
         assert one["curve"] == pytest.approx(other["curve"], abs=1e-3)
     assert len({record["auc"] for record in together}) > 1
+
+
+def test_a_hint_is_the_truth_and_noise_beside_the_features(tiny):
+    hinted = data_of(Run("tiny", "gold", 0, {"hint": 0.5}))
+    assert data_of(Run("tiny", "gold", 0)) is tiny
+    for name in ("train", "valid", "test"):
+        features, hint = np.split(hinted[name].features, [4], axis=1)
+        assert np.array_equal(features, tiny[name].features.astype(np.float32))
+        assert np.corrcoef(hint[:, 0], tiny[name].gold)[0, 1] == pytest.approx(
+            1 / 1.25**0.5, abs=0.05
+        )
+    [told] = train_and_test([Run("tiny", "gold", 0, {"epochs": 5, "lr": 0.01, "hint": 0.1})])
+    assert told["auc"] > 0.99
 
 
 def test_an_unknown_method_is_refused(tiny):
