@@ -5,6 +5,8 @@ from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any, Self
 
+import numpy as np
+
 from wiesel.errors import NotFittedError, ParameterError, suggest
 
 __all__ = ["Parameterized", "check_choice", "check_number"]
@@ -67,6 +69,23 @@ class Parameterized:
             inner.set_params(**{nested: value})
         return self
 
+    def check_options(self) -> None:
+        """Refuse options that make no sense; `fit` begins with it.
+
+        >>> from wiesel import MajorityVote
+        >>> MajorityVote(hard="no").check_options()
+        Traceback (most recent call last):
+        wiesel.errors.ParameterError: The 'hard' option of MajorityVote must be True or False; \
+got 'no'.
+        """
+        for option in fields(self):  # type: ignore[arg-type]
+            if option.init and option.type in (bool, "bool"):
+                _check_flag(self, option.name, getattr(self, option.name))
+        self._check_options()
+
+    def _check_options(self) -> None:
+        """Refuse what is wrong about a class's own options."""
+
     def check_fitted(self) -> None:
         """Raise `NotFittedError` unless `fit` has run."""
         if not hasattr(self, "labels_"):
@@ -78,6 +97,14 @@ class Parameterized:
         known = cls.option_names()
         if name not in known:
             raise ParameterError(f"{cls.__name__} has no option {name!r}. {suggest(name, known)}")
+
+
+def _check_flag(owner: object, name: str, value: object) -> None:
+    # Not whatever counts as true: "no" does.
+    if not isinstance(value, (bool, np.bool_)):
+        raise ParameterError(
+            f"The {name!r} option of {type(owner).__name__} must be True or False; got {value!r}."
+        )
 
 
 def check_choice(owner: object, name: str, value: object, allowed: tuple[str, ...]) -> None:

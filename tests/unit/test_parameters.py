@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from torch import nn
 
+from wiesel import OneCoin, WeaSEL
+from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import NotFittedError, ParameterError
 from wiesel.parameters import Parameterized, check_choice, check_number
 
@@ -22,13 +25,14 @@ class Inner(Parameterized):
 class Outer(Parameterized):
     label_model: Any = None
     epochs: int = 3
+    fast: bool = False
     labels_: str = field(init=False, repr=False)
 
 
 def test_options_are_what_the_constructor_takes() -> None:
-    assert Outer.option_names() == ("label_model", "epochs")
+    assert Outer.option_names() == ("label_model", "epochs", "fast")
     assert Outer.learned_names() == ("labels_",)
-    assert Outer(epochs=5).get_params() == {"label_model": None, "epochs": 5}
+    assert Outer(epochs=5).get_params() == {"label_model": None, "epochs": 5, "fast": False}
 
 
 def test_nested_options_have_two_underscores() -> None:
@@ -46,6 +50,23 @@ def test_a_misspelled_option_is_answered_with_the_nearest() -> None:
         Outer().set_params(epoch=5)
     with pytest.raises(ParameterError, match=r"Inner has no option 'tool'. Did you mean 'tol'"):
         Outer(label_model=Inner()).set_params(label_model__tool=5)
+
+
+@pytest.mark.parametrize("value", ["no", 1, None])
+def test_a_flag_is_true_or_false(value: object) -> None:
+    Outer(fast=np.bool_(True)).check_options()  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"'fast' option of Outer must be True or False; got"):
+        Outer(fast=value).check_options()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "estimator", [WeaSEL(nn.Linear(2, 2), align="no"), OneCoin(stop_at_drift=1)]
+)
+def test_every_fit_checks_flags_first(estimator: Any) -> None:
+    votes, gold = make_votes(20, 3, 2)
+    given = (votes,) if isinstance(estimator, OneCoin) else (make_features(gold, 2), votes)
+    with pytest.raises(ParameterError, match="must be True or False"):
+        estimator.fit(*given)
 
 
 def test_an_option_of_something_without_options_is_refused() -> None:

@@ -253,7 +253,7 @@ class EndToEndModel(Parameterized, ABC):
     def _fit(self, given: Given, validation: GoldSet | None) -> Self:
         """Check everything, train, and keep what was learned."""
         if self.members != 1:
-            self._check_options()
+            self.check_options()
             return fit_ensemble(self, given, validation)
         with seeded(self.seed):
             run = self._start(given, validation)
@@ -269,7 +269,7 @@ class EndToEndModel(Parameterized, ABC):
 
     def _start(self, given: Given, validation: GoldSet | None, like: Run | None = None) -> Run:
         """Return a checked run; `like` is one on the same data, of a model that differs little."""
-        self._check_options()
+        self.check_options()
         resolve_device(self.device)
         data, votes, labels = given
         labels = labels or self._label_space(votes)

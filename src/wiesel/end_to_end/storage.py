@@ -163,7 +163,7 @@ def _restored(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
         return _restored_ensemble(cls, saved, options)
     end_model = saved.blank("end_model", options["seed"])
     model = cls(**{**options, "end_model": unfitted(end_model), **cls.restored_options(saved)})
-    model._check_options()
+    model.check_options()
     model.labels_ = LabelSpace(*saved.manifest["labels"])
     model.voters_ = _names(saved.manifest["voters"])
     model.members_ = ()

@@ -153,7 +153,7 @@ class TwoStage(EndToEndModel):
 
     def _fit_classifier(self, data: TrainingData, validation: GoldSet | None) -> Self:
         """What `_fit` does, for an end model that trains itself."""
-        self._check_options()
+        self.check_options()
         labels = self._label_space(data.votes)
         check_lengths(data)
         voters = data.votes.voters  # type: ignore[union-attr]

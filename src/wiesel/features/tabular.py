@@ -60,7 +60,7 @@ class TabularFeatures(Parameterized):
 
     def fit(self, table: Any) -> Self:
         """Learn means, deviations and categories from the training rows."""
-        self._check_options()
+        self.check_options()
         frame = self._columns(table)
         if frame.is_empty():
             raise FeatureError("TabularFeatures needs at least one row to fit on; got none.")

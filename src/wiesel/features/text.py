@@ -75,7 +75,7 @@ class TextFeatures(Parameterized):
 
     def fit_transform(self, texts: Any) -> npt.NDArray[np.float32]:
         """Learn from the training texts and return their vectors."""
-        self._check_options()
+        self.check_options()
         documents = checked_texts(texts)
         if not documents:
             raise FeatureError("TextFeatures needs at least one text to fit on; got none.")
@@ -116,7 +116,7 @@ class TextFeatures(Parameterized):
         """Return the fitted features that `to_state` described."""
         check_kind(state, "text", settings=("options",))
         features = cls(**_checked_options(cls, state.settings["options"]), cache=cache)
-        features._check_options()
+        features.check_options()
         features.weights_ = _saved_weights(state) if features.kind == "tfidf" else None
         features.standardizer_ = None
         if features.standardize:

@@ -51,7 +51,7 @@ class LabelModel(Parameterized, ABC):
                 f"{type(self).__name__} needs at least one item and one voter; "
                 f"got {votes.n_items} items and {len(votes.voters)} voters."
             )
-        self._check_options()
+        self.check_options()
         known = None if class_balance is None else class_prior(votes.labels, class_balance)
         self.class_balance_ = class_prior(votes.labels, None) if known is None else known
         return known
@@ -75,9 +75,6 @@ class LabelModel(Parameterized, ABC):
         """Write the fitted model as a folder of data files; `wiesel.load_model` reads it."""
         self.check_fitted()
         save_label_model(self, path)
-
-    def _check_options(self) -> None:
-        """Refuse options with values that are not allowed; methods with options override it."""
 
     @abstractmethod
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:

@@ -68,7 +68,7 @@ def unfitted_label_model(values: dict[str, Any]) -> "LabelModel":
     if name not in classes:
         raise SavedModelError(f"There is no label model {name!r}. {suggest(name, classes)}")
     model: LabelModel = classes[name](**decoded(values["parameters"]))
-    model._check_options()
+    model.check_options()
     return model
 
 

@@ -136,7 +136,7 @@ def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
             # Token ids and images are no features for the encoder: it reads the votes alone.
             options.setdefault("encoder_features", False)
         model = build_method(name, network, data.labels, options)
-        model._check_options()
+        model.check_options()
     return model
 
 
