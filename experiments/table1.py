@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from benchmarks.harness import markdown_table
 
 from experiments import paper
 from experiments.definitions import (
@@ -99,6 +100,9 @@ LABEL_FREE = (
 )
 """The rows of the paper that learn from votes alone, once each."""
 
+WEIGHING = ("WeaSEL-random", "WeaSEL", "WeaSEL, settings of the code")
+"""The rows of the paper with an encoder."""
+
 Results = dict[str, dict[str, list[Record]]]
 """By data set and row, the chosen run of every seed; no entry where there is no gold."""
 
@@ -163,6 +167,13 @@ def show(found: Results, effort: Effort) -> None:
         "",
         *f1_and_auc(header, f1, auc),
         "",
+        "## The share of the weight that LFs get which voted, in the epochs that were kept",
+        "",
+        "What LFs get that abstain is lost. An encoder that is not trained (WeaSEL-random) shares "
+        "the weight more or less equally.",
+        "",
+        markdown_table(header, [[title, *_heard(found, sets, title)] for title in WEIGHING]),
+        "",
         "## Is WeaSEL ahead of the methods that learn from votes alone?",
         "",
         *verdicts(found),
@@ -176,6 +187,15 @@ def f1_cell(found: Results, name: str, row: Row) -> str:
     if name not in OF_PAPER or row.ours:
         return ours
     return f"{ours} ({figure_of_paper(paper.TABLE_1.get(row.title, {}).get(name))})"
+
+
+def _heard(found: Results, sets: Iterable[str], title: str) -> list[str]:
+    """The mean over seeds, in percent; not all older runs have noted it."""
+    cells = []
+    for name in sets:
+        noted = [record["diagnosis"] for record in found[name][title] if "diagnosis" in record]
+        cells.append(_cell(noted, "heard_share"))
+    return cells
 
 
 def verdicts(found: Mapping[str, Mapping[str, list[Record]]]) -> list[str]:

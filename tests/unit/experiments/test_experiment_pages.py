@@ -49,12 +49,16 @@ def test_table_1_shows_ours_beside_the_papers_and_a_dash_where_it_is_unknown(res
     found = {name: {row.title: records(70) for row in table1.ROWS} for name in table1.SETS}
     del found["spouse"]["gold"]
     found["imdb_136"]["Snorkel"] = records(72)
+    for record in found["imdb_136"]["WeaSEL"]:
+        record["diagnosis"] = {"heard_share": 0.015}
     table1.show(found, EFFORT)
     page = (results / "table1.md").read_text()
     assert "python -m experiments table1 --seeds 2" in page
     assert "| 70.00 ± 1.00 (82.10) " in line_of(page, "WeaSEL")
     assert "| 72.00 ± 1.00 (-) " in line_of(page, "Snorkel")
     assert line_of(page, "gold").split("|")[2].strip() == "- (-)"
+    heard = line_of(page.partition("## The share of the weight")[2], "WeaSEL").split("|")
+    assert [cell.strip() for cell in heard[2:4]] == ["-", "1.50 ± 0.00"]
     assert "imdb_136: 2.00 behind Snorkel." in page
     assert "Mean F1 over 4 sets: Snorkel 70.50" in page
 
