@@ -96,7 +96,8 @@ def _executed(groups: list[list[Run]], execute: Execute, jobs: int) -> Iterator[
         return
     # Not by forking: threads of Polars and torch that run here would be locks nobody opens there.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(_records, runs, execute) for runs in groups]
+        # Tables end with what takes longest; begun first, it does not keep the others waiting.
+        waiting = [pool.submit(_records, runs, execute) for runs in reversed(groups)]
         yield from (future.result() for future in as_completed(waiting))
 
 
