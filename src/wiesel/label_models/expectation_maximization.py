@@ -34,8 +34,8 @@ __all__ = [
     "shares",
 ]
 
-_ONE_CLASS = 0.99
-_NEARLY_ONE_CLASS = 0.95
+_ONE_CLASS, _NEARLY_ONE_CLASS = 0.99, 0.95
+"""The share of the items from which on all are in one class, and of the votes that say so too."""
 
 GoldItems = Mapping[Any, Any]
 """Known classes by item id, as names or indices."""
