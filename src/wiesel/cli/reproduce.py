@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wiesel.cli.verb import Answer, verb
+from wiesel.cli.verb import Answer, tell, verb
 from wiesel.errors import MissingExtraError, ParameterError, suggest
 
 __all__ = ["reproduce"]
@@ -51,11 +51,17 @@ def _experiments() -> list[str]:
 
 
 def _run(name: str, options: list[str]) -> None:
-    """Run `python -m experiments NAME`; what it prints on the way is progress, not the result."""
+    """Run `python -m experiments NAME` and pass on its progress; its page is the answer."""
     import subprocess
 
     command = [sys.executable, "-m", "experiments", name, *options]
-    standard_error = 2
-    done = subprocess.run(command, check=False, stdout=standard_error)
-    if done.returncode:
-        raise ParameterError(f"The experiment {name} ended with exit code {done.returncode}.")
+    others = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as running:
+        for line in running.stdout or ():
+            if line.startswith("["):  # "[3/16] ...": a run is finished
+                tell(line.rstrip())
+            else:
+                others.append(line)
+    if running.returncode:
+        sys.stderr.writelines(others)
+        raise ParameterError(f"The experiment {name} ended with exit code {running.returncode}.")

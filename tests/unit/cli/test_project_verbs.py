@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -196,16 +197,27 @@ def test_reproduce_lists_and_runs_the_experiments_of_a_clone(
 ):
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments/__init__.py").write_text("")
-    program = "import sys\nEXPERIMENTS = ('table1',)\nWANTED = 'table1 --full --seeds 2 --jobs 1'\n"
-    program += "if __name__ == '__main__':\n    sys.exit(3 * (' '.join(sys.argv[1:]) != WANTED))\n"
+    program = """
+        import sys
+        EXPERIMENTS = ("table1",)
+        if __name__ == "__main__":
+            print("[1/1] auc=0.9")
+            print("a page")
+            sys.exit(3 * (sys.argv[1:] != "table1 --full --seeds 2 --jobs 1".split()))
+    """
     (tmp_path / "experiments/results").mkdir()
     (tmp_path / "experiments/results/table1.md").write_text("| WeaSEL | 82.10 |")
-    (tmp_path / "experiments/__main__.py").write_text(program)
+    (tmp_path / "experiments/__main__.py").write_text(textwrap.dedent(program))
     monkeypatch.chdir(tmp_path)
     forget_experiments()
     assert wiesel_json("reproduce")["experiments"] == ["table1"]
-    assert "| 82.10 |" in wiesel("reproduce", "table1", "--full", "--seeds", 2).stdout
-    assert "ended with exit code 3" in wiesel("reproduce", "table1").stderr
+    done = wiesel("reproduce", "table1", "--full", "--seeds", 2)
+    assert "| 82.10 |" in done.stdout
+    assert "[1/1] auc=0.9" in done.stderr
+    assert "a page" not in done.stderr  # it is shown once, as the answer
+    failed = wiesel("reproduce", "table1").stderr
+    assert "a page" in failed
+    assert "ended with exit code 3" in failed
     assert "Did you mean 'table1'" in wiesel("reproduce", "tabel1").stderr
     forget_experiments()
 
