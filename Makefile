@@ -46,7 +46,7 @@ format: $(READY) ## rewrite the files the way `make check` wants them
 bench: $(READY) ## time Wiesel beside its peers (installs them in an environment of their own)
 	$(BIN)/python -m benchmarks
 
-repro: $(READY) ## rerun every table and figure of the paper in its reduced form (just under 2 hours on 2 cores)
+repro: $(READY) ## rerun every table and figure of the paper in its reduced form (about 2 hours on 2 cores)
 	$(BIN)/python -m experiments all --jobs 2
 
 docs: $(READY) ## regenerate the reference pages under docs/

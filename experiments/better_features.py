@@ -12,7 +12,7 @@ import sys
 
 from experiments.definitions import LEARNING_RATES, Choices, Effort, Row, chosen
 from experiments.runner import Record
-from experiments.table1 import ROWS, SAME_TEXTS, setting_of
+from experiments.table1 import ROWS, setting_of, source_of
 from experiments.tables import UNKNOWN, f1_and_auc, mean_of, percentages, told_cost, write_page
 
 STORE = "better_features"
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> None:
 def results(effort: Effort) -> Results:
     """Return the runs, after running what is missing; without a hint they are those of table 1."""
     choices = {
-        (name, hint, row.title): choices_of(_source(name, row), row, hint, effort)
+        (name, hint, row.title): choices_of(source_of(name, row), row, hint, effort)
         for name in SETS
         for hint in HINTS
         for row in ROWS
@@ -45,10 +45,6 @@ def results(effort: Effort) -> Results:
         stores.setdefault(_store(runs), []).append(runs)
     done = {store: effort.obtain(store, rows) for store, rows in stores.items()}
     return {cell: chosen(runs, done[_store(runs)]) for cell, runs in choices.items()}
-
-
-def _source(name: str, row: Row) -> str:
-    return SAME_TEXTS.get(name, name) if row.method == "gold" else name
 
 
 def _store(choices: Choices) -> str:

@@ -124,10 +124,8 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
     options = {**SHARED, "seed": run.seed}
     if run.options["mode"] == "blind":
         options["epochs"] = BLIND_EPOCHS
-    label_models, crowd_methods = (
-        LABEL_MODELS | OTHER_LABEL_MODELS,
-        CROWD_METHODS | OTHER_CROWD_METHODS,
-    )
+    label_models = LABEL_MODELS | OTHER_LABEL_MODELS
+    crowd_methods = CROWD_METHODS | OTHER_CROWD_METHODS
     if run.method in label_models:
         return TwoStage(label_models[run.method], network, **options)
     if run.method in crowd_methods:
@@ -176,7 +174,7 @@ def show(effort: Effort) -> None:
     """Write the tables of both modes, the ranks and what they say."""
     lines: list[str] = []
     for mode, words in MODES.items():
-        found = by_method(mode, effort.seeds)
+        found = by_method(definitions(mode, effort.seeds))
         lines += [f"## {words.capitalize()}", "", *table(found), "", *verdicts(found), ""]
         names = [name for name in METHODS if name in found]
         ranks = mean_ranks(_means(found, names))
@@ -196,20 +194,21 @@ def quoted(n_seeds: int = 5) -> str:
         "|---|" + "---|" * len(METHODS),
     ]
     for mode, words in MODES.items():
-        found = by_method(mode, n_seeds)
+        found = by_method(definitions(mode, n_seeds))
         ranks = mean_ranks(_means(found, list(METHODS)))
-        lines.append(f"| {words} | {' | '.join(_mean(found[n], 'score') for n in METHODS)} |")
-        averaged = " | ".join(_mean(found[n], "ensemble") for n in METHODS)
+        means = " | ".join(mean_over_sets(found[n], "score") for n in METHODS)
+        lines.append(f"| {words} | {means} |")
+        averaged = " | ".join(mean_over_sets(found[n], "ensemble") for n in METHODS)
         lines.append(f"| the same, {n_seeds} networks averaged | {averaged} |")
         lines.append(f"| mean rank {words} | {' | '.join(f'{rank:.2f}' for rank in ranks)} |")
     return "\n".join(lines)
 
 
-def by_method(mode: str, n_seeds: int) -> dict[str, dict[str, list[Record]]]:
-    """Return the finished runs of a mode by method and data set."""
+def by_method(runs: Iterable[Run]) -> dict[str, dict[str, list[Record]]]:
+    """Return the finished ones of the runs by method and data set."""
     done = finished(STORE)
     found: dict[str, dict[str, list[Record]]] = {}
-    for run in definitions(mode, n_seeds):
+    for run in runs:
         if run.key in done:
             found.setdefault(run.method, {}).setdefault(run.dataset, []).append(done[run.key])
     return found
@@ -227,9 +226,10 @@ def table(found: dict[str, dict[str, list[Record]]]) -> list[str]:
         cells = [spread(percentages(found[name].get(dataset, []), "score")) for name in names]
         averaged = [f"{100 * r['ensemble']:.2f}" for r in found[ROBUST].get(dataset, [])[:1]]
         lines.append(f"| {dataset} | {' | '.join([*cells, *(averaged or [UNKNOWN])])} |")
-    means = [_mean(found[name], "score") for name in names] + [_mean(found[ROBUST], "ensemble")]
+    means = [mean_over_sets(found[name], "score") for name in names]
+    means.append(mean_over_sets(found[ROBUST], "ensemble"))
     lines.append(f"| **mean** | {' | '.join(means)} |")
-    averaged = [_mean(found[name], "ensemble") for name in (*names, ROBUST)]
+    averaged = [mean_over_sets(found[name], "ensemble") for name in (*names, ROBUST)]
     lines.append(f"| mean, all seeds averaged | {' | '.join(averaged)} |")
     ranks = iter(mean_ranks(_means(found, [name for name in METHODS if name in found])))
     shown = [f"{next(ranks):.2f}" if name in METHODS else UNKNOWN for name in names]
@@ -275,7 +275,8 @@ def _means(found: dict[str, dict[str, list[Record]]], names: list[str]) -> np.nd
     return np.array([[own[dataset] for own in scores] for dataset in shared])
 
 
-def _mean(found: dict[str, list[Record]], column: str) -> str:
+def mean_over_sets(found: dict[str, list[Record]], column: str) -> str:
+    """Return the mean of a method over all data sets; a dash if one is missing."""
     if set(found) != set(SETS):
         return UNKNOWN
     return f"{np.mean([percentages(records, column).mean() for records in found.values()]):.2f}"

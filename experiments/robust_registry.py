@@ -9,7 +9,6 @@ user gives, and `supervised`, which learns from gold.)
 
 import sys
 
-import numpy as np
 from benchmarks.harness import markdown_table
 
 from experiments.definitions import Effort
@@ -21,10 +20,12 @@ from experiments.robust import (
     ROBUST,
     SETS,
     STORE,
+    by_method,
+    mean_over_sets,
     train_and_test,
 )
-from experiments.runner import Run, finished, run_groups
-from experiments.tables import UNKNOWN, percentages, spread, told_cost, write_page
+from experiments.runner import Run, run_groups
+from experiments.tables import mean_of, told_cost, write_page
 
 METHODS = (ROBUST, *OTHER_LABEL_MODELS, *CROWD_METHODS, *OTHER_CROWD_METHODS)
 
@@ -45,32 +46,14 @@ def main(argv: list[str]) -> None:
 
 def show(runs: list[Run], effort: Effort) -> None:
     """Write the score of every method on every set, and the means."""
-    done = finished(STORE)
-    scores = {
-        (dataset, method): percentages(
-            [
-                done[run.key]
-                for run in runs
-                if (run.dataset, run.method) == (dataset, method) and run.key in done
-            ],
-            "score",
-        )
-        for dataset in SETS
-        for method in METHODS
-    }
-    rows = [[name, *(spread(scores[name, method]) for method in METHODS)] for name in SETS]
-    rows.append(["**mean**", *(_mean([scores[name, own] for name in SETS]) for own in METHODS)])
-    records = [done[run.key] for run in runs if run.key in done]
+    found = by_method(runs)
+    columns = [found.get(method, {}) for method in METHODS]
+    rows = [[name, *(mean_of(own.get(name, []), "score") for own in columns)] for name in SETS]
+    rows.append(["**mean**", *(mean_over_sets(own, "score") for own in columns)])
+    records = [record for own in columns for cell in own.values() for record in cell]
     cost = told_cost(len(records), sum(record["cpu_seconds"] for record in records))
     lines = [markdown_table(("", *METHODS), rows), "", cost]
     write_page("robust_registry", f"python -m experiments robust_registry {effort.words}", lines)
-
-
-def _mean(scores: list[np.ndarray]) -> str:
-    """The mean over all sets, if there is a score for each."""
-    if not all(len(own) for own in scores):
-        return UNKNOWN
-    return f"{np.mean([own.mean() for own in scores]):.2f}"
 
 
 if __name__ == "__main__":

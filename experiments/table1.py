@@ -23,7 +23,6 @@ from experiments.definitions import (
 )
 from experiments.runner import Record
 from experiments.tables import (
-    UNKNOWN,
     f1_and_auc,
     figure_of_paper,
     mean_of,
@@ -131,9 +130,13 @@ def by_store(name: str) -> dict[str, list[Row]]:
     for row in ROWS:
         if row.method == "gold" and name == "spouse":
             continue
-        ignores_votes = row.method in ("gold", "validation")
-        stores.setdefault(SAME_TEXTS.get(name, name) if ignores_votes else name, []).append(row)
+        stores.setdefault(source_of(name, row), []).append(row)
     return stores
+
+
+def source_of(name: str, row: Row) -> str:
+    """Return the data set whose runs a row shows: what ignores votes is run once for a text."""
+    return SAME_TEXTS.get(name, name) if row.method in ("gold", "validation") else name
 
 
 def choices_of(name: str, row: Row, effort: Effort) -> Choices:
@@ -160,7 +163,7 @@ def show(found: Results, effort: Effort) -> None:
     for row in ROWS:
         title = f"*{row.title}* (ours)" if row.ours else row.title
         f1.append([title, *(f1_cell(found, name, row) for name in sets)])
-        auc.append([title, *(_cell(found[name].get(row.title, []), "auc") for name in sets)])
+        auc.append([title, *(mean_of(found[name].get(row.title, []), "auc") for name in sets)])
     lines = [
         f"Mean ± deviation over {effort.seeds} seeds, in percent; in brackets the paper's figure, "
         "a dash where it is not known to us.",
@@ -183,7 +186,7 @@ def show(found: Results, effort: Effort) -> None:
 
 def f1_cell(found: Results, name: str, row: Row) -> str:
     """Return one cell: ours, and in the paper's columns the paper's figure."""
-    ours = _cell(found[name].get(row.title, []), "f1")
+    ours = mean_of(found[name].get(row.title, []), "f1")
     if name not in OF_PAPER or row.ours:
         return ours
     return f"{ours} ({figure_of_paper(paper.TABLE_1.get(row.title, {}).get(name))})"
@@ -194,7 +197,7 @@ def _heard(found: Results, sets: Iterable[str], title: str) -> list[str]:
     cells = []
     for name in sets:
         noted = [record["diagnosis"] for record in found[name][title] if "diagnosis" in record]
-        cells.append(_cell(noted, "heard_share"))
+        cells.append(mean_of(noted, "heard_share"))
     return cells
 
 
@@ -229,10 +232,6 @@ def place_of_weasel(scores: Mapping[str, np.ndarray]) -> str:
     gap = scores[best].mean() - scores["WeaSEL"].mean()
     near = gap <= max(scores["WeaSEL"].std(), scores[best].std())
     return f"{gap:.2f} behind {best}" + (", within one deviation" if near else "")
-
-
-def _cell(records: list[Record], column: str) -> str:
-    return mean_of(records, column) if records else UNKNOWN
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """Soft labels of votes that were checked against the features."""
 
 import numpy as np
-import numpy.typing as npt
 
 from wiesel.end_to_end.class_balance import aligned_to
-from wiesel.end_to_end.cross_fitting import can_be_asked, cross_fitted
+from wiesel.end_to_end.cross_fitting import Array, can_be_asked, cross_fitted
 from wiesel.label_models.pair_moments import vote_totals
 from wiesel.label_models.vote_products import LogJoint, class_shares, posterior
 from wiesel.labels import class_prior
@@ -29,8 +28,6 @@ _AGREEING = 0.8
 """From which share of equal votes on two voters count as copies, in part."""
 _FEW = 5.0
 """So many votes of two voters are taken to differ."""
-
-Array = npt.NDArray[np.float64]
 
 
 def cross_checked(votes: VoteMatrix, inputs: Inputs, balance: Array) -> Array | None:
