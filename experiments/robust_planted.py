@@ -23,8 +23,8 @@ from experiments.robust import ROBUST, SHARED
 from experiments.runner import Record, Run, finished, run_groups
 from experiments.tables import percentages, spread, write_page
 from wiesel import EndToEndModel, MajorityVote, Supervised, TwoStage, WeaSEL
-from wiesel.end_to_end.recipes import RECIPES
 from wiesel.end_to_end.together import fit_together
+from wiesel.end_to_end.weasel.recipes import RECIPES
 from wiesel.io import Dataset, Split
 
 STORE = "robust_planted"

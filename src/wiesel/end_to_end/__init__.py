@@ -1,18 +1,18 @@
 """Inputs and votes to a trained end model: torch, one file per method."""
 
-from wiesel.end_to_end.agg_net import AggNet
 from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.conal import CoNAL
-from wiesel.end_to_end.confusion_net import ConfusionNet
-from wiesel.end_to_end.crowd_layer import CrowdLayer
-from wiesel.end_to_end.doctor_net import DoctorNet
-from wiesel.end_to_end.max_mig import MaxMIG
-from wiesel.end_to_end.mbem import MBEM
-from wiesel.end_to_end.raykar import Raykar
+from wiesel.end_to_end.crowd.agg_net import AggNet
+from wiesel.end_to_end.crowd.conal import CoNAL
+from wiesel.end_to_end.crowd.confusion_net import ConfusionNet
+from wiesel.end_to_end.crowd.crowd_layer import CrowdLayer
+from wiesel.end_to_end.crowd.doctor_net import DoctorNet
+from wiesel.end_to_end.crowd.max_mig import MaxMIG
+from wiesel.end_to_end.crowd.mbem import MBEM
+from wiesel.end_to_end.crowd.raykar import Raykar
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.together import fit_together
 from wiesel.end_to_end.two_stage import TwoStage
-from wiesel.end_to_end.weasel import WeaSEL
+from wiesel.end_to_end.weasel.model import WeaSEL
 from wiesel.registry import Method, index_methods
 
 __all__ = [

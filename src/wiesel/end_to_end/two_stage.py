@@ -10,8 +10,8 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel, Given, GoldSet
 from wiesel.end_to_end.checks import check_lengths, gold_validation
+from wiesel.end_to_end.explaining import as_batch, check_one_item, pushes_of
 from wiesel.end_to_end.fingerprints import run_fingerprint
-from wiesel.end_to_end.insight import as_batch, check_one_item, pushes_of
 from wiesel.end_to_end.sklearn_stage import fit_classifier, is_classifier
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.storage import Saved

@@ -17,9 +17,9 @@ from torch import nn
 
 from wiesel import MBEM, AggNet, Raykar, VoteMatrix
 from wiesel.datasets.synthetic import make_votes
-from wiesel.end_to_end.crowd_model import all_entries
-from wiesel.end_to_end.raykar import BayesObjective
-from wiesel.end_to_end.voter_models import CountedConfusions
+from wiesel.end_to_end.crowd.crowd_model import all_entries
+from wiesel.end_to_end.crowd.raykar import BayesObjective
+from wiesel.end_to_end.crowd.voter_models import CountedConfusions
 from wiesel.errors import ParameterError
 
 

@@ -7,7 +7,7 @@ import pytest
 from forged_models import rewrite
 
 from wiesel import LabelSpace, VoteMatrix, WeaSEL, load_model
-from wiesel.end_to_end.confirmation import named_votes, told_votes, unconfirmed, without
+from wiesel.end_to_end.weasel.confirmation import named_votes, told_votes, unconfirmed, without
 from wiesel.errors import SavedModelError, WieselWarning
 from wiesel.nn import Linear
 from wiesel.training import as_inputs

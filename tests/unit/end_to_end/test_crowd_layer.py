@@ -15,8 +15,8 @@ from crowd_tasks import (
 from tiny_task import linear, tiny_task
 
 from wiesel import CrowdLayer
-from wiesel.end_to_end.crowd_layer import CrowdLayerObjective, VoterLayer, vote_cross_entropy
-from wiesel.end_to_end.crowd_model import all_entries
+from wiesel.end_to_end.crowd.crowd_layer import CrowdLayerObjective, VoterLayer, vote_cross_entropy
+from wiesel.end_to_end.crowd.crowd_model import all_entries
 from wiesel.errors import ParameterError
 from wiesel.training import TrainingData, as_inputs
 

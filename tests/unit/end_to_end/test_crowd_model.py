@@ -20,7 +20,7 @@ from wiesel import (
     summarize,
 )
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.voter_models import VoterMatrices, in_parts, matrix_rank
+from wiesel.end_to_end.crowd.voter_models import VoterMatrices, in_parts, matrix_rank
 from wiesel.errors import FeatureError, VoteError
 from wiesel.training import TrainingData, as_inputs, vote_entries
 

@@ -8,7 +8,7 @@ from tiny_task import linear, tiny_task
 from torch import Tensor, nn
 
 from wiesel import DoctorNet
-from wiesel.end_to_end.representation import find_last_layer, represent
+from wiesel.end_to_end.crowd.representation import find_last_layer, represent
 from wiesel.errors import CollapseWarning, ParameterError
 from wiesel.training import TrainingData, as_inputs
 

@@ -84,7 +84,7 @@ import sys, time
 sys.path.insert(0, {folder!r})
 from tiny_task import linear, tiny_task, weasel
 from wiesel.end_to_end import WeaSEL
-from wiesel.end_to_end.weasel import WeaSELObjective
+from wiesel.end_to_end.weasel.model import WeaSELObjective
 
 start = WeaSELObjective.start_epoch
 def start_epoch(self, epoch, data):

@@ -90,7 +90,7 @@ def test_members_that_collapsed_are_dropped_from_an_ensemble_also_when_it_is_sav
     model = collapsing(class_balance="auto", members=3, fall_back=False).fit(X, votes)
     bad = model.members_[1]
     bad.history_.records[-1] |= ONE_SIDED
-    from wiesel.end_to_end.recovery import recover
+    from wiesel.end_to_end.weasel.recovery import recover
 
     with pytest.warns(WieselWarning, match="1 members collapsed"):
         recover(model, model._given(X, votes), None)

@@ -12,11 +12,11 @@ from tiny_task import linear, tiny_task, weasel
 from wiesel import MajorityVote, TwoStage, VoteMatrix, WeaSEL, load_model
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.end_to_end.class_balance import aligned_to, chosen_class_balance
-from wiesel.end_to_end.recipes import RECIPES
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
-from wiesel.end_to_end.teaching import Teacher
 from wiesel.end_to_end.together import fit_together
-from wiesel.end_to_end.warm_start import (
+from wiesel.end_to_end.weasel.recipes import RECIPES
+from wiesel.end_to_end.weasel.teaching import Teacher
+from wiesel.end_to_end.weasel.warm_start import (
     CANDIDATES,
     agreed_soft_labels,
     choose_warm_start,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from wiesel import VoteMatrix, WeaSEL
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.weasel import WeaSELObjective
+from wiesel.end_to_end.weasel.model import WeaSELObjective
 from wiesel.nn.encoders import VoteEncoder, Weighing, mlp_encoder
 from wiesel.training import TrainingData, as_inputs, seeded
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.alternation import AlternatingModel, AlternatingObjective
 from wiesel.end_to_end.base import GoldSet
+from wiesel.end_to_end.crowd.alternation import AlternatingModel, AlternatingObjective
 from wiesel.end_to_end.storage import Saved
 from wiesel.training import Objective, TrainingData, Validation, VoteEntries
 from wiesel.votes import VoteMatrix

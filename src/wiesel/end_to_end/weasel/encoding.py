@@ -23,7 +23,7 @@ from wiesel.training import Inputs, as_inputs
 from wiesel.training.inputs import is_matrix
 
 if TYPE_CHECKING:
-    from wiesel.end_to_end.weasel import WeaSEL
+    from wiesel.end_to_end.weasel.model import WeaSEL
 
 __all__ = [
     "EncoderShape",

@@ -6,8 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
-from wiesel.end_to_end.voter_models import (
+from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective
+from wiesel.end_to_end.crowd.voter_models import (
     VoterMatrices,
     VoterModel,
     check_rank,

@@ -4,23 +4,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from wiesel.end_to_end.checks import check_lengths
-from wiesel.end_to_end.confirmation import numbered_votes, without
-from wiesel.end_to_end.encoding import encoder_features, feature_width
+from wiesel.end_to_end.explaining import as_batch, check_one_item, pushes_of
+from wiesel.end_to_end.weasel.confirmation import numbered_votes, without
+from wiesel.end_to_end.weasel.encoding import encoder_features, feature_width
 from wiesel.errors import FeatureError
-from wiesel.explain import Explanation, Push, predicted_class
+from wiesel.explain import Explanation, predicted_class
 from wiesel.nn.encoders import encode_votes, label_logits
 from wiesel.training import TrainingData, as_inputs
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
-    from wiesel.end_to_end.weasel import WeaSEL
+    from wiesel.end_to_end.weasel.model import WeaSEL
 
-__all__ = ["as_batch", "check_one_item", "describe_item", "pushes_of", "weigh_voters"]
+__all__ = ["describe_item", "weigh_voters"]
 
 Weighed = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 _ITEMS = 2048
@@ -84,40 +84,6 @@ def describe_item(model: "WeaSEL", x: Any, votes: VoteMatrix, encoder_X: Any) ->
     )
 
 
-def check_one_item(votes: VoteMatrix) -> None:
-    """Refuse to explain several items at once."""
-    if votes.n_items != 1:
-        raise FeatureError(
-            f"explain() is about one item; got votes on {votes.n_items}. "
-            "Call it as model.explain(X[17], votes[17])."
-        )
-
-
-def pushes_of(
-    votes: VoteMatrix,
-    added: npt.NDArray[np.float64],
-    weights: npt.NDArray[np.float64],
-    explained: int,
-) -> tuple[Push, ...]:
-    """Return who pushed one item where, strongest first.
-
-    `added` is what each vote adds to the logit of each class, `weights` how much its voter counts.
-    """
-    # Against the mean of the other classes: a vote for another class pushes away.
-    others = (added.sum(axis=1) - added[:, explained]) / (votes.n_classes - 1)
-    effects = added[:, explained] - others
-    pushes = [
-        Push(
-            votes.voters[voter],
-            votes.labels.names[votes.class_index[k]],
-            float(weights[k]),
-            float(effects[k]),
-        )
-        for k, voter in enumerate(votes.voter_index)
-    ]
-    return tuple(sorted(pushes, key=lambda push: -abs(push.effect)))
-
-
 def _of_voted_class(
     by_class: npt.NDArray[np.float64], votes: VoteMatrix
 ) -> npt.NDArray[np.float64]:
@@ -126,15 +92,3 @@ def _of_voted_class(
     if by_class.shape[1] > 1:
         weights[votes.voter_index] = by_class[votes.voter_index, votes.class_index]
     return weights
-
-
-def as_batch(x: Any) -> Any:
-    """One item, as `X[17]` gives it, as a batch of one; a matrix of one row is one already."""
-    if isinstance(x, tuple):
-        x = x[0]
-    if isinstance(x, dict):
-        return {key: np.asarray(value)[None] for key, value in x.items()}
-    if sp.issparse(x):
-        x = x.toarray()  # type: ignore[attr-defined]
-    array = x if isinstance(x, Tensor) else np.asarray(x)
-    return array if array.ndim == 2 and array.shape[0] == 1 else array[None]

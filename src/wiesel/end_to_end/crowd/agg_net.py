@@ -4,8 +4,8 @@ from dataclasses import KW_ONLY, dataclass
 
 from torch import nn
 
-from wiesel.end_to_end.alternation import AlternatingModel
-from wiesel.end_to_end.raykar import BayesObjective
+from wiesel.end_to_end.crowd.alternation import AlternatingModel
+from wiesel.end_to_end.crowd.raykar import BayesObjective
 from wiesel.training import Objective, TrainingData, Validation
 
 __all__ = ["AggNet"]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.class_balance import log_class_balance
-from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective, all_entries
-from wiesel.end_to_end.voter_models import CountedConfusions, VoterModel, VoteSlots
+from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective, all_entries
+from wiesel.end_to_end.crowd.voter_models import CountedConfusions, VoterModel, VoteSlots
 from wiesel.label_models import ClassBalance, DawidSkene, MajorityVote
 from wiesel.label_models.base import normalized_exp
 from wiesel.nn.losses import DIVERGENCES, mutual_information_loss

@@ -7,17 +7,17 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.crowd_layer import vote_cross_entropy
-from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
-from wiesel.end_to_end.representation import find_last_layer, represent, representation_width
-from wiesel.end_to_end.storage import Saved
-from wiesel.end_to_end.voter_models import (
+from wiesel.end_to_end.crowd.crowd_layer import vote_cross_entropy
+from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective
+from wiesel.end_to_end.crowd.representation import find_last_layer, represent, representation_width
+from wiesel.end_to_end.crowd.voter_models import (
     VoterMatrices,
     VoterModel,
     check_rank,
     in_parts,
     matrix_rank,
 )
+from wiesel.end_to_end.storage import Saved
 from wiesel.errors import SavedModelError
 from wiesel.parameters import check_choice, check_number
 from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries

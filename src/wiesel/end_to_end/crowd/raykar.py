@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.alternation import AlternatingModel, AlternatingObjective
+from wiesel.end_to_end.crowd.alternation import AlternatingModel, AlternatingObjective
 from wiesel.training import Objective, TrainingData, Validation, VoteEntries
 
 __all__ = ["BayesObjective", "Raykar"]

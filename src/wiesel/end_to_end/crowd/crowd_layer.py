@@ -6,8 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
-from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
+from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective
+from wiesel.end_to_end.crowd.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
 from wiesel.parameters import check_choice
 from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
 from wiesel.training.validation import logits_of

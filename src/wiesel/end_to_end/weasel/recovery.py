@@ -9,7 +9,7 @@ from wiesel.errors import CollapseWarning, WieselWarning
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import Given, GoldSet
-    from wiesel.end_to_end.weasel import WeaSEL
+    from wiesel.end_to_end.weasel.model import WeaSEL
 
 __all__ = ["recover"]
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from wiesel.end_to_end.diagnosis import diagnosed_batch, prediction_record, voter_record
 from wiesel.end_to_end.soft_labels import soft_label_loss
-from wiesel.end_to_end.teaching import Teacher
+from wiesel.end_to_end.weasel.teaching import Teacher
 from wiesel.nn.encoders import Encoding, VoteEncoder, encode_votes
 from wiesel.nn.losses import AGREEMENT_LOSSES, soft_cross_entropy
 from wiesel.training import Batch, Objective, Record, TrainingData

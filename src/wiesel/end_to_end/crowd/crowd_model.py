@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from wiesel.end_to_end.base import EndToEndModel, GoldSet
 from wiesel.end_to_end.checks import check_lengths
+from wiesel.end_to_end.crowd.voter_models import VoterModel
 from wiesel.end_to_end.diagnosis import diagnosed_batch, prediction_record
-from wiesel.end_to_end.insight import as_batch, check_one_item, pushes_of
+from wiesel.end_to_end.explaining import as_batch, check_one_item, pushes_of
 from wiesel.end_to_end.storage import Saved
-from wiesel.end_to_end.voter_models import VoterModel
 from wiesel.errors import SavedModelError, VoteError, suggest
 from wiesel.explain import Explanation, predicted_class
 from wiesel.label_models.base import normalized_exp

@@ -5,10 +5,10 @@ from dataclasses import KW_ONLY, dataclass
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.crowd_layer import vote_cross_entropy
-from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective
-from wiesel.end_to_end.representation import find_last_layer, represent, representation_width
-from wiesel.end_to_end.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
+from wiesel.end_to_end.crowd.crowd_layer import vote_cross_entropy
+from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective
+from wiesel.end_to_end.crowd.representation import find_last_layer, represent, representation_width
+from wiesel.end_to_end.crowd.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
 from wiesel.parameters import check_number
 from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
 from wiesel.votes import VoteMatrix

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.crowd_model import CrowdModel, CrowdObjective, all_entries
-from wiesel.end_to_end.voter_models import CountedConfusions, VoterModel
+from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective, all_entries
+from wiesel.end_to_end.crowd.voter_models import CountedConfusions, VoterModel
 from wiesel.nn.losses import soft_cross_entropy
 from wiesel.parameters import check_number
 from wiesel.training import Batch, TrainingData, VoteEntries

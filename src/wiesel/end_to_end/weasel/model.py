@@ -12,14 +12,15 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel, Given, GoldSet
 from wiesel.end_to_end.class_balance import chosen_class_balance
-from wiesel.end_to_end.confirmation import (
+from wiesel.end_to_end.storage import Saved
+from wiesel.end_to_end.weasel.confirmation import (
     named_votes,
     numbered_votes,
     told_votes,
     unconfirmed,
     without,
 )
-from wiesel.end_to_end.encoding import (
+from wiesel.end_to_end.weasel.encoding import (
     EncoderShape,
     build_encoder,
     check_additions,
@@ -27,13 +28,12 @@ from wiesel.end_to_end.encoding import (
     encoder_features,
     feature_width,
 )
-from wiesel.end_to_end.insight import describe_item, weigh_voters
-from wiesel.end_to_end.recipes import BY_RECIPE, DEFAULT_RECIPE, RECIPES
-from wiesel.end_to_end.recovery import recover
-from wiesel.end_to_end.storage import Saved
-from wiesel.end_to_end.teaching import Teacher
-from wiesel.end_to_end.warm_start import Trial, WarmStart, choose_warm_start, warm_start_from
-from wiesel.end_to_end.weasel_objective import Extras, WeaSELObjective
+from wiesel.end_to_end.weasel.insight import describe_item, weigh_voters
+from wiesel.end_to_end.weasel.objective import Extras, WeaSELObjective
+from wiesel.end_to_end.weasel.recipes import BY_RECIPE, DEFAULT_RECIPE, RECIPES
+from wiesel.end_to_end.weasel.recovery import recover
+from wiesel.end_to_end.weasel.teaching import Teacher
+from wiesel.end_to_end.weasel.warm_start import Trial, WarmStart, choose_warm_start, warm_start_from
 from wiesel.errors import SavedModelError, WieselError, WieselWarning
 from wiesel.explain import Explanation
 from wiesel.label_models import ClassBalance, LabelModel
@@ -115,7 +115,7 @@ class WeaSEL(EndToEndModel):
     """P(y): None is uniform (as in the paper's experiments), numbers, or where to estimate it;
     `auto` is the validation set if there is one, else the votes."""
     recipe: Literal["paper", "robust"] = DEFAULT_RECIPE
-    """Which set of options holds where you give none: see `wiesel.end_to_end.recipes`."""
+    """Which set of options holds where you give none: see `wiesel.end_to_end.weasel.recipes`."""
     warm_start: LabelModel | Literal["auto"] | None = BY_RECIPE
     """The label model whose soft labels both networks learn first; `auto` tries several and
     takes the best on the validation set."""

@@ -1,0 +1,1 @@
+"""Methods that were made for crowds: one file per method, and what they share."""

@@ -1,0 +1,6 @@
+"""WeaSEL: an encoder weighs the votes of every item and learns together with the end model."""
+
+from wiesel.end_to_end.weasel.model import WeaSEL
+from wiesel.end_to_end.weasel.objective import WeaSELObjective
+
+__all__ = ["WeaSEL", "WeaSELObjective"]
