@@ -18,6 +18,7 @@ from wiesel.end_to_end.base import GoldSet
 from wiesel.end_to_end.together import fit_together
 from wiesel.io import Dataset
 from wiesel.nn import MLP
+from wiesel.nn.encoders import EncoderLayers
 from wiesel.training import seeded
 
 PAPER = {"epochs": 150, "lr": 1e-4, "batch_size": 64, "weight_decay": 7e-7}
@@ -100,11 +101,25 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
         return TwoStage(MajorityVote(hard=True, ties="lowest"), network, **options)
     if run.method in ("majority_vote", *LABEL_MODELS):
         return TwoStage(MajorityVote(), network, **options)
-    if run.method == "weasel_random":
-        return WeaSEL(network, recipe="paper", train_encoder=False, **options)
-    if run.method == "weasel":
-        return WeaSEL(network, recipe="paper", **options)
+    if run.method in ("weasel", "weasel_random"):
+        return WeaSEL.paper(network, **with_encoder(options, run.method == "weasel"))
     raise ValueError(f"no method {run.method!r}")
+
+
+def with_encoder(options: Record, trained: bool = True) -> Record:
+    """Return WeaSEL's options with all that is said of its encoder in one of them.
+
+    Definitions of runs name `encoder` (hidden sizes), `batch_norm` and `encoder_features`.
+    """
+    layers = EncoderLayers(
+        hidden=tuple(options.get("encoder", (70, 70))),
+        batch_norm=options.get("batch_norm", True),
+        features=options.get("encoder_features", True),
+        trained=trained,
+    )
+    named = ("encoder", "batch_norm", "encoder_features")
+    others = {name: value for name, value in options.items() if name not in named}
+    return {**others, "encoder": layers}
 
 
 def measured(model: EndToEndModel, dataset: Dataset, validation: GoldSet) -> Record:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wiesel.labels import LabelSpace
 
-__all__ = ["Explanation", "Push", "predicted_class"]
+__all__ = ["Explanation", "MemberView", "Push", "predicted_class"]
 
 
 def predicted_class(proba: Sequence[float], threshold: float | None) -> int:
@@ -38,6 +38,19 @@ class Push:
 
 
 @dataclass(frozen=True)
+class MemberView:
+    """What one member of a committee says of an item's votes, and how much it counts.
+
+    >>> MemberView("majority_vote", 0.5, (0.25, 0.75)).name
+    'majority_vote'
+    """
+
+    name: str
+    weight: float
+    soft_label: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Which voter pushed an item which way, and what came of it.
 
@@ -62,6 +75,8 @@ class Explanation:
     abstaining_share: float
     threshold: float | None = None
     """Two classes: the second is predicted from this probability on; None: the larger one is."""
+    members: tuple[MemberView, ...] = ()
+    """What each member of a committee says of the votes."""
 
     @property
     def label(self) -> str:
@@ -69,7 +84,7 @@ class Explanation:
         return self.labels.names[predicted_class(self.end_proba, self.threshold)]
 
     def __str__(self) -> str:
-        return "\n".join([self._headline(), *self._lines(), self._footer()])
+        return "\n".join([self._headline(), *self._lines(), self._footer(), *self._readings()])
 
     def _headline(self) -> str:
         index = self.labels.index(self.label)
@@ -98,6 +113,17 @@ class Explanation:
         share = f"{100 * self.abstaining_share:.0f} %"
         return f"{self.n_abstaining} {plural} abstained; they hold {share} of the weight."
 
+    def _readings(self) -> list[str]:
+        """A line that says what every member makes of the votes."""
+        if not self.members:
+            return []
+        index = self.labels.index(self.label)
+        said = [
+            f"{view.name} {100 * view.soft_label[index]:.0f} % (counts {100 * view.weight:.0f} %)"
+            for view in self.members
+        ]
+        return [f"Readings of the votes, for {self.label!r}: {', '.join(said)}."]
+
     def to_html(self) -> str:
         """Return the explanation as an HTML fragment."""
         rows = "".join(
@@ -110,7 +136,7 @@ class Explanation:
         body = table if self.pushes else f"<p>{html.escape(self._lines()[0].strip())}</p>"
         return (
             f'<div class="wiesel-explanation"><p>{html.escape(self._headline())}</p>{body}'
-            f"<p>{html.escape(self._footer())}</p></div>"
+            f"<p>{html.escape(' '.join([self._footer(), *self._readings()]))}</p></div>"
         )
 
     def _repr_html_(self) -> str:

@@ -1,6 +1,7 @@
 """Inputs and votes to a trained end model: torch, one file per method."""
 
 from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.committee import Committee
 from wiesel.end_to_end.crowd.agg_net import AggNet
 from wiesel.end_to_end.crowd.conal import CoNAL
 from wiesel.end_to_end.crowd.confusion_net import ConfusionNet
@@ -9,6 +10,7 @@ from wiesel.end_to_end.crowd.doctor_net import DoctorNet
 from wiesel.end_to_end.crowd.max_mig import MaxMIG
 from wiesel.end_to_end.crowd.mbem import MBEM
 from wiesel.end_to_end.crowd.raykar import Raykar
+from wiesel.end_to_end.readings import FeatureChecked, GoldWeighted
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.together import fit_together
 from wiesel.end_to_end.two_stage import TwoStage
@@ -20,10 +22,13 @@ __all__ = [
     "REGISTRY",
     "AggNet",
     "CoNAL",
+    "Committee",
     "ConfusionNet",
     "CrowdLayer",
     "DoctorNet",
     "EndToEndModel",
+    "FeatureChecked",
+    "GoldWeighted",
     "MaxMIG",
     "Raykar",
     "Supervised",
@@ -33,6 +38,13 @@ __all__ = [
 ]
 
 REGISTRY = index_methods(
+    Method(
+        name="committee",
+        cls=Committee,
+        summary="several readings of the votes, a network for each, averaged: the default",
+        paper="Caruana et al. 2004, Ensemble Selection, ICML, for the weights",
+        needs="features and votes",
+    ),
     Method(
         name="weasel",
         cls=WeaSEL,

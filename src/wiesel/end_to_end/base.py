@@ -3,23 +3,25 @@
 import copy
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.checks import check_end_model, check_lengths, gold_validation
+from wiesel.end_to_end.checks import check_end_model, check_lengths, gold_validation, gold_votes
+from wiesel.end_to_end.class_balance import chosen_class_balance
 from wiesel.end_to_end.diagnosis import warn_if_collapsed
 from wiesel.end_to_end.fine_tuning import FineTuning, fine_tune
 from wiesel.end_to_end.fingerprints import run_fingerprint, short_hash
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.end_to_end.storage import Saved, save_end_to_end
-from wiesel.end_to_end.together import fit_ensemble
-from wiesel.errors import ParameterError, VoteError, WieselWarning
+from wiesel.end_to_end.together import fit_all, fit_ensemble
+from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselWarning
 from wiesel.evaluation import choose_threshold
 from wiesel.labels import LabelSpace
 from wiesel.nn.ensemble import Ensemble
@@ -32,37 +34,34 @@ from wiesel.training import (
     Validation,
     as_inputs,
     seeded,
-    train,
 )
 from wiesel.training.options import resolve_device
 from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix
 
-__all__ = ["EndToEndModel", "GoldSet"]
+__all__ = ["EndToEndModel", "GoldSet", "PlannedFit"]
 
-GoldSet = tuple[Any, Any]
-"""A pair (X, y) of inputs and gold labels, as names or indices."""
-
-
-class Given(NamedTuple):
-    """What `fit` was given to learn from, as training data."""
-
-    data: TrainingData
-    votes: VoteMatrix | None
-    labels: LabelSpace | None = None
-    """The classes, where there are no votes that name them."""
+_ONLY_NETWORKS = ("seed", "lr", "end_model")
+"""Options that change the networks, but not what they learn."""
 
 
-class Run(NamedTuple):
+@dataclass(frozen=True)
+class PlannedFit:
     """A fit that is ready to be trained."""
 
+    model: "EndToEndModel"
+    plan: FitPlan
     objective: Objective
-    data: TrainingData
-    validation: Validation | None
-    labels: LabelSpace
-    voters: tuple[str, ...]
+    options: TrainOptions
     fingerprint: str
+    """Equal for equal options and equal data: what a checkpoint belongs to."""
     random_state: Tensor
+    """Where the random numbers stand when training starts."""
+
+    def finish(self, history: History) -> None:
+        """Let the model keep what was learned."""
+        with seeded(self.model.seed):
+            self.model.finish(self, history)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -70,9 +69,10 @@ class EndToEndModel(Parameterized, ABC):
     """Trains the user's own network from votes.
 
     A method is a dataclass with an `end_model` field. It writes `_objective` (its networks and
-    losses), and may replace `_training_data`. This class does the rest: checks, training,
-    selection on the validation set, prediction and saving. The end model is any `nn.Module` that
-    returns logits; it is copied, and the trained copy is `end_model_`.
+    losses) and may add to `_plan`, which decides everything before training starts. This class
+    does the rest: checks, training, selection on the validation set, prediction and saving. The
+    end model is any `nn.Module` that returns logits; it is copied, and the trained copy is
+    `end_model_`.
     """
 
     epochs: int = 150
@@ -104,6 +104,9 @@ class EndToEndModel(Parameterized, ABC):
     progress: bool | None = None
     """Show a progress bar; None shows it on a terminal."""
 
+    fits_itself: ClassVar[bool] = False
+    """Whether `fit_given` is the method's own: it has no single network to train."""
+
     labels_: LabelSpace = field(init=False, repr=False)
     """The classes seen in `fit`."""
     voters_: tuple[str, ...] = field(init=False, repr=False)
@@ -118,7 +121,7 @@ class EndToEndModel(Parameterized, ABC):
     """Which epoch was kept, and by what measure."""
     trained_on_: dict[str, Any] = field(init=False, repr=False)
     """How many items were used, and a fingerprint of the votes."""
-    members_: tuple[Self, ...] = field(init=False, repr=False)
+    members_: tuple[Any, ...] = field(init=False, repr=False)
     """The fitted members of an ensemble; empty where there is one network."""
 
     def fit(self, X: Any, votes: VoteMatrix, validation: GoldSet | None = None) -> Self:
@@ -131,9 +134,10 @@ class EndToEndModel(Parameterized, ABC):
         votes
             The votes on the same items, in the same order.
         validation
-            A few items with gold labels (names or indices). Nothing is trained on them.
+            A few items with gold labels (names or indices): (X, y), or (X, y, votes) where votes
+            on them are at hand. Nothing is trained on them.
         """
-        return self._fit(self._given(X, votes), validation)
+        return self.fit_given(self.fit_inputs(X, votes), validation)
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return P(class) from the inputs alone: (n_items, n_classes), as in `labels_.names`."""
@@ -201,32 +205,31 @@ class EndToEndModel(Parameterized, ABC):
         """Return options that are not stored as plain values, such as modules."""
         return {}
 
+    @classmethod
+    def from_members(cls, members: Sequence[Self], options: dict[str, Any], saved: Saved) -> Self:
+        """Return the ensemble of restored models: it has the options of its first one."""
+        n_dropped = saved.manifest["selection"].get("dropped_members", 0)
+        if len(members) != options["members"] - n_dropped:
+            raise SavedModelError(
+                f"The saved ensemble should have {options['members']!r} members; it has others."
+            )
+        model = copy.copy(members[0]).set_params(members=options["members"], seed=options["seed"])
+        return model.join(members)
+
     def restore_learned(self, saved: Saved) -> None:
         """Set the learned attributes that only this method has, from a folder."""
 
     @property
-    def _network(self) -> nn.Module:
+    def network(self) -> nn.Module:
         """The user's end model, as given: every method declares it, at its own position."""
         network: nn.Module = self.end_model  # type: ignore[attr-defined]
         return network
 
     @abstractmethod
-    def _objective(
-        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
-    ) -> Objective:
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         """Return the networks and losses to train; random numbers are seeded."""
 
-    def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
-        """Return the data with what the method adds to it and the items it trains on."""
-        covered = np.flatnonzero(data.votes.covered)  # type: ignore[union-attr]
-        if len(covered) < 2:
-            raise VoteError(
-                f"Only {len(covered)} of {len(data.inputs)} items have a vote; training needs two "
-                "or more. Write labeling functions that vote more often."
-            )
-        return replace(data, used=covered)
-
-    def _keep(self, objective: Objective, data: TrainingData) -> None:
+    def _keep(self, objective: Objective, plan: FitPlan) -> None:
         """Set the learned attributes that only this method has."""
 
     def _check_options(self) -> None:
@@ -244,56 +247,92 @@ class EndToEndModel(Parameterized, ABC):
         if self.patience is not None:
             check_number(self, "patience", self.patience, low=1, whole=True)
 
-    def _given(self, X: Any, votes: Any, encoder_X: Any = None) -> Given:
-        """Return what `fit` is given as training data; nothing but X and votes by default."""
+    def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
+        """Return what `fit` is given as one value; nothing but X and votes by default."""
         if encoder_X is not None:
             raise ParameterError(f"{type(self).__name__} has no encoder to read encoder_X.")
-        return Given(TrainingData(as_inputs(X), votes=votes), votes)
+        return FitInputs(as_inputs(X), votes)
 
-    def _fit(self, given: Given, validation: GoldSet | None) -> Self:
-        """Check everything, train, and keep what was learned."""
+    def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
+        """Fit on what `fit_inputs` returned: check everything, plan, train, keep."""
         if self.members != 1:
             self.check_options()
             return fit_ensemble(self, given, validation)
-        with seeded(self.seed):
-            run = self._start(given, validation)
-            history = train(
-                run.objective,
-                run.data,
-                self._train_options(run.validation),
-                run.validation,
-                run.fingerprint,
-            )
-            self._finish(run, history)
+        fit_all([self], given, validation)
         return self
 
-    def _start(self, given: Given, validation: GoldSet | None, like: Run | None = None) -> Run:
-        """Return a checked run; `like` is one on the same data, of a model that differs little."""
+    def planned(
+        self, given: FitInputs, validation: GoldSet | None, plan: FitPlan | None = None
+    ) -> "PlannedFit":
+        """Return a fit that is ready to be trained; `plan` is that of a model with one plan."""
+        with seeded(self.seed):
+            network = copy.deepcopy(self.network)
+            plan = self._plan(given, validation, network) if plan is None else plan
+            objective = self._objective(network, plan)
+            options, mark = self._train_options(plan), run_fingerprint(self, plan)
+            return PlannedFit(self, plan, objective, options, mark, torch.get_rng_state())
+
+    def plan_key(self) -> str:
+        """Return what is equal for models that plan a fit alike."""
+        return self._options_but(_ONLY_NETWORKS)
+
+    def stack_key(self) -> str:
+        """Return what is equal for models whose networks can be trained as one stack."""
+        return self.plan_key()
+
+    def _options_but(self, names: Collection[str]) -> str:
+        options = {k: v for k, v in self.get_params(deep=False).items() if k not in names}
+        return f"{type(self).__name__}{options!r}"
+
+    def _plan(
+        self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
+    ) -> FitPlan:
+        """Check what was given, and decide all that is decided before training.
+
+        `network` is the copy of the end model to be trained; None where it trains itself.
+        """
         self.check_options()
         resolve_device(self.device)
-        data, votes, labels = given
-        labels = labels or self._label_space(votes)
-        check_lengths(data)
-        network = copy.deepcopy(self._network)
-        check_end_model(network, data.inputs, len(labels))
+        labels = given.labels or self._label_space(given.votes)
+        check_lengths(given)
+        if network is not None:
+            check_end_model(network, given.inputs, len(labels))
         held_out = gold_validation(validation, labels, network)
-        data = self._training_data(data, held_out) if like is None else like.data
-        objective = self._objective(network, data, held_out)
-        voters = votes.voters if votes is not None else ()
-        fingerprint = run_fingerprint(self, data, held_out)
-        state = torch.get_rng_state()
-        return Run(objective, data, held_out, labels, voters, fingerprint, state)
+        balance = getattr(self, "class_balance", None)
+        return FitPlan(
+            data=TrainingData(given.inputs, used=self._items(given)),
+            labels=labels,
+            voters=() if given.votes is None else given.votes.voters,
+            votes=given.votes,
+            features=given.features,
+            class_balance=chosen_class_balance(balance, labels, given.votes, held_out),
+            validation=held_out,
+            gold_votes=gold_votes(validation, given.votes),
+        )
 
-    def _finish(self, run: Run, history: History) -> None:
-        """Keep what was learned."""
-        self.labels_, self.voters_, self.members_ = run.labels, run.voters, ()
-        self.end_model_, self.history_ = run.objective.end_model.eval(), history
-        self.trained_on_ = {"items": len(run.data.items), "fingerprint": run.fingerprint}
-        self._select(run.validation)
-        self._keep(run.objective, run.data)
-        warn_if_collapsed(self.history_, run.labels, len(self.voters_))
+    def _items(self, given: FitInputs) -> npt.NDArray[np.int64]:
+        """Return the positions of the items to train on: those with votes."""
+        covered = np.flatnonzero(given.votes.covered)  # type: ignore[union-attr]
+        if len(covered) < 2:
+            raise VoteError(
+                f"Only {len(covered)} of {len(given.inputs)} items have a vote; training needs two "
+                "or more. Write labeling functions that vote more often."
+            )
+        return covered
 
-    def _recover(self, given: Given, validation: GoldSet | None) -> None:
+    def finish(self, fit: "PlannedFit", history: History) -> None:
+        """Keep what a fit has learned."""
+        plan, objective = fit.plan, fit.objective
+        self.labels_, self.voters_, self.members_ = plan.labels, plan.voters, ()
+        self.end_model_, self.history_ = objective.end_model.eval(), history
+        self.trained_on_ = {"items": len(plan.data.items), "fingerprint": fit.fingerprint}
+        for name, value in plan.learned.items():
+            setattr(self, name, value)
+        self._select(plan.validation)
+        self._keep(objective, plan)
+        warn_if_collapsed(self.history_, plan.labels, len(self.voters_))
+
+    def recover(self, given: FitInputs, validation: GoldSet | None) -> None:
         """Replace a fit that failed; a method that can tell knows how."""
 
     def _label_space(self, votes: VoteMatrix | None) -> LabelSpace:
@@ -326,9 +365,6 @@ class EndToEndModel(Parameterized, ABC):
         if validation.metric == "auc":
             self.threshold_ = choose_threshold(proba[:, 1], validation.gold)
 
-    def _share(self, fitted: Self) -> None:
-        """Take over what `_training_data` learned in a model that sees the same data."""
-
     def join(self, members: Sequence[Self], validation: GoldSet | None = None) -> Self:
         """Become the ensemble of these fitted models; `validation` tunes its threshold."""
         first = members[0]
@@ -349,7 +385,7 @@ class EndToEndModel(Parameterized, ABC):
             self._tune(proba, held_out)
         return self
 
-    def _train_options(self, validation: Validation | None) -> TrainOptions:
+    def _train_options(self, plan: FitPlan) -> TrainOptions:
         names = TrainOptions.__dataclass_fields__
         given = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return TrainOptions(**given)

@@ -4,13 +4,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from wiesel.end_to_end.plan import FitInputs, GoldSet
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import LabelSpace
-from wiesel.training import TrainingData, Validation, as_inputs
+from wiesel.training import Validation, as_inputs
 from wiesel.training.inputs import Batchable, Inputs, move
 from wiesel.training.validation import evaluating, logits_of
+from wiesel.votes import VoteMatrix
 
-__all__ = ["check_end_model", "check_lengths", "first_line", "gold_validation"]
+__all__ = ["check_end_model", "check_lengths", "first_line", "gold_validation", "gold_votes"]
 
 MODULE_ERRORS = (
     ArithmeticError,
@@ -26,13 +28,13 @@ MODULE_ERRORS = (
 _TRIED_ITEMS = 8
 
 
-def check_lengths(data: TrainingData) -> None:
+def check_lengths(given: FitInputs) -> None:
     """Refuse inputs, votes and encoder features that are not of the same items."""
-    lengths = {"X": len(data.inputs)}
-    if data.votes is not None:
-        lengths["votes"] = data.votes.n_items
-    if data.features is not None:
-        lengths["encoder_X"] = len(data.features)
+    lengths = {"X": len(given.inputs)}
+    if given.votes is not None:
+        lengths["votes"] = given.votes.n_items
+    if given.features is not None:
+        lengths["encoder_X"] = len(given.features)
     if len(set(lengths.values())) > 1:
         described = ", ".join(f"{name} has {length}" for name, length in lengths.items())
         raise FeatureError(f"One item each is needed, in the same order, but {described}.")
@@ -62,13 +64,16 @@ def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int) -> Non
 
 
 def gold_validation(
-    validation: tuple[object, object] | None, labels: LabelSpace, end_model: nn.Module
+    validation: GoldSet | None, labels: LabelSpace, end_model: nn.Module | None
 ) -> Validation | None:
     """Return the validation set, checked, or None."""
     if validation is None:
         return None
-    if not isinstance(validation, (tuple, list)) or len(validation) != 2:
-        raise ParameterError("validation must be a pair (X, y) of inputs and gold labels.")
+    if not isinstance(validation, (tuple, list)) or len(validation) not in (2, 3):
+        raise ParameterError(
+            "validation must be (X, y), inputs and gold labels, or (X, y, votes) with the votes on "
+            "these items."
+        )
     inputs = as_inputs(validation[0], "validation X")
     gold = labels.indices(validation[1])
     if len(gold) != len(inputs) or not len(gold):
@@ -76,8 +81,28 @@ def gold_validation(
             f"The validation set has {len(inputs)} inputs and {len(gold)} gold labels; "
             "it needs one label for each, and at least one item."
         )
-    check_end_model(end_model, inputs, len(labels))
+    if end_model is not None:
+        check_end_model(end_model, inputs, len(labels))
     return Validation(inputs, gold, len(labels))
+
+
+def gold_votes(validation: GoldSet | None, votes: VoteMatrix | None) -> VoteMatrix | None:
+    """Return the votes on the validation items, if they were given, checked against `votes`."""
+    if validation is None or len(validation) == 2 or votes is None:
+        return None
+    found = validation[2]
+    if not isinstance(found, VoteMatrix):
+        raise ParameterError(
+            "The third part of validation must be a VoteMatrix, the votes on its items; "
+            f"got {type(found).__name__}."
+        )
+    found.check_same_voters(votes.voters, votes.labels)
+    if found.n_items != len(validation[1]):
+        raise FeatureError(
+            f"The validation set has {len(validation[1])} gold labels, and votes on "
+            f"{found.n_items} items."
+        )
+    return found
 
 
 def _tried(

@@ -1,58 +1,67 @@
 """How common the classes are: as given, or from what is known."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from wiesel.errors import ParameterError
 from wiesel.label_models import ClassBalance, MajorityVote, estimate_class_balance
-from wiesel.labels import class_prior
+from wiesel.labels import LabelSpace, class_prior
+from wiesel.parameters import check_choice
 from wiesel.training import Validation
 from wiesel.votes import VoteMatrix
 
-__all__ = ["aligned_to", "chosen_class_balance", "log_class_balance"]
+__all__ = ["alignment_offsets", "check_class_balance", "chosen_class_balance", "vote_balance"]
+
+
+_ESTIMATES = ("votes", "validation", "auto")
+"""Where a class balance can be estimated."""
+
+
+def check_class_balance(owner: Any) -> None:
+    """Refuse an option `class_balance` that names no way to estimate it."""
+    if isinstance(owner.class_balance, str):
+        check_choice(owner, "class_balance", owner.class_balance, _ESTIMATES)
 
 
 def chosen_class_balance(
-    balance: ClassBalance | str, votes: VoteMatrix, validation: Validation | None
+    balance: ClassBalance | str,
+    labels: LabelSpace,
+    votes: VoteMatrix | None,
+    validation: Validation | None,
 ) -> npt.NDArray[np.float64]:
     """Return P(y): given, uniform (None), or estimated where the option says.
 
     `votes` estimates it as label models do, `validation` counts the validation set; `auto` is the
-    validation set if there is one, else what the votes say.
+    validation set if there is one, else the vote shares.
 
-    >>> chosen_class_balance([0.2, 0.8], votes, None)
+    >>> chosen_class_balance([0.2, 0.8], votes.labels, votes, None)
     array([0.2, 0.8])
     """
-    if not isinstance(balance, str):
-        return class_prior(votes.labels, balance)
+    if not isinstance(balance, str) or votes is None:
+        return class_prior(labels, None if isinstance(balance, str) else balance)
     if balance == "votes":
-        return class_prior(votes.labels, estimate_class_balance(votes))
+        return class_prior(labels, estimate_class_balance(votes))
     if balance == "auto" and validation is None:
-        return _told_by(votes)
+        return vote_balance(votes)
     if validation is None:
         raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")
     # One more of each class, so that none that is missing by chance is ruled out.
-    counts = np.bincount(validation.gold, minlength=len(votes.labels)) + 1.0
-    return class_prior(votes.labels, counts)
+    counts = np.bincount(validation.gold, minlength=len(labels)) + 1.0
+    return class_prior(labels, counts)
 
 
-def log_class_balance(
-    balance: ClassBalance | str, votes: VoteMatrix, validation: Validation | None
-) -> Tensor:
-    """Return log P(y) as a network adds it to its logits."""
-    return torch.from_numpy(np.log(chosen_class_balance(balance, votes, validation))).float()
-
-
-def aligned_to(
+def alignment_offsets(
     balance: npt.NDArray[np.float64], proba: npt.NDArray[np.float64], rounds: int = 30
 ) -> npt.NDArray[np.float64]:
-    """Return soft labels whose class shares are the class balance, as near as can be.
+    """Return what to add to the logits of soft labels so that their class shares are the balance.
 
-    Every class gets a factor, found by repeated proportional fitting.
+    As near as can be: every class gets a factor, found by repeated proportional fitting.
 
-    >>> aligned_to(np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.6, 0.4]])).mean(axis=0).round(3)
+    >>> proba = np.array([[0.9, 0.1], [0.6, 0.4]])
+    >>> scaled = proba * np.exp(alignment_offsets(np.array([0.5, 0.5]), proba))
+    >>> (scaled / scaled.sum(axis=1, keepdims=True)).mean(axis=0).round(3)
     array([0.5, 0.5])
     """
     factors = np.ones(proba.shape[1])
@@ -60,13 +69,12 @@ def aligned_to(
         scaled = proba * factors
         scaled /= scaled.sum(axis=1, keepdims=True)
         factors *= (balance / np.maximum(scaled.mean(axis=0), 1e-4)) ** 0.7
-    scaled = proba * factors
-    aligned: npt.NDArray[np.float64] = scaled / scaled.sum(axis=1, keepdims=True)
-    return aligned
+    offsets: npt.NDArray[np.float64] = np.log(factors)
+    return offsets
 
 
-def _told_by(votes: VoteMatrix) -> npt.NDArray[np.float64]:
-    """The class balance that votes suggest.
+def vote_balance(votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    """Return the class balance that votes suggest.
 
     For two classes it is the shares of the votes. Of more classes voters that abstain cover some
     much better than others, so that their shares exaggerate: the more they abstain the closer to

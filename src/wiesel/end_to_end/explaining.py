@@ -1,6 +1,7 @@
 """What explanations of one item share, whatever the method."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,10 +9,48 @@ import scipy.sparse as sp
 from torch import Tensor
 
 from wiesel.errors import FeatureError
-from wiesel.explain import Push
+from wiesel.explain import Explanation, MemberView, Push, predicted_class
 from wiesel.votes import VoteMatrix
 
-__all__ = ["as_batch", "check_one_item", "pushes_of"]
+if TYPE_CHECKING:
+    from wiesel.end_to_end.base import EndToEndModel
+
+__all__ = ["VoteEffects", "as_batch", "check_one_item", "explain_item"]
+
+
+@dataclass(frozen=True)
+class VoteEffects:
+    """What the votes on one item did, as a method sees it."""
+
+    added: npt.NDArray[np.float64]
+    """(n_votes, n_classes): what each vote adds to the logit of each class."""
+    weights: npt.NDArray[np.float64]
+    """(n_votes,): how much each voter counts."""
+    soft_label: npt.NDArray[np.float64]
+    """(n_classes,): what the votes say together."""
+    abstaining_share: float = 0.0
+    """The share of the weight that voters hold who did not vote."""
+    members: tuple[MemberView, ...] = ()
+    """What each member of a committee says."""
+
+
+def explain_item(
+    model: "EndToEndModel", one: Any, votes: VoteMatrix, effects: VoteEffects
+) -> Explanation:
+    """Return which voter pushed one item which way; `one` is the item as a batch."""
+    end_proba = model.predict_proba(one)[0]
+    explained = predicted_class(end_proba.tolist(), model.threshold_)
+    return Explanation(
+        item=votes.ids[0],
+        labels=model.labels_,
+        end_proba=tuple(end_proba.tolist()),
+        soft_label=tuple(effects.soft_label.tolist()),
+        pushes=_pushes(votes, effects.added, effects.weights, explained),
+        n_abstaining=votes.n_voters - votes.n_votes,
+        abstaining_share=effects.abstaining_share,
+        threshold=model.threshold_,
+        members=effects.members,
+    )
 
 
 def check_one_item(votes: VoteMatrix) -> None:
@@ -23,7 +62,7 @@ def check_one_item(votes: VoteMatrix) -> None:
         )
 
 
-def pushes_of(
+def _pushes(
     votes: VoteMatrix,
     added: npt.NDArray[np.float64],
     weights: npt.NDArray[np.float64],

@@ -47,8 +47,10 @@ class FineTuning:
 class _WatchedObjective(SoftLabelObjective):
     """Notes after every epoch what the network says of items that it is not trained on."""
 
-    def __init__(self, end_model: nn.Module, held_out: Validation) -> None:
-        super().__init__(end_model)
+    def __init__(
+        self, end_model: nn.Module, targets: npt.NDArray[np.float64], held_out: Validation
+    ) -> None:
+        super().__init__(end_model, targets)
         self.held_out = held_out
 
     def diagnose(self, data: TrainingData) -> Record:
@@ -156,8 +158,9 @@ def _trained(
     held_out: Validation | None = None,
 ) -> tuple[nn.Module, History]:
     network = copy.deepcopy(model.end_model_)
-    objective = _WatchedObjective(network, gold if held_out is None else held_out)
-    data = TrainingData(gold.inputs, targets=np.eye(gold.n_classes)[gold.gold], used=rows)
+    targets = np.eye(gold.n_classes)[gold.gold]
+    objective = _WatchedObjective(network, targets, gold if held_out is None else held_out)
+    data = TrainingData(gold.inputs, used=rows)
     with seeded(model.seed):
         history = train(objective, data, options)
     return network, history

@@ -2,37 +2,43 @@
 
 import hashlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from wiesel.parameters import Parameterized
-from wiesel.training import TrainingData, Validation
 from wiesel.training.inputs import Batchable, Inputs
 from wiesel.votes import VoteMatrix
 
-__all__ = ["run_fingerprint", "short_hash", "votes_fingerprint"]
+if TYPE_CHECKING:
+    from wiesel.end_to_end.plan import FitPlan
+
+__all__ = ["data_fingerprint", "run_fingerprint", "short_hash", "votes_fingerprint"]
 
 # Options that do not change what is computed.
 _IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
 _SAMPLED_ITEMS = 64
 
 
-def run_fingerprint(
-    model: Parameterized, data: TrainingData, validation: Validation | None = None
-) -> str:
+def run_fingerprint(model: Parameterized, plan: "FitPlan") -> str:
     """Return a short hash that is equal for equal options, votes, gold and (sampled) inputs."""
-    digest = hashlib.sha256(json.dumps(_options(model), sort_keys=True).encode())
+    return short_hash(json.dumps(_options(model), sort_keys=True) + plan.fingerprint)
+
+
+def data_fingerprint(plan: "FitPlan") -> str:
+    """Return a short hash of what a plan learns from."""
+    digest = hashlib.sha256()
+    validation = plan.validation
     held_out = None if validation is None else validation.inputs
-    for inputs in (data.inputs, data.features, held_out):
+    for inputs in (plan.data.inputs, plan.features, held_out):
         # What is missing is hashed too, or features could pass for a validation set.
         digest.update(b"none" if inputs is None else _inputs_digest(inputs))
-    if data.votes is not None:
-        digest.update(votes_fingerprint(data.votes).encode())
+    for votes in (plan.votes, plan.gold_votes):
+        digest.update(b"none" if votes is None else votes_fingerprint(votes).encode())
     gold = None if validation is None else validation.gold
-    for array in (data.items, data.targets, gold):
+    for array in (plan.data.items, plan.targets, gold):
         digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:16]
 

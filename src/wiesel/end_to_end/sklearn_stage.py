@@ -7,10 +7,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from wiesel.end_to_end.plan import FitPlan
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, listed
 from wiesel.labels import FloatArray
 from wiesel.nn.names import STORED_ESTIMATORS, stored_class
-from wiesel.training import TrainingData
 
 __all__ = [
     "CLASSIFIER",
@@ -74,7 +74,7 @@ def is_classifier(end_model: object) -> bool:
     return hasattr(end_model, "fit") and hasattr(end_model, "get_params")
 
 
-def fit_classifier(end_model: Any, data: TrainingData, n_classes: int) -> ClassifierModule:
+def fit_classifier(end_model: Any, plan: FitPlan) -> ClassifierModule:
     """Return a fitted copy of a classifier, trained on soft labels.
 
     Every item is one row for each class it may have, weighted with the probability.
@@ -86,15 +86,16 @@ def fit_classifier(end_model: Any, data: TrainingData, n_classes: int) -> Classi
             f"{type(end_model).__name__} has no predict_proba, which an end model needs. Wrap it "
             "in CalibratedClassifierCV, or choose another classifier."
         )
+    data = plan.data
     batch = data.inputs.take(data.items)
     if isinstance(batch, dict) or batch.ndim != 2:
         raise FeatureError("A scikit-learn classifier needs a plain feature vector for each item.")
-    targets: FloatArray = data.targets[data.items]  # type: ignore[index]
+    targets: FloatArray = plan.targets[data.items]  # type: ignore[index]
     rows, classes = np.nonzero(targets > _LEAST_WEIGHT)
     fitted = clone(end_model)
     weights = _weights(fitted, targets[rows, classes])
     fitted.fit(batch.numpy(force=True)[rows], classes, **weights)
-    return ClassifierModule(fitted, n_classes)
+    return ClassifierModule(fitted, len(plan.labels))
 
 
 def _weights(classifier: Any, weights: FloatArray) -> dict[str, npt.NDArray[Any]]:

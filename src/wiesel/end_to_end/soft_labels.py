@@ -12,6 +12,8 @@ from wiesel.training.validation import logits_of
 
 __all__ = ["SoftLabelObjective", "soft_label_loss"]
 
+Array = npt.NDArray[np.float64]
+
 
 def soft_label_loss(
     loss: str, logits: Tensor, targets: Tensor, class_balance: Tensor | None = None
@@ -29,35 +31,50 @@ def soft_label_loss(
 
 
 class SoftLabelObjective(Objective):
-    """One network and the targets that the data holds."""
+    """One network, and a soft label for every item that it learns.
+
+    Networks that learn different soft labels of the same items can be one stack.
+    """
 
     stackable = True
-    class_balance: Tensor | None
+    targets: Tensor
+    class_balance: Tensor
 
     def __init__(
         self,
         end_model: nn.Module,
+        targets: Array,
         loss: str = "ce",
-        class_balance: npt.NDArray[np.float64] | None = None,
+        class_balance: Array | None = None,
     ) -> None:
         super().__init__()
         self.end_model = end_model
         self.loss = loss
-        balance = None if class_balance is None else torch.from_numpy(class_balance).float()
-        self.register_buffer("class_balance", balance)
+        n_classes = targets.shape[1]
+        balance = np.full(n_classes, 1 / n_classes) if class_balance is None else class_balance
+        # Part of the data, not of what is learned: no checkpoint needs them.
+        for name, values in (("targets", targets), ("class_balance", balance)):
+            self.register_buffer(name, torch.from_numpy(values).float(), persistent=False)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return how far the end model is from the soft labels."""
-        targets: Tensor = batch.targets  # type: ignore[assignment]
+        targets = self._targets_of(batch.rows)
         logits = logits_of(self.end_model, batch.inputs)
         return {"end_model": soft_label_loss(self.loss, logits, targets, self.class_balance)}
 
     @torch.no_grad()
     def diagnose(self, data: TrainingData) -> Record:
         """Return how far predictions and targets agree, on a fixed sample of items."""
-        device = next(self.end_model.parameters()).device
-        batch = diagnosed_batch(data, device)
-        targets: Tensor = batch.targets  # type: ignore[assignment]
+        batch = diagnosed_batch(data, self.targets.device)
+        wanted = self._targets_of(batch.rows).argmax(dim=1)
         predicted = logits_of(self.end_model, batch.inputs).argmax(dim=1)
-        wanted = targets.argmax(dim=1)
-        return prediction_record(predicted, wanted, wanted, targets.shape[1])
+        return prediction_record(predicted, wanted, wanted, self.targets.shape[1])
+
+    def _targets_of(self, rows: Tensor) -> Tensor:
+        """The soft labels of a batch; of a stack, each member's own."""
+        if rows.ndim == 1:
+            return self.targets.index_select(0, rows)
+        n_members, n_items, n_classes = self.targets.shape
+        first = torch.arange(n_members, device=rows.device).unsqueeze(1) * n_items
+        taken = self.targets.reshape(-1, n_classes).index_select(0, (rows + first).reshape(-1))
+        return taken.view(*rows.shape, n_classes)

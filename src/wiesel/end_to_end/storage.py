@@ -21,7 +21,7 @@ from wiesel.end_to_end.sklearn_stage import (
     classifier_spec,
     unfitted,
 )
-from wiesel.errors import SavedModelError, WieselError, listed
+from wiesel.errors import SavedModelError, WieselError, listed, suggest
 from wiesel.labels import LabelSpace
 from wiesel.nn.names import module_from_spec, module_spec
 from wiesel.parameters import Parameterized, check_number
@@ -53,17 +53,17 @@ class Saved:
         return values
 
     def member(self, number: int) -> "Saved":
-        """Return the part of an ensemble that is one member."""
+        """Return the part of an ensemble or a committee that is one member."""
         options = self.manifest["parameters"]
-        own = {"members": 1, "seed": options["seed"] + number}
-        parts = {"parameters": {**options, **own}, **self.manifest["members"][number]}
+        of_ensemble = {"parameters": {**options, "members": 1, "seed": options["seed"] + number}}
+        manifest = {**self.manifest, **of_ensemble, **self.manifest["members"][number]}
         prefix = f"member{number}."
         files = {
             name.removeprefix(prefix): content
             for name, content in self.files.items()
             if name.startswith(prefix)
         }
-        return Saved({**self.manifest, **parts}, files, self.modules)
+        return Saved(manifest, files, self.modules)
 
     def blank(self, name: str, seed: int) -> nn.Module:
         """Return an untrained module: the user's own, or one made anew from what is stored."""
@@ -95,30 +95,36 @@ class Saved:
 
 def save_end_to_end(model: "EndToEndModel", path: str | Path) -> None:
     """Write a fitted model: manifest, weights, history and a card for people."""
-    manifest = {
+    versions = {
         "wiesel": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
+    }
+    manifest, files = _described(model)
+    write_folder(path, {**versions, **manifest}, {**files, "CARD.md": model_card(model).encode()})
+
+
+def _described(model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]]:
+    """A model, and what it consists of, as a manifest and files."""
+    manifest = {
         "class": type(model).__name__,
         "parameters": _parameters(model),
         "labels": list(model.labels_.names),
         "voters": list(model.voters_),
         **_outcome(model),
+        "learned": encoded(model.saved_values()),
     }
-    if model.members_:
-        manifest["members"] = [
-            {**_outcome(member), **_contents(member)} for member in model.members_
-        ]
-        files = {
-            f"member{number}.{name}": content
-            for number, member in enumerate(model.members_)
-            for name, content in _files(member).items()
-        }
-        files[HISTORY] = json.dumps(model.history_.to_dict()).encode()
-    else:
-        manifest |= _contents(model)
-        files = _files(model)
-    write_folder(path, manifest, {**files, "CARD.md": model_card(model).encode()})
+    files = {HISTORY: json.dumps(model.history_.to_dict()).encode()}
+    if not model.members_:
+        manifest["modules"] = _module_specs(model)
+        weights = save(_tensors(model.saved_modules()))
+        return manifest, {**files, WEIGHTS: weights, **model.saved_files()}
+    manifest["members"] = []
+    for number, member in enumerate(model.members_):
+        own, own_files = _described(member)
+        manifest["members"].append(own)
+        files |= {f"member{number}.{name}": content for name, content in own_files.items()}
+    return manifest, files
 
 
 def _outcome(model: "EndToEndModel") -> dict[str, Any]:
@@ -129,20 +135,11 @@ def _outcome(model: "EndToEndModel") -> dict[str, Any]:
     }
 
 
-def _contents(model: "EndToEndModel") -> dict[str, Any]:
-    """What a manifest says about the networks."""
-    modules = {
+def _module_specs(model: "EndToEndModel") -> dict[str, Any]:
+    """How the networks can be built anew, by name; None for modules of the user's own."""
+    return {
         name: encoded(classifier_spec(module) or module_spec(module))
         for name, module in model.saved_modules().items()
-    }
-    return {"modules": modules, "learned": encoded(model.saved_values())}
-
-
-def _files(model: "EndToEndModel") -> dict[str, bytes]:
-    return {
-        WEIGHTS: save(_tensors(model.saved_modules())),
-        HISTORY: json.dumps(model.history_.to_dict()).encode(),
-        **model.saved_files(),
     }
 
 
@@ -158,9 +155,9 @@ def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndMod
 
 
 def _restored(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
+    if "members" in saved.manifest:
+        return _restored_members(cls, saved)
     options = decoded(saved.manifest["parameters"])
-    if options.get("members", 1) != 1:
-        return _restored_ensemble(cls, saved, options)
     end_model = saved.blank("end_model", options["seed"])
     model = cls(**{**options, "end_model": unfitted(end_model), **cls.restored_options(saved)})
     model.check_options()
@@ -173,21 +170,29 @@ def _restored(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
     return model
 
 
-def _restored_ensemble(
-    cls: "type[EndToEndModel]", saved: Saved, options: dict[str, Any]
-) -> "EndToEndModel":
+def _restored_members(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
+    """What consists of several fitted models: an ensemble of one class, or a committee."""
     parts = saved.manifest["members"]
-    n_dropped = _dict(decoded(saved.manifest["selection"])).get("dropped_members", 0)
-    if not isinstance(parts, list) or len(parts) != options["members"] - n_dropped:
-        raise SavedModelError(
-            f"The saved ensemble should have {options['members']!r} members; it has other ones."
-        )
-    members = [_restored(cls, saved.member(number)) for number in range(len(parts))]
-    # An ensemble has the options of its first member.
-    model = copy.copy(members[0]).set_params(members=options["members"])
-    model.join(members)
+    if not isinstance(parts, list) or not parts:
+        raise SavedModelError("The saved model should have members; it has none.")
+    members = []
+    for number, part in enumerate(parts):
+        own = saved.member(number)
+        if "members" not in part:
+            own.manifest.pop("members", None)
+        members.append(_restored(_class_named(own.manifest["class"]), own))
+    model = cls.from_members(members, decoded(saved.manifest["parameters"]), saved)
     _restore_outcome(model, saved)
     return model
+
+
+def _class_named(name: Any) -> "type[EndToEndModel]":
+    from wiesel.end_to_end import REGISTRY
+
+    classes = {method.cls.__name__: method.cls for method in REGISTRY.values()}
+    if name not in classes:
+        raise SavedModelError(f"There is no end-to-end method {name!r}. {suggest(name, classes)}")
+    return classes[name]
 
 
 def _restore_outcome(model: "EndToEndModel", saved: Saved) -> None:

@@ -1,17 +1,19 @@
 """Supervised: the end model trained on gold labels, the reference row of every table."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.base import EndToEndModel, Given, GoldSet
+from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.training import Objective, TrainingData, Validation, as_inputs
+from wiesel.training import Objective, as_inputs
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Supervised"]
@@ -41,22 +43,19 @@ class Supervised(EndToEndModel):
 
     def fit(self, X: Any, y: Any, validation: GoldSet | None = None) -> Self:
         """Train on inputs and gold labels, given as names or indices."""
-        return self._fit(self._given(X, y), validation)
+        return self.fit_given(self.fit_inputs(X, y), validation)
 
-    def _given(self, X: Any, votes: Any, encoder_X: Any = None) -> Given:
+    def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
+        """Return the inputs with a gold label for each."""
         y = votes
         if isinstance(y, VoteMatrix):
-            raise ParameterError("Supervised learns from gold labels; for votes use WeaSEL.")
+            raise ParameterError("Supervised learns from gold labels; for votes use Committee.")
         labels = self._classes(y)
         gold = labels.indices(y, allow_unknown=True)
         inputs = as_inputs(X)
         if len(gold) != len(inputs):
             raise FeatureError(f"X has {len(inputs)} items, but there are {len(gold)} gold labels.")
-        known = np.flatnonzero(gold != ABSTAIN)
-        if len(known) < 2:
-            raise FeatureError(f"Training needs two gold labels or more; {len(known)} are known.")
-        targets = np.eye(len(labels))[gold]
-        return Given(TrainingData(inputs, targets=targets, used=known), None, labels)
+        return FitInputs(inputs, gold=gold, labels=labels)
 
     def _classes(self, y: Any) -> LabelSpace:
         if self.labels is not None:
@@ -69,10 +68,17 @@ class Supervised(EndToEndModel):
             )
         return LabelSpace(*sorted(names))
 
-    def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
-        return data
+    def _items(self, given: FitInputs) -> npt.NDArray[np.int64]:
+        known = np.flatnonzero(given.gold != ABSTAIN)
+        if len(known) < 2:
+            raise FeatureError(f"Training needs two gold labels or more; {len(known)} are known.")
+        return known
 
-    def _objective(
-        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
-    ) -> Objective:
-        return SoftLabelObjective(end_model)
+    def _plan(
+        self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
+    ) -> FitPlan:
+        plan = super()._plan(given, validation, network)
+        return replace(plan, targets=np.eye(len(plan.labels))[given.gold])
+
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        return SoftLabelObjective(end_model, plan.targets)  # type: ignore[arg-type]

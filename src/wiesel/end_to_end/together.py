@@ -1,4 +1,4 @@
-"""Several models of one kind, trained as one stack; and ensembles, which are made of them."""
+"""Several models on the same data: trained as stacks where that can be; and ensembles of them."""
 
 import warnings
 from collections.abc import Sequence
@@ -8,19 +8,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from wiesel.end_to_end.fingerprints import short_hash
-from wiesel.errors import ParameterError, WieselWarning
+from wiesel.errors import WieselWarning
 from wiesel.nn.end_models import shipped_module, shipped_spec
 from wiesel.nn.stacking import NotStackable
 from wiesel.training import History, seeded, train, train_together
 from wiesel.training.options import resolve_device
 
 if TYPE_CHECKING:
-    from wiesel.end_to_end.base import EndToEndModel, Given, GoldSet, Run
+    from wiesel.end_to_end.base import EndToEndModel, PlannedFit
+    from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 
-__all__ = ["fit_ensemble", "fit_together"]
+__all__ = [
+    "fit_all",
+    "fit_ensemble",
+    "fit_together",
+    "plan_all",
+    "reseeded",
+    "separate",
+    "train_all",
+]
 
 Model = TypeVar("Model", bound="EndToEndModel")
-_MAY_DIFFER = {"seed", "lr", "end_model"}
 
 
 def fit_together(
@@ -31,118 +39,133 @@ def fit_together(
     encoder_X: Any = None,
     quiet: bool = False,
 ) -> list[Model]:
-    """Fit models that differ in seed, learning rate and first weights only, and return them.
+    """Fit models on the same data and return them; those that can be are trained as one stack.
 
-    Small networks are trained as one stack, several times as fast as one after the other. Each
-    model ends up as its own `fit` would have left it, within floating-point tolerance: with its
-    own random numbers, best epoch and threshold. Where networks cannot be stacked they are trained
-    one by one, and a warning says why unless `quiet`. (Ensembles are stacks already: several are
-    fitted one after the other.)
+    Small networks of one architecture are trained several times as fast as one after the other
+    if their models differ in seed, learning rate, first weights or soft labels only. Each model
+    ends up as its own `fit` would have left it, within floating-point tolerance: with its own
+    random numbers, best epoch and threshold. Where networks cannot be stacked they are trained
+    one by one, and a warning says why unless `quiet`.
 
     >>> from wiesel import WeaSEL
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
     >>> X = make_features(gold, n_features=4)
     >>> net = torch.nn.Linear(X.shape[1], 2)
-    >>> models = [WeaSEL(net, epochs=2, lr=lr, tau_1=1.0) for lr in (0.01, 0.001)]
+    >>> models = [WeaSEL(net, epochs=2, lr=lr) for lr in (0.01, 0.001)]
     >>> [model.predict_proba(X).shape for model in fit_together(models, X, votes)]
     [(200, 2), (200, 2)]
     """
     models = list(models)
-    if not models:
-        return []
-    _refuse_differences(models)
-    given = models[0]._given(X, votes, encoder_X)
-    _fit_all(models, given, validation, quiet)
-    for model in models:
-        model._recover(given, validation)
+    if models:
+        given = models[0].fit_inputs(X, votes, encoder_X)
+        fit_all(models, given, validation, quiet)
+        for model in models:
+            model.recover(given, validation)
     return models
 
 
-def fit_ensemble(model: Model, given: "Given", validation: "GoldSet | None") -> Model:
-    """Fit the members of an ensemble, and make `model` their average."""
-    members = [_member(model, number) for number in range(model.members)]
-    _fit_all(members, given, validation)
-    model.join(members, validation)
+def fit_ensemble(model: Model, given: "FitInputs", validation: "GoldSet | None") -> Model:
+    """Fit the networks of an ensemble, and make `model` their average."""
+    parts = separate(model)
+    fit_all(parts, given, validation)
+    model.join(parts, validation)
     return model
 
 
-def _member(model: Model, number: int) -> Model:
-    """A model of one network, with a seed of its own."""
-    seed = model.seed + number
-    options = {**model.get_params(deep=False), "seed": seed, "members": 1}
-    spec = shipped_spec(model._network)
-    if number and spec is not None:
-        with seeded(seed):
-            options["end_model"] = shipped_module(spec)
-    return type(model)(**options)
+def separate(model: Model) -> list[Model]:
+    """Return models of one network each, with seeds of their own, that an ensemble is made of."""
+    if model.members == 1 or model.fits_itself:
+        return [model]
+    parts = []
+    for number in range(model.members):
+        seed = model.seed + number
+        options = {**model.get_params(deep=False), "seed": seed, "members": 1}
+        if number:
+            options["end_model"] = reseeded(model.network, seed)
+        parts.append(type(model)(**options))
+    return parts
 
 
-def _fit_all(
-    models: list[Model], given: "Given", validation: "GoldSet | None", quiet: bool = False
+def reseeded(network: Any, seed: int) -> Any:
+    """Return one of Wiesel's own end models started anew from a seed; a user's module as it is."""
+    spec = shipped_spec(network) if isinstance(network, torch.nn.Module) else None
+    if spec is None:
+        return network
+    with seeded(seed):
+        return shipped_module(spec)
+
+
+def fit_all(
+    models: "Sequence[EndToEndModel]",
+    given: "FitInputs",
+    validation: "GoldSet | None",
+    quiet: bool = False,
 ) -> None:
-    """Fit all models on the same data, as a stack where that can be."""
-    first = models[0]
-    if len(models) == 1 or first.members != 1 or not isinstance(first._network, torch.nn.Module):
-        for model in models:
-            model._fit(given, validation)
-        return
-    runs: list[Run] = []
+    """Fit all models on the same data, as stacks where that can be."""
+    train_all(plan_all(models, given, validation), quiet)
+
+
+def plan_all(
+    models: "Sequence[EndToEndModel]", given: "FitInputs", validation: "GoldSet | None"
+) -> "list[PlannedFit]":
+    """Return the fits of models on the same data, ready to be trained.
+
+    What has no single network to train, such as an ensemble, is fitted at once.
+    """
+    plans: dict[str, FitPlan] = {}
+    fits = []
     for model in models:
-        with seeded(model.seed):
-            if runs:
-                model._share(models[0])
-            runs.append(model._start(given, validation, runs[0] if runs else None))
-    try:
-        histories = _train_stack(models, runs)
-    except NotStackable as reason:
-        if not quiet:
-            name = type(models[0]).__name__
-            message = f"The {len(models)} networks of {name} are trained one by one: {reason}."
-            warnings.warn(message, WieselWarning, stacklevel=4)
-        histories = [
-            _train_alone(k, model, run)
-            for k, (model, run) in enumerate(zip(models, runs, strict=True))
-        ]
-    for model, run, history in zip(models, runs, histories, strict=True):
-        with seeded(model.seed):
-            model._finish(run, history)
+        if model.fits_itself or model.members != 1:
+            model.fit_given(given, validation)
+            continue
+        same = model.plan_key()
+        fits.append(model.planned(given, validation, plans.get(same)))
+        plans.setdefault(same, fits[-1].plan)
+    return fits
 
 
-def _train_stack(models: "Sequence[EndToEndModel]", runs: "Sequence[Run]") -> list[History]:
-    device = resolve_device(models[0].device)
+def train_all(fits: "Sequence[PlannedFit]", quiet: bool = False) -> None:
+    """Train planned fits, those that can be as one stack, and let their models keep the result."""
+    groups: dict[str, list[PlannedFit]] = {}
+    for fit in fits:
+        groups.setdefault(fit.model.stack_key(), []).append(fit)
+    for group in groups.values():
+        for fit, history in zip(group, _train_group(group, quiet), strict=True):
+            fit.finish(history)
+
+
+def _train_group(fits: "Sequence[PlannedFit]", quiet: bool) -> list[History]:
+    if len(fits) > 1:
+        try:
+            return _train_stack(fits)
+        except NotStackable as reason:
+            if not quiet:
+                name = type(fits[0].model).__name__
+                message = f"The {len(fits)} networks of {name} are trained one by one: {reason}."
+                warnings.warn(message, WieselWarning, stacklevel=5)
+    return [_train_alone(number, fit, len(fits)) for number, fit in enumerate(fits)]
+
+
+def _train_stack(fits: "Sequence[PlannedFit]") -> list[History]:
+    device = resolve_device(fits[0].options.device)
     if device.type != "cpu":
         raise NotStackable(f"stacks are trained on the CPU, not on {device}")
-    marks = "".join(run.fingerprint for run in runs)
+    plan = fits[0].plan
     return train_together(
-        [run.objective for run in runs],
-        [run.random_state for run in runs],
-        runs[0].data,
-        [model._train_options(run.validation) for model, run in zip(models, runs, strict=True)],
-        runs[0].validation,
-        short_hash(marks),
+        [fit.objective for fit in fits],
+        [fit.random_state for fit in fits],
+        plan.data,
+        [fit.options for fit in fits],
+        plan.validation,
+        short_hash("".join(fit.fingerprint for fit in fits)),
     )
 
 
-def _train_alone(number: int, model: "EndToEndModel", run: "Run") -> History:
-    options = model._train_options(run.validation)
-    if options.checkpoint is not None:
+def _train_alone(number: int, fit: "PlannedFit", n_fits: int) -> History:
+    options, plan = fit.options, fit.plan
+    if options.checkpoint is not None and n_fits > 1:
         options = replace(options, checkpoint=f"{options.checkpoint}.{number}")
-    with seeded(model.seed):
-        torch.set_rng_state(run.random_state)
-        return train(run.objective, run.data, options, run.validation, run.fingerprint)
-
-
-def _refuse_differences(models: "Sequence[EndToEndModel]") -> None:
-    first = models[0].get_params(deep=False)
-    for model in models:
-        if type(model) is not type(models[0]):
-            kinds = f"{type(models[0]).__name__} and {type(model).__name__}"
-            raise ParameterError(f"Models that are fitted together are of one class; got {kinds}.")
-        for name, value in model.get_params(deep=False).items():
-            if name not in _MAY_DIFFER and repr(value) != repr(first[name]):
-                found = f"{name}={first[name]!r:.40} and {value!r:.40}"
-                raise ParameterError(
-                    "Models that are fitted together may differ in seed and lr only, and in the "
-                    f"weights of their end models; got {found}."
-                )
+    with seeded(fit.model.seed):
+        torch.set_rng_state(fit.random_state)
+        return train(fit.objective, plan.data, options, plan.validation, fit.fingerprint)

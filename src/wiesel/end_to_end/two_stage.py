@@ -6,18 +6,27 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import nn
 
-from wiesel.end_to_end.base import EndToEndModel, Given, GoldSet
-from wiesel.end_to_end.checks import check_lengths, gold_validation
-from wiesel.end_to_end.explaining import as_batch, check_one_item, pushes_of
+from wiesel.end_to_end.base import EndToEndModel, PlannedFit
+from wiesel.end_to_end.checks import gold_validation
+from wiesel.end_to_end.class_balance import check_class_balance
+from wiesel.end_to_end.explaining import (
+    VoteEffects,
+    as_batch,
+    check_one_item,
+    explain_item,
+)
 from wiesel.end_to_end.fingerprints import run_fingerprint
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
+from wiesel.end_to_end.readings import READINGS, Reading
 from wiesel.end_to_end.sklearn_stage import fit_classifier, is_classifier
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.storage import Saved
 from wiesel.errors import ParameterError, SavedModelError
-from wiesel.explain import Explanation, predicted_class
-from wiesel.label_models import LabelModel
+from wiesel.explain import Explanation
+from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.storage import (
     fitted_label_model,
     label_model_arrays,
@@ -26,21 +35,24 @@ from wiesel.label_models.storage import (
 )
 from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_choice
-from wiesel.training import History, Objective, Record, TrainingData, Validation
+from wiesel.training import History, Objective, Record
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
 __all__ = ["TwoStage"]
 
 _ARRAYS = "label_model.safetensors"
+_STACKED = ("seed", "lr", "end_model", "label_model", "class_balance", "hard")
+"""Options in which models may differ whose networks are one stack: each has its own targets."""
 
 
 @dataclass(eq=False)
 class TwoStage(EndToEndModel):
     """A label model first, then the end model on its soft labels (Ratner et al. 2016).
 
-    The label model is fitted on the votes alone. The end model minimizes the cross-entropy to its
-    soft labels on the covered items (or the mutual-information loss of Max-MIG).
+    The label model is fitted on the votes; a reading such as `FeatureChecked` also looks at the
+    features, or at the gold labels of `validation`. The end model minimizes the cross-entropy to
+    the soft labels on the covered items (or the mutual-information loss of Max-MIG).
 
     >>> import torch
     >>> from wiesel import MajorityVote
@@ -59,7 +71,12 @@ class TwoStage(EndToEndModel):
     from rows weighted with the soft labels. It is copied, never changed."""
     _: KW_ONLY
     loss: Literal["ce", "mig"] = "ce"
-    """`ce` is the cross-entropy to the soft labels, `mig` the mutual-information loss."""
+    """`ce` is the cross-entropy to the soft labels, `mig` the mutual-information loss: it does not
+    mind that some classes got too many votes."""
+    class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
+    """P(class) for the label model and for `mig`: numbers, or where to estimate it (`auto` is the
+    validation set if there is one, else the votes). None lets the label model decide, and is
+    uniform for `mig`."""
     hard: bool = False
     """Train on the most probable class instead of on the soft label."""
 
@@ -85,24 +102,16 @@ class TwoStage(EndToEndModel):
         A vote's weight is how far the label model's log-probabilities move when it is left out.
         """
         self.check_fitted()
+        one = as_batch(x)
+        return explain_item(self, one, votes, self.vote_effects(one, votes))
+
+    def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
+        """Return what the votes on one item did; `one` is the item as a batch."""
         check_one_item(votes)
-        votes.check_same_voters(self.voters_, self.labels_)
-        end_proba = self.predict_proba(as_batch(x))[0]
         proba = self.label_model_.predict_proba(_each_left_out(votes))
         log_proba = np.log(np.clip(proba, 1e-12, None))
         added = log_proba[0] - log_proba[1:]
-        explained = predicted_class(end_proba.tolist(), self.threshold_)
-        return Explanation(
-            item=votes.ids[0],
-            labels=self.labels_,
-            end_proba=tuple(end_proba.tolist()),
-            soft_label=tuple(proba[0].tolist()),
-            pushes=pushes_of(votes, added, np.abs(added).max(axis=1), explained),
-            n_abstaining=votes.n_voters - votes.n_votes,
-            # A label model hears only those that vote.
-            abstaining_share=0.0,
-            threshold=self.threshold_,
-        )
+        return VoteEffects(added, np.abs(added).max(axis=1), proba[0])
 
     def saved_values(self) -> dict[str, Any]:
         """Return the label model's options and what it learned, but for its arrays."""
@@ -115,67 +124,82 @@ class TwoStage(EndToEndModel):
     @classmethod
     def restored_options(cls, saved: Saved) -> dict[str, Any]:
         """Return the label model, unfitted."""
-        return {"label_model": unfitted_label_model(saved.values["label_model"])}
+        return {"label_model": unfitted_label_model(saved.values["label_model"], READINGS)}
 
     def restore_learned(self, saved: Saved) -> None:
         """Bring back the fitted label model."""
         values, arrays = saved.values["label_model"], saved.files[_ARRAYS]
-        self.label_model_ = fitted_label_model(values, arrays)
+        self.label_model_ = fitted_label_model(values, arrays, READINGS)
         if (self.label_model_.labels_, self.label_model_.voters_) != (self.labels_, self.voters_):
             raise SavedModelError("The saved label model is of other classes or other voters.")
 
     def _check_options(self) -> None:
         super()._check_options()
         check_choice(self, "loss", self.loss, ("ce", "mig"))
+        check_class_balance(self)
         if not isinstance(self.label_model, LabelModel):
             raise ParameterError(
                 "The first argument of TwoStage is a label model such as MajorityVote(); "
                 f"got {self.label_model!r:.60}."
             )
 
-    def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
-        data = super()._training_data(data, validation)
-        votes: VoteMatrix = data.votes  # type: ignore[assignment]
-        self.label_model_ = copy.deepcopy(self.label_model).fit(votes)
-        soft_labels = self.label_model_.predict_proba(votes)
+    def stack_key(self) -> str:
+        """Return what is equal for models whose networks can be trained as one stack."""
+        return self._options_but(_STACKED)
+
+    @property
+    def fits_itself(self) -> bool:  # type: ignore[override]
+        """Whether the end model is a scikit-learn classifier, which trains itself."""
+        return is_classifier(self.end_model)
+
+    def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
+        """Fit on what `fit_inputs` returned."""
+        if self.fits_itself and self.members == 1:
+            return self._fit_classifier(given, validation)
+        return super().fit_given(given, validation)
+
+    def _plan(
+        self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
+    ) -> FitPlan:
+        plan = super()._plan(given, validation, network)
+        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        label_model = self._fitted_label_model(plan, votes)
+        soft_labels = label_model.predict_proba(votes)
         if self.hard:
             soft_labels = np.eye(votes.n_classes)[soft_labels.argmax(axis=1)]
-        # The votes have done their work: without them no step makes them dense.
-        return replace(data, votes=None, targets=soft_labels)
+        return replace(plan, targets=soft_labels, learned={"label_model_": label_model})
 
-    def _share(self, fitted: Self) -> None:
-        self.label_model_ = copy.deepcopy(fitted.label_model_)
+    def _fitted_label_model(self, plan: FitPlan, votes: VoteMatrix) -> LabelModel:
+        label_model = copy.deepcopy(self.label_model)
+        balance = None if self.class_balance is None else plan.class_balance
+        if not isinstance(label_model, Reading):
+            return label_model.fit(votes, class_balance=balance)
+        labeled = None
+        if plan.gold_votes is not None and plan.validation is not None:
+            labeled = plan.gold_votes, plan.validation.gold
+        return label_model.fit(votes, balance, X=plan.data.inputs, gold=labeled)
 
-    def _fit(self, given: Given, validation: GoldSet | None) -> Self:
-        if is_classifier(self.end_model) and self.members == 1:
-            return self._fit_classifier(given.data, validation)
-        return super()._fit(given, validation)
-
-    def _fit_classifier(self, data: TrainingData, validation: GoldSet | None) -> Self:
-        """What `_fit` does, for an end model that trains itself."""
-        self.check_options()
-        labels = self._label_space(data.votes)
-        check_lengths(data)
-        voters = data.votes.voters  # type: ignore[union-attr]
-        data = self._training_data(data, None)
-        module = fit_classifier(self.end_model, data, len(labels))
-        held_out = gold_validation(validation, labels, module)
+    def _fit_classifier(self, given: FitInputs, validation: GoldSet | None) -> Self:
+        """What `fit_given` does, for an end model that trains itself."""
+        plan = self._plan(given, None, None)
+        module = fit_classifier(self.end_model, plan)
+        held_out = gold_validation(validation, plan.labels, module)
+        plan = replace(plan, validation=held_out)
         record: Record = {"epoch": 1}
         if held_out is not None:
             proba = predict_logits(module, held_out.inputs).double().exp().numpy()
             record[f"validation_{held_out.metric}"] = held_out.score(proba)
-        self.labels_, self.voters_, self.end_model_ = labels, voters, module
-        self.members_ = ()
-        self.history_ = History([record], best_epoch=None if held_out is None else 1)
-        fingerprint = run_fingerprint(self, data, held_out)
-        self.trained_on_ = {"items": len(data.items), "fingerprint": fingerprint}
-        self._select(held_out)
+        history = History([record], best_epoch=None if held_out is None else 1)
+        objective = Objective()
+        objective.end_model = module
+        mark = run_fingerprint(self, plan)
+        options, state = self._train_options(plan), torch.get_rng_state()
+        self.finish(PlannedFit(self, plan, objective, options, mark, state), history)
         return self
 
-    def _objective(
-        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
-    ) -> Objective:
-        return SoftLabelObjective(end_model, self.loss)
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        balance = None if self.class_balance is None else plan.class_balance
+        return SoftLabelObjective(end_model, plan.targets, self.loss, balance)  # type: ignore[arg-type]
 
 
 def _each_left_out(votes: VoteMatrix) -> VoteMatrix:

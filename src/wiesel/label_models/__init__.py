@@ -8,6 +8,7 @@ from wiesel.label_models.majority_vote import MajorityVote
 from wiesel.label_models.one_coin import OneCoin
 from wiesel.label_models.snorkel import Snorkel
 from wiesel.label_models.triplet import Triplet
+from wiesel.label_models.vote_counts import VoteCounts
 from wiesel.label_models.weighted_vote import WeightedVote
 from wiesel.registry import Method, index_methods
 
@@ -21,6 +22,7 @@ __all__ = [
     "OneCoin",
     "Snorkel",
     "Triplet",
+    "VoteCounts",
     "WeightedVote",
     "estimate_class_balance",
 ]
@@ -30,6 +32,12 @@ REGISTRY = index_methods(
         name="majority_vote",
         cls=MajorityVote,
         summary="every voter counts the same",
+        paper="folklore",
+    ),
+    Method(
+        name="vote_counts",
+        cls=VoteCounts,
+        summary="every further vote makes its class more certain by the same factor",
         paper="folklore",
     ),
     Method(

@@ -1,5 +1,6 @@
 """Label models as data: their options, what they learned, and the arrays among it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,11 +60,14 @@ def label_model_arrays(model: "LabelModel") -> bytes:
     )
 
 
-def unfitted_label_model(values: dict[str, Any]) -> "LabelModel":
-    """Return a label model with the stored options."""
+def unfitted_label_model(
+    values: dict[str, Any], further: "Sequence[type[LabelModel]]" = ()
+) -> "LabelModel":
+    """Return a label model with the stored options: of a registered class, or a `further` one."""
     from wiesel.label_models import REGISTRY
 
-    classes = {method.cls.__name__: method.cls for method in REGISTRY.values()}
+    classes = {cls.__name__: cls for cls in further}
+    classes |= {method.cls.__name__: method.cls for method in REGISTRY.values()}
     name = values["class"]
     if name not in classes:
         raise SavedModelError(f"There is no label model {name!r}. {suggest(name, classes)}")
@@ -72,10 +76,12 @@ def unfitted_label_model(values: dict[str, Any]) -> "LabelModel":
     return model
 
 
-def fitted_label_model(values: dict[str, Any], arrays: bytes) -> "LabelModel":
+def fitted_label_model(
+    values: dict[str, Any], arrays: bytes, further: "Sequence[type[LabelModel]]" = ()
+) -> "LabelModel":
     """Return a fitted label model from what the two functions above gave."""
     try:
-        model = _filled(unfitted_label_model(values), values["learned"], arrays)
+        model = _filled(unfitted_label_model(values, further), values["learned"], arrays)
         _try_out(model)
     except SavedModelError:
         raise

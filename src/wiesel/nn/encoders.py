@@ -15,6 +15,7 @@ from wiesel.nn.layers import Dropout
 
 __all__ = [
     "Activation",
+    "EncoderLayers",
     "Encoding",
     "VoteEncoder",
     "Weighing",
@@ -24,7 +25,6 @@ __all__ = [
     "label_logits",
     "mlp_encoder",
     "scale",
-    "start_equal",
 ]
 
 Encoding = Literal["one_hot", "signed", "index"]
@@ -79,25 +79,40 @@ def encoded_width(n_voters: int, n_classes: int, encoding: Encoding) -> int:
     return n_voters * (n_classes + 1) if encoding == "one_hot" else n_voters
 
 
-def mlp_encoder(
-    n_inputs: int,
-    n_outputs: int,
-    hidden: Sequence[int] = (70, 70),
-    batch_norm: bool = True,
-    dropout: float = 0.3,
-) -> nn.Sequential:
-    """Return the paper's encoder network; `hidden=()` is a linear one.
+@dataclass(frozen=True)
+class EncoderLayers:
+    """How the paper's encoder is built, and what it reads and learns.
 
-    >>> [type(layer).__name__ for layer in mlp_encoder(9, 3, hidden=(4,))]
+    >>> EncoderLayers(hidden=(70,), batch_norm=False).dropout
+    0.3
+    """
+
+    hidden: Sequence[int] = (70, 70)
+    """The sizes of the hidden layers; `()` is linear."""
+    batch_norm: bool = True
+    """Whether hidden layers are followed by BatchNorm."""
+    dropout: float = 0.3
+    """The share of hidden units that is set to zero in training."""
+    features: bool = True
+    """Whether it reads features beside the votes."""
+    trained: bool = True
+    """False keeps it as it was initialized (the paper's "WeaSEL-random")."""
+
+
+def mlp_encoder(n_inputs: int, n_outputs: int, how: EncoderLayers | None = None) -> nn.Sequential:
+    """Return the paper's encoder network.
+
+    >>> [type(layer).__name__ for layer in mlp_encoder(9, 3, EncoderLayers(hidden=(4,)))]
     ['Linear', 'BatchNorm1d', 'ReLU', 'Dropout', 'Linear']
     """
+    how = how or EncoderLayers()
     layers: list[nn.Module] = []
-    for size, following in itertools.pairwise((n_inputs, *hidden)):
+    for size, following in itertools.pairwise((n_inputs, *how.hidden)):
         layers.append(nn.Linear(size, following))
-        if batch_norm:
+        if how.batch_norm:
             layers.append(nn.BatchNorm1d(following))
-        layers += [nn.ReLU(), Dropout(dropout)]
-    return nn.Sequential(*layers, nn.Linear((n_inputs, *hidden)[-1], n_outputs))
+        layers += [nn.ReLU(), Dropout(how.dropout)]
+    return nn.Sequential(*layers, nn.Linear((n_inputs, *how.hidden)[-1], n_outputs))
 
 
 def accuracies_of(
@@ -177,10 +192,6 @@ class Weighing:
     class_conditional: bool = False
     voting_only: bool = False
     """Only voters that voted get weight."""
-    none_slot: bool = False
-    """The last score is of nobody: what it takes is lost."""
-    count_power: float = 0.0
-    """Accuracies are multiplied by this power of the number of votes on the item."""
 
 
 class VoteEncoder(nn.Module):
@@ -200,55 +211,30 @@ class VoteEncoder(nn.Module):
 
     def forward(self, encoded: Tensor, votes: Tensor) -> Tensor:
         """Return the accuracies of the voters for every item."""
-        shares = self._shares(self.network(encoded), votes)
-        factor = self._factor(votes)
-        if isinstance(factor, Tensor) and shares.ndim == votes.ndim:
-            factor = factor.unsqueeze(-1)
-        return shares * factor
+        return self._shares(self.network(encoded), votes) * self._scale
 
     def soft_label(self, encoded: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the voters' shares of the accuracy, and the logits of the soft labels.
 
-        What all voters of an item have in common is applied to the logits: there are far fewer
-        classes than voters.
+        tau_2 is applied to the logits: there are far fewer classes than voters.
         """
         shares = self._shares(self.network(encoded), votes)
-        return shares, label_logits(shares, votes) * self._factor(votes)
+        return shares, label_logits(shares, votes) * self._scale
 
-    def _factor(self, votes: Tensor) -> Tensor | float:
-        """What makes accuracies of shares: a number, or one for every item."""
-        how = self.weighing
-        scaled = how.tau_2 if how.activation in _SCALED else 1.0
-        if not how.count_power:
-            return scaled
-        n_votes = (votes.amax(dim=-1) > 0).sum(dim=-1).clamp_min(1).to(votes.dtype)
-        return scaled * n_votes.pow(how.count_power).unsqueeze(-1)
+    @property
+    def _scale(self) -> float:
+        """What makes accuracies of shares."""
+        return self.weighing.tau_2 if self.weighing.activation in _SCALED else 1.0
 
     def _shares(self, scores: Tensor, votes: Tensor) -> Tensor:
         how = self.weighing
-        none = scores[..., self.n_voters :] if how.none_slot else None
-        if none is not None:
-            scores = scores[..., : self.n_voters]
         if how.class_conditional:
             scores = scores.reshape(*scores.shape[:-1], self.n_voters, -1)
         if how.voting_only:
             silent = votes.amax(dim=-1, keepdim=how.class_conditional) <= 0
             # Finite, so that an item without votes gets equal weights and not NaN.
             scores = scores.masked_fill(silent, -1e9)
-        if none is not None:
-            scores = torch.cat([scores, none], dim=-1)
-        dim = -2 if how.class_conditional else -1
-        shares = _shares_of(scores, how.activation, how.tau_1, dim)
-        return shares if none is None else shares[..., :-1]
-
-
-def start_equal(network: nn.Module) -> None:
-    """Set the last linear layer to zero: until it learns, all voters weigh the same."""
-    linear = [module for module in network.modules() if isinstance(module, nn.Linear)]
-    if linear:
-        nn.init.zeros_(linear[-1].weight)
-        if linear[-1].bias is not None:
-            nn.init.zeros_(linear[-1].bias)
+        return _shares_of(scores, how.activation, how.tau_1, -2 if how.class_conditional else -1)
 
 
 def scale(tau_2: str | float, n_voters: int, n_inputs: int, n_classes: int = 2) -> float:

@@ -1,7 +1,7 @@
 """Several trained networks as one."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ __all__ = ["Ensemble"]
 
 
 class Ensemble(nn.Module):
-    """A network whose probabilities are the mean of its members' probabilities.
+    """A network whose probabilities are the (weighted) mean of its members' probabilities.
 
     >>> sure, unsure = nn.Identity(), nn.Threshold(10.0, 0.0)
     >>> logits = Ensemble([sure, unsure])(torch.tensor([[0.0, 9.0]]))
@@ -20,11 +20,20 @@ class Ensemble(nn.Module):
     tensor([[0.2500, 0.7500]])
     """
 
-    def __init__(self, members: Iterable[nn.Module]) -> None:
+    def __init__(
+        self, members: Iterable[nn.Module], weights: Sequence[float] | None = None
+    ) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
+        self.weights = None if weights is None else tuple(weights)
 
     def forward(self, inputs: Tensor | dict[str, Tensor]) -> Tensor:
         """Return the logarithm of the mean probability of every class."""
-        answers = [torch.log_softmax(logits_of(member, inputs), -1) for member in self.members]
-        return torch.logsumexp(torch.stack(answers), dim=0) - math.log(len(answers))
+        weights = self.weights or (1 / len(self.members),) * len(self.members)
+        # A member that counts nothing is not asked.
+        answers = [
+            torch.log_softmax(logits_of(member, inputs), -1) + math.log(weight)
+            for member, weight in zip(self.members, weights, strict=True)
+            if weight > 0
+        ]
+        return torch.logsumexp(torch.stack(answers), dim=0)

@@ -1,7 +1,6 @@
 """The loop, and what goes through it. Nothing here is about weak supervision."""
 
-from wiesel.training.batches import Batch, TrainingData
-from wiesel.training.entries import VoteEntries, vote_entries
+from wiesel.training.batches import Batch, Payload, TrainingData
 from wiesel.training.history import History
 from wiesel.training.inputs import Inputs, as_inputs
 from wiesel.training.loop import seeded, train, train_together
@@ -14,14 +13,13 @@ __all__ = [
     "History",
     "Inputs",
     "Objective",
+    "Payload",
     "Record",
     "TrainOptions",
     "TrainingData",
     "Validation",
-    "VoteEntries",
     "as_inputs",
     "seeded",
     "train",
     "train_together",
-    "vote_entries",
 ]

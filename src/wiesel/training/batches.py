@@ -2,106 +2,82 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from wiesel.labels import FloatArray
-from wiesel.training.entries import VoteEntries, vote_entries
 from wiesel.training.inputs import Batchable, Inputs, move, part
-from wiesel.votes import VoteMatrix
 
-__all__ = ["Batch", "StackedItems", "TrainingData", "batch_bounds"]
+__all__ = ["Batch", "Payload", "StackedItems", "TrainingData", "batch_bounds", "taken"]
 
 _CHUNK_BYTES = 64 * 2**20
 _CHUNK_ITEMS = 2048
 _WHOLE_BYTES = 2**30
 
 
+class Payload(Protocol):
+    """What an objective reads of every item beside the end model's inputs.
+
+    The loop does not look into it: it gathers what belongs to some items, and cuts it into
+    batches. What `gather` returns has `part(start, stop)`, and for stacks `take(positions)` and
+    `inputs`: the end model's inputs where it holds them anyway, so that they are not copied
+    twice, else None.
+    """
+
+    @property
+    def item_bytes(self) -> int:
+        """How much memory an item takes once it is gathered and prepared."""
+
+    def gather(self, rows: npt.NDArray[np.int64], inputs: Batchable, device: torch.device) -> Any:
+        """Return what belongs to these items; `inputs` are theirs, gathered already."""
+
+
 @dataclass(frozen=True)
 class Batch:
-    """Some items, as tensors on the training device. What a method does not use is None."""
+    """Some items, as tensors on the training device."""
 
     rows: Tensor
     """The position of every item in the training data."""
     inputs: Batchable
     """What the end model reads."""
-    votes: Tensor | None = None
-    """(n_items, n_voters, n_classes): one-hot votes, or their distributions; zeros abstain.
-
-    In memory an item's votes lie class by class, so that what is done for each class is fast."""
-    features: Tensor | None = None
-    """What the encoder reads beside the votes."""
-    targets: Tensor | None = None
-    """(n_items, n_classes): fixed soft labels."""
-    entries: VoteEntries | None = None
-    """The votes one by one, in place of `votes`, for methods that ask for it."""
-    lessons: tuple[Tensor, ...] | None = None
-    """What `Objective.taught` adds: targets of this step."""
+    payload: Any = None
+    """What the objective reads beside that, of the objective's own type."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def part(self, start: int, stop: int) -> "Batch":
         """Return some consecutive items, without copying."""
-        return Batch(
-            self.rows[start:stop],
-            part(self.inputs, start, stop),
-            None if self.votes is None else self.votes[start:stop],
-            None if self.features is None else self.features[start:stop],
-            None if self.targets is None else self.targets[start:stop],
-            None if self.entries is None else self.entries.part(start, stop),
-        )
+        payload = None if self.payload is None else self.payload.part(start, stop)
+        return Batch(self.rows[start:stop], part(self.inputs, start, stop), payload)
 
     def take(self, positions: Tensor) -> "Batch":
         """Return the items at these positions (members, n_items), as a batch for a stack."""
-        features = _taken(self.features, positions)
-        shared = getattr(self.inputs, "_base", None) is self.features is not None
-        # Copied as they lie in memory, class by class.
-        votes = None if self.votes is None else _taken(self.votes.mT, positions).mT
-        return Batch(
-            _taken(self.rows, positions),
-            features[..., _columns(self.inputs)] if shared else _taken(self.inputs, positions),  # type: ignore[arg-type]
-            votes,
-            features,
-            _taken(self.targets, positions),
-        )
-
-    def compact(self) -> "Batch":
-        """Return the batch with a view in place of inputs that `features` holds anyway.
-
-        An encoder reads votes and inputs beside each other: taken from there, they are copied
-        once.
-        """
-        if self.features is None:
-            return self
-        return replace(self, inputs=_within(self.inputs, self.features))
+        payload = None if self.payload is None else self.payload.take(positions)
+        inputs = None if payload is None else payload.inputs
+        inputs = taken(self.inputs, positions) if inputs is None else inputs
+        return Batch(taken(self.rows, positions), inputs, payload)
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Everything `fit` was given, item by item, on the CPU and as compact as it came.
+    """The items to train on, on the CPU and as compact as they came.
 
     >>> from wiesel.training.inputs import as_inputs
-    >>> data = TrainingData(as_inputs(np.zeros((4, 2))), votes=votes)
+    >>> data = TrainingData(as_inputs(np.zeros((4, 2))))
     >>> [len(batch) for batch in data.batches(data.items, 3)]
     [4]
     """
 
     inputs: Inputs
-    votes: VoteMatrix | None = None
-    features: Inputs | None = None
-    targets: FloatArray | None = None
     used: npt.NDArray[np.int64] | None = None
     """The positions of the items to train on; None is all of them."""
-    sparse_votes: bool = False
-    """Give batches their votes as `entries`: right for thousands of voters."""
+    payload: Payload | None = None
 
     @cached_property
     def items(self) -> npt.NDArray[np.int64]:
@@ -123,16 +99,9 @@ class TrainingData:
     def gather(self, rows: npt.NDArray[np.int64], device: torch.device | None = None) -> Batch:
         """Return the items at these positions as one batch."""
         device = device or torch.device("cpu")
-        dense, sparse = self._votes_of(rows)
         inputs = move(self.inputs.take(rows), device)
-        return Batch(
-            torch.from_numpy(rows).to(device),
-            inputs,
-            None if dense is None else dense.to(device),
-            self._features_of(rows, inputs, device),
-            None if self._targets is None else self._targets[torch.from_numpy(rows)].to(device),
-            None if sparse is None else sparse.to(device),
-        )
+        payload = None if self.payload is None else self.payload.gather(rows, inputs, device)
+        return Batch(torch.from_numpy(rows).to(device), inputs, payload)
 
     def batches(
         self,
@@ -158,12 +127,7 @@ class TrainingData:
     @property
     def prepared_bytes(self) -> int:
         """How much memory an item takes once it is gathered and prepared."""
-        item_bytes = self.inputs.item_bytes
-        item_bytes += 0 if self.features is None else self.features.item_bytes
-        if self.votes is not None and not self.sparse_votes:
-            # The votes are needed twice: as they are, and as what the encoder makes of them.
-            item_bytes += 8 * self.votes.n_voters * self.votes.n_classes
-        return item_bytes
+        return self.inputs.item_bytes + (0 if self.payload is None else self.payload.item_bytes)
 
     @property
     def _chunk_items(self) -> int:
@@ -172,43 +136,6 @@ class TrainingData:
     @cached_property
     def _samples(self) -> dict[tuple[int, torch.device | None], Batch]:
         return {}
-
-    @cached_property
-    def _one_hot(self) -> sp.csr_array[np.float32, tuple[int, int]]:
-        return self.votes.one_hot()  # type: ignore[union-attr]
-
-    @cached_property
-    def _by_class(self) -> sp.csr_array[np.float32, tuple[int, int]]:
-        """One-hot votes in columns `class * n_voters + voter`."""
-        votes: VoteMatrix = self.votes  # type: ignore[assignment]
-        one_hot = self._one_hot
-        voters, classes = np.divmod(one_hot.indices, votes.n_classes)
-        columns = classes * votes.n_voters + voters
-        return sp.csr_array((one_hot.data, columns, one_hot.indptr), shape=one_hot.shape)
-
-    @cached_property
-    def _targets(self) -> Tensor | None:
-        if self.targets is None:
-            return None
-        return torch.from_numpy(np.asarray(self.targets, dtype=np.float32))
-
-    def _features_of(
-        self, rows: npt.NDArray[np.int64], inputs: Batchable, device: torch.device
-    ) -> Tensor | None:
-        if self.features is None:
-            return None
-        # Most encoders read what the end model reads: it is gathered once.
-        same = self.features is self.inputs
-        return inputs if same else move(self.features.take(rows), device)  # type: ignore[return-value]
-
-    def _votes_of(self, rows: npt.NDArray[np.int64]) -> tuple[Tensor | None, VoteEntries | None]:
-        if self.votes is None:
-            return None, None
-        n_classes = self.votes.n_classes
-        if self.sparse_votes:
-            return None, vote_entries(self._one_hot[rows], n_classes)
-        dense = torch.from_numpy(self._by_class[rows].toarray())
-        return dense.view(len(rows), n_classes, self.votes.n_voters).mT, None
 
 
 class StackedItems:
@@ -221,7 +148,7 @@ class StackedItems:
     def __init__(self, data: TrainingData, prepare: Callable[[Batch], Batch]) -> None:
         self._data, self._prepare = data, prepare
         fits = len(data.items) * data.prepared_bytes <= _WHOLE_BYTES
-        self._whole = prepare(data.gather(data.items)).compact() if fits else None
+        self._whole = prepare(data.gather(data.items)) if fits else None
 
     def batches(self, orders: Tensor, batch_size: int) -> Iterator[Batch]:
         """Yield batches of a first dimension of members; an order is of positions in `items`."""
@@ -236,29 +163,13 @@ class StackedItems:
         return flat.take(torch.arange(len(rows)).view(positions.shape))
 
 
-def _taken(values: Any, positions: Tensor) -> Any:
+def taken(values: Any, positions: Tensor) -> Any:
+    """Return the rows at these positions (members, n_items) of a tensor, or of each of a dict."""
     if values is None:
         return None
     if isinstance(values, dict):
-        return {key: _taken(value, positions) for key, value in values.items()}
+        return {key: taken(value, positions) for key, value in values.items()}
     return values.index_select(0, positions.reshape(-1)).view(*positions.shape, *values.shape[1:])
-
-
-def _columns(values: Tensor) -> slice:
-    """Which columns of its base a view is."""
-    start = values.storage_offset()
-    return slice(start, start + values[0].numel())
-
-
-def _within(values: Any, features: Tensor) -> Any:
-    """The same values as a view of the first or the last features, if they are there."""
-    if not isinstance(values, Tensor) or values.numel() > features.numel():
-        return values
-    width = values[0].numel()
-    for found in (features[:, :width], features[:, features.shape[1] - width :]):
-        if torch.equal(found, values.flatten(start_dim=1)):
-            return found.view(values.shape)
-    return values
 
 
 def batch_bounds(n_items: int, batch_size: int) -> list[tuple[int, int]]:

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from wiesel.errors import TrainingError
-from wiesel.training.batches import Batch, TrainingData
+from wiesel.training.batches import TrainingData
 from wiesel.training.history import History, mean_record
 from wiesel.training.objective import Objective, Record
 from wiesel.training.options import TrainOptions
 from wiesel.training.progress import progress_bar
 from wiesel.training.state import Member, TrainingState, alone, side_by_side
 from wiesel.training.threads import fitting_threads
-from wiesel.training.validation import Validation, evaluating, predict_logits, proba_of
+from wiesel.training.validation import Validation, predict_logits, proba_of
 
 __all__ = ["seeded", "train", "train_together"]
 
@@ -100,8 +100,6 @@ def _run_epoch(state: TrainingState, data: TrainingData) -> dict[int, Record]:
     totals: dict[str, Tensor] = {}
     n_batches = 0
     for batch in state.batches(data):
-        if state.options.slow_targets:
-            batch = _taught(state, batch)
         losses = objective.losses(batch)
         # The loss of a network that is kept as it is has nothing to change.
         state.parameters.differentiate([loss for loss in losses.values() if loss.requires_grad])
@@ -118,12 +116,6 @@ def _run_epoch(state: TrainingState, data: TrainingData) -> dict[int, Record]:
         id(member): {"epoch": epoch, **{f"loss_{name}": means[name][k] for name in means}}
         for k, member in enumerate(state.members)
     }
-
-
-@torch.no_grad()
-def _taught(state: TrainingState, batch: Batch) -> Batch:
-    with state.parameters.showing(state.averages), evaluating(state.objective):
-        return state.objective.taught(batch)
 
 
 def _finish_epoch(

@@ -30,14 +30,6 @@ class Objective(nn.Module):
         """Return a large batch with what every step would otherwise compute again, item by item."""
         return batch
 
-    def taught(self, batch: Batch) -> Batch:
-        """Return the batch with its targets; the networks are their slow averages while it runs.
-
-        Called before each step where the options ask for `slow_targets`, without gradients and
-        in evaluation mode.
-        """
-        return batch
-
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of a batch by name; their sum is minimized."""
         raise NotImplementedError

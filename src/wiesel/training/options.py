@@ -24,7 +24,6 @@ class TrainOptions:
     epoch_size: int | None = None
     weight_decay: float = 7e-7
     weight_average: float | None = None
-    slow_targets: bool = False
     patience: int | None = None
     device: str = "auto"
     checkpoint: str | Path | None = None

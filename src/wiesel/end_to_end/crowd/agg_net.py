@@ -6,7 +6,8 @@ from torch import nn
 
 from wiesel.end_to_end.crowd.alternation import AlternatingModel
 from wiesel.end_to_end.crowd.raykar import BayesObjective
-from wiesel.training import Objective, TrainingData, Validation
+from wiesel.end_to_end.plan import FitPlan
+from wiesel.training import Objective
 
 __all__ = ["AggNet"]
 
@@ -32,7 +33,5 @@ class AggNet(AlternatingModel):
     """Your network: any module that returns logits. It is copied, never changed."""
     _: KW_ONLY
 
-    def _objective(
-        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
-    ) -> Objective:
-        return BayesObjective(end_model, data.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        return BayesObjective(end_model, plan.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]

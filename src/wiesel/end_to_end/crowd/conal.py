@@ -9,8 +9,10 @@ from wiesel.end_to_end.crowd.crowd_layer import vote_cross_entropy
 from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective
 from wiesel.end_to_end.crowd.representation import find_last_layer, represent, representation_width
 from wiesel.end_to_end.crowd.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
+from wiesel.end_to_end.plan import FitPlan
+from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.parameters import check_number
-from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
+from wiesel.training import Batch, Objective
 from wiesel.votes import VoteMatrix
 
 __all__ = ["CoNAL"]
@@ -57,11 +59,9 @@ class CoNAL(CrowdModel):
         check_number(self, "embedding", self.embedding, low=1, whole=True)
         check_rank(self, self.rank)
 
-    def _objective(
-        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
-    ) -> Objective:
-        votes: VoteMatrix = data.votes  # type: ignore[assignment]
-        last_layer = find_last_layer(end_model, votes.n_classes, data)
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        last_layer = find_last_layer(end_model, votes.n_classes, plan.data)
         width = representation_width(end_model, last_layer, votes.n_classes)
         layers = self._layers(votes.n_voters, votes.n_classes, width)
         return _SharedObjective(end_model, last_layer, layers, self.separation)
@@ -75,11 +75,11 @@ class CoNAL(CrowdModel):
         width = shapes["item_embedding.0.weight"][1]
         return self._layers(len(self.voters_), len(self.labels_), width)
 
-    def _keep(self, objective: Objective, data: TrainingData) -> None:
-        super()._keep(objective, data)
+    def _keep(self, objective: Objective, plan: FitPlan) -> None:
+        super()._keep(objective, plan)
         trained: _SharedObjective = objective  # type: ignore[assignment]
         with torch.no_grad():
-            sample = data.gather(data.sample(_SAMPLED_ITEMS)).inputs
+            sample = plan.data.gather(plan.data.sample(_SAMPLED_ITEMS)).inputs
             _, represented = represent(trained.end_model, trained.last_layer, sample)
             trained.voters.keep_mean_shares(represented)
 
@@ -147,7 +147,7 @@ class _SharedObjective(CrowdObjective):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the cross-entropy of the votes, and the push away from the common matrix."""
-        entries: VoteEntries = batch.entries  # type: ignore[assignment]
+        entries: VoteEntries = batch.payload
         logits, represented = represent(self.end_model, self.last_layer, batch.inputs)
         voted = self.voters(torch.softmax(logits, dim=1), represented, entries)
         distance = self.voters.distance(torch.unique(entries.voters))

@@ -14,8 +14,10 @@ from wiesel.end_to_end.crowd.voter_models import (
     in_parts,
     matrix_rank,
 )
+from wiesel.end_to_end.plan import FitPlan
+from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.parameters import check_choice, check_number
-from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
+from wiesel.training import Batch, Objective
 from wiesel.training.validation import logits_of
 from wiesel.votes import VoteMatrix
 
@@ -77,10 +79,8 @@ class ConfusionNet(CrowdModel):
         check_number(self, "initial_accuracy", self.initial_accuracy, low=0.01, high=0.99)
         check_rank(self, self.rank)
 
-    def _objective(
-        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
-    ) -> Objective:
-        votes: VoteMatrix = data.votes  # type: ignore[assignment]
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
         matrices = self._matrices(votes.n_voters, votes.n_classes)
         return _LikelihoodObjective(end_model, matrices, self.regularizer, self.strength)
 
@@ -154,7 +154,7 @@ class _LikelihoodObjective(CrowdObjective):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return minus the mean log likelihood of a vote, and the regularizer."""
-        entries: VoteEntries = batch.entries  # type: ignore[assignment]
+        entries: VoteEntries = batch.payload
         log_proba = torch.log_softmax(logits_of(self.end_model, batch.inputs), dim=1)
         joint = log_proba[entries.items] + self.voters.log_likelihoods(entries)
         cast = torch.logsumexp(joint, dim=1)

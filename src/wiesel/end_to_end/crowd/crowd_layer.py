@@ -8,8 +8,10 @@ from torch import Tensor, nn
 
 from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective
 from wiesel.end_to_end.crowd.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
+from wiesel.end_to_end.plan import FitPlan
+from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.parameters import check_choice
-from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
+from wiesel.training import Batch, Objective
 from wiesel.training.validation import logits_of
 from wiesel.votes import VoteMatrix
 
@@ -58,10 +60,8 @@ class CrowdLayer(CrowdModel):
         check_choice(self, "variant", self.variant, _VARIANTS)
         check_rank(self, self.rank)
 
-    def _objective(
-        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
-    ) -> Objective:
-        votes: VoteMatrix = data.votes  # type: ignore[assignment]
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
         layer = VoterLayer(votes.n_voters, votes.n_classes, self.variant, self.rank)
         return CrowdLayerObjective(end_model, layer)
 
@@ -115,7 +115,7 @@ class CrowdLayerObjective(CrowdObjective):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the cross-entropy of the votes that were cast."""
-        entries: VoteEntries = batch.entries  # type: ignore[assignment]
+        entries: VoteEntries = batch.payload
         proba = torch.softmax(logits_of(self.end_model, batch.inputs), dim=1)
         logits = self.voters(proba[entries.items], entries.voters)
         return {"votes": vote_cross_entropy(torch.log_softmax(logits, dim=1), entries)}

@@ -9,25 +9,23 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.base import EndToEndModel, GoldSet
+from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.crowd.voter_models import VoterModel
 from wiesel.end_to_end.diagnosis import diagnosed_batch, prediction_record
-from wiesel.end_to_end.explaining import as_batch, check_one_item, pushes_of
-from wiesel.end_to_end.storage import Saved
-from wiesel.errors import SavedModelError, VoteError, suggest
-from wiesel.explain import Explanation, predicted_class
-from wiesel.label_models.base import normalized_exp
-from wiesel.training import (
-    Objective,
-    Record,
-    TrainingData,
-    Validation,
-    VoteEntries,
-    as_inputs,
-    seeded,
-    vote_entries,
+from wiesel.end_to_end.explaining import (
+    VoteEffects,
+    as_batch,
+    check_one_item,
+    explain_item,
 )
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
+from wiesel.end_to_end.storage import Saved
+from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries, vote_entries
+from wiesel.errors import SavedModelError, VoteError, suggest
+from wiesel.explain import Explanation
+from wiesel.label_models.base import normalized_exp
+from wiesel.training import Objective, Record, TrainingData, as_inputs, seeded
 from wiesel.training.validation import logits_of, predict_logits
 from wiesel.votes import VoteMatrix
 
@@ -47,7 +45,7 @@ class CrowdObjective(Objective):
         """Return how far predictions agree with the votes, on a fixed sample of items."""
         device = next(self.end_model.parameters()).device
         batch = diagnosed_batch(data, device)
-        entries: VoteEntries = batch.entries  # type: ignore[assignment]
+        entries: VoteEntries = batch.payload
         logits = logits_of(self.end_model, batch.inputs)
         voted = entries.counts(logits.shape[1]).argmax(dim=1)
         return prediction_record(logits.argmax(dim=1), voted, voted, logits.shape[1])
@@ -94,24 +92,15 @@ class CrowdModel(EndToEndModel):
 
     def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
         """Return which voter pushed one item which way: `model.explain(X[17], votes[17])`."""
-        check_one_item(votes)
         one = as_batch(x)
-        end_proba = self.predict_proba(one)[0]
-        soft_label = self.soft_labels(one, votes)[0]
-        explained = predicted_class(end_proba.tolist(), self.threshold_)
+        return explain_item(self, one, votes, self.vote_effects(one, votes))
+
+    def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
+        """Return what the votes on one item did; `one` is the item as a batch."""
+        check_one_item(votes)
         accuracies = np.einsum("jcc->jc", self._confusions(votes.voter_index.astype(np.int64)))
-        return Explanation(
-            item=votes.ids[0],
-            labels=self.labels_,
-            end_proba=tuple(end_proba.tolist()),
-            soft_label=tuple(soft_label.tolist()),
-            pushes=pushes_of(
-                votes, self._added(votes), accuracies @ self.class_balance_, explained
-            ),
-            n_abstaining=votes.n_voters - votes.n_votes,
-            abstaining_share=0.0,
-            threshold=self.threshold_,
-        )
+        weights = accuracies @ self.class_balance_
+        return VoteEffects(self._added(votes), weights, self.soft_labels(one, votes)[0])
 
     def join(self, members: Sequence[Self], validation: GoldSet | None = None) -> Self:
         """Become the ensemble of these fitted models: voters are what members say on average."""
@@ -154,11 +143,16 @@ class CrowdModel(EndToEndModel):
             )
         return shares
 
-    def _training_data(self, data: TrainingData, validation: Validation | None) -> TrainingData:
-        return replace(super()._training_data(data, validation), sparse_votes=True)
+    def _plan(
+        self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
+    ) -> FitPlan:
+        plan = super()._plan(given, validation, network)
+        payload = EntryPayload(plan.votes)  # type: ignore[arg-type]
+        return replace(plan, data=replace(plan.data, payload=payload))
 
-    def _keep(self, objective: Objective, data: TrainingData) -> None:
+    def _keep(self, objective: Objective, plan: FitPlan) -> None:
         self.voter_model_ = objective.voters  # type: ignore[assignment]
+        data = plan.data
         logits = predict_logits(self.end_model_, data.inputs, data.sample(_COUNTED_ITEMS))
         self.class_balance_ = torch.softmax(logits.double(), dim=1).mean(dim=0).numpy()
 
@@ -171,8 +165,7 @@ class CrowdModel(EndToEndModel):
         """What the votes add to the log probability of every class: (n_items, n_classes)."""
         self.check_fitted()
         votes.check_same_voters(self.voters_, self.labels_)
-        data = TrainingData(as_inputs(X), votes, sparse_votes=True)
-        check_lengths(data)
+        check_lengths(FitInputs(as_inputs(X), votes))
         entries = all_entries(votes)
         return entries.sum_by_item(self._say(entries)).double().numpy()
 

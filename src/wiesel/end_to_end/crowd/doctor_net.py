@@ -17,10 +17,12 @@ from wiesel.end_to_end.crowd.voter_models import (
     in_parts,
     matrix_rank,
 )
+from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.storage import Saved
+from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.errors import SavedModelError
 from wiesel.parameters import check_choice, check_number
-from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
+from wiesel.training import Batch, Objective
 from wiesel.training.inputs import Batchable
 from wiesel.votes import VoteMatrix
 
@@ -101,11 +103,9 @@ class DoctorNet(CrowdModel):
         check_number(self, "bottleneck", self.bottleneck, low=1, whole=True)
         check_rank(self, self.rank)
 
-    def _objective(
-        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
-    ) -> Objective:
-        votes: VoteMatrix = data.votes  # type: ignore[assignment]
-        last_layer = find_last_layer(end_model, votes.n_classes, data)
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        last_layer = find_last_layer(end_model, votes.n_classes, plan.data)
         width = representation_width(end_model, last_layer, votes.n_classes)
         doctors = self._doctors(votes.n_voters, votes.n_classes, width)
         return _DoctorObjective(_Ensemble(end_model, last_layer, doctors))
@@ -123,12 +123,12 @@ class DoctorNet(CrowdModel):
         doctors.representations = torch.zeros(n_items, width)
         return doctors
 
-    def _keep(self, objective: Objective, data: TrainingData) -> None:
-        super()._keep(objective, data)
+    def _keep(self, objective: Objective, plan: FitPlan) -> None:
+        super()._keep(objective, plan)
         ensemble: _Ensemble = self.end_model_  # type: ignore[assignment]
         self.last_layer_ = ensemble.last_layer
         with torch.no_grad():
-            sample = data.gather(data.sample(_SAMPLED_ITEMS)).inputs
+            sample = plan.data.gather(plan.data.sample(_SAMPLED_ITEMS)).inputs
             read = represent(ensemble.network, ensemble.last_layer, sample)[1]
         ensemble.doctors.representations = read.clone()
 
@@ -227,7 +227,7 @@ class _DoctorObjective(CrowdObjective):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the cross-entropy of the votes, and that of the weighted opinions."""
-        entries: VoteEntries = batch.entries  # type: ignore[assignment]
+        entries: VoteEntries = batch.payload
         network, last_layer = self.end_model.network, self.end_model.last_layer
         _, represented = represent(network, last_layer, batch.inputs)
         logits = self.voters.votes(represented, entries)

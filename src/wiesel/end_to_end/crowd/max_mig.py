@@ -8,14 +8,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.class_balance import log_class_balance
+from wiesel.end_to_end.class_balance import check_class_balance
 from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective, all_entries
 from wiesel.end_to_end.crowd.voter_models import CountedConfusions, VoterModel, VoteSlots
+from wiesel.end_to_end.plan import FitPlan
+from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.label_models import ClassBalance, DawidSkene, MajorityVote
 from wiesel.label_models.base import normalized_exp
 from wiesel.nn.losses import DIVERGENCES, mutual_information_loss
 from wiesel.parameters import check_choice
-from wiesel.training import Batch, Objective, TrainingData, Validation, VoteEntries
+from wiesel.training import Batch, Objective
 from wiesel.training.validation import logits_of
 from wiesel.votes import VoteMatrix
 
@@ -57,7 +59,7 @@ class MaxMIG(CrowdModel):
     `jensen_shannon`."""
     start: Literal["majority_vote", "dawid_skene"] = "majority_vote"
     """Whose soft labels the first confusions are counted from."""
-    class_balance: ClassBalance | Literal["votes", "validation"] = None
+    class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
     """P(class): None is uniform, numbers, or where to estimate it."""
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
@@ -78,17 +80,14 @@ class MaxMIG(CrowdModel):
         super()._check_options()
         check_choice(self, "divergence", self.divergence, tuple(DIVERGENCES))
         check_choice(self, "start", self.start, ("majority_vote", "dawid_skene"))
-        if isinstance(self.class_balance, str):
-            check_choice(self, "class_balance", self.class_balance, ("votes", "validation"))
+        check_class_balance(self)
 
-    def _objective(
-        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
-    ) -> Objective:
-        votes: VoteMatrix = data.votes  # type: ignore[assignment]
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
         label_model = MajorityVote() if self.start == "majority_vote" else DawidSkene()
         proba = label_model.fit(votes).predict_proba(votes)
         aggregator = _Aggregator.of(all_entries(votes), proba, votes.n_voters)
-        aggregator.log_prior.copy_(log_class_balance(self.class_balance, votes, validation))
+        aggregator.log_prior.copy_(torch.from_numpy(np.log(plan.class_balance)))
         return _MutualInformationObjective(end_model, aggregator, self.divergence)
 
 
@@ -160,7 +159,7 @@ class _MutualInformationObjective(CrowdObjective):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return minus the mutual information of the two answers."""
-        entries: VoteEntries = batch.entries  # type: ignore[assignment]
+        entries: VoteEntries = batch.payload
         end_proba = torch.softmax(logits_of(self.end_model, batch.inputs), dim=1)
         label_proba = torch.softmax(self.voters(entries), dim=1)
         prior = self.voters.log_prior.exp()

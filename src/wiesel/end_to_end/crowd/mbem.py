@@ -11,8 +11,10 @@ from torch import Tensor, nn
 
 from wiesel.end_to_end.base import GoldSet
 from wiesel.end_to_end.crowd.alternation import AlternatingModel, AlternatingObjective
+from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.storage import Saved
-from wiesel.training import Objective, TrainingData, Validation, VoteEntries
+from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.training import Objective
 from wiesel.votes import VoteMatrix
 
 __all__ = ["MBEM"]
@@ -63,13 +65,11 @@ class MBEM(AlternatingModel):
         super().restore_learned(saved)
         self.hard_balance_ = self._shares(saved.values["hard_balance"])
 
-    def _objective(
-        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
-    ) -> Objective:
-        return _HardObjective(end_model, data.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        return _HardObjective(end_model, plan.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]
 
-    def _keep(self, objective: Objective, data: TrainingData) -> None:
-        super()._keep(objective, data)
+    def _keep(self, objective: Objective, plan: FitPlan) -> None:
+        super()._keep(objective, plan)
         trained: _HardObjective = objective  # type: ignore[assignment]
         self.hard_balance_ = trained.class_balance.double().numpy()
 

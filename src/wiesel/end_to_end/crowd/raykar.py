@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.crowd.alternation import AlternatingModel, AlternatingObjective
-from wiesel.training import Objective, TrainingData, Validation, VoteEntries
+from wiesel.end_to_end.plan import FitPlan
+from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.training import Objective
 
 __all__ = ["BayesObjective", "Raykar"]
 
@@ -40,10 +42,8 @@ class Raykar(AlternatingModel):
     m_epochs: int = 5
     """How many epochs the end model learns before soft labels are found again."""
 
-    def _objective(
-        self, end_model: nn.Module, data: TrainingData, validation: Validation | None
-    ) -> Objective:
-        return BayesObjective(end_model, data.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        return BayesObjective(end_model, plan.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]
 
 
 class BayesObjective(AlternatingObjective):

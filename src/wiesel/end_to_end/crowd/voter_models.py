@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.parameters import check_number
-from wiesel.training import VoteEntries
 
 __all__ = [
     "CountedConfusions",

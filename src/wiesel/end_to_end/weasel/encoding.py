@@ -9,14 +9,13 @@ from torch import nn
 
 from wiesel.end_to_end.checks import MODULE_ERRORS, first_line
 from wiesel.errors import FeatureError, ParameterError
-from wiesel.label_models import LabelModel
 from wiesel.nn.encoders import (
+    EncoderLayers,
     VoteEncoder,
     Weighing,
     encoded_width,
     mlp_encoder,
     scale,
-    start_equal,
 )
 from wiesel.parameters import check_number
 from wiesel.training import Inputs, as_inputs
@@ -28,14 +27,10 @@ if TYPE_CHECKING:
 __all__ = [
     "EncoderShape",
     "build_encoder",
-    "check_additions",
-    "check_hidden_sizes",
+    "check_encoder",
     "encoder_features",
     "feature_width",
 ]
-
-
-_TAUGHT = ("slow_targets", "prediction_weight", "align", "uncovered")
 
 
 def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | None:
@@ -43,7 +38,7 @@ def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | N
     if not wanted:
         if encoder_X is not None:
             raise ParameterError(
-                "encoder_X is given, but encoder_features=False says not to use it."
+                "encoder_X is given, but EncoderLayers(features=False) says not to use it."
             )
         return None
     features = inputs if encoder_X is None else as_inputs(encoder_X, "encoder_X")
@@ -51,7 +46,7 @@ def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | N
         raise FeatureError(
             "The encoder needs a plain feature vector for each item (items x features, floating "
             "point), and X is none. Give it one with fit(..., encoder_X=...), or let it read the "
-            "votes alone with encoder_features=False."
+            "votes alone with encoder=EncoderLayers(features=False)."
         )
     return features
 
@@ -64,53 +59,28 @@ class EncoderShape(NamedTuple):
     n_features: int
 
 
-def check_hidden_sizes(options: "WeaSEL") -> None:
+def check_encoder(options: "WeaSEL") -> None:
     """Refuse an encoder that is neither a module nor a list of layer sizes."""
     encoder = options.encoder
     if isinstance(encoder, nn.Module):
         return
-    sizes = list(encoder) if isinstance(encoder, (tuple, list)) else [None]
+    hidden = encoder.hidden if isinstance(encoder, EncoderLayers) else encoder
+    sizes = list(hidden) if isinstance(hidden, (tuple, list)) else [None]
     if not all(isinstance(size, Integral) and int(size) > 0 for size in sizes):
         raise ParameterError(
             "The 'encoder' option of WeaSEL must be the sizes of its hidden layers, such as "
-            f"(70, 70) or () for none, or a torch.nn.Module; got {encoder!r:.60}."
+            "(70, 70) or () for none, EncoderLayers(...), or a torch.nn.Module; "
+            f"got {encoder!r:.60}."
         )
-
-
-def check_additions(options: "WeaSEL") -> None:
-    """Refuse additions to the paper's losses that are out of range or do not go together."""
-    check_number(options, "warm_up", options.warm_up, low=0, whole=True)
-    if options.blind_epochs is not None:
-        check_number(options, "blind_epochs", options.blind_epochs, low=1, whole=True)
-    for name in ("prediction_weight", "pull", "early_learning", "count_power"):
-        check_number(options, name, getattr(options, name), low=0)
-    start = options.warm_start
-    if not (start is None or start == "auto" or isinstance(start, LabelModel)):
-        raise ParameterError(
-            "The 'warm_start' option of WeaSEL must be a label model, such as MajorityVote(), "
-            f"'auto' or None; got {start!r:.60}."
-        )
-    if options.slow_targets and options.weight_average is None:
-        raise ParameterError(
-            "slow_targets=True takes targets from averaged weights: give weight_average too, "
-            "such as 0.99."
-        )
-    if options.none_slot and (options.class_conditional or options.activation != "softmax"):
-        raise ParameterError("none_slot=True is for activation='softmax', not class_conditional.")
-    taught = [name for name in _TAUGHT if getattr(options, name)]
-    if taught and options.loss != "symmetric":
-        raise ParameterError(
-            f"{taught[0]}={getattr(options, taught[0])!r} changes the targets of the symmetric "
-            f"loss; loss={options.loss!r} has none. Use loss='symmetric', or "
-            f"recipe='paper'."
-        )
+    if isinstance(encoder, EncoderLayers):
+        check_number(encoder, "dropout", encoder.dropout, low=0, high=1)
 
 
 def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteEncoder:
     """Return a new encoder that fits the votes and features."""
     n_voters, n_classes, n_features = shape
     n_inputs = encoded_width(n_voters, n_classes, options.encoding) + n_features
-    n_outputs = n_voters * (n_classes if options.class_conditional else 1) + options.none_slot
+    n_outputs = n_voters * (n_classes if options.class_conditional else 1)
     weighing = Weighing(
         activation=options.activation,
         tau_1=tau_1,
@@ -118,13 +88,10 @@ def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteE
         tau_2=scale(options.tau_2, n_voters, n_voters + n_features, n_classes),
         class_conditional=options.class_conditional,
         voting_only=options.voting_only,
-        none_slot=options.none_slot,
-        count_power=options.count_power,
     )
     encoder = VoteEncoder(_network(options, n_inputs, n_outputs), n_voters, weighing)
-    if options.equal_start:
-        start_equal(encoder.network)
-    return encoder.requires_grad_(options.train_encoder)
+    frozen = isinstance(options.encoder, EncoderLayers) and not options.encoder.trained
+    return encoder.requires_grad_(not frozen)
 
 
 def feature_width(features: Inputs | None) -> int:
@@ -134,8 +101,9 @@ def feature_width(features: Inputs | None) -> int:
 
 def _network(options: "WeaSEL", n_inputs: int, n_outputs: int) -> nn.Module:
     if not isinstance(options.encoder, nn.Module):
-        hidden = tuple(options.encoder)
-        return mlp_encoder(n_inputs, n_outputs, hidden, options.batch_norm, options.dropout)
+        given = options.encoder
+        layers = given if isinstance(given, EncoderLayers) else EncoderLayers(hidden=tuple(given))
+        return mlp_encoder(n_inputs, n_outputs, layers)
     network = copy.deepcopy(options.encoder)
     with torch.no_grad():
         try:

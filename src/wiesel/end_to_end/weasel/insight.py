@@ -8,19 +8,18 @@ import torch
 from torch import Tensor
 
 from wiesel.end_to_end.checks import check_lengths
-from wiesel.end_to_end.explaining import as_batch, check_one_item, pushes_of
-from wiesel.end_to_end.weasel.confirmation import numbered_votes, without
-from wiesel.end_to_end.weasel.encoding import encoder_features, feature_width
+from wiesel.end_to_end.explaining import VoteEffects, check_one_item
+from wiesel.end_to_end.vote_payloads import DensePayload
+from wiesel.end_to_end.weasel.encoding import feature_width
 from wiesel.errors import FeatureError
-from wiesel.explain import Explanation, predicted_class
 from wiesel.nn.encoders import encode_votes, label_logits
-from wiesel.training import TrainingData, as_inputs
+from wiesel.training import TrainingData
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.weasel.model import WeaSEL
 
-__all__ = ["describe_item", "weigh_voters"]
+__all__ = ["weigh_item", "weigh_voters"]
 
 Weighed = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 _ITEMS = 2048
@@ -36,22 +35,21 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> 
             [part[1] for part in weighed], axis=0
         )
     votes.check_same_voters(model.voters_, model.labels_)
-    if model.unheard_:
-        votes = without(votes, numbered_votes(model.unheard_, model.voters_, model.labels_))
-    inputs = as_inputs(X if encoder_X is None else encoder_X)
-    features = encoder_features(inputs, None, model.encoder_features)
+    given = model.fit_inputs(X if encoder_X is None else encoder_X, votes)
+    features = given.features
     if feature_width(features) != model.encoder_width_:
         raise FeatureError(
             f"The encoder was trained on {model.encoder_width_} features; "
             f"these items have {feature_width(features)}."
         )
-    data = TrainingData(inputs, votes, features)
-    check_lengths(data)
+    check_lengths(given)
+    payload = DensePayload(votes, given.inputs, features)
+    data = TrainingData(given.inputs, payload=payload)
     log_prior = torch.from_numpy(np.log(model.class_balance_))
     accuracies, proba = [], []
     for batch in data.batches(data.items, _ITEMS):
-        votes_part: Tensor = batch.votes  # type: ignore[assignment]
-        encoded = encode_votes(votes_part, model.encoding, batch.features)
+        votes_part: Tensor = batch.payload.votes
+        encoded = encode_votes(votes_part, model.encoding, batch.payload.features)
         weights = model.encoder_(encoded, votes_part)
         logits = label_logits(weights, votes_part).double() + log_prior
         accuracies.append(weights.double())
@@ -59,28 +57,20 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> 
     return torch.cat(accuracies).numpy(), torch.cat(proba).numpy()
 
 
-def describe_item(model: "WeaSEL", x: Any, votes: VoteMatrix, encoder_X: Any) -> Explanation:
-    """Return which voter pushed one item which way."""
+def weigh_item(model: "WeaSEL", one: Any, votes: VoteMatrix, encoder_X: Any) -> VoteEffects:
+    """Return what the votes on one item did; `one` is the item as a batch."""
     check_one_item(votes)
-    one = as_batch(x)
-    features = None if encoder_X is None else as_batch(encoder_X)
-    end_proba = model.predict_proba(one)[0]
-    accuracies, soft_labels = weigh_voters(model, one, votes, features)
+    accuracies, soft_labels = weigh_voters(model, one, votes, encoder_X)
     # One column for each class, or a single one that holds for every class.
     by_class = accuracies[0] if accuracies.ndim == 3 else accuracies[0][:, None]
     weights = _of_voted_class(by_class, votes)
     voted = votes.voter_index
     total = float(np.abs(weights).sum()) or 1.0
-    explained = predicted_class(end_proba.tolist(), model.threshold_)
-    return Explanation(
-        item=votes.ids[0],
-        labels=model.labels_,
-        end_proba=tuple(end_proba.tolist()),
-        soft_label=tuple(soft_labels[0].tolist()),
-        pushes=pushes_of(votes, by_class[voted] * votes.vote_rows(), weights[voted], explained),
-        n_abstaining=votes.n_voters - len(voted),
+    return VoteEffects(
+        added=by_class[voted] * votes.vote_rows(),
+        weights=weights[voted],
+        soft_label=soft_labels[0],
         abstaining_share=1 - float(np.abs(weights[voted]).sum()) / total,
-        threshold=model.threshold_,
     )
 
 

@@ -1,25 +1,20 @@
 """What is done when training has collapsed: start again, closer to the votes."""
 
 import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wiesel.end_to_end.diagnosis import predicts_one_class
 from wiesel.errors import CollapseWarning, WieselWarning
 
 if TYPE_CHECKING:
-    from wiesel.end_to_end.base import Given, GoldSet
+    from wiesel.end_to_end.plan import FitInputs, GoldSet
     from wiesel.end_to_end.weasel.model import WeaSEL
 
 __all__ = ["recover"]
 
 
-def recover(model: "WeaSEL", given: "Given", validation: "GoldSet | None") -> None:
-    """Replace what collapsed: drop such members, or else fit again with less freedom; and say so.
-
-    First with a third of tau_1, so that the weights of the voters stay near equal; then without
-    the joint phase, which is two-stage training on the start.
-    """
+def recover(model: "WeaSEL", given: "FitInputs", validation: "GoldSet | None") -> None:
+    """Replace what collapsed: drop such members, or else learn the start alone; and say so."""
     members = model.members_ or (model,)
     healthy = [member for member in members if not predicts_one_class(member.history_)]
     if len(healthy) == len(members):
@@ -27,31 +22,16 @@ def recover(model: "WeaSEL", given: "Given", validation: "GoldSet | None") -> No
     if healthy:
         _keep_only(model, healthy, validation)
         return
-    for changes, words in _attempts(model):
-        # The checkpoint is of the training that collapsed; what follows is not that run.
-        changes |= {"fall_back": False, "checkpoint": None}
-        fitted = type(model)(**{**model.get_params(deep=False), **changes})
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CollapseWarning)
-            fitted._fit(given, validation)
-        _take_over(model, fitted, words)
-        if not all(predicts_one_class(m.history_) for m in fitted.members_ or (fitted,)):
-            break
-    done = model.selection_["fell_back_to"]
-    _say(f"Training collapsed to one class and was done again with {done}.")
-
-
-def _take_over(model: "WeaSEL", fitted: "WeaSEL", words: str) -> None:
+    # The checkpoint is of the training that collapsed; what follows is not that run.
+    changes = {"warm_up": model.epochs, "checkpoint": None}
+    fitted = type(model)(**{**model.get_params(deep=False), **changes})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapseWarning)
+        fitted.fit_given(given, validation)
     for name in model.learned_names():
         setattr(model, name, getattr(fitted, name))
-    model.selection_ = {**model.selection_, "fell_back_to": words}
-
-
-def _attempts(model: "WeaSEL") -> Iterator[tuple[dict[str, Any], str]]:
-    yield {"tau_1": model.tau_1_ / 3}, "a third of tau_1"
-    everything = {"warm_up": max(model.epochs, model.blind_epochs or 0)}
-    start = {} if model.warm_start is not None else {"warm_start": "auto"}
-    yield {**everything, **start}, "the start alone (two-stage training)"
+    model.selection_ = {**model.selection_, "fell_back_to": "the start alone"}
+    _say("Training collapsed to one class; the start alone was learned instead.")
 
 
 def _keep_only(model: "WeaSEL", healthy: list["WeaSEL"], validation: "GoldSet | None") -> None:

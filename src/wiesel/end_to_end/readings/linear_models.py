@@ -9,7 +9,7 @@ from torch import Tensor
 
 from wiesel.training.inputs import Inputs, is_matrix
 
-__all__ = ["can_be_asked", "cross_fitted"]
+__all__ = ["cross_fitted", "supports_linear_model"]
 
 _FOLDS = 5
 _WIDEST = 2_000
@@ -25,7 +25,7 @@ Rows = npt.NDArray[np.int64]
 Array = npt.NDArray[np.float64]
 
 
-def can_be_asked(inputs: Inputs, rows: Rows) -> bool:
+def supports_linear_model(inputs: Inputs, rows: Rows) -> bool:
     """Return whether there are vectors, not too long, of enough items."""
     return is_matrix(inputs) and 0 < inputs.item_bytes // 4 <= _WIDEST and len(rows) >= 2 * _FOLDS
 

@@ -1,0 +1,340 @@
+"""Committee: a few readings of the votes, a network for each, and their average."""
+
+import copy
+import warnings
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from wiesel.end_to_end.base import EndToEndModel, PlannedFit
+from wiesel.end_to_end.checks import gold_validation, gold_votes
+from wiesel.end_to_end.diagnosis import predicts_one_class
+from wiesel.end_to_end.explaining import VoteEffects, as_batch, explain_item
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
+from wiesel.end_to_end.readings import FeatureChecked, GoldWeighted
+from wiesel.end_to_end.selection import greedy_weights
+from wiesel.end_to_end.storage import Saved
+from wiesel.end_to_end.together import plan_all, reseeded, separate, train_all
+from wiesel.end_to_end.two_stage import TwoStage
+from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselWarning
+from wiesel.explain import Explanation, MemberView
+from wiesel.label_models import LabelModel, MajorityVote, Snorkel, VoteCounts
+from wiesel.label_models.copies import find_copies, merge_copies
+from wiesel.nn.ensemble import Ensemble
+from wiesel.parameters import check_number
+from wiesel.training import History, Objective, Validation
+from wiesel.training.validation import predict_logits, proba_of
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Committee", "default_members"]
+
+Members = dict[str, EndToEndModel]
+
+
+@dataclass(eq=False)
+class Committee(EndToEndModel):
+    """The default: several readings of the votes, one network or more for each, averaged.
+
+    No single way to read votes is best on all data, and without gold nothing tells which one is
+    best here. So a few plain ones are used side by side: majority vote, vote counts or Snorkel's
+    label model, and votes checked against the features. Each has networks of its own; all
+    networks are trained as one stack, and their probabilities are averaged. Copies of a voter
+    count once.
+
+    Without gold all members count the same. With `validation=(X, y)` their weights come from
+    greedy selection on it, shrunk to equal ones where items are few. With
+    `validation=(X, y, votes)` a further member weighs every voter by its votes on these items.
+
+    >>> import torch
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, n_voters=5)
+    >>> X = make_features(gold, n_features=4)
+    >>> model = Committee(torch.nn.Linear(4, 2), epochs=5, lr=0.01).fit(X, votes)
+    >>> list(model.member_weights_)
+    ['majority_vote', 'feature_checked', 'snorkel']
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. It is copied, never changed."""
+    _: KW_ONLY
+    members: Sequence[EndToEndModel] | None = None  # type: ignore[assignment]
+    """Methods of your own choice, each with its own end model and options; None is what
+    `default_members` returns."""
+    networks: int = 2
+    """How many networks each of the default members has."""
+    epochs: int = 20
+    """How often training goes through `epoch_size` items."""
+    epoch_size: int | None = 3200
+    """How many items make an epoch; None is every item once."""
+    lr: float = 1e-3
+    """The learning rate of Adam."""
+    weight_average: float | None = 0.99
+    """Predict with a running average of the weights that forgets the old at this rate each step
+    (0.999: about a thousand steps); None predicts with the last ones."""
+
+    member_weights_: dict[str, float] = field(init=False, repr=False)
+    """How much each member counts, by name; they sum to 1."""
+    copies_: dict[str, str] = field(init=False, repr=False)
+    """The voters that are copies of another, and of which one."""
+
+    @property
+    def fits_itself(self) -> bool:  # type: ignore[override]
+        """Its members are what is trained."""
+        return True
+
+    def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
+        """Fit on what `fit_inputs` returned."""
+        self.check_options()
+        self.labels_ = self._label_space(given.votes)
+        votes: VoteMatrix = given.votes  # type: ignore[assignment]
+        original = find_copies(votes)
+        self.voters_ = votes.voters
+        self.copies_ = {
+            votes.voters[voter]: votes.voters[first]
+            for voter, first in enumerate(original)
+            if voter != first
+        }
+        merged = replace(given, votes=merge_copies(votes, original))
+        held_out = gold_validation(validation, self.labels_, copy.deepcopy(self.end_model))
+        labeled = gold_votes(validation, votes)
+        if labeled is not None and validation is not None:
+            validation = (*validation[:2], merge_copies(labeled, original))
+        members = self._members(len(self.labels_), labeled is not None)
+        fits, left_out = _planned(members, merged, validation, strict=self.members is not None)
+        self._keep_members(_fitted(members, fits, merged, validation), held_out)
+        self.selection_["left_out"] = left_out
+        return self
+
+    def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        """Return what the members say of the votes, averaged: (n_items, n_classes)."""
+        self.check_fitted()
+        merged = self._merged(votes)
+        parts = [
+            weight * member.soft_labels(X, merged)
+            for member, weight in zip(self.members_, self.member_weights_.values(), strict=True)
+        ]
+        return np.sum(parts, axis=0)
+
+    def saved_values(self) -> dict[str, Any]:
+        """Return the weights of the members and the copies among the voters."""
+        return {"member_weights": self.member_weights_, "copies": self.copies_}
+
+    @classmethod
+    def from_members(
+        cls, members: Sequence[EndToEndModel], options: dict[str, Any], saved: Saved
+    ) -> Self:
+        """Return the committee of restored members."""
+        model = cls(members[0].network, **options)
+        model.check_options()
+        model.labels_, model.voters_ = members[0].labels_, tuple(saved.manifest["voters"])
+        weights, copies = saved.values["member_weights"], saved.values["copies"]
+        known = set(copies) | set(copies.values()) <= set(model.voters_)
+        if len(weights) != len(members) or not known:
+            raise SavedModelError("The weights or voters of the saved committee are of other ones.")
+        for weight in weights.values():
+            check_number(model, "member_weights_", weight, low=0, high=1)
+        model.member_weights_, model.copies_ = weights, copies
+        model.members_ = tuple(members)
+        model.end_model_ = _average(members, list(weights.values()))
+        return model
+
+    def _check_options(self) -> None:
+        given = self.members
+        self.members = 1  # type: ignore[assignment]
+        super()._check_options()
+        self.members = given
+        check_number(self, "networks", self.networks, low=1, whole=True)
+        if given is None:
+            return
+        if not len(given) or not all(isinstance(member, EndToEndModel) for member in given):
+            raise ParameterError(
+                "The 'members' option of Committee must be a list of methods, such as "
+                f"[TwoStage(MajorityVote(), net), WeaSEL(net)]; got {given!r:.60}."
+            )
+
+    def _members(self, n_classes: int, with_gold_votes: bool) -> Members:
+        if self.members is not None:
+            found: Members = {}
+            for member in self.members:
+                found[_free_name(member, found)] = copy.deepcopy(member)
+            return found
+        shared = {
+            name: getattr(self, name) for name in EndToEndModel.option_names() if name != "members"
+        }
+        return default_members(self.end_model, n_classes, with_gold_votes, self.networks, **shared)
+
+    def _keep_members(self, fitted: Members, validation: Validation | None) -> None:
+        members = list(fitted.values())
+        weights = np.full(len(members), 1 / len(members))
+        if validation is not None:
+            probas = [proba_of(predict_logits(m.end_model_, validation.inputs)) for m in members]
+            weights = greedy_weights(np.stack(probas), validation)
+        self.members_ = tuple(members)
+        self.member_weights_ = dict(zip(fitted, weights.tolist(), strict=True))
+        self.end_model_ = _average(members, weights.tolist())
+        self.history_ = History.of_members([member.history_ for member in members])
+        self.trained_on_ = members[0].trained_on_
+        self._select_for_all(members, validation)
+
+    def _select_for_all(
+        self, members: Sequence[EndToEndModel], validation: Validation | None
+    ) -> None:
+        self.threshold_ = None
+        self.selection_ = {
+            "by": members[0].selection_["by"],
+            "epoch": [member.selection_["epoch"] for member in members],
+        }
+        if validation is not None:
+            proba = proba_of(predict_logits(self.end_model_, validation.inputs))
+            self.selection_["score"] = validation.score(proba)
+            self._tune(proba, validation)
+
+    def _merged(self, votes: VoteMatrix) -> VoteMatrix:
+        """The votes as the members see them: copies of a voter are one."""
+        votes.check_same_voters(self.voters_, self.labels_)
+        return merge_copies(votes, self._originals())
+
+    def _originals(self) -> npt.NDArray[np.int64]:
+        position = {name: index for index, name in enumerate(self.voters_)}
+        return np.array([position[self.copies_.get(name, name)] for name in self.voters_])
+
+    def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
+        """Return which voter pushed one item which way, and what each member made of the votes."""
+        self.check_fitted()
+        one = as_batch(x)
+        return explain_item(self, one, votes, self.vote_effects(one, votes))
+
+    def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
+        """Return what the votes on one item did; `one` is the item as a batch."""
+        merged = self._merged(votes)
+        parts: list[VoteEffects] = [member.vote_effects(one, merged) for member in self.members_]
+        weights = list(self.member_weights_.values())
+        # A copy has its part of what its original adds.
+        place = np.searchsorted(
+            np.unique(self._originals())[merged.voter_index],
+            self._originals()[votes.voter_index],
+        )
+        n_copies = np.bincount(place, minlength=merged.n_votes)[place]
+        added = sum(w * part.added for w, part in zip(weights, parts, strict=True))
+        counted = sum(w * part.weights for w, part in zip(weights, parts, strict=True))
+        soft = sum(w * part.soft_label for w, part in zip(weights, parts, strict=True))
+        return VoteEffects(
+            added=np.asarray(added)[place] / n_copies[:, None],
+            weights=np.asarray(counted)[place] / n_copies,
+            soft_label=np.asarray(soft),
+            members=tuple(
+                MemberView(name, weight, tuple(part.soft_label.tolist()))
+                for (name, weight), part in zip(self.member_weights_.items(), parts, strict=True)
+            ),
+        )
+
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        raise NotImplementedError("a committee trains its members")
+
+
+def default_members(
+    end_model: nn.Module,
+    n_classes: int,
+    with_gold_votes: bool = False,
+    networks: int = 2,
+    seed: int = 0,
+    **options: Any,
+) -> Members:
+    """Return the members of a committee that was given none, unfitted, by name.
+
+    For binary tasks: majority vote, votes checked against the features, and Snorkel's label
+    model, learned by cross-entropy. For multi-class tasks: majority vote, votes checked against
+    the features, and vote counts, learned by mutual information, which does not mind that some
+    classes got too many votes. Where there are votes on items with gold labels, one more member
+    weighs the voters by them.
+
+    >>> import torch
+    >>> list(default_members(torch.nn.Linear(4, 3), n_classes=3))
+    ['majority_vote', 'feature_checked', 'vote_counts']
+    """
+    third: LabelModel = Snorkel() if n_classes == 2 else VoteCounts()
+    readings: list[LabelModel] = [MajorityVote(), FeatureChecked(), third]
+    if with_gold_votes:
+        readings.append(GoldWeighted())
+    learned = {} if n_classes == 2 else {"loss": "mig", "class_balance": "auto"}
+    members: Members = {}
+    for number, reading in enumerate(readings):
+        own_seed = seed + number * networks
+        network = reseeded(end_model, own_seed) if number else end_model
+        own = {**options, **learned, "seed": own_seed, "members": networks}
+        member = TwoStage(reading, network, **own)
+        members[_free_name(member, members)] = member
+    return members
+
+
+def _free_name(member: EndToEndModel, taken: Members) -> str:
+    """A name for a member: its label model's if it has one, numbered if it is taken."""
+    kind = type(member.label_model if isinstance(member, TwoStage) else member).__name__
+    name = "".join(f"_{c.lower()}" if c.isupper() else c for c in kind).lstrip("_")
+    return name if name not in taken else f"{name}_{len(taken) + 1}"
+
+
+def _planned(
+    members: Members, given: FitInputs, validation: GoldSet | None, strict: bool
+) -> tuple[dict[str, list[PlannedFit]], dict[str, str]]:
+    """Plan all members; those that cannot learn from these votes are left out, with the reason.
+
+    Snorkel's label model, for example, needs three voters. A member that the user chose has to
+    work (`strict`).
+    """
+    fits: dict[str, list[PlannedFit]] = {}
+    left_out: dict[str, str] = {}
+    for name, member in members.items():
+        try:
+            with warnings.catch_warnings():
+                # A reading that has to fall back says so; here it is one of several.
+                warnings.simplefilter("ignore", WieselWarning)
+                fits[name] = plan_all(separate(member), given, validation)
+        except VoteError as error:
+            if strict:
+                raise
+            left_out[name] = str(error)
+    if not fits:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        raise VoteError(f"No member of the committee can learn from these votes. {reasons}")
+    return fits, left_out
+
+
+def _fitted(
+    members: Members,
+    fits: dict[str, list[PlannedFit]],
+    given: FitInputs,
+    validation: GoldSet | None,
+) -> Members:
+    """Train everything that was planned, as one stack where that can be."""
+    train_all([fit for own in fits.values() for fit in own], quiet=True)
+    fitted: Members = {}
+    for name, own in fits.items():
+        member = members[name]
+        if len(own) > 1:
+            member.join([fit.model for fit in own], validation)
+        member.recover(given, validation)
+        fitted[name] = member
+    return _healthy(fitted)
+
+
+def _healthy(fitted: Members) -> Members:
+    """The members that have not collapsed to one class; all where none has not."""
+    kept = {name: m for name, m in fitted.items() if not predicts_one_class(m.history_)}
+    if not kept or len(kept) == len(fitted):
+        return fitted
+    dropped = [name for name in fitted if name not in kept]
+    warnings.warn(
+        f"Left out of the committee, because they predict a single class: {', '.join(dropped)}.",
+        WieselWarning,
+        stacklevel=5,
+    )
+    return kept
+
+
+def _average(members: Sequence[EndToEndModel], weights: Sequence[float]) -> nn.Module:
+    return Ensemble([member.end_model_ for member in members], weights).eval()

@@ -1,0 +1,64 @@
+"""A fit is planned, then run: what is decided before training, as one value that never changes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.end_to_end.fingerprints import data_fingerprint
+from wiesel.labels import LabelSpace
+from wiesel.training import Inputs, TrainingData, Validation
+from wiesel.votes import VoteMatrix
+
+__all__ = ["FitInputs", "FitPlan", "GoldSet"]
+
+GoldSet = tuple[Any, Any] | tuple[Any, Any, VoteMatrix]
+"""A few items with gold labels (names or indices): (X, y), or (X, y, votes on them)."""
+
+SoftLabels = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FitInputs:
+    """What `fit` was given to learn from."""
+
+    inputs: Inputs
+    votes: VoteMatrix | None = None
+    features: Inputs | None = None
+    """What WeaSEL's encoder reads beside the votes."""
+    gold: npt.NDArray[np.int64] | None = None
+    """The gold label of every item, for methods that learn from it; -1 is unknown."""
+    labels: LabelSpace | None = None
+    """The classes, where there are no votes that name them."""
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """Everything a fit is about to do; objective, training and `_keep` see nothing else."""
+
+    data: TrainingData
+    """The items to train on, with what every batch of them holds."""
+    labels: LabelSpace
+    voters: tuple[str, ...]
+    votes: VoteMatrix | None
+    """The votes to learn from."""
+    class_balance: npt.NDArray[np.float64]
+    """P(class), as the method's option says: given, estimated, or uniform."""
+    features: Inputs | None = None
+    """What an encoder reads beside the votes."""
+    validation: Validation | None = None
+    gold_votes: VoteMatrix | None = None
+    """The votes on the validation items, if they were given."""
+    targets: SoftLabels | None = None
+    """The soft labels to learn (first), a row for every item; None where there are none."""
+    learned: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Learned attributes that are known before training, by name."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for equal votes, gold and (sampled) inputs."""
+        return data_fingerprint(self)

@@ -1,0 +1,99 @@
+"""GoldWeighted: a vote counts as much as a few gold labels confirm it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.end_to_end.readings.base import Gold, Reading
+from wiesel.errors import ParameterError
+from wiesel.label_models.vote_products import item_scores, normalize_rows
+from wiesel.parameters import check_number
+from wiesel.training import Inputs
+from wiesel.votes import VoteMatrix
+
+__all__ = ["GoldWeighted"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(eq=False, kw_only=True)
+class GoldWeighted(Reading):
+    """Votes weighed by what gold labels say of their voters.
+
+    On the items with gold, count how often the truth was c where voter j said v::
+
+        P(c | j said v) = (n_jv(c) + shrinkage * P(c | anyone said v)) / (n_jv + shrinkage)
+        e_jv(c)         = log P(c | j said v) - log P(c)
+        P(c | votes)    = softmax(log P(c) + sum_j e_jv(c) / n_votes^power)
+
+    The pooled P(c | anyone said v) is itself shrunk, to the accuracy of all votes. With few gold
+    labels every voter is as good as the pool, with many it is itself. `power` 1/2 believes that
+    voters depend on each other, 0 that they do not.
+
+    >>> from wiesel.datasets.synthetic import make_votes
+    >>> votes, gold = make_votes(500, n_voters=4)
+    >>> model = GoldWeighted().fit(votes, gold=(votes[:50], gold[:50]))
+    >>> model.predict_proba(votes).shape
+    (500, 2)
+    """
+
+    shrinkage: float = 10.0
+    """So many votes of every voter are taken to be as good as those of all voters."""
+    power: float = 0.5
+    """Evidence is divided by this power of the number of votes on the item."""
+
+    def _check_options(self) -> None:
+        check_number(self, "shrinkage", self.shrinkage, low=0.001)
+        check_number(self, "power", self.power, low=0, high=1)
+
+    def _read(
+        self,
+        votes: VoteMatrix,
+        class_balance: Array | None,
+        inputs: Inputs | None,
+        gold: Gold | None,
+    ) -> None:
+        if gold is None or not len(gold[1]):
+            raise ParameterError(
+                "GoldWeighted needs votes on items with gold labels: fit(votes, gold=(votes, y)); "
+                "in TwoStage and Committee give fit(..., validation=(X, y, votes))."
+            )
+        labeled, truth = gold
+        labeled.check_same_voters(votes.voters, votes.labels)
+        one_hot = np.eye(votes.n_classes)[truth]
+        # One more of each class, so that none that is missing by chance is ruled out.
+        counted = (one_hot.sum(axis=0) + 1) / (len(truth) + votes.n_classes)
+        balance = counted if class_balance is None else class_balance
+        cells = (votes.n_voters, votes.n_classes, votes.n_classes)
+        counts = np.asarray(labeled.one_hot().T @ one_hot).reshape(cells)
+        proba = _shrunk(
+            counts, _pooled(counts.sum(axis=0), counted, self.shrinkage), self.shrinkage
+        )
+        self.evidence_ = np.log(proba / counted)
+        self.class_balance_, self.offsets_ = balance, np.log(balance)
+
+    def _predict_proba(self, votes: VoteMatrix) -> Array:
+        scores = item_scores(votes, self.evidence_.reshape(-1, votes.n_classes))
+        scores /= np.maximum(votes.votes_per_item, 1)[:, None] ** self.power
+        scores += self.offsets_
+        normalize_rows(scores)
+        scores[~votes.covered] = self.class_balance_
+        return scores
+
+
+def _pooled(counts: Array, balance: Array, shrinkage: float) -> Array:
+    """P(true | voted) of all voters together: (voted, true)."""
+    n_classes = len(balance)
+    accuracy = (np.trace(counts) + 1) / (counts.sum() + n_classes)
+    others = np.tile(balance, (n_classes, 1)) * (1 - np.eye(n_classes))
+    others *= (1 - accuracy) / others.sum(axis=1, keepdims=True)
+    return _shrunk(counts, others + accuracy * np.eye(n_classes), shrinkage)
+
+
+def _shrunk(counts: Array, towards: Array, shrinkage: float) -> Array:
+    """Shares of counts over the last axis, as if `shrinkage` more had been counted."""
+    shares: Array = (counts + shrinkage * towards) / (
+        counts.sum(axis=-1, keepdims=True) + shrinkage
+    )
+    return shares
