@@ -41,6 +41,8 @@ from wiesel.votes import VoteMatrix
 
 __all__ = ["EndToEndModel", "GoldSet", "PlannedFit"]
 
+_BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
+"""How long `epochs=None` trains: networks learn the voters' mistakes if nothing stops them."""
 _ONLY_NETWORKS = ("seed", "lr", "end_model")
 """Options that change the networks, but not what they learn."""
 
@@ -75,8 +77,9 @@ class EndToEndModel(Parameterized, ABC):
     `end_model_`.
     """
 
-    epochs: int = 150
-    """How often training goes through all covered items."""
+    epochs: int | None = 150
+    """How often training goes through all covered items; None is 20 times with a validation set,
+    which chooses among them, and 8 times without."""
     lr: float = 1e-4
     """The learning rate of Adam."""
     batch_size: int = 64
@@ -234,7 +237,8 @@ class EndToEndModel(Parameterized, ABC):
 
     def _check_options(self) -> None:
         """Refuse values that are not allowed; whether the device exists is for `fit` to see."""
-        check_number(self, "epochs", self.epochs, low=1, whole=True)
+        if self.epochs is not None:
+            check_number(self, "epochs", self.epochs, low=1, whole=True)
         check_number(self, "batch_size", self.batch_size, low=2, whole=True)
         check_number(self, "lr", self.lr, low=0)
         check_number(self, "weight_decay", self.weight_decay, low=0)
@@ -388,4 +392,6 @@ class EndToEndModel(Parameterized, ABC):
     def _train_options(self, plan: FitPlan) -> TrainOptions:
         names = TrainOptions.__dataclass_fields__
         given = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        if self.epochs is None:
+            given["epochs"] = _BLIND_EPOCHS if plan.validation is None else _CHOSEN_EPOCHS
         return TrainOptions(**given)

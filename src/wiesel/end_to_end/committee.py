@@ -22,7 +22,7 @@ from wiesel.end_to_end.together import plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselWarning
 from wiesel.explain import Explanation, MemberView
-from wiesel.label_models import LabelModel, MajorityVote, Snorkel, VoteCounts
+from wiesel.label_models import LabelModel, MajorityVote, Snorkel, Triplet, VoteCounts
 from wiesel.label_models.copies import find_copies, merge_copies
 from wiesel.nn.ensemble import Ensemble
 from wiesel.parameters import check_number
@@ -33,6 +33,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["Committee", "default_members"]
 
 Members = dict[str, EndToEndModel]
+_LOSSES = ("ce", "mig")
 
 
 @dataclass(eq=False)
@@ -40,10 +41,9 @@ class Committee(EndToEndModel):
     """The default: several readings of the votes, one network or more for each, averaged.
 
     No single way to read votes is best on all data, and without gold nothing tells which one is
-    best here. So a few plain ones are used side by side: majority vote, vote counts or Snorkel's
-    label model, and votes checked against the features. Each has networks of its own; all
-    networks are trained as one stack, and their probabilities are averaged. Copies of a voter
-    count once.
+    best here. So a few plain ones are used side by side (`default_members` lists them). Each has
+    networks of its own; all networks are trained as stacks, and their probabilities are averaged.
+    Copies of a voter count once.
 
     Without gold all members count the same. With `validation=(X, y)` their weights come from
     greedy selection on it, shrunk to equal ones where items are few. With
@@ -55,7 +55,7 @@ class Committee(EndToEndModel):
     >>> X = make_features(gold, n_features=4)
     >>> model = Committee(torch.nn.Linear(4, 2), epochs=5, lr=0.01).fit(X, votes)
     >>> list(model.member_weights_)
-    ['majority_vote', 'feature_checked', 'snorkel']
+    ['majority_vote', 'feature_checked', 'snorkel', 'triplet']
     """
 
     end_model: nn.Module
@@ -66,8 +66,9 @@ class Committee(EndToEndModel):
     `default_members` returns."""
     networks: int = 2
     """How many networks each of the default members has."""
-    epochs: int = 20
-    """How often training goes through `epoch_size` items."""
+    epochs: int | None = None
+    """How often training goes through `epoch_size` items; None is 20 times with a validation set,
+    which chooses among them, and 8 times without."""
     epoch_size: int | None = 3200
     """How many items make an epoch; None is every item once."""
     lr: float = 1e-3
@@ -246,27 +247,37 @@ def default_members(
 ) -> Members:
     """Return the members of a committee that was given none, unfitted, by name.
 
-    For binary tasks: majority vote, votes checked against the features, and Snorkel's label
-    model, learned by cross-entropy. For multi-class tasks: majority vote, votes checked against
-    the features, and vote counts, learned by mutual information, which does not mind that some
-    classes got too many votes. Where there are votes on items with gold labels, one more member
-    weighs the voters by them.
+    Majority vote, votes checked against the features, and Snorkel's label model, learned by
+    cross-entropy. For binary tasks the triplet method, too. For multi-class tasks vote counts,
+    checked votes and Snorkel's model also by mutual information, which does not mind that some
+    classes got too many votes. Where there are votes on items with gold labels, further members
+    weigh the voters by them. `experiments/results/default.md` has the evidence for each.
 
     >>> import torch
-    >>> list(default_members(torch.nn.Linear(4, 3), n_classes=3))
-    ['majority_vote', 'feature_checked', 'vote_counts']
+    >>> list(default_members(torch.nn.Linear(4, 2), n_classes=2))
+    ['majority_vote', 'feature_checked', 'snorkel', 'triplet']
+    >>> list(default_members(torch.nn.Linear(4, 3), n_classes=3))[3:]
+    ['vote_counts_mig', 'feature_checked_mig', 'snorkel_mig']
     """
-    third: LabelModel = Snorkel() if n_classes == 2 else VoteCounts()
-    readings: list[LabelModel] = [MajorityVote(), FeatureChecked(), third]
+    readings: list[tuple[LabelModel, str]] = [
+        (MajorityVote(), "ce"),
+        (FeatureChecked(), "ce"),
+        (Snorkel(), "ce"),
+    ]
+    if n_classes == 2:
+        readings.append((Triplet(), "ce"))
+    else:
+        readings += [(VoteCounts(), "mig"), (FeatureChecked(), "mig"), (Snorkel(), "mig")]
     if with_gold_votes:
-        readings.append(GoldWeighted())
-    learned = {} if n_classes == 2 else {"loss": "mig", "class_balance": "auto"}
+        readings += [(GoldWeighted(), loss) for loss in _LOSSES[: min(n_classes - 1, 2)]]
     members: Members = {}
-    for number, reading in enumerate(readings):
+    for number, (reading, loss) in enumerate(readings):
         own_seed = seed + number * networks
         network = reseeded(end_model, own_seed) if number else end_model
-        own = {**options, **learned, "seed": own_seed, "members": networks}
-        member = TwoStage(reading, network, **own)
+        # Snorkel's moments fit a uniform balance better than the one that votes suggest.
+        balance = None if loss == "ce" and not isinstance(reading, Triplet) else "auto"
+        own = {"loss": loss, "class_balance": balance, "seed": own_seed, "members": networks}
+        member = TwoStage(reading, network, **{**options, **own})
         members[_free_name(member, members)] = member
     return members
 
@@ -275,6 +286,8 @@ def _free_name(member: EndToEndModel, taken: Members) -> str:
     """A name for a member: its label model's if it has one, numbered if it is taken."""
     kind = type(member.label_model if isinstance(member, TwoStage) else member).__name__
     name = "".join(f"_{c.lower()}" if c.isupper() else c for c in kind).lstrip("_")
+    if isinstance(member, TwoStage) and member.loss != "ce":
+        name = f"{name}_{member.loss}"
     return name if name not in taken else f"{name}_{len(taken) + 1}"
 
 

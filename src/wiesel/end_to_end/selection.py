@@ -8,7 +8,7 @@ from wiesel.training import Validation
 __all__ = ["greedy_weights"]
 
 _ROUNDS = 12
-_SHRINKAGE = 100.0
+_SHRINKAGE = 50.0
 """With so many gold items, choice and plain average count the same."""
 
 
@@ -19,7 +19,7 @@ def greedy_weights(
 
     In every round the member is added, with replacement, whose addition gives the best score of
     the running average on the validation set. Few gold items cannot tell members apart: with n
-    of them, a share of 100 / (n + 100) is given to all members alike.
+    of them, a share of 50 / (n + 50) is given to all members alike.
 
     Parameters
     ----------

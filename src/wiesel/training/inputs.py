@@ -39,8 +39,6 @@ def as_inputs(values: Any, name: str = "X") -> Inputs:
     >>> len(as_inputs(np.zeros((4, 2))))
     4
     """
-    if isinstance(values, (ArrayInputs, DictInputs, SparseInputs, DatasetInputs)):
-        return values
     if isinstance(values, Mapping):
         return DictInputs({str(key): value for key, value in values.items()}, name)
     if sp.issparse(values):

@@ -53,7 +53,9 @@ class Reading(LabelModel):
         if not isinstance(votes, VoteMatrix):
             raise ParameterError(f"{type(self).__name__} needs all votes in one VoteMatrix.")
         known = self._begin(votes, class_balance)
-        inputs = None if X is None else as_inputs(X)
+        # TwoStage has them as inputs already.
+        ready = X is None or hasattr(X, "item_bytes")
+        inputs: Inputs | None = X if ready else as_inputs(X)
         labeled = None if gold is None else (gold[0], votes.labels.indices(gold[1]))
         self._read(votes, known, inputs, labeled)
         return self._finish(votes)

@@ -115,8 +115,9 @@ class WeaSEL(EndToEndModel):
     in it. None starts from random weights, as the paper does."""
     warm_up: int = 6
     """How many epochs they learn them."""
-    epochs: int = 20
-    """How often training goes through `epoch_size` items."""
+    epochs: int | None = None
+    """How often training goes through `epoch_size` items; None is 20 times with a validation set,
+    which chooses among them, and 8 times without."""
     epoch_size: int | None = 3200
     """How many items make an epoch; None is every item once."""
     lr: float = 1e-3

@@ -23,7 +23,7 @@ def recover(model: "WeaSEL", given: "FitInputs", validation: "GoldSet | None") -
         _keep_only(model, healthy, validation)
         return
     # The checkpoint is of the training that collapsed; what follows is not that run.
-    changes = {"warm_up": model.epochs, "checkpoint": None}
+    changes = {"warm_up": len(model.history_), "checkpoint": None}
     fitted = type(model)(**{**model.get_params(deep=False), **changes})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)
