@@ -116,15 +116,30 @@ def classifier_votes(
     votes = np.full(len(of.y), ABSTAIN, np.int8)
     sure = np.flatnonzero(margin >= np.quantile(margin, 1 - coverage))
     votes[sure] = nearest[sure]
-    right, wrong = (sure[(nearest[sure] == of.y[sure]) == wanted] for wanted in (True, False))
-    surplus = len(right) - round(precision * len(sure))
+    for c in range(of.n_classes):
+        # Of every class the same share is right: if all were right on a frequent class and none
+        # on a rare one, its votes would speak against it.
+        _set_right_share(votes, of.y, second, sure[of.y[sure] == c], precision, generator)
+    return votes
+
+
+def _set_right_share(
+    votes: Votes,
+    y: npt.NDArray[np.int64],
+    second: npt.NDArray[np.int64],
+    items: npt.NDArray[np.int64],
+    precision: float,
+    generator: np.random.Generator,
+) -> None:
+    """Mislead some right votes on the items, or set some wrong ones right, in place."""
+    right, wrong = items[votes[items] == y[items]], items[votes[items] != y[items]]
+    surplus = len(right) - round(precision * len(items))
     if surplus > 0:
         misled = generator.choice(right, surplus, replace=False)
         votes[misled] = second[misled]
     elif surplus < 0:
-        corrected = generator.choice(wrong, min(-surplus, len(wrong)), replace=False)
-        votes[corrected] = of.y[corrected]
-    return votes
+        corrected = generator.choice(wrong, -surplus, replace=False)
+        votes[corrected] = y[corrected]
 
 
 def worker_votes(of: Material, aim: tuple[float, float], generator: np.random.Generator) -> Votes:

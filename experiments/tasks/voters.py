@@ -23,6 +23,8 @@ ALMOST_ALL = 0.97
 """Full coverage would need a voter that always votes."""
 COVERAGE_SPREAD = {"crowd": 1.0}
 OTHER_COVERAGE_SPREAD = 0.5
+LEAST_LIFT = 0.1
+"""So far above the share of its class is the precision of a one-sided voter, on the way to 1."""
 ATTEMPTS = 4
 CLOSE_ENOUGH = 0.9
 LEFT_OUT_BY_COPIES = 0.02
@@ -77,9 +79,11 @@ def _drawn(
         elif style == "classifiers":
             yield classifier_votes(of, (precision, coverage), generator)
         else:
+            share = shares[named[number]]
+            # A vote that is right less often than chance speaks against its class.
+            precision = max(precision, share + LEAST_LIFT * (1 - share))
             # More right votes than a class has items cannot be given.
-            most = 0.9 * shares[named[number]] / precision
-            aim = (precision, min(coverage, most))
+            aim = (precision, min(coverage, 0.9 * share / precision))
             rule = keyword_rule if style == "keywords" else threshold_rule
             fires = rule(of, named[number], aim[1], generator)
             yield one_sided_votes(of, fires, named[number], aim, generator)
