@@ -23,13 +23,15 @@ TRAINED_ON = 0.55
 LARGEST_REST = 3500
 UNEVEN = 0.6
 """Clusters are of unequal size: what a skew leaves is reckoned with this share of the items."""
+SIGNAL = 5
+"""Votes are worth so many right ones for each class, and 20, or more: there is something to learn."""
 LARGEST_SAMPLE = 300
 """Rules are found on few gold items."""
 
 SIZES = (300, 500, 800, 1200, 1200, 2000, 2000, 3000, 3000, 4500, 6000)
 LARGE_SIZES = (1000, 2500, 6000, 12000, 20000)
 N_VOTERS = (3, 5, 8, 12, 20, 30, 50, 80, 150, 300)
-BINARY_PRECISION = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.88, 0.95)
+BINARY_PRECISION = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 PRECISION = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.75, 0.85, 0.95)
 COVERAGE = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0)
 SKEW = (None, None, None, 2, 3, 5, 10, 20, 50)
@@ -57,6 +59,11 @@ TEXT_STYLES: tuple[Style, ...] = (
 )
 OTHER_STYLES: tuple[Style, ...] = ("thresholds", "thresholds", "mixed", "crowd", "classifiers")
 ANY_CLASS: tuple[Style, ...] = ("crowd", "classifiers")
+
+
+MANY = 10
+POOR = ("tfidf-20", "projection-8", "projection-16", "columns-8", "columns-12")
+"""Features that cannot tell many classes apart, even with gold."""
 
 
 class Deck:
@@ -164,7 +171,7 @@ def _draw_spec(card: Card, number: int, decks: dict[str, Deck]) -> TaskSpec:
         skew=skew,
         n_train=n_train,
         n_valid=decks["n_valid"].draw(),
-        features=decks["features"].draw(),
+        features=decks["features"].draw_until(lambda kind: n_classes < MANY or kind not in POOR),
         voters=_draw_voters(n_classes, n_train, decks),
     )
 
@@ -204,12 +211,19 @@ def _draw_voters(n_classes: int, n_train: int, decks: dict[str, Deck]) -> VoterP
     if n_voters - sum(counts.values()) < fewest:
         counts = {}
     precision = decks["binary_precision" if n_classes == 2 else "precision"].draw_until(
-        lambda share: share >= 1.3 / n_classes or n_classes == 2
+        lambda share: _signal(share, n_classes) * coverage * n_train >= 20 + SIGNAL * n_classes,
+        default=0.95,
     )
     sample = min(decks["sample"].draw() * n_classes, LARGEST_SAMPLE)
     return VoterPlan(style, n_voters, precision, coverage, sample, **counts)
 
 
 def _most_voters(coverage: float, n_train: int) -> float:
-    """More of them would have fewer than two votes each, were they independent."""
-    return n_train * -math.log(1 - min(coverage, 0.97)) / 2
+    """More of them would have fewer than three votes each, were they independent."""
+    return n_train * -math.log(1 - min(coverage, 0.97)) / 3
+
+
+def _signal(precision: float, n_classes: int) -> float:
+    """How many right votes one vote of a precision is worth: none if it is right by chance."""
+    above_chance = (precision - 1 / n_classes) / (1 - 1 / n_classes)
+    return max(above_chance, 0.0) ** 2
