@@ -24,7 +24,7 @@ LARGEST_REST = 3500
 UNEVEN = 0.6
 """Clusters are of unequal size: what a skew leaves is reckoned with this share of the items."""
 SIGNAL = 5
-"""Votes are worth so many right ones for each class, and 20, or more: there is something to learn."""
+"""Votes are worth 20 right ones and so many for each class, or more: one can learn from them."""
 LARGEST_SAMPLE = 300
 """Rules are found on few gold items."""
 
