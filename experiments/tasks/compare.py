@@ -1,11 +1,11 @@
 """Methods side by side on generated tasks that nobody tuned to.
 
-    python -m experiments tasks [--methods weasel,snorkel] [--half choose|confirm]
-        [--mode blind|validation|gold50] [--limit N] [--jobs N] [--again] [--recorded] [--list]
+    python -m experiments tasks [--methods weasel,snorkel] [--half choose|confirm] [--limit N]
+        [--mode blind|validation|gold50 | --full] [--jobs N] [--again] [--recorded] [--list]
 
 Every finished run is a line of results/tasks_MODE.jsonl, so an interrupted comparison goes on
 where it stopped; `--again` drops the lines of the named methods first. `--mode` can be given more
-than once. `--list` prints the tasks. The page is results/tasks.md.
+than once; `--full` is all modes. `--list` prints the tasks. The page is results/tasks.md.
 """
 
 import argparse
@@ -15,8 +15,8 @@ import warnings
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from experiments import runner
-from experiments.runner import Record, Run, finished, run_groups
+from experiments.framework import runner
+from experiments.framework.runner import Record, Run, finished, run_groups
 from experiments.tasks.make import Task, make_task
 from experiments.tasks.methods import BASELINE, EPOCHS, METHODS, fitted
 from experiments.tasks.page import write_tasks_page
@@ -119,13 +119,14 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--methods", type=_methods, default=[*METHODS], help="comma-separated")
     parser.add_argument("--half", choices=("choose", "confirm"), help="both unless given")
     parser.add_argument("--mode", choices=MODES, action="append", help="blind unless given")
+    parser.add_argument("--full", action="store_true", help="all modes")
     parser.add_argument("--limit", type=int, help="only so many tasks, of all bases")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes")
     parser.add_argument("--again", action="store_true", help="run the named methods anew")
     parser.add_argument("--recorded", action="store_true", help="show what is finished only")
     parser.add_argument("--list", action="store_true", help="print the tasks, run nothing")
     given = parser.parse_args(argv)
-    given.mode, given.named = given.mode or ["blind"], given.methods
+    given.mode, given.named = [*MODES] if given.full else given.mode or ["blind"], given.methods
     if BASELINE not in given.named:
         given.methods = [BASELINE, *given.named]
     return given

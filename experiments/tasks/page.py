@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from benchmarks.harness import markdown_table
 
-from experiments.runner import Record
-from experiments.tables import UNKNOWN, told_cost, write_page
+from experiments.framework.runner import Record
+from experiments.framework.tables import UNKNOWN, told_cost, write_page
 from experiments.tasks.methods import BASELINE, EPOCHS, METHODS
 from experiments.tasks.specs import all_specs, spec_named
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from experiments import runner
+from experiments.framework import runner
 from experiments.tasks import compare, page
 from experiments.tasks.make import FEW_GOLD, make_task
 from experiments.tasks.methods import BASELINE, METHODS, Method
@@ -25,7 +25,7 @@ def _own_cache(tmp_path_factory):
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "RESULTS", tmp_path)
-    monkeypatch.setattr("experiments.tables.RESULTS", tmp_path)
+    monkeypatch.setattr("experiments.framework.tables.RESULTS", tmp_path)
     return tmp_path
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.definitions import Effort
-from experiments.methods import groups_of
-from experiments.robust import MODES, ROBUST, SETS, STORE, train_and_test
-from experiments.runner import Record, Run, finished, run_groups
-from experiments.tables import UNKNOWN, percentages, write_page
+from experiments.framework.definitions import Effort
+from experiments.framework.methods import groups_of
+from experiments.framework.runner import Record, Run, finished, run_groups
+from experiments.framework.tables import UNKNOWN, percentages, write_page
+from experiments.studies.robust import MODES, ROBUST, SETS, STORE, train_and_test
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "the robust recipe": {},

@@ -14,11 +14,11 @@ from functools import cache
 
 import numpy as np
 
-from experiments.definitions import Effort
-from experiments.methods import dataset_of, paper_network
-from experiments.robust import SETS, score
-from experiments.runner import Record, Run, finished, run_all
-from experiments.tables import percentages, spread, write_page
+from experiments.framework.definitions import Effort
+from experiments.framework.methods import dataset_of, paper_network
+from experiments.framework.runner import Record, Run, finished, run_all
+from experiments.framework.tables import percentages, spread, write_page
+from experiments.studies.robust import SETS, score
 from wiesel import Supervised, WeaSEL
 from wiesel.io import Dataset
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.runner import RESULTS
+from experiments.framework.runner import RESULTS
 
 
 @dataclass(frozen=True)

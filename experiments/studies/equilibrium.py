@@ -32,12 +32,12 @@ from benchmarks.harness import markdown_table
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from experiments.definitions import SIGNED, Effort
-from experiments.methods import PAPER, data_of, dataset_of, paper_network
-from experiments.planted import votes_of
-from experiments.random_voters import SET
-from experiments.runner import Record, Run, finished, run_all
-from experiments.tables import UNKNOWN, percentages, spread, told_cost, write_page
+from experiments.framework.definitions import SIGNED, Effort
+from experiments.framework.methods import PAPER, data_of, dataset_of, paper_network
+from experiments.framework.planted import votes_of
+from experiments.framework.runner import Record, Run, finished, run_all
+from experiments.framework.tables import UNKNOWN, percentages, spread, told_cost, write_page
+from experiments.studies.random_voters import SET
 from wiesel import EndToEndModel, Supervised, WeaSEL
 
 STORE = "equilibrium"

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from experiments.crowd_table import draw, print_table, write_markdown
-from experiments.runner import RESULTS, Run, run_all
+from experiments.framework.runner import RESULTS, Run, run_all
+from experiments.studies.crowd_table import draw, print_table, write_markdown
 from wiesel import (
     MBEM,
     AggNet,

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from benchmarks.harness import markdown_table
 
-from experiments.definitions import SIGNED, Choices, Effort, Row, chosen
-from experiments.figures import Panel, draw_panels
-from experiments.runner import Record
-from experiments.tables import percentages, spread, write_page
+from experiments.framework.definitions import SIGNED, Choices, Effort, Row, chosen
+from experiments.framework.figures import Panel, draw_panels
+from experiments.framework.runner import Record
+from experiments.framework.tables import percentages, spread, write_page
 
 SET = "imdb_136"
 EPOCHS = 30

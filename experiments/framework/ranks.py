@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata, studentized_range
 
-from experiments.runner import RESULTS
+from experiments.framework.runner import RESULTS
 
 
 def mean_ranks(scores: np.ndarray) -> list[float]:

@@ -10,18 +10,18 @@ same network, as long as validation gets better. The last one sees no gold at al
 import sys
 from collections.abc import Mapping, Sequence
 
-from experiments.definitions import Effort
-from experiments.methods import (
+from experiments.framework.definitions import Effort
+from experiments.framework.methods import (
     binary_metrics,
     dataset_of,
     groups_of,
     paper_network,
     threshold_of,
 )
-from experiments.planted import votes_of
-from experiments.robust import ROBUST, SHARED
-from experiments.runner import Record, Run, finished, run_groups
-from experiments.tables import percentages, spread, write_page
+from experiments.framework.planted import votes_of
+from experiments.framework.runner import Record, Run, finished, run_groups
+from experiments.framework.tables import percentages, spread, write_page
+from experiments.studies.robust import ROBUST, SHARED
 from wiesel import EndToEndModel, MajorityVote, Supervised, TwoStage, WeaSEL
 from wiesel.end_to_end.together import fit_together
 from wiesel.end_to_end.weasel.recipes import RECIPES

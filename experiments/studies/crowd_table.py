@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from benchmarks.harness import markdown_table
 
-from experiments.runner import RESULTS
-from experiments.tables import UNKNOWN, figure_of_paper, spread, told_cost
+from experiments.framework.runner import RESULTS
+from experiments.framework.tables import UNKNOWN, figure_of_paper, spread, told_cost
 
 Rows = list[dict[str, Any]]
 

@@ -11,9 +11,11 @@ import sys
 
 from benchmarks.harness import markdown_table
 
-from experiments.definitions import Effort
-from experiments.methods import groups_of
-from experiments.robust import (
+from experiments.framework.definitions import Effort
+from experiments.framework.methods import groups_of
+from experiments.framework.runner import Run, run_groups
+from experiments.framework.tables import mean_of, told_cost, write_page
+from experiments.studies.robust import (
     CROWD_METHODS,
     OTHER_CROWD_METHODS,
     OTHER_LABEL_MODELS,
@@ -24,8 +26,6 @@ from experiments.robust import (
     mean_over_sets,
     train_and_test,
 )
-from experiments.runner import Run, run_groups
-from experiments.tables import mean_of, told_cost, write_page
 
 METHODS = (ROBUST, *OTHER_LABEL_MODELS, *CROWD_METHODS, *OTHER_CROWD_METHODS)
 

@@ -6,7 +6,7 @@ Voter 1 is the truth, the others are coins, each its own; the columns are shuffl
 full recovery up to about ten coins.
 """
 
-from experiments.random_voters import Study
+from experiments.studies.random_voters import Study
 
 STUDY = Study(
     name="independent",

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from benchmarks.harness import markdown_table
 
-from experiments import paper
-from experiments.definitions import (
+from experiments.framework.definitions import (
     LEARNING_RATES,
     SIGNED,
     Choices,
@@ -21,14 +20,15 @@ from experiments.definitions import (
     Row,
     chosen,
 )
-from experiments.runner import Record
-from experiments.tables import (
+from experiments.framework.runner import Record
+from experiments.framework.tables import (
     f1_and_auc,
     figure_of_paper,
     mean_of,
     percentages,
     write_page,
 )
+from experiments.studies import paper
 
 SILENT = {"silent": ["could", "would"]}
 """Without these two LFs imdb_12 has the paper's coverage: imdb_10."""

@@ -16,7 +16,7 @@ import torch
 
 from wiesel import __version__
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 
 Record = dict[str, Any]
 """What is known about a finished run: its definition, its metrics, how long it took."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from benchmarks.harness import markdown_table
 
-from experiments.runner import RESULTS, Record
+from experiments.framework.runner import RESULTS, Record
 
 UNKNOWN = "-"
 

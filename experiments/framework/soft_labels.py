@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
-from experiments.planted import votes_of
-from experiments.runner import Record, Run
+from experiments.framework.planted import votes_of
+from experiments.framework.runner import Record, Run
 from wiesel import VoteMatrix
 from wiesel.io import Dataset
 from wiesel.label_models import LabelModel, Snorkel, Triplet

@@ -6,11 +6,11 @@ Learning rate 1e-4, epoch chosen by validation AUC, threshold by validation F1. 
 column is ProfTeacher, which cannot be had: youtube stands in.
 """
 
-from experiments import paper
-from experiments.definitions import SIGNED, Choices, Effort, Row, chosen
-from experiments.runner import Record
-from experiments.table1 import setting_of
-from experiments.tables import f1_and_auc, figure_of_paper, mean_of, write_page
+from experiments.framework.definitions import SIGNED, Choices, Effort, Row, chosen
+from experiments.framework.runner import Record
+from experiments.framework.tables import f1_and_auc, figure_of_paper, mean_of, write_page
+from experiments.studies import paper
+from experiments.studies.table1 import setting_of
 
 SEEDS = {"full_seeds": 5, "reduced_seeds": 1}
 COLUMNS = ("imdb_136", "imdb_12", "amazon_175", "youtube")

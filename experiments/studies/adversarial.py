@@ -10,11 +10,11 @@ Learning rate 1e-4, epoch chosen by validation AUC, threshold by validation F1.
 import numpy as np
 from benchmarks.harness import markdown_table
 
-from experiments.definitions import Choices, Effort, Row, chosen
-from experiments.figures import Panel, draw_panels
-from experiments.runner import Record
-from experiments.table1 import LABEL_FREE, ROWS, setting_of
-from experiments.tables import UNKNOWN, mean_of, percentages, write_page
+from experiments.framework.definitions import Choices, Effort, Row, chosen
+from experiments.framework.figures import Panel, draw_panels
+from experiments.framework.runner import Record
+from experiments.framework.tables import UNKNOWN, mean_of, percentages, write_page
+from experiments.studies.table1 import LABEL_FREE, ROWS, setting_of
 
 SET = "imdb_12"
 METHODS = tuple(row for row in ROWS if row.title in (*LABEL_FREE, "WeaSEL, averaged weights"))

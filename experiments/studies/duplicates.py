@@ -7,8 +7,8 @@ takes voters for independent believes the repeated coin. WeaSEL should come with
 same network trained on the truth, whatever the count.
 """
 
-from experiments.definitions import Row
-from experiments.random_voters import Study
+from experiments.framework.definitions import Row
+from experiments.studies.random_voters import Study
 
 OWN_COINS = (
     Row("WeaSEL, one-hot votes, a coin for each seed", "weasel", {"draw": None}),

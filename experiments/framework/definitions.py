@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments.methods import PAPER, groups_of, train_and_test
-from experiments.runner import Record, Run, finished, run_groups
+from experiments.framework.methods import PAPER, groups_of, train_and_test
+from experiments.framework.runner import Record, Run, finished, run_groups
 
 LEARNING_RATES = (1e-4, 3e-5)
 """The two that the paper chooses from, by validation AUC."""

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from sklearn.metrics import f1_score, roc_auc_score
 
-from experiments.hints import with_hint
-from experiments.planted import VOTE_OPTIONS, is_planted, votes_of
-from experiments.runner import Record, Run
-from experiments.soft_labels import LABEL_MODELS, as_one_voter
+from experiments.framework.hints import with_hint
+from experiments.framework.planted import VOTE_OPTIONS, is_planted, votes_of
+from experiments.framework.runner import Record, Run
+from experiments.framework.soft_labels import LABEL_MODELS, as_one_voter
 from wiesel import EndToEndModel, MajorityVote, Supervised, TwoStage, WeaSEL, load_dataset
 from wiesel.end_to_end.base import GoldSet
 from wiesel.end_to_end.together import fit_together

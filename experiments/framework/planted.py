@@ -9,7 +9,7 @@ seeds the coins; without it, the run's seed does.
 import numpy as np
 import numpy.typing as npt
 
-from experiments.runner import Run
+from experiments.framework.runner import Run
 from wiesel import ABSTAIN, LabelSpace, VoteMatrix
 from wiesel.io import Dataset
 

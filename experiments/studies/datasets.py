@@ -6,10 +6,10 @@ python -m experiments datasets
 import numpy as np
 from benchmarks.harness import markdown_table
 
-from experiments.definitions import Effort
-from experiments.methods import dataset_of
-from experiments.table1 import OF_PAPER, PART_OF, SETS
-from experiments.tables import UNKNOWN, write_page
+from experiments.framework.definitions import Effort
+from experiments.framework.methods import dataset_of
+from experiments.framework.tables import UNKNOWN, write_page
+from experiments.studies.table1 import OF_PAPER, PART_OF, SETS
 from wiesel import MajorityVote
 from wiesel.io import Split
 

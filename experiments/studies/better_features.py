@@ -10,10 +10,17 @@ spouse: its training rows have no gold to make hints of.)
 
 import sys
 
-from experiments.definitions import LEARNING_RATES, Choices, Effort, Row, chosen
-from experiments.runner import Record
-from experiments.table1 import ROWS, setting_of, source_of
-from experiments.tables import UNKNOWN, f1_and_auc, mean_of, percentages, told_cost, write_page
+from experiments.framework.definitions import LEARNING_RATES, Choices, Effort, Row, chosen
+from experiments.framework.runner import Record
+from experiments.framework.tables import (
+    UNKNOWN,
+    f1_and_auc,
+    mean_of,
+    percentages,
+    told_cost,
+    write_page,
+)
+from experiments.studies.table1 import ROWS, setting_of, source_of
 
 STORE = "better_features"
 SETS = ("imdb_136", "imdb_12", "amazon_175")

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from experiments.definitions import Effort
-from experiments.methods import dataset_of, groups_of, paper_network
-from experiments.ranks import critical_difference, draw_ranks, mean_ranks
-from experiments.runner import Record, Run, finished, run_groups
-from experiments.tables import UNKNOWN, percentages, spread, told_cost, write_page
+from experiments.framework.definitions import Effort
+from experiments.framework.methods import dataset_of, groups_of, paper_network
+from experiments.framework.ranks import critical_difference, draw_ranks, mean_ranks
+from experiments.framework.runner import Record, Run, finished, run_groups
+from experiments.framework.tables import UNKNOWN, percentages, spread, told_cost, write_page
 from wiesel import (
     MBEM,
     AggNet,
