@@ -63,10 +63,9 @@ def load_base(name: str) -> Base:
     source = _Source(card)
     keep = _Keeper(cache_folder() / f"{name}-v{VERSION}-{source.fingerprint}")
     gold = keep.array("gold", source.gold)
-    if card.kind != "text":
-        features = {kind: keep.array(kind, source.maker(kind)) for kind in card.features}
-        return Base(card, gold, features)
     features = {kind: keep.array(kind, source.maker(kind)) for kind in card.features}
+    if card.kind != "text":
+        return Base(card, gold, features)
     return Base(
         card,
         gold,

@@ -19,7 +19,7 @@ class Card:
     folder: str | None = None
     """Under WIESEL_DATA; None for data that come with a package."""
     crossing: str | None = None
-    """The name of another label of the same items, and how many classes it has."""
+    """The name of another label of the same items, for classes of both."""
 
     @property
     def half(self) -> Half:

@@ -3,7 +3,7 @@
     python -m experiments tasks [--methods weasel,snorkel] [--half choose|confirm] [--limit N]
         [--mode blind|validation|gold50 | --full] [--jobs N] [--again] [--recorded] [--list]
 
-Every finished run is a line of results/tasks_MODE.jsonl, so an interrupted comparison goes on
+Every finished run is a line of results/tasks_MODE_HALF.jsonl, so an interrupted comparison goes on
 where it stopped; `--again` drops the lines of the named methods first. `--mode` can be given more
 than once; `--full` is all modes. `--list` prints the tasks. The page is results/tasks.md.
 """
@@ -14,16 +14,19 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import product
+from typing import get_args
 
 from experiments.framework import runner
 from experiments.framework.runner import Record, Run, finished, run_groups
+from experiments.tasks.halves import Half
 from experiments.tasks.make import Task, make_task
 from experiments.tasks.methods import BASELINE, EPOCHS, METHODS, fitted
 from experiments.tasks.page import write_tasks_page
 from experiments.tasks.specs import TaskSpec, all_specs, spec_named
 from wiesel.errors import WieselError, WieselWarning, suggest
 
-MODES = tuple(EPOCHS)
+MODES, HALVES = tuple(EPOCHS), get_args(Half)
 
 
 def main(argv: list[str]) -> None:
@@ -33,19 +36,21 @@ def main(argv: list[str]) -> None:
     if given.list:
         print("\n".join(spec.describe() for spec in specs))
         return
-    for mode in given.mode:
-        runs = definitions(specs, given.methods, mode)
+    for mode, half in product(given.mode, HALVES):
+        of_half = [spec for spec in specs if spec.half == half]
+        runs, store = definitions(of_half, given.methods, mode), store_of(mode, half)
         if given.again and not given.recorded:
-            forget(store_of(mode), [run for run in runs if run.method in given.named])
+            forget(store, [run for run in runs if run.method in given.named])
         if not given.recorded:
-            run_groups(store_of(mode), [[run] for run in runs], execute, given.jobs)
-    records = [record for mode in MODES for record in finished(store_of(mode)).values()]
+            run_groups(store, [[run] for run in runs], execute, given.jobs)
+    stores = [store_of(mode, half) for mode, half in product(MODES, HALVES)]
+    records = [record for store in stores for record in finished(store).values()]
     write_tasks_page(records, "python -m experiments tasks --recorded")
 
 
-def store_of(mode: str) -> str:
-    """Return the name of the file of a mode; one for all would be too large to commit."""
-    return f"tasks_{mode}"
+def store_of(mode: str, half: str) -> str:
+    """Return the name of a file of results; one for all would be too large to commit."""
+    return f"tasks_{mode}_{half}"
 
 
 def chosen_specs(half: str | None = None, limit: int | None = None) -> list[TaskSpec]:
@@ -117,7 +122,7 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--methods", type=_methods, default=[*METHODS], help="comma-separated")
-    parser.add_argument("--half", choices=("choose", "confirm"), help="both unless given")
+    parser.add_argument("--half", choices=HALVES, help="both unless given")
     parser.add_argument("--mode", choices=MODES, action="append", help="blind unless given")
     parser.add_argument("--full", action="store_true", help="all modes")
     parser.add_argument("--limit", type=int, help="only so many tasks, of all bases")

@@ -82,7 +82,7 @@ def test_a_comparison_goes_on_where_it_stopped(results, made, monkeypatch, capsy
     compare.main(["--methods", "quick"])
     compare.main(["--methods", "quick"])
     assert trained == [TINY]
-    lines = (results / "tasks_blind.jsonl").read_text().splitlines()
+    lines = (results / "tasks_blind_choose.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
     assert [record["method"] for record in records] == [BASELINE, "quick"]
     assert records[0]["data"] == made.fingerprint
