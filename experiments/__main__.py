@@ -26,8 +26,11 @@ BY_NAME = (
     "robust_planted",
     "robust_ablation",
     "few_labels",
+    "tasks",
 )
 EXPERIMENTS = (*ALL, *BY_NAME)
+MODULES = {"tasks": "experiments.tasks.compare"}
+"""Where an experiment is, if not in the file of its name among the studies."""
 
 
 def main(words: list[str]) -> int:
@@ -42,7 +45,7 @@ def main(words: list[str]) -> int:
         return 2
     for name in ALL if "all" in names else names:
         print(f"\n# {name}\n", flush=True)
-        import_module(f"experiments.{name}").main(options)
+        import_module(MODULES.get(name, f"experiments.studies.{name}")).main(options)
     return 0
 
 

@@ -14,12 +14,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from benchmarks.harness import markdown_table
 
-from experiments import ablation, adversarial, duplicates, independent, random_voters, table1
-from experiments.definitions import Choices, Effort
-from experiments.methods import PAPER
-from experiments.planted import VOTE_OPTIONS, is_planted
-from experiments.runner import Record, Run, finished
-from experiments.tables import UNKNOWN
+from experiments.framework.definitions import Choices, Effort
+from experiments.framework.methods import PAPER
+from experiments.framework.planted import VOTE_OPTIONS, is_planted
+from experiments.framework.runner import Record, Run, finished
+from experiments.framework.tables import UNKNOWN
+from experiments.studies import (
+    ablation,
+    adversarial,
+    duplicates,
+    independent,
+    random_voters,
+    table1,
+)
 
 STUDIES: dict[str, tuple[Callable[[Effort], object], dict[str, int]]] = {
     "table1": (table1.results, {}),

@@ -6,9 +6,9 @@ from pathlib import Path
 from benchmarks.harness import markdown_table
 from benchmarks.report import quotable_table
 
-from experiments import crowd_table, duplicates, labelme, random_voters, robust, table1
-from experiments.definitions import Effort
-from experiments.tables import mean_of
+from experiments.framework.definitions import Effort
+from experiments.framework.tables import mean_of
+from experiments.studies import crowd_table, duplicates, labelme, random_voters, robust, table1
 from wiesel.catalog import METHODS
 
 README = Path(__file__).resolve().parents[1] / "README.md"

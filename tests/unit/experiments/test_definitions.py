@@ -1,16 +1,16 @@
 import math
 
 import pytest
-from experiments.ablation import ROWS as ABLATION
-from experiments.ablation import results as ablation_results
 from experiments.cost import Listing, pace_of, paces_of
-from experiments.definitions import Effort, Row, chosen
-from experiments.duplicates import STUDY as DUPLICATES
-from experiments.methods import groups_of
-from experiments.paper import ABLATION as PAPER_ABLATION
-from experiments.paper import TABLE_1
-from experiments.runner import Run
-from experiments.table1 import LABEL_FREE, OF_PAPER, ROWS, by_store, choices_of
+from experiments.framework.definitions import Effort, Row, chosen
+from experiments.framework.methods import groups_of
+from experiments.framework.runner import Run
+from experiments.studies.ablation import ROWS as ABLATION
+from experiments.studies.ablation import results as ablation_results
+from experiments.studies.duplicates import STUDY as DUPLICATES
+from experiments.studies.paper import ABLATION as PAPER_ABLATION
+from experiments.studies.paper import TABLE_1
+from experiments.studies.table1 import LABEL_FREE, OF_PAPER, ROWS, by_store, choices_of
 
 
 def test_every_seed_has_a_run_for_every_learning_rate():

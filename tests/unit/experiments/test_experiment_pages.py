@@ -4,21 +4,18 @@ import sys
 import numpy as np
 import pytest
 from experiments import __main__ as program
-from experiments import (
+from experiments.framework import definitions, figures, runner, tables
+from experiments.framework.definitions import Effort
+from experiments.studies import (
     ablation,
     adversarial,
     better_features,
-    definitions,
     duplicates,
-    figures,
     independent,
     random_voters,
-    runner,
     table1,
-    tables,
 )
-from experiments.datasets import majority_accuracy, vote_accuracy
-from experiments.definitions import Effort
+from experiments.studies.datasets import majority_accuracy, vote_accuracy
 
 from wiesel import LabelSpace, VoteMatrix
 from wiesel.io import Split
@@ -183,7 +180,7 @@ def test_a_study_runs_what_is_missing_and_then_writes_its_page(study, results, m
     monkeypatch.setattr(runner, "RESULTS", results)
     monkeypatch.setattr(definitions, "train_and_test", train)
     study.main(["--seeds", "2"])
-    name = study.__name__.removeprefix("experiments.")
+    name = study.__name__.rpartition(".")[2]
     page = (results / f"{name}.md").read_text()
     assert "75.00 ± 1.00" in page or "70.00 ± 1.00" in page
     assert any(len(runs) > 1 for runs in groups)

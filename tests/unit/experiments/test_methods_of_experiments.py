@@ -3,11 +3,11 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from experiments import methods
-from experiments.methods import build, data_of, groups_of, material, train_and_test
-from experiments.planted import duplicated, independent, votes_of, with_adversaries
-from experiments.runner import Run
-from experiments.soft_labels import as_one_voter, chosen_snorkel
+from experiments.framework import methods
+from experiments.framework.methods import build, data_of, groups_of, material, train_and_test
+from experiments.framework.planted import duplicated, independent, votes_of, with_adversaries
+from experiments.framework.runner import Run
+from experiments.framework.soft_labels import as_one_voter, chosen_snorkel
 
 from wiesel import LabelSpace, VoteMatrix
 from wiesel.datasets.synthetic import make_features, make_votes

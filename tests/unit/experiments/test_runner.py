@@ -1,8 +1,8 @@
 import json
 
 import pytest
-from experiments import runner
-from experiments.runner import Run, finished, run_all, run_groups
+from experiments.framework import runner
+from experiments.framework.runner import Run, finished, run_all, run_groups
 
 
 @pytest.fixture(autouse=True)

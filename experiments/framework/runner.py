@@ -1,0 +1,136 @@
+"""Runs that are done once: every finished one is a JSON line, keyed by its definition."""
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from wiesel import __version__
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+Record = dict[str, Any]
+"""What is known about a finished run: its definition, its metrics, how long it took."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: what on which data with which seed."""
+
+    dataset: str
+    method: str
+    seed: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The same for the same definition, whenever and wherever it runs."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+Execute = Callable[[list[Run]], list[Record]]
+"""Trains a group of runs and returns the metrics of each."""
+
+
+def finished(name: str) -> dict[str, Record]:
+    """Return the results that are already there, by key."""
+    file = RESULTS / f"{name}.jsonl"
+    if not file.exists():
+        return {}
+    records = [json.loads(line) for line in file.read_text().splitlines() if line]
+    return {record["key"]: record for record in records}
+
+
+def run_all(
+    name: str, runs: Iterable[Run], execute: Callable[[Run], Record], jobs: int = 1
+) -> list[Record]:
+    """Return the results of all runs, executing one by one those that are not there yet."""
+    runs = list(runs)
+    done = run_groups(name, [[run] for run in runs], partial(_alone, execute), jobs)
+    return [done[run.key] for run in runs]
+
+
+def run_groups(
+    name: str, groups: Iterable[list[Run]], execute: Execute, jobs: int = 1
+) -> dict[str, Record]:
+    """Return the results in `name` by key, once the runs of all groups are among them.
+
+    What is missing of a group is executed together. Interrupt it at any time: the groups that
+    were finished are kept, and the next call goes on from there.
+    """
+    done = finished(name)
+    missing = list(_missing(groups, done))
+    RESULTS.mkdir(exist_ok=True)
+    for number, records in enumerate(_executed(missing, execute, jobs), start=1):
+        with (RESULTS / f"{name}.jsonl").open("a") as file:
+            file.writelines(json.dumps(record) + "\n" for record in records)
+        for record in records:
+            done[record["key"]] = record
+            print(f"[{number}/{len(missing)}] {_line(record)}", flush=True)
+    return done
+
+
+def _missing(groups: Iterable[list[Run]], done: dict[str, Record]) -> Iterator[list[Run]]:
+    """What is left of every group; a run that stands in several is done with the first."""
+    known = set(done)
+    for group in groups:
+        left = {run.key: run for run in group if run.key not in known}
+        known |= left.keys()
+        if left:
+            yield list(left.values())
+
+
+def _executed(groups: list[list[Run]], execute: Execute, jobs: int) -> Iterator[list[Record]]:
+    if jobs == 1:
+        yield from (_records(runs, execute) for runs in groups)
+        return
+    # Not by forking: threads of Polars and torch that run here would be locks nobody opens there.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        # Tables end with what takes longest; begun first, it does not keep the others waiting.
+        waiting = [pool.submit(_records, runs, execute) for runs in reversed(groups)]
+        yield from (future.result() for future in as_completed(waiting))
+
+
+def _records(runs: list[Run], execute: Execute) -> list[Record]:
+    # Small networks gain nothing from a second thread; a second process does.
+    torch.set_num_threads(1)
+    cpu, wall = time.process_time(), time.perf_counter()
+    results = execute(runs)
+    # Runs that were trained together share the time evenly.
+    taken = {
+        "cpu_seconds": round((time.process_time() - cpu) / len(runs), 1),
+        "seconds": round((time.perf_counter() - wall) / len(runs), 1),
+        "trained_together": len(runs),
+    }
+    versions = {
+        "wiesel": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+    return [
+        {"key": run.key, **asdict(run), **metrics, **taken, "versions": versions}
+        for run, metrics in zip(runs, results, strict=True)
+    ]
+
+
+def _alone(execute: Callable[[Run], Record], runs: list[Run]) -> list[Record]:
+    return [execute(run) for run in runs]
+
+
+def _line(record: Record) -> str:
+    shown = {k: v for k, v in record.items() if isinstance(v, (int, float, str)) and k != "key"}
+    shown["options"] = json.dumps(record["options"])
+    return "  ".join(
+        f"{key}={value:.4f}" if isinstance(value, float) else f"{key}={value}"
+        for key, value in shown.items()
+    )

@@ -1,0 +1,70 @@
+"""How results are shown: mean and deviation in percent, Markdown tables, files."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from benchmarks.harness import markdown_table
+
+from experiments.framework.runner import RESULTS, Record
+
+UNKNOWN = "-"
+
+
+def percentages(records: Iterable[Record], column: str) -> np.ndarray:
+    """Return one metric of several runs, in percent."""
+    return 100 * np.array([record[column] for record in records])
+
+
+def mean_of(records: Sequence[Record], column: str) -> str:
+    """Return mean and deviation of a metric over seeds, in percent."""
+    return spread(percentages(records, column))
+
+
+def spread(values: np.ndarray) -> str:
+    """Return mean and deviation; one value has no deviation.
+
+    >>> spread(np.array([1.0, 2.0])), spread(np.array([1.0])), spread(np.array([]))
+    ('1.50 ± 0.50', '1.00, one seed', '-')
+    """
+    if len(values) < 2:
+        return f"{values[0]:.2f}, one seed" if len(values) else UNKNOWN
+    return f"{values.mean():.2f} ± {values.std():.2f}"
+
+
+def figure_of_paper(value: float | None) -> str:
+    """Return a figure as the paper prints it; a dash where we do not know it."""
+    return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def told_cost(n_runs: int, cpu_seconds: float) -> str:
+    """Return what a page says about the time behind it.
+
+    >>> told_cost(3, 90.0)
+    '3 runs are behind this table; they took 1.5 CPU minutes.'
+    """
+    return f"{n_runs} runs are behind this table; they took {cpu_seconds / 60:.1f} CPU minutes."
+
+
+def f1_and_auc(
+    header: Sequence[str], f1: Iterable[Sequence[str]], auc: Iterable[Sequence[str]]
+) -> list[str]:
+    """Return both tables of a page, under their headings."""
+    return [
+        "## Test F1, threshold chosen on validation",
+        "",
+        markdown_table(header, f1),
+        "",
+        "## Test ROC-AUC",
+        "",
+        markdown_table(header, auc),
+    ]
+
+
+def write_page(name: str, command: str, lines: Iterable[str]) -> None:
+    """Write `results/<name>.md` under a line that says how it was made, and print it."""
+    made = f"Written by `{command}`."
+    if "--recorded" in command:
+        made += " It shows the runs that are finished; a dash of ours is a run that is not."
+    page = "\n".join([made, "", *lines]) + "\n"
+    (RESULTS / f"{name}.md").write_text(f"# {name}\n\n{page}")
+    print(f"\n{page}", flush=True)

@@ -1,0 +1,1 @@
+"""Generated weak-supervision tasks, for choosing defaults on data that nobody tuned to."""

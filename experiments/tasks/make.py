@@ -1,0 +1,181 @@
+"""Makes a task of its spec: base rows with classes, split anew, inputs, and votes.
+
+task = make_task(spec_named("agnews-01"))
+TwoStage(MajorityVote(), net).fit(task.X_train, task.votes)
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import roc_auc_score
+
+from experiments.tasks.bases import Base, load_base
+from experiments.tasks.classes import make_classes
+from experiments.tasks.inputs import make_inputs
+from experiments.tasks.rules import Material
+from experiments.tasks.skew import class_shares
+from experiments.tasks.specs import TaskSpec
+from experiments.tasks.voters import draw_votes
+from wiesel import LabelSpace, VoteMatrix
+from wiesel.features import Standardizer
+
+MOST_TEST_ITEMS = 3000
+TEST_ITEMS = 500
+"""Wanted at least; a small base gives two fifths of its items."""
+FEW_GOLD = 50
+
+Indices = npt.NDArray[np.int64]
+Matrix = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A weak-supervision task with everything a method may be given, and the gold to score it."""
+
+    spec: TaskSpec
+    labels: LabelSpace
+    X_train: Matrix
+    votes: VoteMatrix
+    y_train: Indices
+    """For the reference row that is trained on gold, and for describing votes."""
+    X_valid: Matrix
+    y_valid: Indices
+    valid_votes: VoteMatrix
+    X_test: Matrix
+    y_test: Indices
+
+    @property
+    def name(self) -> str:
+        """The name of its spec."""
+        return self.spec.name
+
+    @property
+    def half(self) -> str:
+        """The half of its base: choose or confirm."""
+        return self.spec.half
+
+    @property
+    def metric(self) -> Literal["auc", "accuracy"]:
+        """What it is scored by."""
+        return "auc" if len(self.labels) == 2 else "accuracy"
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of votes, inputs and gold: the same each time on one machine."""
+        digest = hashlib.sha256()
+        for array in (self.votes.dense(), self.valid_votes.dense(), self.X_train, self.X_valid):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        for array in (self.X_test, self.y_train, self.y_valid, self.y_test):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
+
+    def score(self, proba: npt.NDArray[np.floating]) -> float:
+        """Return how good the probabilities of the test items are, by the metric."""
+        if self.metric == "auc":
+            return float(roc_auc_score(self.y_test, proba[:, 1]))
+        return float((proba.argmax(axis=1) == self.y_test).mean())
+
+    def gold(self, n_items: int | None = None) -> tuple[Matrix, Indices, VoteMatrix]:
+        """Return the validation items, their gold and their votes; the first ones, if so many.
+
+        Items are in random order, but for one of each class that comes first, as whoever labels
+        a few items sees to it that no class is missing.
+        """
+        return self.X_valid[:n_items], self.y_valid[:n_items], self.valid_votes[:n_items]
+
+
+def make_task(spec: TaskSpec) -> Task:
+    """Return the task of a spec: the same one for the same spec."""
+    base = load_base(spec.base)
+    classes = make_classes(spec, base)
+    rows = _drawn_rows(spec, classes)
+    train, valid, test = _split(spec, classes[rows])
+    y = classes[rows]
+    votes = _votes(spec, base, rows, y, train)
+    inputs = make_inputs(spec.features, base, spec.generator("inputs"))[rows]
+    standardizer = Standardizer().fit(inputs[train])
+    X_train, X_valid, X_test = (
+        standardizer.transform(inputs[part]) for part in (train, valid, test)
+    )
+    labels = LabelSpace(*(f"class {number + 1}" for number in range(spec.n_classes)))
+    matrix = VoteMatrix.from_dense(votes, labels)
+    return Task(
+        spec,
+        labels,
+        X_train,
+        matrix[train],
+        y[train],
+        X_valid,
+        y[valid],
+        matrix[valid],
+        X_test,
+        y[test],
+    )
+
+
+def _drawn_rows(spec: TaskSpec, classes: Indices) -> Indices:
+    """Rows of the base in random order, with the skew of the spec, no more than it needs."""
+    generator = spec.generator("rows")
+    order = generator.permutation(len(classes))
+    order = order[classes[order] >= 0]
+    n_wanted = spec.n_train + spec.n_valid + MOST_TEST_ITEMS
+    if spec.skew is None:
+        return order[:n_wanted]
+    available = np.bincount(classes[order], minlength=spec.n_classes)
+    # Large classes stay the large ones; which of about equal ones is rare is drawn.
+    places = np.argsort(-available * generator.uniform(0.7, 1, spec.n_classes))
+    shares = class_shares(spec.n_classes, spec.skew)
+    n_items = min(n_wanted, (available[places] / shares).min())
+    quotas = np.empty(spec.n_classes, int)
+    quotas[places] = np.maximum(np.floor(n_items * shares), 1)
+    kept = [order[classes[order] == c][: quotas[c]] for c in range(spec.n_classes)]
+    return generator.permutation(np.concatenate(kept))
+
+
+def _split(spec: TaskSpec, y: Indices) -> tuple[Indices, Indices, Indices]:
+    """Train, validation and test items: every class in all of them where it has three items."""
+    n_items = len(y)
+    n_valid = min(spec.n_valid, max(FEW_GOLD, n_items // 10))
+    n_test = max(n_items - spec.n_train - n_valid, min(TEST_ITEMS, int(0.4 * n_items)))
+    n_test = min(n_test, MOST_TEST_ITEMS)
+    n_train = min(spec.n_train, n_items - n_valid - n_test)
+    generator = spec.generator("split")
+    order = _spread_evenly(y, generator)
+    parts = np.array_split(order, np.cumsum([n_train, n_valid, n_test])[:3])[:3]
+    return tuple(_each_class_first(part, y, generator) for part in parts)
+
+
+def _spread_evenly(y: Indices, generator: np.random.Generator) -> Indices:
+    """All items, so that every run of them has the classes in about the shares of all."""
+    places = np.empty(len(y))
+    for c in np.unique(y):
+        own = generator.permutation(np.flatnonzero(y == c))
+        places[own] = (np.arange(len(own)) + generator.random()) / len(own)
+    return np.argsort(places, kind="stable")
+
+
+def _each_class_first(part: Indices, y: Indices, generator: np.random.Generator) -> Indices:
+    part = generator.permutation(part)
+    first = np.sort(np.unique(y[part], return_index=True)[1])
+    return np.concatenate([part[first], np.delete(part, first)])
+
+
+def _votes(
+    spec: TaskSpec, base: Base, rows: Indices, y: Indices, train: Indices
+) -> npt.NDArray[np.int8]:
+    generator = spec.generator("votes")
+    X = base.best[rows]
+    X = (X - X[train].mean(axis=0)) / np.maximum(X[train].std(axis=0), 1e-6)
+    sample = _each_class_first(generator.permutation(train), y, generator)[: spec.voters.sample]
+    material = Material(
+        y,
+        spec.n_classes,
+        X,
+        None if base.words is None else base.words[rows],
+        sample,
+        base.card.kind == "table",
+    )
+    return draw_votes(spec.voters, material, generator)

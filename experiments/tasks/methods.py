@@ -1,0 +1,98 @@
+"""The methods that are compared: one dictionary from a name to what builds the estimator.
+
+To add one: `METHODS["committee"] = Method(lambda net, task, training: Committee(net))`.
+All of them train the same network with the same number of updates, five members averaged.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from experiments.tasks.make import FEW_GOLD, Task
+from wiesel import (
+    DawidSkene,
+    EndToEndModel,
+    LabelModel,
+    MajorityVote,
+    Snorkel,
+    Supervised,
+    Triplet,
+    TwoStage,
+    WeaSEL,
+)
+from wiesel.nn import MLP
+from wiesel.training import seeded
+
+Training = dict[str, Any]
+"""Options that every method is given: the same ones in a mode."""
+
+UPDATES: Training = {
+    "epoch_size": 3200,
+    "batch_size": 64,
+    "lr": 1e-3,
+    "weight_average": 0.99,
+    "members": 5,
+    "seed": 0,
+    "progress": False,
+}
+EPOCHS = {"blind": 8, "validation": 26, "gold50": 26}
+"""Without gold nothing tells when to stop: 400 updates; with gold the best of 26 epochs."""
+
+GOLD_ITEMS: dict[str, int | None] = {"validation": None, "gold50": FEW_GOLD}
+"""How many of the validation items a mode gives; None for all."""
+
+BASELINE = "majority_vote"
+
+
+@dataclass(frozen=True)
+class Method:
+    """How an estimator is built and what it learns from."""
+
+    build: Callable[[torch.nn.Module, Task, Training], EndToEndModel]
+    """From the end model, the task and the options of the mode."""
+    on_gold: bool = False
+    """Trained on the gold of the training items: the reference row."""
+    reads_gold_votes: bool = False
+    """Takes `validation=(X, y, votes)`; others take `(X, y)`."""
+
+
+def two_stage(label_model: LabelModel) -> Method:
+    """Return a label model first, then the end model on its soft labels."""
+    return Method(lambda net, task, training: TwoStage(label_model, net, **training))
+
+
+def weasel(recipe: str) -> Method:
+    """Return WeaSEL by recipe: the one place of the suite that knows of recipes."""
+    return Method(lambda net, task, training: WeaSEL(net, recipe=recipe, **training))
+
+
+METHODS: dict[str, Method] = {
+    BASELINE: two_stage(MajorityVote()),
+    "dawid_skene": two_stage(DawidSkene()),
+    "snorkel": two_stage(Snorkel()),
+    "triplet_mean": two_stage(Triplet(aggregate="mean")),
+    "weasel": weasel("robust"),
+    "weasel_paper": weasel("paper"),
+    "gold": Method(
+        lambda net, task, training: Supervised(net, labels=task.labels, **training), on_gold=True
+    ),
+}
+
+
+def fitted(name: str, task: Task, mode: str) -> EndToEndModel:
+    """Return a method, trained on a task in a mode."""
+    method, training = METHODS[name], {**UPDATES, "epochs": EPOCHS[mode]}
+    with seeded(training["seed"]):
+        net = MLP(task.X_train.shape[1], len(task.labels))
+    model = method.build(net, task, training)
+    learn_from = task.y_train if method.on_gold else task.votes
+    return model.fit(task.X_train, learn_from, **_validation(method, task, mode))
+
+
+def _validation(method: Method, task: Task, mode: str) -> dict[str, Any]:
+    if mode == "blind":
+        return {}
+    X, y, votes = task.gold(GOLD_ITEMS[mode])
+    return {"validation": (X, y, votes) if method.reads_gold_votes else (X, y)}

@@ -1,0 +1,155 @@
+"""The page of the comparison: what each method gains on majority vote, by mode and half."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from benchmarks.harness import markdown_table
+
+from experiments.framework.runner import Record
+from experiments.framework.tables import UNKNOWN, told_cost, write_page
+from experiments.tasks.methods import BASELINE, EPOCHS, METHODS
+from experiments.tasks.specs import all_specs, spec_named
+
+MODES = {
+    "blind": "Without any gold",
+    "validation": "With the validation items",
+    "gold50": "With 50 gold items",
+}
+GROUPS = (("choose", True), ("choose", False), ("confirm", True), ("confirm", False))
+"""The half, and whether tasks are binary."""
+
+TOLERATED = -2.0
+"""Points; the share of tasks that lose more is counted."""
+N_WORST = 5
+
+Scores = dict[str, dict[str, Record]]
+"""Records by method and task."""
+
+
+def write_tasks_page(records: Iterable[Record], command: str) -> None:
+    """Write results/tasks.md from all results of tasks that still exist, and print it."""
+    known = {spec.name: spec.fingerprint for spec in all_specs()}
+    current = [r for r in records if known.get(r["dataset"]) == r["options"]["spec"]]
+    lines = _introduction(len(known))
+    for mode, title in MODES.items():
+        scores = by_method([r for r in current if r["options"]["mode"] == mode])
+        if BASELINE in scores:
+            lines += [f"## {title}", "", *section(scores), ""]
+    seconds = sum(record["fit_cpu_seconds"] for record in current)
+    write_page("tasks", command, [*lines, told_cost(len(current), seconds)])
+
+
+def by_method(records: Iterable[Record]) -> Scores:
+    """Return the records by method and task."""
+    found: Scores = {}
+    for record in records:
+        found.setdefault(record["method"], {})[record["dataset"]] = record
+    return found
+
+
+def section(scores: Scores) -> list[str]:
+    """Return the tables of one mode."""
+    names = [name for name in METHODS if name in scores]
+    names += sorted(scores.keys() - METHODS.keys())
+    return [
+        *_means(scores, names),
+        "",
+        *_gains(scores, names),
+        "",
+        *_worst(scores, names),
+    ]
+
+
+def gains(scores: Scores, method: str, half: str | None = None) -> dict[str, float]:
+    """Return what a method gains on the baseline by task, in points, where both are known."""
+    baseline = scores[BASELINE]
+    return {
+        task: 100 * (record["score"] - baseline[task]["score"])
+        for task, record in scores.get(method, {}).items()
+        if half in (None, spec_named(task).half)
+        and record["score"] is not None
+        and baseline.get(task, {}).get("score") is not None
+    }
+
+
+def _introduction(n_tasks: int) -> list[str]:
+    return [
+        f"{n_tasks} generated tasks (`python -m experiments tasks --list` describes each). Scores "
+        "are ROC-AUC for binary tasks and accuracy for multi-class ones, in percent; every method "
+        f"is five networks averaged, {50 * EPOCHS['blind']} updates without gold, with gold the "
+        f"best of {EPOCHS['validation']} times 50. Differences are to {BASELINE} on the same "
+        "tasks, in points, with the standard error of their mean over tasks.",
+        "",
+    ]
+
+
+def _means(scores: Scores, names: Sequence[str]) -> list[str]:
+    header = ["mean score", *(_group_title(*group) for group in GROUPS), "tasks", "failed"]
+    rows = []
+    for name in names:
+        records = [*scores[name].values()]
+        cells = [_mean_score(_of_group(records, *group)) for group in GROUPS]
+        failed = sum(record["score"] is None for record in records)
+        rows.append([name, *cells, str(len(records)), str(failed)])
+    return [markdown_table(header, rows)]
+
+
+def _gains(scores: Scores, names: Sequence[str]) -> list[str]:
+    header = ["difference", *(_group_title(*group) for group in GROUPS)]
+    header += ["choose", "confirm", f"worse than {TOLERATED:.0f}, choose", "confirm"]
+    rows = []
+    for name in (name for name in names if name != BASELINE):
+        gained = gains(scores, name)
+        records = [scores[name][task] for task in gained]
+        groups = [_of_group(records, *group) for group in GROUPS]
+        cells = [_told_gain([gained[r["dataset"]] for r in group]) for group in groups]
+        halves = [_array(gains(scores, name, half).values()) for half in ("choose", "confirm")]
+        cells += [_told_gain(half) for half in halves]
+        cells += [_share(half < TOLERATED) for half in halves]
+        rows.append([name, *cells])
+    return [markdown_table(header, rows)] if rows else []
+
+
+def _worst(scores: Scores, names: Sequence[str]) -> list[str]:
+    lines = []
+    for name in (name for name in names if name != BASELINE):
+        gained = gains(scores, name)
+        worst = sorted(gained, key=gained.__getitem__)[:N_WORST]
+        told = ", ".join(f"{task} {gained[task]:+.1f}" for task in worst)
+        lines.append(f"- {name}, worst tasks: {told or UNKNOWN}.")
+    return lines
+
+
+def _group_title(half: str, binary: bool) -> str:
+    return f"{half}, {'binary' if binary else 'multi-class'}"
+
+
+def _of_group(records: Iterable[Record], half: str, binary: bool) -> list[Record]:
+    specs = ((record, spec_named(record["dataset"])) for record in records)
+    return [r for r, spec in specs if spec.half == half and spec.is_binary == binary]
+
+
+def _mean_score(records: Iterable[Record]) -> str:
+    known = _array(100 * record["score"] for record in records if record["score"] is not None)
+    return f"{known.mean():.2f}" if len(known) else UNKNOWN
+
+
+def _told_gain(gained: Iterable[float]) -> str:
+    """Mean and standard error.
+
+    >>> _told_gain([1.0, 3.0]), _told_gain([])
+    ('+2.00 ± 1.00', '-')
+    """
+    values = _array(gained)
+    if len(values) < 2:
+        return f"{values[0]:+.2f}" if len(values) else UNKNOWN
+    return f"{values.mean():+.2f} ± {values.std(ddof=1) / np.sqrt(len(values)):.2f}"
+
+
+def _share(mask: npt.NDArray[np.bool_]) -> str:
+    return f"{100 * mask.mean():.0f} %" if len(mask) else UNKNOWN
+
+
+def _array(values: Iterable[float]) -> npt.NDArray[np.float64]:
+    return np.array([*values], dtype=np.float64)

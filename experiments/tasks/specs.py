@@ -1,0 +1,133 @@
+"""What a generated task is like, in numbers; the data come in only when it is made."""
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from hashlib import sha256
+from typing import Literal
+
+import numpy as np
+
+from experiments.tasks.cards import CARDS
+from experiments.tasks.halves import Half
+
+Style = Literal["keywords", "thresholds", "classifiers", "crowd", "mixed"]
+
+STYLES: dict[Style, str] = {
+    "keywords": "keyword voters of one class each",
+    "thresholds": "threshold voters of one class each",
+    "classifiers": "small classifiers that name any class",
+    "crowd": "crowd workers that name any class",
+    "mixed": "voters, half of one class, half of any",
+}
+
+
+@dataclass(frozen=True)
+class VoterPlan:
+    """How the voters of a task are drawn."""
+
+    style: Style
+    n_voters: int
+    """All of them, traps included."""
+    precision: float
+    """Share of right votes aimed at, over honest voters; each has its own, from 0.35 to 0.95."""
+    coverage: float
+    """Share of items aimed at that honest voters name a class for, were they independent."""
+    sample: int
+    """How many gold items the rules are found on."""
+    copies: int = 0
+    """So many voters repeat one other."""
+    adversaries: int = 0
+    """So many voters name wrong classes, always the same one instead of the right one."""
+    constants: int = 0
+    """So many voters name one class for every item."""
+
+    @property
+    def n_honest(self) -> int:
+        """How many voters are no trap."""
+        return self.n_voters - self.copies - self.adversaries - self.constants
+
+    def describe(self) -> str:
+        """Return it in words."""
+        traps = [
+            f"{self.copies} of them copies" * bool(self.copies),
+            f"adversaries: {self.adversaries}" * bool(self.adversaries),
+            f"constant voters: {self.constants}" * bool(self.constants),
+        ]
+        return ", ".join(
+            [
+                f"{self.n_voters} {STYLES[self.style]}",
+                f"precision {self.precision:.2f}",
+                f"coverage {100 * self.coverage:.0f} %",
+                f"found on {self.sample} gold items",
+                *filter(None, traps),
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """A task as it is drawn: everything but the data."""
+
+    name: str
+    base: str
+    classes: str
+    """How classes are made of the base's: see `classes.py`."""
+    n_classes: int
+    skew: int | None
+    """The largest class is so many times the smallest; None leaves them as they are."""
+    n_train: int
+    """At most; a small base or a rare class may allow fewer."""
+    n_valid: int
+    features: str
+    """What the end model reads: see `inputs.py`."""
+    voters: VoterPlan
+
+    @property
+    def half(self) -> Half:
+        """The half of its base."""
+        return CARDS[self.base].half
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the task has two classes."""
+        return self.n_classes == 2
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same spec, wherever it is computed."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return sha256(text.encode()).hexdigest()[:12]
+
+    def generator(self, purpose: str) -> np.random.Generator:
+        """Return random numbers of this task for one purpose, so that purposes do not mix."""
+        digest = sha256(f"{self.fingerprint} {purpose}".encode()).digest()
+        return np.random.default_rng(int.from_bytes(digest[:8], "little"))
+
+    def describe(self) -> str:
+        """Return the task in one line."""
+        skew = "" if self.skew is None else f", 1:{self.skew}"
+        return (
+            f"{self.name}: {self.n_classes} classes ({self.classes}{skew}), "
+            f"{self.n_train:,} items, {self.features}; {self.voters.describe()}"
+        )
+
+
+@cache
+def all_specs() -> tuple[TaskSpec, ...]:
+    """Return all tasks, always the same."""
+    from experiments.tasks.draw import draw_specs
+
+    return tuple(spec for card in CARDS.values() for spec in draw_specs(card))
+
+
+def spec_named(name: str) -> TaskSpec:
+    """Return one task by name."""
+    if name not in _by_name():
+        raise KeyError(f"There is no task {name!r}; `python -m experiments tasks --list` has all.")
+    return _by_name()[name]
+
+
+@cache
+def _by_name() -> dict[str, TaskSpec]:
+    return {spec.name: spec for spec in all_specs()}
