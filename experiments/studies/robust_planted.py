@@ -10,6 +10,8 @@ same network, as long as validation gets better. The last one sees no gold at al
 import sys
 from collections.abc import Mapping, Sequence
 
+from wiesel.end_to_end.weasel.recipes import RECIPES
+
 from experiments.framework.definitions import Effort
 from experiments.framework.methods import (
     binary_metrics,
@@ -24,7 +26,6 @@ from experiments.framework.tables import percentages, spread, write_page
 from experiments.studies.robust import ROBUST, SHARED
 from wiesel import EndToEndModel, MajorityVote, Supervised, TwoStage, WeaSEL
 from wiesel.end_to_end.together import fit_together
-from wiesel.end_to_end.weasel.recipes import RECIPES
 from wiesel.io import Dataset, Split
 
 STORE = "robust_planted"

@@ -1,7 +1,7 @@
 """The methods that are compared: one dictionary from a name to what builds the estimator.
 
-To add one: `METHODS["committee"] = Method(lambda net, task, training: Committee(net))`.
-All of them train the same network with the same number of updates, five members averaged.
+All of them train the same network with the same number of updates, and average five of them; the
+committee averages two for each of its members.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ import torch
 
 from experiments.tasks.make import FEW_GOLD, Task
 from wiesel import (
+    Committee,
     DawidSkene,
     EndToEndModel,
     LabelModel,
@@ -37,8 +38,8 @@ UPDATES: Training = {
     "seed": 0,
     "progress": False,
 }
-EPOCHS = {"blind": 8, "validation": 26, "gold50": 26}
-"""Without gold nothing tells when to stop: 400 updates; with gold the best of 26 epochs."""
+EPOCHS = {"blind": 8, "validation": 20, "gold50": 20}
+"""Without gold nothing tells when to stop: 400 updates; with gold the best of 20 epochs."""
 
 GOLD_ITEMS: dict[str, int | None] = {"validation": None, "gold50": FEW_GOLD}
 """How many of the validation items a mode gives; None for all."""
@@ -63,9 +64,9 @@ def two_stage(label_model: LabelModel) -> Method:
     return Method(lambda net, task, training: TwoStage(label_model, net, **training))
 
 
-def weasel(recipe: str) -> Method:
-    """Return WeaSEL by recipe: the one place of the suite that knows of recipes."""
-    return Method(lambda net, task, training: WeaSEL(net, recipe=recipe, **training))
+def _committee(net: torch.nn.Module, task: Task, training: Training) -> EndToEndModel:
+    options = {name: value for name, value in training.items() if name != "members"}
+    return Committee(net, **options)
 
 
 METHODS: dict[str, Method] = {
@@ -73,8 +74,9 @@ METHODS: dict[str, Method] = {
     "dawid_skene": two_stage(DawidSkene()),
     "snorkel": two_stage(Snorkel()),
     "triplet_mean": two_stage(Triplet(aggregate="mean")),
-    "weasel": weasel("robust"),
-    "weasel_paper": weasel("paper"),
+    "weasel": Method(lambda net, task, training: WeaSEL(net, **training)),
+    "weasel_paper": Method(lambda net, task, training: WeaSEL.paper(net, **training)),
+    "committee": Method(_committee, reads_gold_votes=True),
     "gold": Method(
         lambda net, task, training: Supervised(net, labels=task.labels, **training), on_gold=True
     ),
