@@ -116,9 +116,7 @@ def contenders(epochs: int) -> dict[str, Callable[[], object]]:
             rows = order[start : start + BATCH]
             yield tuple(part[rows] for part in ready)
 
-    model = WeaSEL(
-        MLP(N_FEATURES, 2), recipe="paper", epochs=epochs, tau_1=1.0, progress=False, device="cpu"
-    )
+    model = WeaSEL.paper(MLP(N_FEATURES, 2), epochs=epochs, tau_1=1.0, progress=False, device="cpu")
     validation = (features[:250], gold[:250])
     return {
         BARE: lambda: bare_loop(slices, epochs),
@@ -155,9 +153,7 @@ def time_fourteen(way: str, epochs: int, encoding: str = "one_hot") -> float:
 
     def models(epochs: int) -> list[WeaSEL]:
         return [
-            WeaSEL(
-                MLP(STACK_FEATURES, 2), recipe="paper", epochs=epochs, seed=seed, lr=lr, **options
-            )
+            WeaSEL.paper(MLP(STACK_FEATURES, 2), epochs=epochs, seed=seed, lr=lr, **options)
             for seed, lr in MEMBERS
         ]
 

@@ -1,6 +1,6 @@
 """Rerun the paper: `python -m experiments NAME ... [--full] [--seeds N] [--jobs N]`; or `all`.
 
-`all` is the paper's tables and figures, and `robust`; closer looks go by name.
+`all` is the paper's tables and figures, and `default`; closer looks go by name.
 Finished runs are kept in experiments/results and not run again; delete a file to start over.
 Needs the data sets: set WIESEL_DATA to their folder.
 """
@@ -17,15 +17,14 @@ ALL = (
     "adversarial",
     "ablation",
     "labelme",
-    "robust",
+    "default",
 )
 BY_NAME = (
     "equilibrium",
     "better_features",
-    "robust_registry",
-    "robust_planted",
-    "robust_ablation",
+    "default_planted",
     "few_labels",
+    "paper_sample",
     "tasks",
 )
 EXPERIMENTS = (*ALL, *BY_NAME)

@@ -8,7 +8,7 @@ from benchmarks.report import quotable_table
 
 from experiments.framework.definitions import Effort
 from experiments.framework.tables import mean_of
-from experiments.studies import crowd_table, duplicates, labelme, random_voters, robust, table1
+from experiments.studies import crowd_table, default, duplicates, labelme, random_voters, table1
 from wiesel.catalog import METHODS
 
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -26,7 +26,7 @@ def main() -> None:
 def tables() -> dict[str, str]:
     """Return every table by the name of its marker."""
     return {
-        "recipes": robust.quoted(),
+        "default": default.quoted(),
         "results": results_table(),
         "crowds": crowds_table(),
         "methods": methods_table(),

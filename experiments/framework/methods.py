@@ -21,7 +21,14 @@ from wiesel.nn import MLP
 from wiesel.nn.encoders import EncoderLayers
 from wiesel.training import seeded
 
-PAPER = {"epochs": 150, "lr": 1e-4, "batch_size": 64, "weight_decay": 7e-7}
+PAPER: dict[str, Any] = {
+    "epochs": 150,
+    "epoch_size": None,
+    "lr": 1e-4,
+    "weight_average": None,
+    "batch_size": 64,
+    "weight_decay": 7e-7,
+}
 """The paper's protocol: Adam, batch 64, at most 150 epochs, the best of them on validation."""
 
 TRAINED_ON = 0.8

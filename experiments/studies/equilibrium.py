@@ -103,7 +103,7 @@ def _rested(run: Run) -> Record:
     dataset = dataset_of(run.dataset)
     X, truth = dataset.train.features, dataset.train.gold
     votes = votes_of(run, dataset)[0]
-    model = WeaSEL(
+    model = WeaSEL.paper(
         paper_network(dataset, run.seed),
         encoder=SameForAll(votes.n_voters),
         **_weasel_options(run, EPOCHS, RATE),
@@ -136,7 +136,7 @@ def _with_hint(run: Run) -> Record:
         model = Supervised(network, labels=dataset.labels, **options)
         model.fit(X, dataset.train.gold, validation=validation)
     else:
-        model = WeaSEL(network, **_weasel_options(run, ENCODER_EPOCHS, PAPER["lr"]))
+        model = WeaSEL.paper(network, **_weasel_options(run, ENCODER_EPOCHS, PAPER["lr"]))
         model.fit(X, votes_of(run, dataset)[0], validation=validation)
     predicted = model.predict_proba(dataset.test.features)[:, 1]
     return {"auc": float(roc_auc_score(dataset.test.gold, predicted))}
@@ -144,7 +144,7 @@ def _with_hint(run: Run) -> Record:
 
 def _weasel_options(run: Run, epochs: int, rate: float) -> dict[str, Any]:
     own = {"epochs": epochs, "lr": rate, "seed": run.seed, "tau_1": 1.0, "progress": False}
-    return {**PAPER, **SIGNED, "recipe": "paper", **own}
+    return {**PAPER, **SIGNED, **own}
 
 
 def show(effort: Effort) -> None:

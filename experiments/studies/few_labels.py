@@ -2,7 +2,7 @@
 
     python -m experiments few_labels [--full] [--seeds N] [--recorded]
 
-A robust WeaSEL is trained on votes alone. Then 10, 50 or 250 gold items, drawn from the validation
+The default is trained on votes alone. Then 10, 50 or 250 gold items, drawn from the validation
 split, are used in three ways: not at all, by `fine_tune`, and alone (the same network, supervised,
 trained on 80 % of them with the epoch chosen on the rest). Seeds draw the items. Test labels are
 looked at once, at the end of each run.
@@ -18,8 +18,8 @@ from experiments.framework.definitions import Effort
 from experiments.framework.methods import dataset_of, paper_network
 from experiments.framework.runner import Record, Run, finished, run_all
 from experiments.framework.tables import percentages, spread, write_page
-from experiments.studies.robust import SETS, score
-from wiesel import Supervised, WeaSEL
+from experiments.studies.default import SETS, score
+from wiesel import Committee, Supervised
 from wiesel.io import Dataset
 
 SIZES = (10, 50, 250)
@@ -46,10 +46,10 @@ def definitions(n_seeds: int) -> list[Run]:
 
 
 @cache
-def trained(name: str) -> WeaSEL:
-    """Return a WeaSEL that has seen no gold."""
+def trained(name: str) -> Committee:
+    """Return a committee that has seen no gold."""
     dataset = dataset_of(name)
-    model = WeaSEL(paper_network(dataset, 0), recipe="robust", progress=False)
+    model = Committee(paper_network(dataset, 0), progress=False)
     return model.fit(dataset.train.features, dataset.train.votes)
 
 

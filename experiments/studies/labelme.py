@@ -88,7 +88,7 @@ def fixed(build: Build, **chosen: Any) -> Build:
     return lambda net, **options: build(net, **chosen, **options)
 
 
-PAPERS_WEASEL = fixed(WeaSEL, recipe="paper")
+PAPERS_WEASEL = WeaSEL.paper
 
 METHODS: dict[str, Entry] = {
     "gold": Entry("gold labels", Supervised),
@@ -151,6 +151,7 @@ def execute(run: Run) -> dict[str, Any]:
     chosen_on = data.test if options.pop("epoch_chosen_on_test", False) else data.valid
     epochs = EPOCHS[run.dataset]
     options |= {"epochs": epochs, "patience": max(5, epochs // 4), "seed": run.seed}
+    options |= {"epoch_size": None, "weight_average": None}
     model = METHODS[run.method].build(head(data, run.seed), progress=False, **options)
     learn_from = data.train.votes
     if isinstance(model, Supervised):

@@ -9,7 +9,7 @@ import polars as pl
 
 from wiesel.analysis.table import UNKNOWN, Column, Table, text
 from wiesel.catalog import method
-from wiesel.end_to_end import EndToEndModel, Supervised, TwoStage
+from wiesel.end_to_end import Committee, EndToEndModel, Supervised, TwoStage
 from wiesel.end_to_end.sklearn_stage import is_classifier
 from wiesel.end_to_end.together import fit_together
 from wiesel.errors import ParameterError, listed, suggest
@@ -23,6 +23,8 @@ __all__ = ["build_method", "compare", "compare_datasets", "score_table"]
 
 _TASK = ("X", "votes", "test", "validation")
 """What a data set consists of; the last may be missing."""
+NETWORKS = 5
+"""How many networks a method averages that is given by name."""
 _SHOWN = {"accuracy": "accuracy", "f1": "F1", "auc": "ROC-AUC", "log_loss": "log loss"}
 
 
@@ -40,7 +42,8 @@ def compare(
 
     Methods are names (of `wiesel methods`; a label model trains the end model on its soft labels),
     names with options, or models under names of your own. `end_model` is a name or a module, for
-    methods given by name. Every method sees the same data.
+    methods given by name. Every method sees the same data, trains alike, and averages five
+    networks.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
@@ -116,7 +119,8 @@ def build_method(
     """Return an unfitted model by the name of its method.
 
     A label model becomes the first stage of `TwoStage`. Options that both stages have are meant
-    for training the end model; `label_model__epochs` reaches the label model.
+    for training the end model; `label_model__epochs` reaches the label model. Every method trains
+    alike, and averages five networks unless `members` says otherwise.
 
     >>> build_method("snorkel", None, LabelSpace("ham", "spam"), {"epochs": 3}).epochs
     3
@@ -130,11 +134,19 @@ def build_method(
             f"{name} trains its end model step by step, which {type(end_model).__name__} cannot. "
             "Use a network, or a method with a label model, such as majority_vote or snorkel."
         )
+    if cls is not Committee and not is_classifier(end_model):
+        # As fair as can be: the committee averages several networks, too.
+        given.setdefault("members", NETWORKS)
     if cls is Supervised:
         return Supervised(end_model, labels=labels, **given)
     if not issubclass(cls, LabelModel):
         model: EndToEndModel = cls(end_model, **given)
         return model
+    return _two_stage(name, cls, end_model, given)
+
+
+def _two_stage(name: str, cls: type[LabelModel], end_model: Any, given: dict[str, Any]) -> TwoStage:
+    """A label model as the first of two stages; options go where they belong."""
     own = [key for key in cls.option_names() if key not in TwoStage.option_names()]
     first = cls(**{key: given.pop(key) for key in own if key in given})
     nested = {key: given.pop(key) for key in list(given) if key.startswith("label_model__")}

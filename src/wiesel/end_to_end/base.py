@@ -77,19 +77,19 @@ class EndToEndModel(Parameterized, ABC):
     `end_model_`.
     """
 
-    epochs: int | None = 150
-    """How often training goes through all covered items; None is 20 times with a validation set,
+    epochs: int | None = None
+    """How often training goes through `epoch_size` items; None is 20 times with a validation set,
     which chooses among them, and 8 times without."""
-    lr: float = 1e-4
+    lr: float = 1e-3
     """The learning rate of Adam."""
     batch_size: int = 64
     """How many items make a step."""
-    epoch_size: int | None = None
+    epoch_size: int | None = 3200
     """How many items make an epoch, after which the network is looked at; None is every item
     once. Large data want fewer, small data may have more: items then come several times."""
     weight_decay: float = 7e-7
     """The weight of the squared norm of all parameters in the loss."""
-    weight_average: float | None = None
+    weight_average: float | None = 0.99
     """Predict with a running average of the weights that forgets the old at this rate each step
     (0.999: about a thousand steps); None predicts with the last ones."""
     patience: int | None = None

@@ -66,16 +66,6 @@ class Committee(EndToEndModel):
     `default_members` returns."""
     networks: int = 2
     """How many networks each of the default members has."""
-    epochs: int | None = None
-    """How often training goes through `epoch_size` items; None is 20 times with a validation set,
-    which chooses among them, and 8 times without."""
-    epoch_size: int | None = 3200
-    """How many items make an epoch; None is every item once."""
-    lr: float = 1e-3
-    """The learning rate of Adam."""
-    weight_average: float | None = 0.99
-    """Predict with a running average of the weights that forgets the old at this rate each step
-    (0.999: about a thousand steps); None predicts with the last ones."""
 
     member_weights_: dict[str, float] = field(init=False, repr=False)
     """How much each member counts, by name; they sum to 1."""

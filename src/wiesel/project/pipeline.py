@@ -153,7 +153,8 @@ def prepare(project: Project, say: Say) -> Prepared:
     how = "reused" if vectors.reused else f"{time.perf_counter() - start:.1f} s"
     say("features", f"{vectors.kind}, {vectors.shape} ({how})")
     fingerprints = {} if lfs is None else {lf.name: lf.fingerprint for lf in lfs}
-    return Prepared(TrainingSet(project, labels, splits, vectors, votes.train), votes, fingerprints)
+    data = TrainingSet(project, labels, splits, vectors, votes.train, votes.by_split.get("dev"))
+    return Prepared(data, votes, fingerprints)
 
 
 def judge(prepared: Prepared, trained: Sequence[Trained]) -> Outcome:

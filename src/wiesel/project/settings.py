@@ -92,7 +92,7 @@ class EndModelSettings:
 class MethodSettings:
     """`[method]`: what is trained, what it is compared with, and with which seeds."""
 
-    name: str = "weasel"
+    name: str = "committee"
     baselines: tuple[str, ...] = ("majority_vote",)
     seeds: tuple[int, ...] = (0,)
 

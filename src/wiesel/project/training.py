@@ -14,12 +14,14 @@ from wiesel.catalog import load_model, method
 from wiesel.compare import build_method
 from wiesel.end_to_end import EndToEndModel
 from wiesel.end_to_end.fingerprints import votes_fingerprint
+from wiesel.end_to_end.plan import GoldSet
 from wiesel.end_to_end.sklearn_stage import is_classifier
 from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import DataError, SavedModelError
 from wiesel.io import Split
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.fingerprints import digest
+from wiesel.nn.encoders import EncoderLayers
 from wiesel.nn.names import end_model_by_name
 from wiesel.parameters import Parameterized
 from wiesel.project.settings import Project, located
@@ -43,15 +45,20 @@ class TrainingSet:
     splits: Mapping[str, Split]
     vectors: Vectors
     votes: VoteMatrix
+    dev_votes: VoteMatrix | None = None
+    """The votes on the dev rows, where the voters vote on them too."""
 
     @property
-    def validation(self) -> tuple[Any, Any] | None:
-        """The inputs and gold labels of the dev rows whose label is known; None without any."""
+    def validation(self) -> GoldSet | None:
+        """The dev rows whose label is known, with the votes on them; None without any."""
         if "dev" not in self.splits:
             return None
         gold = self.splits["dev"].gold
         known = np.flatnonzero(gold != ABSTAIN)
-        return taken(self.vectors.by_split["dev"], known), gold[known]
+        inputs = taken(self.vectors.by_split["dev"], known)
+        if self.dev_votes is None:
+            return inputs, gold[known]
+        return inputs, gold[known], self.dev_votes[known]
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
         options = {**project.training, **project.options.get(name, {}), "seed": seed}
         if name == "weasel" and not _is_matrix(data.vectors.train):
             # Token ids and images are no features for the encoder: it reads the votes alone.
-            options.setdefault("encoder_features", False)
+            options.setdefault("encoder", EncoderLayers(features=False))
         model = build_method(name, network, data.labels, options)
         model.check_options()
     return model

@@ -1,4 +1,4 @@
-from experiments.studies.robust import SETS
+from experiments.studies.default import SETS
 from experiments.tasks.halves import (
     BASE_HALVES,
     CHOOSE,

@@ -115,16 +115,6 @@ class WeaSEL(EndToEndModel):
     in it. None starts from random weights, as the paper does."""
     warm_up: int = 6
     """How many epochs they learn them."""
-    epochs: int | None = None
-    """How often training goes through `epoch_size` items; None is 20 times with a validation set,
-    which chooses among them, and 8 times without."""
-    epoch_size: int | None = 3200
-    """How many items make an epoch; None is every item once."""
-    lr: float = 1e-3
-    """The learning rate of Adam."""
-    weight_average: float | None = 0.99
-    """Predict with a running average of the weights that forgets the old at this rate each step
-    (0.999: about a thousand steps); None predicts with the last ones."""
 
     encoder_: VoteEncoder = field(init=False, repr=False)
     """The trained encoder."""

@@ -2,9 +2,9 @@
 
     python -m experiments paper_sample
 
-One short run of WeaSEL as the paper has it for every row of the ablation, for table 1, for the
-figures and for LabelMe. Run it before and after a change of the code, on one machine: what should
-not change has the same digest, to the last digit.
+One short run of WeaSEL as the paper has it for every row of the ablation, for table 1 and for the
+figures. Run it before and after a change of the code, on one machine: what should not change has
+the same digest, to the last digit.
 """
 
 import hashlib
@@ -12,10 +12,10 @@ import hashlib
 import numpy as np
 import torch
 
-from experiments.ablation import ROWS
-from experiments.definitions import SIGNED
-from experiments.methods import build, data_of, fit_group, material
-from experiments.runner import Run
+from experiments.framework.definitions import SIGNED
+from experiments.framework.methods import build, data_of, fit_group, material
+from experiments.framework.runner import Run
+from experiments.studies.ablation import ROWS
 
 SHORT = {"epochs": 2, "epoch_size": 1600}
 SAMPLE = {
@@ -60,7 +60,4 @@ def main(argv: list[str]) -> None:
 
 def _show(study: str, run: Run, proba: np.ndarray) -> None:
     digest = hashlib.sha256(np.ascontiguousarray(proba).tobytes()).hexdigest()[:16]
-    print(
-        f"{study:24} {run.key} {run.dataset:10} {digest} {proba.mean(axis=(0,))[..., 0].mean():.15f}",
-        flush=True,
-    )
+    print(f"{study:24} {run.key} {run.dataset:10} {digest} {proba[..., 0].mean():.15f}", flush=True)

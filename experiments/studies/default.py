@@ -1,0 +1,234 @@
+"""The default beside majority vote, label models and WeaSEL, on sixteen real data sets.
+
+    python -m experiments default [--full] [--seeds N] [--jobs N] [--recorded]
+
+Every method trains the same network with the same optimizer for the same number of updates, in
+three modes: without any gold (8 epochs of 3,200 items), with the validation split (the best of 20
+epochs), and with 50 items of it. Every method averages five networks; the committee averages two
+for each of its members. One set of options holds for all data sets. Test labels are looked at
+once, after a run has been trained and chosen. The reduced form has one seed, the full one three.
+"""
+
+import sys
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from benchmarks.harness import markdown_table
+from sklearn.metrics import roc_auc_score
+
+from experiments.framework.definitions import Effort
+from experiments.framework.methods import dataset_of, paper_network
+from experiments.framework.runner import Record, Run, finished, run_all
+from experiments.framework.tables import UNKNOWN, told_cost, write_page
+from experiments.tasks.halves import REAL_HALVES
+from wiesel import (
+    Committee,
+    DawidSkene,
+    EndToEndModel,
+    LabelModel,
+    MajorityVote,
+    Snorkel,
+    Triplet,
+    TwoStage,
+    WeaSEL,
+)
+from wiesel.errors import WieselWarning
+from wiesel.io import Dataset
+
+SETS = (
+    "imdb_136",
+    "imdb_12",
+    "amazon_175",
+    "spouse",
+    "youtube",
+    "sms",
+    "sst2",
+    "trec",
+    "agnews",
+    "hausa",
+    "spambase",
+    "vader_tweets",
+    "labelme",
+    "music_genre",
+    "sentiment_crowd",
+    "income_crowd",
+)
+SHARED: dict[str, Any] = {"progress": False}
+"""Nothing else: all methods have the same training by default."""
+NETWORKS = 5
+EPOCHS = {"blind": 8, "validation": 20, "gold50": 20}
+MODES = {
+    "blind": "Without any gold",
+    "validation": "With the validation split and the votes on it",
+    "gold50": "With 50 items of the validation split and the votes on them",
+}
+FEW = 50
+
+LABEL_MODELS: dict[str, LabelModel] = {
+    "majority vote": MajorityVote(),
+    "Dawid-Skene": DawidSkene(),
+    "Snorkel": Snorkel(),
+    "Triplet-Mean": Triplet(aggregate="mean"),
+}
+BASELINE, PAPER, WEASEL, COMMITTEE = "majority vote", "WeaSEL, paper", "WeaSEL", "Committee"
+METHODS = (*LABEL_MODELS, PAPER, WEASEL, COMMITTEE)
+ENOUGH = 500
+"""Test items; with fewer, a point is luck."""
+STORE = "default"
+
+
+def main(argv: list[str]) -> None:
+    """Run what is missing, and write the tables."""
+    effort = Effort.parsed(argv, __doc__, full_seeds=3, reduced_seeds=1)
+    runs = [run for mode in MODES for run in definitions(mode, effort.seeds)]
+    if not effort.recorded:
+        run_all(STORE, runs, execute, effort.jobs)
+    show(effort)
+
+
+def definitions(mode: str, n_seeds: int) -> list[Run]:
+    """Return all runs of a mode."""
+    return [
+        Run(dataset, method, seed, {"mode": mode})
+        for dataset in SETS
+        for method in METHODS
+        for seed in range(n_seeds)
+    ]
+
+
+def build(run: Run, dataset: Dataset) -> EndToEndModel:
+    """Return the estimator that a run describes."""
+    network = paper_network(dataset, run.seed)
+    options = {**SHARED, "epochs": EPOCHS[run.options["mode"]], "seed": 100 * run.seed}
+    if run.method == COMMITTEE:
+        return Committee(network, **options)
+    options["members"] = NETWORKS
+    if run.method in LABEL_MODELS:
+        return TwoStage(LABEL_MODELS[run.method], network, **options)
+    if run.method == WEASEL:
+        return WeaSEL(network, **options)
+    training = {"epoch_size": 3200, "lr": 1e-3, "weight_average": 0.99}
+    return WeaSEL.paper(network, **training, **options)
+
+
+def execute(run: Run) -> Record:
+    """Train a method on a data set; only then look at test."""
+    dataset = dataset_of(run.dataset)
+    train, test = dataset.train, dataset.test
+    model = build(run, dataset)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WieselWarning)
+        model.fit(train.features, train.votes, validation=gold_of(dataset, run.options["mode"]))
+    proba = model.predict_proba(test.features)
+    shares = np.bincount(proba.argmax(axis=1), minlength=proba.shape[1]) / len(proba)
+    return {
+        "score": score(proba, test.gold),
+        "n_test": len(proba),
+        "largest_share": float(shares.max()),
+        "members": getattr(model, "member_weights_", {}),
+    }
+
+
+def gold_of(dataset: Dataset, mode: str) -> Any:
+    """Return what a mode gives as validation: nothing, all, or fifty items."""
+    valid = dataset.valid
+    if mode == "blind":
+        return None
+    rows = np.arange(len(valid.gold))
+    if mode == "gold50":
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:FEW])
+    return valid.features[rows], valid.gold[rows], valid.votes[rows]
+
+
+def score(proba: np.ndarray, gold: np.ndarray) -> float:
+    """Return the primary metric: ROC-AUC for binary tasks, else accuracy."""
+    if proba.shape[1] == 2:
+        return float(roc_auc_score(gold, proba[:, 1]))
+    return float((proba.argmax(axis=1) == gold).mean())
+
+
+def show(effort: Effort) -> None:
+    """Write the tables of all modes, and what they say."""
+    lines: list[str] = []
+    for mode, words in MODES.items():
+        found = by_method(definitions(mode, effort.seeds))
+        if COMMITTEE in found and BASELINE in found:
+            lines += [f"## {words}", "", *table(found), "", *verdict(found), ""]
+            records = [r for sets in found.values() for own in sets.values() for r in own]
+            lines += [told_cost(len(records), sum(r["cpu_seconds"] for r in records)), ""]
+    write_page(STORE, f"python -m experiments default {effort.words}", lines)
+
+
+def by_method(runs: Iterable[Run]) -> dict[str, dict[str, list[Record]]]:
+    """Return the finished ones of the runs by method and data set."""
+    done = finished(STORE)
+    found: dict[str, dict[str, list[Record]]] = {}
+    for run in runs:
+        if run.key in done:
+            found.setdefault(run.method, {}).setdefault(run.dataset, []).append(done[run.key])
+    return found
+
+
+def table(found: Mapping[str, Mapping[str, Sequence[Record]]]) -> list[str]:
+    """Return a row for each data set, a column for each method, and the committee's gain."""
+    names = [name for name in METHODS if name in found]
+    rows = []
+    for dataset in SETS:
+        scores = {name: _mean(found[name].get(dataset, [])) for name in names}
+        gain = scores[COMMITTEE] - scores[BASELINE]
+        rows.append([dataset, REAL_HALVES[dataset], *map(_cell, scores.values()), f"{gain:+.2f}"])
+    means = {name: _over_sets(found[name]) for name in names}
+    gain = means[COMMITTEE] - means[BASELINE]
+    rows.append(["**mean**", "", *map(_cell, means.values()), f"**{gain:+.2f}**"])
+    header = ["test ROC-AUC (binary) or accuracy, %", "half", *names, "Committee's gain"]
+    return markdown_table(header, rows).splitlines()
+
+
+def verdict(found: Mapping[str, Mapping[str, Sequence[Record]]]) -> list[str]:
+    """Return how the committee compares with majority vote, set by set and half by half."""
+    gains = {
+        name: _mean(found[COMMITTEE].get(name, [])) - _mean(found[BASELINE].get(name, []))
+        for name in SETS
+    }
+    known = {name: gain for name, gain in gains.items() if np.isfinite(gain)}
+    large = {n: g for n, g in known.items() if found[COMMITTEE][n][0]["n_test"] >= ENOUGH}
+    worst, best = min(large, key=large.__getitem__), max(known, key=known.__getitem__)
+    halves = {
+        half: np.mean([gain for name, gain in known.items() if REAL_HALVES[name] == half])
+        for half in ("choose", "confirm")
+    }
+    return [
+        f"Committee against majority vote: {np.mean(list(known.values())):+.2f} points on average "
+        f"({halves['choose']:+.2f} on the half that defaults were chosen on, "
+        f"{halves['confirm']:+.2f} on the half that confirms); best {known[best]:+.2f} on {best}; "
+        f"worst of the sets with {ENOUGH} or more test items {large[worst]:+.2f} on {worst}."
+    ]
+
+
+def quoted(n_seeds: int = 1) -> str:
+    """Return the means over all data sets, for README."""
+    names = (BASELINE, "Snorkel", PAPER, WEASEL, COMMITTEE)
+    rows = []
+    for mode, words in MODES.items():
+        found = by_method(definitions(mode, n_seeds))
+        cells = [_cell(_over_sets(found[name])) if name in found else UNKNOWN for name in names]
+        rows.append([words, *cells])
+    return markdown_table(["mean over 16 data sets, %", *names], rows)
+
+
+def _mean(records: Sequence[Record]) -> float:
+    return 100 * float(np.mean([r["score"] for r in records])) if records else float("nan")
+
+
+def _over_sets(found: Mapping[str, Sequence[Record]]) -> float:
+    return float(np.mean([_mean(found.get(name, [])) for name in SETS]))
+
+
+def _cell(value: float) -> str:
+    return f"{value:.2f}" if np.isfinite(value) else UNKNOWN
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
