@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+if os.environ.get("WIESEL_JITTER"):
+    import jitter  # noqa: F401 - adds noise to what is drawn, before a test draws anything
 
 MAIL_LFS = """
 from wiesel import LabelSpace, keywords, labeling_function
