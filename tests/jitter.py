@@ -95,7 +95,6 @@ def _jitter_torch(size: float) -> None:
 
     for name in _INITIALIZERS:
         setattr(nn.init, name, after(getattr(nn.init, name)))
-    torch.randn = after(torch.randn)
 
 
 if os.environ.get("WIESEL_JITTER"):
