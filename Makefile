@@ -5,9 +5,17 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# As many workers as cores. Each takes a run of neighboring tests, so that fits which tests share stay shared.
+WORKERS ?= auto
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+JITTER := WIESEL_JITTER=1e-6 ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Nehalem \
+	NPY_DISABLE_CPU_FEATURES=X86_V3 ONEDNN_MAX_CPU_ISA=SSE41
+NUMERIC_TESTS := tests/contracts tests/parity tests/unit/analysis tests/unit/end_to_end \
+	tests/unit/evaluation tests/unit/features tests/unit/label_models tests/unit/nn \
+	tests/unit/training tests/unit/test_compare.py tests/unit/test_explain.py src/wiesel
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit check format bench repro docs clean
+.PHONY: help setup demo test test-unit test-jitter check format bench repro docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -29,10 +37,15 @@ demo: $(DEMO_READY) ## train WeaSEL on 20,000 movie reviews without labels and e
 	$(BIN)/wiesel run examples/movies
 
 test: check ## lint, type-check and run every test
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
 
 test-unit: $(READY) ## the fast tests only, under a minute
-	$(BIN)/python -m pytest -q -m "not slow and not data"
+	$(PYTEST) -m "not slow and not data"
+
+# Another processor: noise on drawn inputs and weights, and the plainest code of each library.
+test-jitter: $(READY) ## the numeric tests with noise and without vector instructions
+	OMP_NUM_THREADS=1 $(JITTER) $(PYTEST) $(NUMERIC_TESTS)
+	OMP_NUM_THREADS=2 $(JITTER) $(PYTEST) $(NUMERIC_TESTS)
 
 check: $(READY) ## format, lint and types, without the tests
 	$(BIN)/ruff format --check .

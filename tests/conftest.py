@@ -6,13 +6,15 @@ waiting for each other than computing.
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+if os.environ.get("WIESEL_JITTER"):
+    import jitter  # noqa: F401 - adds noise to what is drawn, before a test draws anything
 
 MAIL_LFS = """
 from wiesel import LabelSpace, keywords, labeling_function
@@ -73,6 +75,14 @@ def messages(prefix: str, n_items: int, with_labels: bool) -> str:
         text = TEXTS[label][place % 3]
         lines.append(f"{prefix}{place},{text}" + (f",{label}" if with_labels else ""))
     return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _width_of_a_terminal() -> Iterator[None]:
+    """Tables are as wide as the terminal: here always the same, wherever the tests run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        yield
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from wiesel.lfs import FailureLog, RayEngine, apply_lfs_to_folder, load_lfs, pre
 pytest.importorskip("ray")
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(1200),
+    pytest.mark.timeout(3600),
     # Ray leaves sockets and log files to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -43,7 +43,7 @@ pytestmark = [
 
 LABELS = LabelSpace("ham", "spam")
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
-PATIENCE = 300
+PATIENCE = 900
 """Seconds that labeling functions wait for the test before they give up."""
 
 
@@ -126,7 +126,7 @@ def second_node(cluster: Any) -> Any:
     """The other node, added again if a test has killed it."""
     if not cluster.worker_nodes:
         cluster.add_node(**NODE)
-        cluster.wait_for_nodes(timeout=120)
+        cluster.wait_for_nodes(timeout=900)
     return next(iter(cluster.worker_nodes))
 
 

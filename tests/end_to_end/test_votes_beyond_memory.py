@@ -54,7 +54,6 @@ def run(part: Path, task: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is limited as on Linux")
 def test_votes_that_do_not_fit_into_memory_are_fitted_part_by_part(tmp_path: Path):
     rng = np.random.default_rng(0)

@@ -211,7 +211,7 @@ class TestValues:
     @pytest.mark.parametrize(
         "value",
         [object(), {1: 2}, b"bytes", {1, 2}, 1j, np.array(["a"]), np.array([None]), len],
-        ids=str,
+        ids=["object", "int_key", "bytes", "set", "complex", "text", "objects", "function"],
     )
     def test_what_is_no_data_is_refused_with_its_type(self, value):
         with pytest.raises(SavedModelError, match=f"{type(value).__name__} cannot be saved"):

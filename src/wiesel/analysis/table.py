@@ -2,7 +2,7 @@
 
 import io
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -19,6 +19,8 @@ UNKNOWN = "\N{EN DASH}"
 """What is printed where a value is not known."""
 
 _NARROWEST, _WIDEST = 60, 120
+_UNBROKEN, _NAME = 14, 16
+"""How long a number may be to stay in one line; the room that names get if they need it."""
 _LISTED = 3
 
 
@@ -75,15 +77,17 @@ class Table:
         if width is None:
             terminal = shutil.get_terminal_size(fallback=(100, 24)).columns
             width = min(max(terminal, _NARROWEST), _WIDEST)
-        grid = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=True)
-        for column in self.columns:
+        grid, cells = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=True), self._cells()
+        for column, values in zip(self.columns, zip(*cells, strict=True), strict=False):
+            kept = _kept_width(column, values)
             grid.add_column(
                 column.header,
                 justify="right" if column.numeric else "left",
-                no_wrap=column.numeric,
+                no_wrap=column.numeric and kept == max(map(len, values)),
+                min_width=kept,
                 overflow="fold",
             )
-        for row in self._cells():
+        for row in cells:
             # Text objects, because a name in square brackets would be taken for markup.
             grid.add_row(*(Text(cell) for cell in row))
         parts = [self.caption, _rendered(grid, width) if len(self.frame) else "", self._rest()]
@@ -154,6 +158,15 @@ def _words(value: object) -> str:
         shown = ", ".join(map(str, value[:_LISTED])) or UNKNOWN
         return shown if len(value) <= _LISTED else f"{shown} and {len(value) - _LISTED} more"
     return UNKNOWN if value is None else str(value)
+
+
+def _kept_width(column: Column, values: Sequence[str]) -> int:
+    """The room a column gets in any terminal: names some, numbers enough not to be cut."""
+    longest = max(map(len, values))
+    if not column.numeric:
+        return min(longest, _NAME)
+    words = (word for value in values for word in value.split())
+    return longest if longest <= _UNBROKEN else max(map(len, words))
 
 
 def _rendered(grid: RichTable, width: int) -> str:

@@ -1,6 +1,7 @@
 import polars as pl
+import pytest
 
-from wiesel.analysis.table import UNKNOWN, Table, count, interval, number, percent, text
+from wiesel.analysis.table import UNKNOWN, Column, Table, count, interval, number, percent, text
 
 
 def table(**columns):
@@ -48,6 +49,16 @@ def test_lines_stay_within_the_width():
     lines = wide.to_text(width=80).splitlines()
     assert len(lines) > 5
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("width", [70, 80, 120])
+def test_names_and_numbers_are_whole_in_a_narrow_terminal(width: int):
+    frame = pl.DataFrame({"method": ["majority_vote"], "score": [0.6125], "seconds": [0.35]})
+    interval = [Column(h, lambda row: f"{row['score']} (0.5335 to 0.6935)") for h in "abc"]
+    shown = Table(frame, (text("method"), *interval, number("seconds"))).to_text(width)
+    assert shown.count("majority_vote") == 1
+    assert [shown.split().count(word) for word in ("0.6125", "(0.5335", "0.6935)")] == [3, 3, 3]
+    assert "0.35" in shown.split()
 
 
 def test_printing_stops_after_the_limit_and_says_what_is_left():

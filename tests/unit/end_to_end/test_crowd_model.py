@@ -125,8 +125,8 @@ def test_ten_thousand_workers_take_little_memory(name: str):
 @pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
 @pytest.mark.parametrize("name", MANY)
 def test_many_workers_times_many_classes_never_stand_in_memory_at_once(name: str):
-    """Full matrices would be 4,000 x 100 x 100 x 4 bytes = 160 MB, and as much for gradients."""
-    votes, gold = make_votes(40, 4_000, n_classes=100, coverage=1e-3, seed=0)
+    """Full matrices would be 2,000 x 100 x 100 x 4 bytes = 80 MB, and as much for gradients."""
+    votes, gold = make_votes(40, 2_000, n_classes=100, coverage=2e-3, seed=0)
     X = make_features(gold, 4)
     cls, options = MANY[name]
     with LargestTensor() as largest:

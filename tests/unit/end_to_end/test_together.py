@@ -32,10 +32,14 @@ def network(seed: int) -> nn.Module:
 
 
 def plain_network(seed: int) -> nn.Module:
-    """torch's own layers, with dropout and BatchNorm in the end model."""
+    """torch's own layers, with dropout and BatchNorm in the end model.
+
+    There is no bias in front of BatchNorm: it has no effect on the loss, so its gradient is
+    rounding noise, and Adam makes whole steps of that.
+    """
     with seeded(seed):
-        first = [nn.Linear(5, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout(0.2)]
-        return nn.Sequential(*first, nn.Linear(8, 2, bias=False))
+        first = [nn.Linear(5, 8, bias=False), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout(0.2)]
+        return nn.Sequential(*first, nn.Linear(8, 2))
 
 
 def weasel(seed: int, lr: float, **options: Any) -> WeaSEL:
@@ -59,6 +63,17 @@ def assert_same_fit(ours: Any, alone: Any) -> None:
         assert torch.allclose(first, second, atol=2e-4)
 
 
+def assert_same_encoder(ours: WeaSEL, alone: WeaSEL) -> None:
+    """Two encoders are the same, but for what Adam makes of rounding noise."""
+    first, second = ours.encoder_.state_dict(), alone.encoder_.state_dict()
+    assert first.keys() == second.keys()
+    # BatchNorm takes the bias in front of it away again, and its running mean follows the bias.
+    noise = {"network.0.bias", "network.1.running_mean"}
+    assert noise < first.keys()
+    for name in first.keys() - noise:
+        assert torch.allclose(first[name], second[name], atol=2e-4), name
+
+
 def weights(module: nn.Module) -> list[torch.Tensor]:
     return list(module.state_dict().values())
 
@@ -69,11 +84,7 @@ def test_weasels_in_a_stack_are_weasels_trained_alone(validation):
     for model, pair in zip(models, PAIRS, strict=True):
         alone = weasel(*pair).fit(X, VOTES, validation)
         assert_same_fit(model, alone)
-        assert np.allclose(model.accuracies(X, VOTES), alone.accuracies(X, VOTES), atol=1e-3)
-        for ours, theirs in zip(
-            *(m.encoder_.network[1].buffers() for m in (model, alone)), strict=True
-        ):
-            assert torch.allclose(ours, theirs, atol=2e-3)
+        assert_same_encoder(model, alone)
         assert (model.seed, model.lr) == pair
 
 

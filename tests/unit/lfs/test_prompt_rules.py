@@ -198,7 +198,7 @@ def test_nobody_there_is_a_fault(tmp_path: Path) -> None:
 def test_no_more_requests_than_allowed_are_under_way(
     client: ChatClient, server: ModelServer
 ) -> None:
-    gate = threading.Barrier(2, timeout=10)
+    gate = threading.Barrier(2, timeout=900)
     server.answer = lambda question: str(gate.wait() and None) and "ham"
     two = ChatClient(client.url, "tiny", concurrency=2, cache=None)
     lf = prompt(LABELS, "{text}", client=two)

@@ -64,7 +64,7 @@ def test_large_items_are_checked_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch
         (np.zeros((3, 2, 2)), False),
         ({"x": np.zeros((3, 2))}, False),
     ],
-    ids=str,
+    ids=["array", "sparse", "dataset", "integers", "vector", "images", "dict"],
 )
 def test_feature_vectors_are_told_from_other_inputs(values, matrix: bool):
     assert is_matrix(as_inputs(values)) is matrix
