@@ -6,21 +6,23 @@ before anything is built from it.
 
 import hashlib
 import json
-import os
 import re
-import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from wiesel.errors import SavedModelError, listed
 from wiesel.labels import LabelSpace
+from wiesel.memory import memory_size
+from wiesel.replacing import filling, recover, swap, write_file, write_synced
 
 __all__ = [
     "decoded",
     "encoded",
+    "other_files",
     "read_folder",
     "read_json",
     "read_manifest",
@@ -33,6 +35,12 @@ _MANIFEST = "manifest.json"
 _NUMBERS = "biuf"
 _DEEPEST = 50
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_OF_FILE_MANAGERS = (".DS_Store", "Thumbs.db", "desktop.ini")
+_LARGEST_MANIFEST = 2**28
+_ATTEMPTS = 50
+"""How often a folder is read anew that others replace again and again."""
+
+Found = TypeVar("Found")
 
 
 def write_folder(path: str | Path, manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
@@ -42,77 +50,40 @@ def write_folder(path: str | Path, manifest: Mapping[str, Any], files: Mapping[s
     """
     # A link to a model is followed: the model it points at is replaced, the link stays.
     target = Path(path).resolve()
-    _recover(target)
+    recover(target)
     _refuse_to_overwrite(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir()
-    try:
+    with filling(target) as unfinished:
         for name, content in files.items():
-            _write_synced(unfinished / _allowed_name(name, target), content)
+            write_synced(unfinished / _allowed_name(name, target), content)
         complete = {
             "format": FORMAT,
             **manifest,
             "files": {name: _digest(content) for name, content in files.items()},
+            "bytes": {name: len(content) for name, content in files.items()},
         }
         complete["sha256"] = _manifest_digest(complete)
         text = json.dumps(complete, indent=1, ensure_ascii=False)
-        _write_synced(unfinished / _MANIFEST, text.encode())
-        _swap(unfinished, target)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        write_synced(unfinished / _MANIFEST, text.encode())
+        swap(unfinished, target)
 
 
 def read_folder(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return the manifest and the content of every file, after checking all of it."""
-    manifest = read_manifest(path)
-    files = {}
-    for name, digest in manifest["files"].items():
-        file = Path(path) / _allowed_name(name, path)
-        if not file.is_file() or file.is_symlink():
-            raise SavedModelError(f"{path} is incomplete: {name} is missing. Save the model again.")
-        files[name] = _content(file)
-        if _digest(files[name]) != digest:
-            raise SavedModelError(
-                f"{file} is not what was saved (it is truncated, damaged or edited). "
-                "Restore it from a copy, or save the model again."
-            )
-    return manifest, files
+    """Return the manifest and the content of every file, after checking all of it.
+
+    A folder with files that its manifest does not name is refused: they are no part of the model.
+    """
+    return _steadily(Path(path), _checked_folder)
 
 
 def read_manifest(path: str | Path) -> dict[str, Any]:
     """Return the checked manifest of a saved model, without reading its weights."""
-    folder = Path(path)
-    _recover(folder.resolve())
-    file = folder / _MANIFEST
-    if not file.is_file() or file.is_symlink():
-        reason = "there is no such folder" if not folder.exists() else f"it has no {_MANIFEST}"
-        raise SavedModelError(f"{folder} is not a saved model: {reason}.")
-    manifest = read_json(_content(file), file)
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
-        raise SavedModelError(f"{file} is not the manifest of a saved model.")
-    if manifest.get("format") != FORMAT:
-        raise SavedModelError(
-            f"{file} has the format {manifest.get('format')!r}; this version of Wiesel reads "
-            f"format {FORMAT}. Load it with the version that wrote it "
-            f"({manifest.get('wiesel', 'unknown')})."
-        )
-    if manifest.get("sha256") != _manifest_digest(manifest):
-        raise SavedModelError(f"{file} was changed after the model was saved. Restore it.")
-    return manifest
+    return _steadily(Path(path), _checked_manifest)
 
 
-def write_file(path: str | Path, content: bytes) -> None:
-    """Write a file so that a crash leaves either the old one or the new one."""
-    target = Path(path).resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
-    try:
-        _write_synced(unfinished, content)
-        os.replace(unfinished, target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+def other_files(path: str | Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Return what lies in the folder of a model and is no part of it."""
+    ours = {_MANIFEST, *manifest["files"], *_OF_FILE_MANAGERS}
+    return sorted({entry.name for entry in Path(path).iterdir()} - ours)
 
 
 def read_json(content: bytes, file: str | Path) -> Any:
@@ -194,11 +165,95 @@ def _allowed_name(name: str, folder: str | Path) -> str:
     return name
 
 
-def _content(file: Path) -> bytes:
+def _steadily(folder: Path, read: Callable[[Path], Found]) -> Found:
+    """What is read of a folder; read anew if it was replaced meanwhile by a newer model."""
+    for _ in range(_ATTEMPTS):
+        recover(folder.resolve())
+        before = _identity(folder)
+        try:
+            return read(folder)
+        except SavedModelError:
+            if _identity(folder) == before:
+                raise
+            time.sleep(0.01)
+    return read(folder)
+
+
+def _identity(folder: Path) -> tuple[int, ...] | None:
+    """What differs between a folder and the one that takes its place."""
     try:
+        state = folder.stat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino, state.st_mtime_ns
+
+
+def _checked_folder(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    manifest = _checked_manifest(folder)
+    files = {}
+    for name, digest in manifest["files"].items():
+        file = folder / _allowed_name(name, folder)
+        if not file.is_file() or file.is_symlink():
+            raise SavedModelError(
+                f"{folder} is incomplete: {name} is missing. Save the model again."
+            )
+        files[name] = _content(file, _noted_size(manifest, name), memory_size())
+        if _digest(files[name]) != digest:
+            raise _changed(file)
+    others = other_files(folder, manifest)
+    if others:
+        raise SavedModelError(
+            f"{folder} also holds {listed(others, limit=3)}, which is no part of the model. "
+            "Move it away, if it is yours; do not trust a model that came with it."
+        )
+    return manifest, files
+
+
+def _checked_manifest(folder: Path) -> dict[str, Any]:
+    file = folder / _MANIFEST
+    if not file.is_file() or file.is_symlink():
+        reason = "there is no such folder" if not folder.exists() else f"it has no {_MANIFEST}"
+        raise SavedModelError(f"{folder} is not a saved model: {reason}.")
+    manifest = read_json(_content(file, None, _LARGEST_MANIFEST), file)
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
+        raise SavedModelError(f"{file} is not the manifest of a saved model.")
+    if manifest.get("format") != FORMAT:
+        raise SavedModelError(
+            f"{file} has the format {manifest.get('format')!r}; this version of Wiesel reads "
+            f"format {FORMAT}. Load it with the version that wrote it "
+            f"({manifest.get('wiesel', 'unknown')})."
+        )
+    if manifest.get("sha256") != _manifest_digest(manifest):
+        raise SavedModelError(f"{file} was changed after the model was saved. Restore it.")
+    return manifest
+
+
+def _noted_size(manifest: Mapping[str, Any], name: str) -> Any:
+    sizes = manifest.get("bytes")
+    return sizes.get(name) if isinstance(sizes, dict) else None
+
+
+def _content(file: Path, noted: Any, largest: int) -> bytes:
+    """The bytes of a file whose size was looked at first."""
+    try:
+        size = file.stat().st_size
+        if noted is not None and size != noted:
+            raise _changed(file)
+        if size > largest:
+            raise SavedModelError(
+                f"{file} has {size:,} bytes, more than can be read here ({largest:,})."
+            )
         return file.read_bytes()
-    except OSError as error:
-        raise SavedModelError(f"{file} cannot be read: {error}") from error
+    except (OSError, MemoryError) as error:
+        reason = "there is not enough memory" if isinstance(error, MemoryError) else error
+        raise SavedModelError(f"{file} cannot be read: {reason}.") from error
+
+
+def _changed(file: Path) -> SavedModelError:
+    return SavedModelError(
+        f"{file} is not what was saved (it is truncated, damaged or edited). "
+        "Restore it from a copy, or save the model again."
+    )
 
 
 def _refuse_nesting(value: Any, depth: int = 0) -> None:
@@ -214,42 +269,14 @@ def _refuse_to_overwrite(target: Path) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     try:
-        ours = {_MANIFEST, *read_manifest(target)["files"]}
+        others = other_files(target, read_manifest(target))
     except SavedModelError as error:
         raise SavedModelError(
             f"{target} exists and is not a saved model ({error}). "
             "Choose another place, or delete it first."
         ) from error
-    others = sorted({entry.name for entry in target.iterdir()} - ours)
     if others:
         raise SavedModelError(
             f"{target} also holds {listed(others, limit=3)}, which saving would delete. "
             "Choose another place, or move it away first."
         )
-
-
-def _write_synced(file: Path, content: bytes) -> None:
-    with file.open("wb") as handle:
-        handle.write(content)
-        handle.flush()
-        os.fsync(handle.fileno())
-
-
-def _previous(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.previous")
-
-
-def _swap(finished: Path, target: Path) -> None:
-    """Put a complete folder in the place of another; `_recover` mends a crash in between."""
-    previous = _previous(target)
-    shutil.rmtree(previous, ignore_errors=True)
-    if target.exists():
-        os.rename(target, previous)
-    os.rename(finished, target)
-    shutil.rmtree(previous, ignore_errors=True)
-
-
-def _recover(folder: Path) -> None:
-    """Bring back the earlier model if a crash fell between the two renames of `_swap`."""
-    if not folder.exists() and (_previous(folder) / _MANIFEST).is_file():
-        os.rename(_previous(folder), folder)

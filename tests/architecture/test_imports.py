@@ -13,8 +13,19 @@ LEVELS = (
     ("training", "nn"),
     ("label_models", "analysis", "evaluation", "features", "lfs", "io", "datasets"),
     ("saving", "explain"),
+    ("replacing",),
     ("votes",),
-    ("vote_entries", "labels", "errors", "parameters", "registry", "tables", "version"),
+    (
+        "vote_entries",
+        "labels",
+        "errors",
+        "parameters",
+        "registry",
+        "tables",
+        "version",
+        "memory",
+        "unfinished",
+    ),
 )
 LEVEL_OF = {part: depth for depth, level in enumerate(LEVELS) for part in level}
 

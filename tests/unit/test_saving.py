@@ -1,5 +1,9 @@
 import json
 import os
+import shutil
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -93,13 +97,13 @@ class Crash(BaseException):
 class TestCrash:
     """At every step of saving, a crash leaves the old model or the new one."""
 
-    @pytest.mark.parametrize("step", ["_write_synced", "os.rename"])
+    @pytest.mark.parametrize("step", ["write_synced", "os.rename"])
     @pytest.mark.parametrize("call", [0, 1, 2])
     def test_a_crash_at_any_step_leaves_a_whole_model(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, call: int
     ):
         write_folder(tmp_path / "model", {"n": 1}, FILES)
-        real = os.rename if step == "os.rename" else saving._write_synced
+        real = os.rename if step == "os.rename" else saving.write_synced
         calls = []
 
         def failing(*arguments):
@@ -109,8 +113,8 @@ class TestCrash:
             return real(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(saving.shutil, "rmtree", lambda *a, **k: None)
-            patch.setattr(f"wiesel.saving.{step}", failing)
+            patch.setattr(shutil, "rmtree", lambda *a, **k: None)
+            patch.setattr(os if step == "os.rename" else saving, step.removeprefix("os."), failing)
             try:
                 write_folder(tmp_path / "model", {"n": 2}, FILES)
                 crashed = False
@@ -128,7 +132,7 @@ class TestCrash:
         """The old model waits beside its place; it must not be deleted before the new is there."""
         write_folder(tmp_path / "model", {"n": 1}, FILES)
         os.rename(tmp_path / "model", tmp_path / ".model.previous")
-        rename, rmtree = os.rename, saving.shutil.rmtree
+        rename, rmtree = os.rename, shutil.rmtree
 
         def crash_at_the_last_step(source, target):
             if str(source).endswith("unfinished"):
@@ -140,8 +144,8 @@ class TestCrash:
                 rmtree(folder, **options)
 
         with monkeypatch.context() as patch:
-            patch.setattr("wiesel.saving.os.rename", crash_at_the_last_step)
-            patch.setattr("wiesel.saving.shutil.rmtree", remove_what_was_replaced)
+            patch.setattr(os, "rename", crash_at_the_last_step)
+            patch.setattr(shutil, "rmtree", remove_what_was_replaced)
             with pytest.raises(Crash):
                 write_folder(tmp_path / "model", {"n": 2}, FILES)
         assert read_manifest(tmp_path / "model")["n"] == 1
@@ -156,7 +160,7 @@ class TestCrash:
             raise Crash
 
         with monkeypatch.context() as patch:
-            patch.setattr("wiesel.saving._write_synced", half)
+            patch.setattr("wiesel.replacing.write_synced", half)
             with pytest.raises(Crash):
                 write_file(tmp_path / "run.ckpt", b"new content")
         assert (tmp_path / "run.ckpt").read_bytes() == b"old"
@@ -166,6 +170,98 @@ class TestCrash:
         with pytest.raises(SavedModelError, match="cannot be named"):
             write_folder(tmp_path / "model", {}, {"../escape": b"x"})
         assert list(tmp_path.iterdir()) == []
+
+
+class TestOtherFiles:
+    def test_a_folder_with_files_that_are_no_part_of_the_model_is_refused(self, tmp_path: Path):
+        write_folder(tmp_path / "model", {}, FILES)
+        (tmp_path / "model" / "lfs.py").write_text("print('run me')")
+        with pytest.raises(SavedModelError, match=r"also holds 'lfs\.py'.*no part of the model"):
+            read_folder(tmp_path / "model")
+
+    def test_what_file_managers_leave_does_not_matter(self, tmp_path: Path):
+        write_folder(tmp_path / "model", {}, FILES)
+        (tmp_path / "model" / ".DS_Store").write_bytes(b"icons")
+        assert read_folder(tmp_path / "model")[1] == FILES
+
+
+class TestSizes:
+    def test_a_file_of_another_size_is_refused_before_it_is_read(self, tmp_path: Path):
+        write_folder(tmp_path / "model", {}, FILES)
+        with (tmp_path / "model" / "data.bin").open("r+b") as file:
+            file.truncate(2**40)  # sparse: it takes no room on the disk
+        with pytest.raises(SavedModelError, match="not what was saved"):
+            read_folder(tmp_path / "model")
+
+    def test_a_file_that_cannot_fit_is_refused_whatever_the_manifest_says(self, tmp_path: Path):
+        write_folder(tmp_path / "model", {}, FILES)
+        manifest = read_manifest(tmp_path / "model")
+        del manifest["bytes"]
+        manifest["sha256"] = saving._manifest_digest(manifest)
+        (tmp_path / "model" / "manifest.json").write_text(json.dumps(manifest))
+        with (tmp_path / "model" / "data.bin").open("r+b") as file:
+            file.truncate(2**42)
+        with pytest.raises(SavedModelError, match=r"4,398,046,511,104 bytes, more than can be"):
+            read_folder(tmp_path / "model")
+
+    def test_a_manifest_without_end_is_refused(self, tmp_path: Path):
+        write_folder(tmp_path / "model", {}, FILES)
+        with (tmp_path / "model" / "manifest.json").open("r+b") as file:
+            file.truncate(2**40)
+        with pytest.raises(SavedModelError, match="more than can be read"):
+            read_manifest(tmp_path / "model")
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path):
+    """A limit on the size of files fails as a full disk does: without saying which file."""
+    script = (
+        "import resource, sys; from wiesel.saving import write_folder\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "try: write_folder(sys.argv[1], {}, {'data.bin': bytes(5000)})\n"
+        "except OSError as error: print(error.filename)"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "model")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.strip().endswith("data.bin")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_during_saves_gets_one_of_the_models(tmp_path: Path):
+    """Readers once mixed two models and called them damaged."""
+    contents = [{"data.bin": bytes([n]) * 40_000, "more.bin": bytes([n])} for n in range(2)]
+    write_folder(tmp_path / "model", {"n": 0}, contents[0])
+    stop, problems, n_read = threading.Event(), [], 0
+
+    def write() -> None:
+        try:
+            for n in range(60):
+                write_folder(tmp_path / "model", {"n": n % 2}, contents[n % 2])
+        except Exception as error:
+            problems.append(error)
+        finally:
+            stop.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not stop.is_set():
+        manifest, files = read_folder(tmp_path / "model")
+        assert files == contents[manifest["n"]]
+        n_read += 1
+    writer.join()
+    assert not problems
+    assert n_read > 0
+
+
+def test_two_processes_that_save_to_one_place_leave_one_of_the_models(tmp_path: Path):
+    script = (
+        "import sys; from wiesel.saving import write_folder\n"
+        "for n in range(40): write_folder(sys.argv[1], {'by': sys.argv[2]}, {'a.bin': b'x'})"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "model")]
+    writers = [subprocess.Popen([*command, str(n)]) for n in range(2)]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    assert read_folder(tmp_path / "model")[1] == {"a.bin": b"x"}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
 
 
 class TestReadingJson:

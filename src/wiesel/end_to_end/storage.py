@@ -32,7 +32,7 @@ from wiesel.version import __version__
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
 
-__all__ = ["Saved", "restore_end_to_end", "save_end_to_end"]
+__all__ = ["Saved", "end_to_end_contents", "restore_end_to_end", "save_end_to_end"]
 
 WEIGHTS = "weights.safetensors"
 HISTORY = "history.json"
@@ -95,13 +95,18 @@ class Saved:
 
 def save_end_to_end(model: "EndToEndModel", path: str | Path) -> None:
     """Write a fitted model: manifest, weights, history and a card for people."""
+    write_folder(path, *end_to_end_contents(model))
+
+
+def end_to_end_contents(model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return what a fitted model is saved as: the manifest, and the files beside it."""
     versions = {
         "wiesel": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
     manifest, files = _described(model)
-    write_folder(path, {**versions, **manifest}, {**files, "CARD.md": model_card(model).encode()})
+    return {**versions, **manifest}, {**files, "CARD.md": model_card(model).encode()}
 
 
 def _described(model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -8,7 +8,12 @@ from typing import Self
 
 import polars as pl
 
+from wiesel.replacing import named_problems
+from wiesel.unfinished import owner_mark, remove_abandoned
+
 __all__ = ["Exchange", "read_exchanged", "write_exchanged"]
+
+_PREFIX, _ENDING = "wiesel-", ".rows"
 
 
 class Exchange:
@@ -22,7 +27,11 @@ class Exchange:
 
     def __init__(self, room: float) -> None:
         place = _memory_folder(room)
-        self._folder = tempfile.TemporaryDirectory(prefix="wiesel-", dir=place)
+        # Who was killed could not tidy up behind itself.
+        remove_abandoned(Path(place or tempfile.gettempdir()), _PREFIX, _ENDING)
+        self._folder = tempfile.TemporaryDirectory(
+            prefix=f"{_PREFIX}{owner_mark()}-", suffix=_ENDING, dir=place
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -44,7 +53,7 @@ def write_exchanged(content: pl.DataFrame | bytes, file: Path) -> None:
 
     Memory that the system has already given is faster to fill than that of a new file.
     """
-    with file.open("r+b" if file.exists() else "w+b") as stream:
+    with named_problems(file), file.open("r+b" if file.exists() else "w+b") as stream:
         if isinstance(content, bytes):
             stream.write(content)
         else:

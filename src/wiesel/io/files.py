@@ -1,10 +1,7 @@
 """What readers and writers share: finding a file, saying what is wrong with it, replacing it."""
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 
@@ -12,6 +9,8 @@ import polars as pl
 
 from wiesel.errors import DataError, listed, suggest
 from wiesel.io.diagnosis import diagnose
+from wiesel.replacing import filling, named_problems
+from wiesel.unfinished import remove_abandoned, unfinished_path
 
 __all__ = [
     "FORMATS",
@@ -110,10 +109,12 @@ def explained(path: FilePath) -> Iterator[None]:
     except DataError as error:
         message = str(error)
         raise type(error)(message if str(path) in message else f"{path}: {message}") from error
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DataError(_reading_problem(Path(path), str(error))) from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}.") from error
+    except MemoryError as error:
+        raise DataError(f"{path} cannot be read: there is not enough memory.") from error
 
 
 @contextmanager
@@ -125,20 +126,17 @@ def replacing(path: FilePath) -> Iterator[Path]:
     target = Path(path)
     if not target.parent.is_dir():
         raise DataError(f"{target} cannot be written: there is no folder {target.parent}.")
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    temporary = Path(name)
+    remove_abandoned(target.parent)
+    temporary = unfinished_path(target)
     try:
-        yield temporary
-        # mkstemp makes files private; the written one gets the usual permissions.
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
-        temporary.replace(target)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        raise
+        with named_problems(target):
+            yield temporary
+            temporary.replace(target)
+    except pl.exceptions.PolarsError as error:
+        problem = str(error).strip().partition("\n")[0]
+        raise DataError(f"{target} cannot be written: {problem}.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -147,15 +145,9 @@ def appearing_folder(path: FilePath) -> Iterator[Path]:
     target = Path(path)
     if target.exists():
         raise DataError(f"{target} exists already: votes are written to a new folder.")
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
+    with filling(target) as unfinished:
         yield unfinished
         unfinished.rename(target)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
 
 
 def _near_names(path: Path) -> str:

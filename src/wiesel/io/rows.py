@@ -10,9 +10,17 @@ import polars as pl
 from wiesel.errors import DataError, listed
 from wiesel.io.diagnosis import LONGEST_LINE, first_long_line
 from wiesel.io.files import FilePath, existing_file, explained, replacing, table_format
+from wiesel.memory import memory_size
 from wiesel.tables import as_frame, require_columns
 
-__all__ = ["matching_files", "read_batches", "read_rows", "scan_rows", "write_rows"]
+__all__ = [
+    "matching_files",
+    "read_batches",
+    "read_rows",
+    "refuse_oversized",
+    "scan_rows",
+    "write_rows",
+]
 
 
 def read_rows(path: FilePath, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -26,6 +34,8 @@ def read_rows(path: FilePath, columns: Sequence[str] | None = None) -> pl.DataFr
     """
     lazy = scan_rows(path, columns)
     with explained(path):
+        if table_format(path) == "parquet":
+            refuse_oversized(matching_files(path))
         frame = lazy.collect()
         if frame.is_empty():
             raise DataError(f"{path} has columns but no rows.")
@@ -108,6 +118,17 @@ def matching_files(path: FilePath) -> list[Path]:
     if len(kinds) > 1:
         raise DataError(f"{path} matches files of several formats: {listed(kinds)}.")
     return [existing_file(file) for file in files]
+
+
+def refuse_oversized(files: Sequence[Path]) -> None:
+    """Refuse Parquet files that say of themselves that they do not fit into memory.
+
+    A few bytes can stand for a million million equal cells.
+    """
+    lazy = pl.scan_parquet(list(files), glob=False)
+    n_cells = lazy.select(pl.len()).collect().item() * len(lazy.collect_schema())
+    if n_cells > memory_size():
+        raise DataError(f"This table has {n_cells:,} cells, which do not fit into memory.")
 
 
 def _refuse_long_lines(files: list[Path]) -> None:

@@ -1,8 +1,8 @@
 """Votes in Parquet files: a table people can open, and exactly the same votes when read back."""
 
 import json
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -12,7 +12,7 @@ import polars as pl
 
 from wiesel.errors import DataError, VoteError, suggest
 from wiesel.io.files import FilePath, existing_file, explained, replacing, table_format
-from wiesel.io.rows import read_rows
+from wiesel.io.rows import read_rows, refuse_oversized
 from wiesel.io.vote_tables import id_array, matching_names, votes_of_table
 from wiesel.labels import LabelSpace
 from wiesel.tables import require_columns
@@ -54,7 +54,13 @@ def write_votes(votes: VoteMatrix, path: FilePath, layout: Layout = "auto") -> N
     """
     if table_format(path) != "parquet":
         raise DataError(f"Votes are written as Parquet; give {path} the extension .parquet.")
-    chosen = _chosen_layout(votes, layout)
+    frame, note = _as_table(votes, _chosen_layout(votes, layout))
+    with replacing(path) as temporary:
+        frame.write_parquet(temporary, metadata={_KEY: note})
+
+
+def _as_table(votes: VoteMatrix, chosen: str) -> tuple[pl.DataFrame, str]:
+    """The table of a file of votes, and what its metadata say."""
     id_column = _free_name("id", votes.voters if chosen == "wide" else ())
     items = _id_column(votes.ids, id_column)
     columns = _wide_columns(votes) if chosen == "wide" else _list_columns(votes)
@@ -67,9 +73,7 @@ def write_votes(votes: VoteMatrix, path: FilePath, layout: Layout = "auto") -> N
         "voters": list(votes.voters),
         "probabilistic": votes.distribution is not None,
     }
-    with replacing(path) as temporary:
-        frame = pl.DataFrame([items, *columns])
-        frame.write_parquet(temporary, metadata={_KEY: json.dumps(metadata)})
+    return pl.DataFrame([items, *columns]), json.dumps(metadata)
 
 
 def read_votes(
@@ -96,11 +100,8 @@ def read_votes(
         note = vote_note(file)
         if note is None:
             return votes_of_table(read_rows(path), labels, id_column, voters)
-        frame = pl.read_parquet(file, glob=False)
-        if note.layout == "wide":
-            votes = votes_of_table(frame, note.labels, note.id_column, note.voters)
-        else:
-            votes = _votes_of_lists(frame, note)
+        refuse_oversized([file])
+        votes = _votes_of(pl.read_parquet(file, glob=False), note)
         if labels is not None and LabelSpace.of(labels) != votes.labels:
             raise VoteError(f"These votes have {votes.labels!r}; expected {labels!r}.")
         return votes if voters is None else votes.select(matching_names(voters, votes.voters))
@@ -108,18 +109,26 @@ def read_votes(
 
 def votes_as_bytes(votes: VoteMatrix) -> bytes:
     """Return votes as the contents of a Parquet file."""
-    with tempfile.TemporaryDirectory(prefix="wiesel-") as folder:
-        file = Path(folder) / "votes.parquet"
-        write_votes(votes, file)
-        return file.read_bytes()
+    frame, note = _as_table(votes, _chosen_layout(votes, "auto"))
+    content = BytesIO()
+    frame.write_parquet(content, metadata={_KEY: note})
+    return content.getvalue()
 
 
 def votes_of_bytes(content: bytes) -> VoteMatrix:
     """Return the votes that `votes_as_bytes` wrote."""
-    with tempfile.TemporaryDirectory(prefix="wiesel-") as folder:
-        file = Path(folder) / "votes.parquet"
-        file.write_bytes(content)
-        return read_votes(file)
+    what = "what was kept of the votes"
+    with explained(what):
+        note = _note_in(pl.read_parquet_metadata(BytesIO(content)), what)
+        if note is None:
+            raise DataError(f"{what} is no file of votes.")
+        return _votes_of(pl.read_parquet(BytesIO(content)), note)
+
+
+def _votes_of(frame: pl.DataFrame, note: "VoteNote") -> VoteMatrix:
+    if note.layout == "wide":
+        return votes_of_table(frame, note.labels, note.id_column, note.voters)
+    return _votes_of_lists(frame, note)
 
 
 def _chosen_layout(votes: VoteMatrix, layout: str) -> str:
@@ -189,7 +198,11 @@ def vote_note(path: Path) -> VoteNote | None:
     """Return what `write_votes` noted in the file; None for the files of others."""
     if table_format(path) != "parquet":
         return None
-    text = pl.read_parquet_metadata(path).get(_KEY)
+    return _note_in(pl.read_parquet_metadata(path), path)
+
+
+def _note_in(metadata: Mapping[str, str], path: FilePath) -> VoteNote | None:
+    text = metadata.get(_KEY)
     if text is None:
         return None
     try:

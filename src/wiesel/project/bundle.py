@@ -4,7 +4,6 @@ The folder is an ordinary saved model (`wiesel.load_model` reads it) with the fi
 a note on the rows it reads among its files.
 """
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,12 @@ import numpy.typing as npt
 
 from wiesel.catalog import load_model
 from wiesel.end_to_end import EndToEndModel
-from wiesel.end_to_end.storage import save_end_to_end
+from wiesel.end_to_end.storage import end_to_end_contents
 from wiesel.errors import DataError, SavedModelError
 from wiesel.io import FilePath, Split
 from wiesel.labels import ABSTAIN
 from wiesel.project.vectors import ARRAYS, STATE, Vectors, decoded_state, encoded_state, raw_inputs
-from wiesel.saving import read_folder, read_manifest, write_folder
+from wiesel.saving import read_folder, write_folder
 from wiesel.tables import as_frame
 
 __all__ = ["Bundle", "load_bundle", "save_bundle"]
@@ -70,18 +69,11 @@ def save_bundle(
     model: EndToEndModel, vectors: Vectors, column: str, path: FilePath, about: Mapping[str, Any]
 ) -> None:
     """Write a fitted model with its features; `about` goes into the manifest."""
-    target = Path(path)
-    plain = target.with_name(f".{target.name}.plain")
-    shutil.rmtree(plain, ignore_errors=True)
-    try:
-        save_end_to_end(model, plain)
-        manifest, files = read_folder(plain)
-    finally:
-        shutil.rmtree(plain, ignore_errors=True)
+    manifest, files = end_to_end_contents(model)
     shape = [] if isinstance(vectors.train, dict) else list(vectors.train.shape[1:])
     note = {"inputs": {"kind": vectors.kind, "column": column, "shape": shape}}
     files |= encoded_state(vectors.features)
-    write_folder(target, {**manifest, **note, **about}, files)
+    write_folder(path, {**manifest, **note, **about}, files)
 
 
 def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:

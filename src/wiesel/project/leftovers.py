@@ -1,58 +1,39 @@
 """What killed runs leave behind in an output folder: found, and removed where it is safe."""
 
-import os
-import re
-import shutil
 import time
 from pathlib import Path
 
+from wiesel.unfinished import remove_abandoned, remove_entry
+
 __all__ = ["remove_leftovers"]
 
-_OF_A_RUN = re.compile(r"\..+\.(\d+)\.unfinished")
-_TEMPORARY = re.compile(r"\..+\.(npy|parquet|csv|jsonl)\.\w{8}|\.\w+\.plain")
-_STALE = 3600.0
-"""Seconds after which nobody is still writing one file."""
+_STALE = 24 * 3600.0
+"""Seconds after which nobody goes on from a checkpoint that no run has asked for."""
 
 
 def remove_leftovers(folder: Path) -> list[Path]:
     """Remove half-written files and folders of runs that are gone; returns what was removed.
 
-    Their names begin with a dot and end as Wiesel ends them. What carries the number of a process
-    goes once that process is gone, anything else once it is an hour old. Links are left alone.
+    Their names begin with a dot and carry the process that was writing them; they go once that
+    process is gone. A checkpoint goes once its model is finished, or after a day. Links and
+    whatever else is there are left alone.
     """
-    removed = []
-    places = [folder, folder / ".cache", *(folder / ".cache").glob("*/")]
-    for place in places:
-        for entry in sorted(place.glob(".*")):
-            if not entry.is_symlink() and _is_left_over(entry):
-                _remove(entry)
-                removed.append(entry)
-    return removed
+    places = [folder, folder / ".cache", *sorted((folder / ".cache").glob("*/"))]
+    removed = [entry for place in places for entry in remove_abandoned(place)]
+    return removed + [
+        file
+        for file in sorted((folder / ".cache" / "models").glob("*.checkpoint*"))
+        if not file.is_symlink() and _is_over(file) and remove_entry(file)
+    ]
 
 
-def _is_left_over(entry: Path) -> bool:
-    if named := _OF_A_RUN.fullmatch(entry.name):
-        return not _is_running(int(named[1]))
-    if not _TEMPORARY.fullmatch(entry.name):
-        return False
+def _is_over(checkpoint: Path) -> bool:
+    """Whether the model that a checkpoint leads to is there, or nobody waits for it."""
+    name = checkpoint.name.partition(".checkpoint")[0]
+    # The note is written last: with it, the model is whole.
+    if checkpoint.with_name(f"{name}.json").is_file():
+        return True
     try:
-        return time.time() - entry.stat().st_mtime > _STALE
+        return time.time() - checkpoint.stat().st_mtime > _STALE
     except FileNotFoundError:  # whoever wrote it has just finished
         return False
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OverflowError, PermissionError):  # no such number can be; or another user's process
-        return True
-    return True
-
-
-def _remove(entry: Path) -> None:
-    if entry.is_dir():
-        shutil.rmtree(entry, ignore_errors=True)
-    else:
-        entry.unlink(missing_ok=True)

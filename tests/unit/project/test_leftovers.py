@@ -8,23 +8,24 @@ import pytest
 
 from wiesel.project import read_project, run_project
 from wiesel.project.leftovers import remove_leftovers
+from wiesel.unfinished import owner_mark
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
 
 
 @pytest.fixture
-def gone() -> int:
-    """The number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
+def gone() -> str:
+    """The mark of a process that has ended."""
+    code = "from wiesel.unfinished import owner_mark; print(owner_mark())"
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def made(folder, name: str, age: float = 0.0):
     """A folder with a file for names of models, else a file."""
     entry = folder / name
     entry.parent.mkdir(parents=True, exist_ok=True)
-    if "model" in name:
+    if "model-" in name or name == "model":
         entry.mkdir()
         (entry / "weights.safetensors").write_bytes(b"half")
     else:
@@ -36,21 +37,24 @@ def made(folder, name: str, age: float = 0.0):
 
 def test_what_a_process_that_is_gone_was_writing_is_removed(tmp_path, gone):
     left = [
-        made(tmp_path, f".metrics.json.{gone}.unfinished"),
-        made(tmp_path, f".cache/models/.model-0-ab.{gone}.unfinished"),
-        made(tmp_path, ".cache/features-ab/.train..npy.abcd1234", age=7200),
-        made(tmp_path, ".votes.parquet.abcd1234", age=7200),
-        made(tmp_path, ".model.plain", age=7200),
+        made(tmp_path, f".metrics.json.{gone}.0.unfinished"),
+        made(tmp_path, f".cache/models/.model-0-ab.{gone}.3.unfinished"),
+        made(tmp_path, f".cache/features-ab/.train..npy.{gone}.1.unfinished"),
+        made(tmp_path, f".cache/models/.weasel-0-ab.checkpoint.{gone}.1.unfinished"),
+        made(tmp_path, ".cache/models/weasel-0-old.checkpoint", age=2 * 24 * 3600),
+        made(tmp_path, ".cache/models/weasel-0-done.checkpoint"),
+        made(tmp_path, ".cache/models/weasel-0-done.checkpoint.2"),
     ]
+    made(tmp_path, ".cache/models/weasel-0-done.json")
     assert sorted(remove_leftovers(tmp_path)) == sorted(left)
     assert not [entry for entry in left if entry.exists()]
 
 
 def test_what_may_still_be_written_or_is_not_ours_stays(tmp_path, gone):
     kept = [
-        made(tmp_path, f".metrics.json.{os.getpid()}.unfinished"),
+        made(tmp_path, f".metrics.json.{owner_mark()}.0.unfinished"),
         made(tmp_path, f".metrics.json.{10**30}.unfinished"),
-        made(tmp_path, ".votes.parquet.abcd1234", age=60),
+        made(tmp_path, ".cache/models/weasel-0-going-on.checkpoint", age=3600),
         made(tmp_path, ".gitignore", age=10**6),
         made(tmp_path, "model", age=10**6),
         made(tmp_path, f"notes.{gone}.unfinished", age=10**6),

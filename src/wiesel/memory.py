@@ -1,0 +1,27 @@
+"""How much memory there is, so that what cannot fit is refused before it is asked for."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["memory_size"]
+
+_CONTAINER_LIMITS = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
+
+
+def memory_size() -> int:
+    """Return the bytes of memory of this machine, or of the container this runs in.
+
+    >>> memory_size() > 2**20
+    True
+    """
+    sizes = [2**63]
+    with suppress(AttributeError, OSError, ValueError):
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for file in _CONTAINER_LIMITS:
+        with suppress(OSError, ValueError):  # "max" is no number: there is no limit
+            sizes.append(int(Path(file).read_text(encoding="ascii")))
+    return min(size for size in sizes if size > 0)
