@@ -1,6 +1,4 @@
-"""Half-written files: their names say which process writes them, so that the next one can tell
-what nobody owns any more, and remove it.
-"""
+"""Half-written files: named after the process that writes them, removed once it is gone."""
 
 import hashlib
 import itertools

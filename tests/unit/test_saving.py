@@ -236,7 +236,7 @@ def test_a_reader_during_saves_gets_one_of_the_models(tmp_path: Path):
         try:
             for n in range(60):
                 write_folder(tmp_path / "model", {"n": n % 2}, contents[n % 2])
-        except Exception as error:
+        except (OSError, SavedModelError) as error:
             problems.append(error)
         finally:
             stop.set()

@@ -13,7 +13,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.checks import check_end_model, check_lengths, gold_validation, gold_votes
+from wiesel.end_to_end.checks import (
+    check_end_model,
+    check_lengths,
+    checked_proba,
+    gold_validation,
+    gold_votes,
+)
 from wiesel.end_to_end.class_balance import chosen_class_balance
 from wiesel.end_to_end.diagnosis import warn_if_collapsed
 from wiesel.end_to_end.fine_tuning import FineTuning, fine_tune
@@ -148,7 +154,7 @@ class EndToEndModel(Parameterized, ABC):
         logits = predict_logits(self.end_model_, as_inputs(X))
         if len(logits) == 0:
             return np.empty((0, len(self.labels_)))
-        return proba_of(logits)
+        return checked_proba(proba_of(logits))
 
     def member_probas(self, X: Any) -> npt.NDArray[np.float64]:
         """Return P(class) by every member: (members, n_items, n_classes); one for one network."""

@@ -1,6 +1,7 @@
 """What must hold before training starts, each with a message that says what to do."""
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -12,7 +13,14 @@ from wiesel.training.inputs import Batchable, Inputs, move
 from wiesel.training.validation import evaluating, logits_of
 from wiesel.votes import VoteMatrix
 
-__all__ = ["check_end_model", "check_lengths", "first_line", "gold_validation", "gold_votes"]
+__all__ = [
+    "check_end_model",
+    "check_lengths",
+    "checked_proba",
+    "first_line",
+    "gold_validation",
+    "gold_votes",
+]
 
 MODULE_ERRORS = (
     ArithmeticError,
@@ -118,6 +126,17 @@ def _tried(
         raise FeatureError(
             f"The end model cannot read X: {first_line(error)} (X is {_described(batch)})."
         ) from error
+
+
+def checked_proba(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return probabilities, or name the item for which the end model gives no number."""
+    wrong = np.flatnonzero(~np.isfinite(proba).all(axis=1))
+    if len(wrong):
+        raise FeatureError(
+            f"The end model gives no number for item {wrong[0]} (and {len(wrong) - 1} more): "
+            "are the inputs on the scale that it was trained on?"
+        )
+    return proba
 
 
 def first_line(error: Exception) -> str:

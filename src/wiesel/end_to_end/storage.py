@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from wiesel.end_to_end.card import model_card
 from wiesel.end_to_end.checks import MODULE_ERRORS
+from wiesel.end_to_end.restoring import limited_parts, refuse_nan, tensor_count, try_out
 from wiesel.end_to_end.sklearn_stage import (
     CLASSIFIER,
     classifier_from_spec,
@@ -76,7 +77,7 @@ class Saved:
                 f"load_model(path, {name}=net) needs a module of the same architecture."
             )
         # The sizes are only numbers in a file: they take memory once they fit the weights.
-        with torch.device("meta"):
+        with torch.device("meta"), limited_parts(tensor_count(self.files.get(WEIGHTS, b""))):
             self.check(_made_anew(decoded(spec)), name)
         with seeded(seed):
             return _made_anew(decoded(spec))
@@ -151,7 +152,11 @@ def _module_specs(model: "EndToEndModel") -> dict[str, Any]:
 def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
     """Return the fitted model that a folder describes."""
     try:
-        return _restored(cls, saved)
+        model = _restored(cls, saved)
+        members = saved.manifest.get("members") or [saved.manifest]
+        given = saved.modules.get("end_model") is not None
+        try_out(model, None if given else decoded(members[0]["modules"].get("end_model")))
+        return model
     except SavedModelError:
         raise
     # What somebody wrote into a manifest can be wrong in every way.
@@ -230,6 +235,7 @@ def fitting_weights(module: nn.Module, name: str, files: dict[str, bytes]) -> di
             f"The stored weights do not fit the {name}: {listed(wrong, limit=3)}. "
             "Give load_model a module of the architecture that was trained."
         )
+    refuse_nan(module, weights)
     return weights
 
 

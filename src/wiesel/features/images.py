@@ -6,10 +6,10 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import FeatureError, NotFittedError
+from wiesel.errors import FeatureError, NotFittedError, SavedModelError
 from wiesel.features.standardize import Standardizer
 from wiesel.features.state import FeatureState, check_kind
-from wiesel.parameters import Parameterized, check_choice
+from wiesel.parameters import Parameterized, check_choice, check_number
 
 __all__ = ["ImageFeatures"]
 
@@ -72,11 +72,16 @@ class ImageFeatures(Parameterized):
     def from_state(cls, state: FeatureState) -> "ImageFeatures":
         """Return the fitted features that `to_state` described."""
         check_kind(state, "images", settings=("layout", "shape"))
-        height, width, channels = state.settings["shape"]
         features = cls(layout=state.settings["layout"])
+        check_choice(features, "layout", features.layout, ("channels_first", "flat"))
+        height, width, channels = state.settings["shape"]
+        for size in (height, width, channels):
+            check_number(features, "shape", size, low=1, whole=True)
         features.shape_ = (height, width, channels)
         scaling = FeatureState({"kind": "standardizer"}, state.arrays)
         features.standardizer_ = Standardizer.from_state(scaling)
+        if len(features.standardizer_.mean_) != channels:
+            raise SavedModelError("The saved means are not those of the channels.")
         return features
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from wiesel.errors import SavedModelError, listed
+from wiesel.errors import SavedModelError, WieselError, listed
 from wiesel.features.images import ImageFeatures
 from wiesel.features.standardize import Standardizer
 from wiesel.features.state import FeatureState
@@ -30,6 +30,12 @@ def features_from_state(state: FeatureState) -> Any:
     array([[0.]], dtype=float32)
     """
     kind = state.settings.get("kind")
-    if kind not in _READERS:
+    if not isinstance(kind, str) or kind not in _READERS:
         raise SavedModelError(f"There are no features of kind {kind!r}; known: {listed(_READERS)}.")
-    return _READERS[kind](state)
+    try:
+        return _READERS[kind](state)
+    except SavedModelError:
+        raise
+    # What somebody wrote into a file can be wrong in every way.
+    except (WieselError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
+        raise SavedModelError(f"The saved features do not fit together: {e}.") from e

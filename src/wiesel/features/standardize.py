@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import FeatureError, NotFittedError
-from wiesel.features.state import FeatureState, check_kind
+from wiesel.errors import FeatureError, NotFittedError, SavedModelError
+from wiesel.features.state import FeatureState, check_kind, finite_array
 from wiesel.labels import FloatArray
 
 __all__ = ["Standardizer"]
@@ -75,7 +75,10 @@ class Standardizer:
         """Return the Standardizer that `to_state` described."""
         check_kind(state, "standardizer", arrays=("mean", "scale"))
         standardizer = cls()
-        standardizer.mean_, standardizer.scale_ = state.arrays["mean"], state.arrays["scale"]
+        standardizer.mean_ = finite_array(state, "mean", (None,))
+        standardizer.scale_ = finite_array(state, "scale", standardizer.mean_.shape)
+        if not (standardizer.scale_ > 0).all():
+            raise SavedModelError("The saved deviations of the features are not all positive.")
         return standardizer
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import SavedModelError, listed
 
-__all__ = ["FeatureState", "check_kind"]
+__all__ = ["FeatureState", "check_kind", "checked_names", "finite_array"]
 
 
 class FeatureState(NamedTuple):
@@ -34,3 +35,34 @@ def check_kind(
     missing += [name for name in arrays if name not in state.arrays]
     if missing:
         raise SavedModelError(f"The saved features of kind {kind!r} lack {listed(missing)}.")
+
+
+def finite_array(state: FeatureState, name: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+    """Return a saved array of finite numbers of a shape; None stands for any length.
+
+    >>> state = FeatureState({}, {"mean": np.zeros(3)})
+    >>> finite_array(state, "mean", (None,)).shape
+    (3,)
+    """
+    array = state.arrays[name]
+    fits = array.ndim == len(shape) and array.dtype.kind == "f"
+    fits = fits and all(n is None or n == k for n, k in zip(shape, array.shape, strict=True))
+    if not fits or not np.isfinite(array).all():
+        wanted = " x ".join("any" if n is None else str(n) for n in shape)
+        raise SavedModelError(
+            f"The saved array {name!r} of the features must be {wanted} finite numbers; it has the "
+            f"shape {array.shape} of {array.dtype}, or holds NaN."
+        )
+    return array
+
+
+def checked_names(values: Any, what: str, optional: bool = False) -> tuple[Any, ...]:
+    """Return a saved list of distinct texts; with `optional`, one may be missing (None)."""
+    allowed = (str, type(None)) if optional else (str,)
+    if (
+        not isinstance(values, list)
+        or not all(isinstance(name, allowed) for name in values)
+        or len(set(values)) != len(values)
+    ):
+        raise SavedModelError(f"The saved {what} must be different texts; got {values!r:.80}.")
+    return tuple(values)

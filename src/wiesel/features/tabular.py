@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import FeatureError, NotFittedError, ParameterError, listed
+from wiesel.errors import FeatureError, NotFittedError, ParameterError, SavedModelError, listed
 from wiesel.features.standardize import Standardizer, column_scale
-from wiesel.features.state import FeatureState, check_kind
+from wiesel.features.state import FeatureState, check_kind, checked_names
 from wiesel.parameters import Parameterized, check_number
 from wiesel.tables import as_frame, require_columns
 
@@ -115,16 +115,26 @@ class TabularFeatures(Parameterized):
         parts = ("numeric", "incomplete", "categories", "max_categories")
         check_kind(state, "tabular", settings=parts)
         settings = state.settings
-        categories = {name: tuple(values) for name, values in settings["categories"].items()}
+        if not isinstance(settings["categories"], dict):
+            raise SavedModelError("The saved categories are no table of columns.")
+        categories = {
+            name: checked_names(values, f"categories of {name!r}", optional=True)
+            for name, values in settings["categories"].items()
+        }
         features = cls(
-            numeric=tuple(settings["numeric"]),
+            numeric=checked_names(settings["numeric"], "numeric columns"),
             categorical=tuple(categories),
             max_categories=settings["max_categories"],
         )
+        features.check_options()
         features.categories_ = categories
-        features.incomplete_ = tuple(settings["incomplete"])
+        features.incomplete_ = checked_names(settings["incomplete"], "columns with missing values")
         scaling = FeatureState({"kind": "standardizer"}, state.arrays)
         features.standardizer_ = Standardizer.from_state(scaling)
+        n_numeric = len(features.numeric)
+        known = set(features.incomplete_) <= set(features.numeric)
+        if len(features.standardizer_.mean_) != n_numeric or not known:
+            raise SavedModelError("The saved means are not those of the numeric columns.")
         return features
 
     def _check_options(self) -> None:

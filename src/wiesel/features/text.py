@@ -11,7 +11,7 @@ import numpy.typing as npt
 from wiesel.errors import FeatureError, NotFittedError, SavedModelError
 from wiesel.features.cache import cached_array, fingerprint
 from wiesel.features.standardize import Standardizer
-from wiesel.features.state import FeatureState, check_kind
+from wiesel.features.state import FeatureState, check_kind, checked_names, finite_array
 from wiesel.parameters import Parameterized, check_choice, check_number
 
 if TYPE_CHECKING:
@@ -128,8 +128,9 @@ class TextFeatures(Parameterized):
 
     def _check_options(self) -> None:
         check_choice(self, "kind", self.kind, ("tfidf", "minilm"))
-        for name in ("n_dimensions", "max_terms", "min_count", "longest_phrase"):
+        for name in ("n_dimensions", "max_terms", "min_count"):
             check_number(self, name, getattr(self, name), low=1, whole=True)
+        check_number(self, "longest_phrase", self.longest_phrase, low=1, high=20, whole=True)
         check_number(self, "seed", self.seed, low=0, whole=True)
 
     def _standardized(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -203,11 +204,9 @@ def _saved_weights(state: FeatureState) -> "TfidfWeights":
     from wiesel.features.tfidf import TfidfWeights
 
     check_kind(state, "text", settings=("terms",), arrays=("idf", "components"))
-    terms, idf, components = (
-        state.settings["terms"],
-        state.arrays["idf"],
-        state.arrays["components"],
-    )
+    terms = checked_names(state.settings["terms"], "terms")
+    idf, components = state.arrays["idf"], state.arrays["components"]
     if idf.shape != (len(terms),) or components.ndim != 2 or components.shape[1] != len(terms):
         raise SavedModelError("The saved terms, their rarity and the directions differ in length.")
-    return TfidfWeights(tuple(terms), idf, components)
+    finite_array(state, "idf", (len(terms),))
+    return TfidfWeights(terms, idf, finite_array(state, "components", (None, len(terms))))

@@ -60,18 +60,26 @@ def fit_tfidf(
             f"No term occurs in {options.min_count} or more of the {len(texts)} texts ({error}) "
             "Lower min_count, or look at the texts."
         ) from error
+    components, vectors = _main_directions(counts, options)
+    weights = TfidfWeights(
+        tuple(vectorizer.get_feature_names_out().tolist()),
+        vectorizer.idf_.astype(np.float32),
+        components.astype(np.float32),
+    )
+    return weights, vectors.astype(np.float32)
+
+
+def _main_directions(counts: Any, options: TfidfOptions) -> tuple[Any, Any]:
+    """The directions (n_dimensions, n_terms) in which the texts differ most, and the vectors."""
+    if counts.shape[1] == 1:  # one term is one direction; the SVD wants two terms or more
+        return np.ones((1, 1)), counts.toarray()
     n_dimensions = min(options.n_dimensions, *counts.shape)
     svd = TruncatedSVD(n_dimensions, random_state=options.seed)
     vectors = svd.fit_transform(counts)
     # Directions in which the texts hardly differ are noise, which standardization blows up:
     # a new text would lie millions of deviations away.
     kept = svd.singular_values_ >= _SMALLEST_SHARE * svd.singular_values_[0]
-    weights = TfidfWeights(
-        tuple(vectorizer.get_feature_names_out().tolist()),
-        vectorizer.idf_.astype(np.float32),
-        svd.components_[kept].astype(np.float32),
-    )
-    return weights, vectors[:, kept].astype(np.float32)
+    return svd.components_[kept], vectors[:, kept]
 
 
 def transform_tfidf(

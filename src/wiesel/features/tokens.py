@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import FeatureError, MissingExtraError, NotFittedError, SavedModelError
-from wiesel.features.state import FeatureState, check_kind
+from wiesel.features.state import FeatureState, check_kind, checked_names
 from wiesel.features.text import checked_texts
 from wiesel.parameters import Parameterized, check_number
 
@@ -22,6 +22,8 @@ __all__ = ["TokenFeatures"]
 _WORD = re.compile(r"\w+|[^\w\s]")
 _FIRST_WORD = 2
 """0 is padding, 1 an unknown word."""
+_LONGEST = 100_000
+"""Every text takes memory for so many tokens, whatever its own length."""
 
 
 @dataclass(eq=False)
@@ -55,7 +57,8 @@ class TokenFeatures(Parameterized):
 
     def fit(self, texts: Any) -> Self:
         """Learn the vocabulary of the training texts, or read the tokenizer."""
-        for name in ("length", "max_terms", "min_count"):
+        check_number(self, "length", self.length, low=1, high=_LONGEST, whole=True)
+        for name in ("max_terms", "min_count"):
             check_number(self, name, getattr(self, name), low=1, whole=True)
         self.tokenizer_ = "" if self.tokenizer is None else _tokenizer_json(Path(self.tokenizer))
         self.vocabulary_ = ()
@@ -94,11 +97,11 @@ class TokenFeatures(Parameterized):
         """Return the fitted features that `to_state` described."""
         check_kind(state, "tokens", settings=("length", "vocabulary", "tokenizer"))
         features = cls(length=state.settings["length"])
-        check_number(features, "length", features.length, low=1, whole=True)
-        features.vocabulary_ = tuple(state.settings["vocabulary"])
+        check_number(features, "length", features.length, low=1, high=_LONGEST, whole=True)
+        features.vocabulary_ = checked_names(state.settings["vocabulary"], "words")
         features.tokenizer_ = state.settings["tokenizer"]
-        if not all(isinstance(word, str) for word in (*features.vocabulary_, features.tokenizer_)):
-            raise SavedModelError("The saved vocabulary holds something that is no word.")
+        if not isinstance(features.tokenizer_, str):
+            raise SavedModelError("The saved tokenizer is no text.")
         return features
 
     def _padded(self, sequences: Iterable[list[int]]) -> npt.NDArray[np.int64]:
@@ -115,7 +118,10 @@ class TokenFeatures(Parameterized):
             raise MissingExtraError(
                 "A Hugging Face tokenizer needs an extra: pip install 'wiesel[transformers]'"
             ) from None
-        tokenizer = Tokenizer.from_str(self.tokenizer_)
+        try:
+            tokenizer = Tokenizer.from_str(self.tokenizer_)
+        except Exception as error:
+            raise FeatureError(f"The tokenizer cannot be read: {error}.") from error
         tokenizer.enable_truncation(self.length)
         tokenizer.no_padding()
         encoded = tokenizer.encode_batch(documents)

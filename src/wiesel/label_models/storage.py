@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 ARRAYS = "arrays.safetensors"
+_TRIED_CLASSES = 50
 
 
 def save_label_model(model: "LabelModel", path: str | Path) -> None:
@@ -107,12 +108,14 @@ def _filled(model: "LabelModel", values: Any, arrays: bytes) -> "LabelModel":
 
 def _try_out(model: "LabelModel") -> None:
     """Refuse a model whose parts do not work together: wrong shapes, NaN, missing values."""
-    rows = [[ABSTAIN] * len(model.voters_), [0] * len(model.voters_)]
+    n_voters, n_classes = len(model.voters_), len(model.labels_)
+    tried = range(min(n_classes, _TRIED_CLASSES))
+    rows = [[ABSTAIN] * n_voters, *([label] * n_voters for label in tried)]
     votes = VoteMatrix.from_dense(rows, model.labels_, model.voters_)
     with np.errstate(all="ignore"):
         proba = model.predict_proba(votes)
-    if proba.shape != (2, len(model.labels_)) or not np.allclose(proba.sum(axis=1), 1):
-        raise ValueError(f"its answer to a vote is {proba!r:.80}")
+    if proba.shape != (len(rows), n_classes) or not np.allclose(proba.sum(axis=1), 1):
+        raise ValueError(f"its answer to votes is {proba!r:.80}")
 
 
 def _learned(model: "LabelModel") -> list[str]:

@@ -45,8 +45,10 @@ END_MODELS = {
 
 _WITH_PLACE = ("transformer", "sklearn", "module")
 _TRANSFORMER = "transformer"
-_LEFT_OUT = ("auto_map", "quantization_config", "transformers_version")
+_LEFT_OUT = ("auto_map", "num_labels", "quantization_config", "transformers_version")
 """Settings that name code, or that say nothing about the architecture."""
+_LARGEST_SETTING = 2**24
+"""Sizes of layers, vocabularies and texts are far below this."""
 _LINEAR = ("classes_", "coef_", "intercept_")
 STORED_ESTIMATORS = {
     "linear_model.LogisticRegression": _LINEAR,
@@ -266,6 +268,7 @@ def _transformer_from_spec(arguments: dict[str, Any]) -> nn.Module:
     """
     transformers = _package("This model's end model is a Hugging Face network")
     settings = _plain(arguments["config"])
+    _refuse_enormous(settings)
     kind = settings.pop("model_type", None)
     if kind not in transformers.CONFIG_MAPPING:
         raise SavedModelError(
@@ -287,6 +290,15 @@ def _plain(settings: dict[str, Any]) -> dict[str, Any]:
         for name, value in settings.items()
         if not (name.startswith("_") or name in _LEFT_OUT or name.endswith("_implementation"))
     }
+
+
+def _refuse_enormous(value: Any, name: str = "config") -> None:
+    """A configuration makes lists as long as its numbers say before it makes any network."""
+    if isinstance(value, int) and abs(value) > _LARGEST_SETTING:
+        raise SavedModelError(f"The stored setting {name!r} of a transformer is {value!r:.40}.")
+    if isinstance(value, (dict, list, tuple)):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            _refuse_enormous(part, str(key))
 
 
 def _package(what: str) -> Any:

@@ -4,6 +4,7 @@ The folder is an ordinary saved model (`wiesel.load_model` reads it) with the fi
 a note on the rows it reads among its files.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from wiesel.catalog import load_model
 from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end.checks import MODULE_ERRORS, first_line
 from wiesel.end_to_end.storage import end_to_end_contents
-from wiesel.errors import DataError, SavedModelError
+from wiesel.errors import DataError, MissingExtraError, SavedModelError, WieselError
 from wiesel.io import FilePath, Split
 from wiesel.labels import ABSTAIN
 from wiesel.project.vectors import ARRAYS, STATE, Vectors, decoded_state, encoded_state, raw_inputs
@@ -23,6 +26,9 @@ from wiesel.saving import read_folder, write_folder
 from wiesel.tables import as_frame
 
 __all__ = ["Bundle", "load_bundle", "save_bundle"]
+
+_NOTED = ("kind", "column")
+_TRIED_PIXELS = 10**6
 
 
 @dataclass(frozen=True)
@@ -87,9 +93,44 @@ def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
         raise SavedModelError(
             f"{path} holds a label model: it needs votes and cannot predict from rows."
         )
-    manifest = read_manifest(folder)
-    if STATE not in manifest["files"]:
+    manifest, files = read_folder(folder)
+    if STATE not in files:
         return Bundle(model, None, manifest)
-    _, files = read_folder(folder)
     features = decoded_state({name: files[name] for name in (STATE, ARRAYS) if name in files})
-    return Bundle(model, features, manifest)
+    bundle = Bundle(model, features, manifest)
+    _try_out(bundle)
+    return bundle
+
+
+def _try_out(bundle: Bundle) -> None:
+    """Refuse a model that cannot predict from what its features make of a row."""
+    note = bundle.manifest.get("inputs")
+    if not isinstance(note, dict) or not all(isinstance(note.get(k), str) for k in _NOTED):
+        raise SavedModelError("The saved model does not say what its features are made from.")
+    try:
+        rows = _sample(bundle.features, note["kind"])
+        if rows is not None:
+            bundle.model.predict_proba(bundle.features.transform(rows))
+    # What somebody wrote into a folder can be wrong in every way.
+    except (WieselError, *MODULE_ERRORS) as error:
+        if isinstance(error, MissingExtraError):
+            return
+        problem = f"The saved model cannot predict from its features: {first_line(error)}."
+        raise SavedModelError(problem) from error
+
+
+def _sample(features: Any, kind: str) -> Any:
+    """A row or two that features of a kind are made from; None where trying would take long."""
+    if kind in ("tfidf", "tokens"):
+        return ["", "two words"]
+    if kind == "tabular":
+        names = {name: [0.0, None] for name in features.numeric}
+        return pl.DataFrame(names | {name: ["a", None] for name in features.categorical})
+    if kind == "images":
+        small = math.prod(features.shape_) <= _TRIED_PIXELS
+        return np.zeros((1, *features.shape_)) if small else None
+    if kind == "given":
+        return np.zeros((1, len(features.mean_)))
+    if kind == "minilm":
+        return None
+    raise SavedModelError(f"There are no features of kind {kind!r:.80}.")

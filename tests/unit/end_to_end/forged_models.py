@@ -19,6 +19,8 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     for name in manifest.get("files", {}) if isinstance(manifest.get("files"), dict) else ():
         if name in os.listdir(folder):
             content = (folder / name).read_bytes()
+            if isinstance(manifest.get("bytes"), dict):
+                manifest["bytes"][name] = len(content)
             manifest["files"][name] = hashlib.sha256(content).hexdigest()
     manifest.pop("sha256", None)
     text = json.dumps(manifest, sort_keys=True)

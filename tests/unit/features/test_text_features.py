@@ -119,7 +119,7 @@ def altered(**changes: Any) -> FeatureState:
         ({"terms": ["good"]}, "differ in length"),
         ({"idf": np.ones(2)}, "differ in length"),
         ({"components": np.ones(3)}, "differ in length"),
-        ({"mean": np.ones(2)}, "length of the vectors"),
+        ({"mean": np.ones(2)}, "must be 2 finite numbers"),
         ({"options": {"kind": "tfidf"}}, "not the known ones"),
         ({"options": "tfidf"}, "not the known ones"),
     ],

@@ -52,5 +52,5 @@ def test_what_is_wrong_is_named(tmp_path):
     with pytest.raises(FeatureError, match=r"tokenizer\.json cannot be read"):
         TokenFeatures(tmp_path).fit(["a"])
     settings = {"kind": "tokens", "length": 3, "vocabulary": [1], "tokenizer": ""}
-    with pytest.raises(SavedModelError, match="no word"):
+    with pytest.raises(SavedModelError, match="must be different texts"):
         TokenFeatures.from_state(FeatureState(settings, {}))
