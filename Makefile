@@ -15,7 +15,7 @@ NUMERIC_TESTS := tests/contracts tests/parity tests/unit/analysis tests/unit/end
 	tests/unit/training tests/unit/test_compare.py tests/unit/test_explain.py src/wiesel
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-jitter check format bench repro docs clean
+.PHONY: help setup demo test test-unit test-jitter fuzz check format bench repro docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -46,6 +46,10 @@ test-unit: $(READY) ## the fast tests only, under a minute
 test-jitter: $(READY) ## the numeric tests with noise and without vector instructions
 	OMP_NUM_THREADS=1 $(JITTER) $(PYTEST) $(NUMERIC_TESTS)
 	OMP_NUM_THREADS=2 $(JITTER) $(PYTEST) $(NUMERIC_TESTS)
+
+FUZZ_SECONDS ?= 3600
+fuzz: $(READY) ## hostile files, killed processes, any votes: an hour of them (FUZZ_SECONDS=300 for less)
+	WIESEL_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -q -s --timeout 0 tests/fuzz
 
 check: $(READY) ## format, lint and types, without the tests
 	$(BIN)/ruff format --check .

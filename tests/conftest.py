@@ -85,6 +85,13 @@ def _width_of_a_terminal() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests note the projects that they run in a place of their own."""
+    place = tmp_path_factory.getbasetemp() / "state"
+    monkeypatch.setenv("XDG_STATE_HOME", str(place))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with lfs.py and mails.csv; the current folder of the test."""

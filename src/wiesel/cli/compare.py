@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wiesel.cli.completion import method_list, project_or_methods
-from wiesel.cli.run import say_stage
+from wiesel.cli.run import announce, say_stage
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
 
@@ -34,12 +34,17 @@ def compare(
     ],
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 1,
 ) -> Answer:
-    """Compare methods on the data of one project or more."""
+    """Compare methods on the data of one project or more.
+
+    As with `wiesel run`, the Python code of the projects is run.
+    """
     from wiesel.compare import score_table
     from wiesel.project.settings import read_project
 
     # All project files are read, and refused, before the first method is trained.
     settings = {project: read_project(project) for project in projects}
+    for found in settings.values():
+        announce(found)
     names = _titles(settings)
     asked = split_names(methods) or []
     outcomes = {}

@@ -1,11 +1,13 @@
 """`wiesel explain`: why one item got its label."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wiesel.cli.model_options import EndModelName, load_named
+from wiesel.cli.terminal import plain_text
 from wiesel.cli.verb import Answer, command_line, verb
 
 if TYPE_CHECKING:
@@ -21,18 +23,32 @@ def explain(
     model: Annotated[Path, typer.Argument(help="The folder of a model that `wiesel run` made.")],
     item: Annotated[str, typer.Option("--item", help="The id of an item of the project.")],
     project: Annotated[
-        Path | None, typer.Option(help="Where the project is, if it was moved.")
+        Path | None, typer.Option(help="The project it comes from; its code is run.")
     ] = None,
     end_model: EndModelName = None,
 ) -> Answer:
-    """Say why one item got its label."""
+    """Say why one item got its label.
+
+    The labeling functions of the project vote on the item, so its Python code is run. Without
+    --project that is only the project that the model names, if it lies in the current folder, and
+    if you have run it before or say yes.
+    """
     from wiesel.project.explaining import explained_by
 
-    explanation, row = explained_by(load_named(model, end_model), item, project)
+    bundle = load_named(model, end_model)
+    explanation, row = explained_by(bundle, item, project, confirm=_is_wanted)
     lines = [f"{name}: {str(value)[:_SHOWN]}" for name, value in row.items() if name != "id"]
     text = "\n".join([*lines, "", str(explanation)])
     step = command_line("wiesel", "predict", model, "new.csv")
     return Answer({"row": row, **_data(explanation)}, text, step)
+
+
+def _is_wanted(file: Path) -> bool:
+    """Ask, where somebody can answer."""
+    if not sys.stdin.isatty():
+        return False
+    question = f"The model says that it comes from {file}. Run the code of that project?"
+    return typer.confirm(plain_text(question), err=True)
 
 
 def _data(explanation: "Explanation") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`wiesel inspect`: what votes say, or what a saved model is, without loading it."""
+"""`wiesel inspect`: what votes say, or what a model or a project is, without running it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,7 +7,7 @@ import typer
 
 from wiesel.cli.lf_options import IdColumn, LabelNames
 from wiesel.cli.verb import Answer, command_line, split_names, verb
-from wiesel.errors import DataError
+from wiesel.errors import DataError, listed
 
 if TYPE_CHECKING:
     from wiesel.votes import VoteMatrix
@@ -17,13 +17,18 @@ __all__ = ["inspect"]
 
 @verb
 def inspect(
-    path: Annotated[Path, typer.Argument(help="A file of votes, or the folder of a model.")],
+    path: Annotated[Path, typer.Argument(help="A file of votes, a model, or a project.")],
     gold: Annotated[Path | None, typer.Option(help="A file with gold labels.")] = None,
     label_column: Annotated[str, typer.Option(help="Its column of labels.")] = "label",
     id_column: IdColumn = None,
     labels: LabelNames = None,
 ) -> Answer:
-    """Describe votes, or a saved model."""
+    """Describe votes, a saved model, or a project.
+
+    Nothing of a model or a project is run: look at those of others here first.
+    """
+    if path.suffix == ".toml" or (path / "wiesel.toml").is_file():
+        return _project_answer(path)
     if path.is_dir():
         return _model_answer(path)
     from wiesel.io import read_votes
@@ -72,21 +77,52 @@ def _gold_of(votes: "VoteMatrix", path: Path, id_column: str, label_column: str)
 
 
 def _model_answer(path: Path) -> Answer:
-    from wiesel.saving import read_manifest
+    from wiesel.saving import other_files, read_manifest
 
     manifest = read_manifest(path)
-    sizes = {name: (path / name).stat().st_size for name in manifest["files"]}
+    sizes = {
+        entry.name: entry.stat().st_size
+        for entry in sorted(path.iterdir())
+        if entry.name in manifest["files"]
+    }
     lines = [f"{manifest.get('class')} model, saved by Wiesel {manifest.get('wiesel')}"]
     lines += [
         f"  {name:<11} {_shown(manifest[name])}"
         for name in ("labels", "voters", "threshold", "selection", "trained_on", "features")
         if name in manifest
     ]
+    options = manifest.get("parameters")
     lines += ["options:"]
-    lines += [f"  {name} = {_shown(value)}" for name, value in manifest["parameters"].items()]
+    lines += [
+        f"  {name} = {_shown(value)}"
+        for name, value in (options.items() if isinstance(options, dict) else ())
+    ]
     lines += ["files:", *(f"  {name:<26} {size:>12,} bytes" for name, size in sizes.items())]
+    others = other_files(path, manifest)
+    if others:
+        lines.append(f"NO PART OF THE MODEL, which is refused for it: {listed(others)}")
     step = command_line("wiesel", "predict", path, "new.csv")
-    return Answer({"manifest": manifest, "bytes": sizes}, "\n".join(lines), step)
+    data = {"manifest": manifest, "bytes": sizes, "others": others}
+    return Answer(data, "\n".join(lines), step)
+
+
+def _project_answer(path: Path) -> Answer:
+    from wiesel.project.overview import project_overview
+    from wiesel.project.settings import read_project
+
+    found = project_overview(read_project(path))
+    lines = [f"Project {found['name']}, {found['file']}"]
+    lines += [f"  {name:<11} {_shown(found[name])}" for name in ("classes", "method", "end_model")]
+    for title, kind in (("runs as Python, with all your rights:", "code"), ("reads:", "reads")):
+        lines += [title, *(f"  {_file_line(file)}" for file in found[kind])]
+        lines += [] if found[kind] else ["  nothing"]
+    lines.append(f"writes into: {found['output']}")
+    return Answer(found, "\n".join(lines), command_line("wiesel", "run", path))
+
+
+def _file_line(file: dict[str, Any]) -> str:
+    size = "is not there" if file["bytes"] is None else f"{file['bytes']:,} bytes"
+    return f"{file['role']:<14} {file['path']}  ({size})"
 
 
 def _shown(value: Any) -> str:

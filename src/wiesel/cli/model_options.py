@@ -54,8 +54,8 @@ def _refuse_unnamed(model: Path, manifest: Mapping[str, Any]) -> None:
         return
     name = manifest.get("end_model", {}).get("name", "module:FILE.py:CLASS")
     raise SavedModelError(
-        f"The end model of {model} is a module of your own, and its code is not stored: add "
-        f"{command_line('--end-model', name)}"
+        f"The end model of {model} is a module of its author's own, and its code is not stored: "
+        f"if it is yours, or you trust it, add {command_line('--end-model', name)}"
     )
 
 

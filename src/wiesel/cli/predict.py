@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs, load_named
+from wiesel.cli.terminal import json_text
 from wiesel.cli.verb import Answer, command_line, tell, verb
 from wiesel.errors import DataError
 
@@ -78,7 +79,7 @@ def _stream(bundle: "Bundle") -> None:
         for (_, row), name, values in zip(batch, predicted, proba.tolist(), strict=True):
             known = {"id": row["id"]} if "id" in row else {}
             answer = {**known, "prediction": name, "proba": dict(zip(names, values, strict=True))}
-            typer.echo(json.dumps(answer, ensure_ascii=False))
+            typer.echo(json_text(answer))
         sys.stdout.flush()
 
 

@@ -7,11 +7,13 @@ import typer
 
 from wiesel.cli.completion import method_list
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
+from wiesel.errors import listed
 
 if TYPE_CHECKING:
     from wiesel.project.pipeline import Outcome
+    from wiesel.project.settings import Project
 
-__all__ = ["run", "say_stage"]
+__all__ = ["announce", "run", "say_stage"]
 
 _EXPLAINED = 3
 
@@ -26,17 +28,41 @@ def run(
         ),
     ] = None,
 ) -> Answer:
-    """Run a project: votes, training, figures, report."""
+    """Run a project: votes, training, figures, report.
+
+    A project is code: its labeling functions in Python, its module: and its load() are run with
+    all your rights. Look at a project of somebody else's with `wiesel inspect` first, which runs
+    nothing of it.
+    """
     from wiesel.project.pipeline import metrics_of, run_project
     from wiesel.project.settings import read_project
 
     settings = read_project(project)
+    announce(settings)
     outcome = run_project(settings, split_names(method), say_stage)
     folder = settings.output_folder
     item = outcome.first_voted
-    step = command_line("wiesel", "explain", folder / "model", "--item", item)
+    is_here = settings.file.resolve().is_relative_to(Path.cwd().resolve())
+    named = () if is_here else ("--project", project)
+    step = command_line("wiesel", "explain", folder / "model", "--item", item, *named)
     data = {"output": folder, "report": folder / "report.html", **metrics_of(outcome)}
-    return Answer(data, _text(outcome), f"open {folder / 'report.html'}, or: {step}")
+    page = command_line("open", folder / "report.html")
+    return Answer(data, _text(outcome), f"{page}, or: {step}")
+
+
+def announce(settings: "Project") -> None:
+    """Say plainly, before the first run of a folder, that its code is run."""
+    from wiesel.project.seen import code_files, remember, was_run
+
+    files = code_files(settings)
+    if not files or was_run(settings.file):
+        return
+    names = listed([str(file) for file in files], limit=3)
+    tell(
+        f"First run of {settings.folder}: the Python code in {names} is run with all your rights. "
+        f"{command_line('wiesel', 'inspect', settings.folder)} shows a project without running it."
+    )
+    remember(settings.file)
 
 
 def _text(outcome: "Outcome") -> str:

@@ -1,9 +1,9 @@
 """What every verb does the same way: --json, --debug, one line for an error, the next step."""
 
 import inspect
-import json
 import math
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +14,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from wiesel.cli.terminal import json_text, plain_text, print_rich
 from wiesel.errors import WieselError, WieselWarning
 
 __all__ = ["Answer", "command_line", "split_names", "tell", "verb"]
@@ -62,7 +63,7 @@ def verb(function: Callable[..., Answer | None]) -> Callable[..., None]:
 
 def tell(text: str) -> None:
     """Tell the person at the terminal something that is not the result."""
-    typer.echo(text, err=True)
+    typer.echo(plain_text(text), err=True)
 
 
 def split_names(text: str | None) -> list[str] | None:
@@ -99,15 +100,16 @@ def _errors_in_one_line(as_json: bool, debug: bool) -> Iterator[None]:
         # Whoever read our output has seen enough, as in `wiesel methods | head`.
         sys.stderr.close()
         raise typer.Exit(0) from None
-    except (WieselError, OSError) as error:
+    except (typer.Exit, typer.Abort):
+        raise
+    # A failure inside Polars or another library in Rust is no `Exception`.
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         if debug:
-            raise
-        _print_error(_one_line(error), as_json)
-        raise typer.Exit(1) from error
-    except Exception as error:
-        if debug or isinstance(error, (typer.Exit, typer.Abort)):
-            raise
-        _print_error(_unexpected(error), as_json)
+            tell(traceback.format_exc())
+        is_ours = isinstance(error, (WieselError, OSError))
+        _print_error(_one_line(error) if is_ours else _unexpected(error), as_json)
         raise typer.Exit(1) from error
 
 
@@ -116,7 +118,6 @@ def _plain_warnings() -> Iterator[None]:
     """Show Wiesel's own warnings as one line each."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", WieselWarning)
-        original = warnings.showwarning
 
         def show(
             message: Warning | str,
@@ -129,7 +130,7 @@ def _plain_warnings() -> Iterator[None]:
             if issubclass(category, WieselWarning):
                 tell(f"Warning: {message}")
             else:
-                original(message, category, filename, lineno, file, line)
+                tell(warnings.formatwarning(message, category, filename, lineno, line).rstrip())
 
         warnings.showwarning = show
         yield
@@ -142,11 +143,9 @@ def _print(answer: Answer, as_json: bool) -> None:
         return
     if isinstance(answer.text, str):
         if answer.text:
-            typer.echo(answer.text)
+            typer.echo(plain_text(answer.text))
     else:
-        from rich.console import Console
-
-        Console().print(answer.text)
+        print_rich(answer.text)
     if answer.next_step:
         tell(f"Next: {answer.next_step}")
 
@@ -157,13 +156,13 @@ def _print_error(text: str, as_json: bool) -> None:
     tell(f"Error: {text}")
 
 
-def _unexpected(error: Exception) -> str:
+def _unexpected(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "There is not enough memory for this: try fewer or smaller rows."
     return f"Unexpected {type(error).__name__}: {_one_line(error)} (--debug shows where)"
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     """An error as one line; what Python says of a file is put in order."""
     if isinstance(error, OSError) and not isinstance(error, WieselError) and error.filename:
         return f"{error.filename}: {error.strerror}."
@@ -171,7 +170,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(_plain(value), ensure_ascii=False, indent=2, allow_nan=False)
+    return json_text(_plain(value), indent=2)
 
 
 def _plain(value: Any) -> Any:

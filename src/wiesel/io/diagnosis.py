@@ -70,7 +70,9 @@ def _first_bad_byte(path: Path) -> tuple[int, int] | None:
                 return offset + start, line + block[: max(start, 0)].count(b"\n")
             offset += len(block)
             line += block.count(b"\n")
-    return None
+    # A file that was cut inside a character ends with the start of one.
+    cut = len(decoder.getstate()[0])
+    return (offset - cut, line) if cut else None
 
 
 def _first_bad_json(path: Path) -> str | None:
@@ -82,6 +84,8 @@ def _first_bad_json(path: Path) -> str | None:
                 value = json.loads(line)
             except json.JSONDecodeError as error:
                 return f"has no valid JSON in line {number}: {error.msg} at character {error.pos}."
+            except (ValueError, RecursionError) as error:  # a number of thousands of digits
+                return f"has no valid JSON in line {number}: {error}."
             if not isinstance(value, dict):
                 return f"has a {type(value).__name__} in line {number}; each line is one object."
     return None

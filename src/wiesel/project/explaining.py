@@ -1,6 +1,7 @@
 """Why one item of a project got its label: the model, its row, and the votes on it."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from wiesel.io import FilePath, Split
 from wiesel.labels import LabelSpace
 from wiesel.project.bundle import Bundle, load_bundle
 from wiesel.project.rows import read_splits
+from wiesel.project.seen import was_run
 from wiesel.project.settings import Project, read_project
 from wiesel.project.training import taken
 from wiesel.project.vectors import raw_inputs
@@ -22,24 +24,29 @@ from wiesel.votes import VoteMatrix
 __all__ = ["explain_item", "explained_by"]
 
 
+Confirm = Callable[[Path], bool]
+"""Asks the user whether a project may run."""
+
+
 def explain_item(
     model: FilePath, item: str, end_model: Any = None, project: FilePath | None = None
 ) -> tuple[Explanation, dict[str, Any]]:
     """Return the explanation of one item of a project's data, and its row.
 
-    The model says which project trained it; `project` overrides that, as after moving it.
+    A project is code, so it is the one that you name. Without a name, the project that the model
+    says it comes from is used if it lies in the current folder and you have run it before.
     """
     return explained_by(load_bundle(model, end_model), item, project)
 
 
 def explained_by(
-    bundle: Bundle, item: str, project: FilePath | None = None
+    bundle: Bundle, item: str, project: FilePath | None = None, confirm: Confirm | None = None
 ) -> tuple[Explanation, dict[str, Any]]:
     """Return what `explain_item` does, for a model that is loaded already."""
     if not hasattr(bundle.model, "explain"):
         name = type(bundle.model).__name__
         raise ParameterError(f"{name} does not weigh voters for single items: nothing to explain.")
-    source = read_project(_project_of(bundle, project))
+    source = read_project(Path(project) if project is not None else _project_of(bundle, confirm))
     lfs = project_lfs(source)
     labels, splits = read_splits(source, None if lfs is None else lfs.labels)
     name, row = _find(splits, item)
@@ -50,16 +57,23 @@ def explained_by(
     return explanation, splits[name].rows.row(row, named=True)
 
 
-def _project_of(bundle: Bundle, given: FilePath | None) -> Path:
-    if given is not None:
-        return Path(given)
+def _project_of(bundle: Bundle, confirm: Confirm | None) -> Path:
+    """The project that the manifest names, if it may run: a manifest can name any file."""
     file = bundle.manifest.get("project")
-    if not file or not Path(file).is_file():
+    if not isinstance(file, str) or not Path(file).is_file():
         raise SavedModelError(
             "The project that trained this model is not where it was"
             f"{f' ({file})' if file else ''}: name it with --project."
         )
-    return Path(file)
+    place = Path(file).resolve()
+    is_here = place.is_relative_to(Path.cwd().resolve())
+    if not is_here or not (was_run(place) or (confirm is not None and confirm(place))):
+        why = "which you have not run before" if is_here else "which is not in the current folder"
+        raise SavedModelError(
+            f"The model says that it was trained by {file}, {why}. Explaining runs the code of a "
+            f"project: if you trust it, add {shlex.join(['--project', str(place.parent)])}"
+        )
+    return place
 
 
 def _find(splits: dict[str, Split], item: str) -> tuple[str, int]:

@@ -1,6 +1,7 @@
 """From the outcome of a run to what its report shows."""
 
 import platform
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -247,6 +248,6 @@ def _reproduce(outcome: "Outcome") -> list[str]:
     return [
         f"# wiesel {__version__}, Python {platform.python_version()}, seeds "
         f"{', '.join(str(seed) for seed in project.method.seeds)}",
-        f"wiesel run {project.folder} --method {methods}",
-        f"wiesel predict {project.output_folder / 'model'} new.csv",
+        shlex.join(["wiesel", "run", str(project.folder), "--method", methods]),
+        shlex.join(["wiesel", "predict", str(project.output_folder / "model"), "new.csv"]),
     ]

@@ -1,5 +1,6 @@
 """wiesel.toml: what a project file may say, checked when it is read."""
 
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -148,11 +149,12 @@ def read_project(path: FilePath) -> Project:
     if not place.exists():
         raise ParameterError(
             f"There is no project {place}: name a folder with {FILE_NAME}, or make one with "
-            f"`wiesel init {place}`."
+            f"`{shlex.join(['wiesel', 'init', str(place)])}`."
         )
     if place.is_dir() and not file.exists():
         raise ParameterError(
-            f"{place} is no project: it has no {FILE_NAME}. Make one with `wiesel init {place}`."
+            f"{place} is no project: it has no {FILE_NAME}. Make one with "
+            f"`{shlex.join(['wiesel', 'init', str(place)])}`."
         )
     try:
         text = existing_file(file).read_text(encoding="utf-8")

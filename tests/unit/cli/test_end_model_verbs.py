@@ -110,7 +110,7 @@ def test_a_network_of_ones_own_is_named_again_to_predict_and_explain(tiny, wiese
     with_end_model(tiny, 'name = "module:net.py:Net"\nwidth = 5')
     assert wiesel("run", tiny).exit_code == 0
     name = f"module:{tiny / 'net.py'}:Net"
-    for words in (["predict", tiny / "test.csv"], ["explain", "--item", "m0"]):
+    for words in (["predict", tiny / "test.csv"], ["explain", "--item", "m0", "--project", tiny]):
         command = (words[0], tiny / "out/model", *words[1:])
         refused = wiesel(*command)
         assert refused.exit_code == 1

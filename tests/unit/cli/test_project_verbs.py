@@ -77,13 +77,14 @@ def test_compare_prints_a_table_and_names_the_best(trained, wiesel):
 
 
 def test_explain_shows_the_row_and_who_pushed(trained, wiesel, wiesel_json):
-    answer = wiesel_json("explain", trained[0] / "out/model", "--item", "train-0")
+    words = ("explain", trained[0] / "out/model", "--project", trained[0], "--item")
+    answer = wiesel_json(*words, "train-0")
     assert answer["item"] == "train-0"
     assert sum(answer["soft_label"].values()) == pytest.approx(1)
-    shown = wiesel("explain", trained[0] / "out/model", "--item", "train-0").stdout
+    shown = wiesel(*words, "train-0").stdout
     assert shown.startswith("text: ")
     assert "Item train-0 is" in shown
-    missing = wiesel("explain", trained[0] / "out/model", "--item", "nobody")
+    missing = wiesel(*words, "nobody")
     assert missing.exit_code == 1
     assert "no item 'nobody'" in missing.stderr
 

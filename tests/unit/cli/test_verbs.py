@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 import typer.main
 
@@ -74,7 +75,8 @@ def test_an_error_as_json_has_one_shape(folder, wiesel_json):
 def test_debug_shows_the_traceback(folder, wiesel):
     result = wiesel("apply", "mials.csv", "--lfs", "lfs.py", "--debug")
     assert result.exit_code == 1
-    assert type(result.exception).__name__ == "DataError"
+    assert "Traceback (most recent call last)" in result.stderr
+    assert "wiesel.errors.DataError: There is no file mials.csv" in result.stderr
 
 
 def run_alone(function, *words):
@@ -103,6 +105,15 @@ def test_a_bug_is_one_line_too():
     assert result.exit_code == 1
     assert "Unexpected ZeroDivisionError: division by zero" in result.stderr
     assert "--debug" in result.stderr
+
+
+def test_a_failure_inside_polars_is_one_line_too():
+    def panicking() -> Answer:
+        raise pl.exceptions.PanicException("index out of bounds")
+
+    result = run_alone(panicking)
+    assert result.exit_code == 1
+    assert "Unexpected PanicException: index out of bounds" in result.stderr
 
 
 def test_a_file_that_may_not_be_read_is_named():

@@ -1,13 +1,15 @@
 """Tables in files: what comes back, and what a wrong file is told."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from wiesel.errors import DataError
-from wiesel.io import read_batches, read_rows, scan_rows, write_rows
+from wiesel.io import explained, read_batches, read_rows, scan_rows, write_rows
 
 ROWS = {
     "id": ["m1", "m2", "m3"],
@@ -245,3 +247,35 @@ def test_a_written_file_has_the_usual_permissions(tmp_path: Path) -> None:
     plain.touch()
     write_rows(ROWS, tmp_path / "a.csv")
     assert (tmp_path / "a.csv").stat().st_mode == plain.stat().st_mode
+
+
+def test_damage_that_makes_polars_panic_is_told_with_the_file():
+    words = r"votes\.parquet cannot be read as parquet.*complete"
+    with pytest.raises(DataError, match=words), explained("votes.parquet"):
+        raise pl.exceptions.PanicException("Thrift out of range")
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
+    """A limit on the size of files fails as a full disk does."""
+    script = (
+        "import resource, sys, numpy; from wiesel.io import replacing, write_rows\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "def array():\n"
+        "    with replacing(sys.argv[1] + '/X.npy') as file, file.open('wb') as handle:\n"
+        "        numpy.save(handle, numpy.zeros(5000))\n"
+        "rows = {'n': [str(n) for n in range(5000)]}\n"
+        "for write in (array, lambda: write_rows(rows, sys.argv[1] + '/rows.csv')):\n"
+        "    try: write()\n"
+        "    except (OSError, ValueError) as error: print(error)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert ["X.npy" in said[0], "rows.csv" in said[1]] == [True, True]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_that_says_it_does_not_fit_is_refused(tmp_path, monkeypatch):
+    write_rows({"a": [0] * 2000, "b": [0] * 2000}, tmp_path / "rows.parquet")
+    monkeypatch.setattr("wiesel.io.rows.memory_size", lambda: 3000)
+    with pytest.raises(DataError, match=r"rows\.parquet.* 4,000 cells"):
+        read_rows(tmp_path / "rows.parquet")

@@ -232,11 +232,11 @@ def test_an_interrupted_training_goes_on_where_it_stopped(tiny, monkeypatch):
 
 def test_an_item_is_explained_by_its_id(tiny):
     run(tiny, ["weasel"])
-    explanation, row = explain_item(tiny / "out/model", "m0")
+    explanation, row = explain_item(tiny / "out/model", "m0", project=tiny)
     assert row["text"] == "the invoice is wrong"
     assert [push.voter for push in explanation.pushes] == ["money"]
     with pytest.raises(DataError, match=r"no item 'm00' in the project\. Did you mean 'm0'"):
-        explain_item(tiny / "out/model", "m00")
+        explain_item(tiny / "out/model", "m00", project=tiny)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""What all fuzzers share: trying for a while, counting, and ways to damage bytes and values."""
+
+import json
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from budget import fuzz_seconds
+
+from wiesel.errors import WieselError
+
+LONGEST = 30.0
+"""Seconds of the processor after which an input counts as a hang."""
+VALUES: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1,
+    3_000_000,
+    2**31,
+    10**400,
+    0.5,
+    -1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "\x1b[31m",
+    "../../etc/passwd",
+    "__import__('os').system('touch trace')",
+    "x" * 10_000,
+    [],
+    {},
+    [[]],
+    [0] * 1000,
+    {"$array": [1], "dtype": "|O"},
+    {"$array": [float("nan")], "dtype": "<f8"},
+    {"$tuple": [1]},
+    {"$labels": ["a", "b"]},
+]
+"""What somebody may write where another value is expected."""
+
+
+def tries(share: float, least: int = 3) -> Iterator[random.Random]:
+    """Yield a generator of random numbers for each try, until the share of the time is over.
+
+    Try number n is the same on every machine; at least a few are made, however slow it is.
+    """
+    end, number = time.monotonic() + fuzz_seconds(share), 0
+    while number < least or time.monotonic() < end:
+        yield random.Random(number)
+        number += 1
+
+
+class Tally:
+    """Counts what came of the tries; whatever is no answer and no refusal fails at once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.counts: Counter[str] = Counter()
+
+    def attempt(self, what: object, action: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what an action gives; None if it refuses with an error of Wiesel's own."""
+        start = time.process_time()
+        result, outcome = None, "refused"
+        try:
+            result, outcome = action(*arguments), "worked"
+        except (WieselError, OSError) as error:
+            if not str(error).strip():
+                raise AssertionError(
+                    f"{self.name}: {what!r:.300} was refused in silence"
+                ) from error
+        except BaseException as error:
+            raise AssertionError(f"{self.name}: {what!r:.300} ended in {error!r:.300}") from error
+        self.counts[outcome] += 1
+        seconds = time.process_time() - start
+        assert seconds < LONGEST, f"{self.name}: {what!r:.300} took {seconds:.0f} s"
+        return result
+
+    def report(self) -> None:
+        """Print the counts; nothing tried is a failure."""
+        assert sum(self.counts.values()) > 0, f"{self.name}: nothing was tried"
+        counts = ", ".join(f"{count:,} {what}" for what, count in sorted(self.counts.items()))
+        sys.stdout.write(f"\nfuzz {self.name}: {counts}\n")
+
+
+def damaged(content: bytes, rng: random.Random) -> bytes:
+    """Bytes with a few changed, cut off, doubled or put in."""
+    how = rng.randrange(6)
+    place = rng.randrange(len(content) + 1)
+    if how == 0:
+        return content[:place]
+    if how == 1:
+        return content[:place] + rng.randbytes(rng.randrange(1, 20)) + content[place:]
+    if how == 2:
+        end = rng.randrange(place, len(content) + 1)
+        return content[:end] + content[place:]
+    changed = bytearray(content)
+    for _ in range(rng.choice((1, 1, 2, 8, 64))):
+        if changed:
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+    return bytes(changed)
+
+
+def altered(value: Any, rng: random.Random) -> Any:
+    """A JSON value in which one part, at any depth, is another or gone."""
+    value = json.loads(json.dumps(value))
+    places = list(_places(value))
+    if not places:
+        return rng.choice(VALUES)
+    holder, key = rng.choice(places)
+    how = rng.randrange(4)
+    if how == 0:
+        del holder[key]
+    elif how == 1 and isinstance(holder, list):
+        holder.extend([holder[key]] * rng.choice((1, 50)))
+    elif how == 1:
+        holder["strange"] = rng.choice(VALUES)
+    elif how == 2 and isinstance(holder[key], (int, float)) and not isinstance(holder[key], bool):
+        holder[key] = holder[key] * rng.choice((-1, 2, 10**6)) + rng.choice((0, 1))
+    else:
+        holder[key] = rng.choice(VALUES)
+    return value
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, part in parts:
+        yield value, key
+        if isinstance(part, (dict, list)):
+            yield from _places(part)
+
+
+def tree(folder: Path) -> set[str]:
+    """Every path below a folder."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
