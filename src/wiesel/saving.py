@@ -35,7 +35,7 @@ _MANIFEST = "manifest.json"
 _NUMBERS = "biuf"
 _DEEPEST = 50
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-_OF_FILE_MANAGERS = (".DS_Store", "Thumbs.db", "desktop.ini")
+_LEFT_BY_DESKTOPS = (".DS_Store", "Thumbs.db", "desktop.ini")
 _LARGEST_MANIFEST = 2**28
 _ATTEMPTS = 50
 """How often a folder is read anew that others replace again and again."""
@@ -82,7 +82,7 @@ def read_manifest(path: str | Path) -> dict[str, Any]:
 
 def other_files(path: str | Path, manifest: Mapping[str, Any]) -> list[str]:
     """Return what lies in the folder of a model and is no part of it."""
-    ours = {_MANIFEST, *manifest["files"], *_OF_FILE_MANAGERS}
+    ours = {_MANIFEST, *manifest["files"], *_LEFT_BY_DESKTOPS}
     return sorted({entry.name for entry in Path(path).iterdir()} - ours)
 
 

@@ -79,7 +79,7 @@ def save_bundle(
     shape = [] if isinstance(vectors.train, dict) else list(vectors.train.shape[1:])
     note = {"inputs": {"kind": vectors.kind, "column": column, "shape": shape}}
     files |= encoded_state(vectors.features)
-    write_folder(path, {**manifest, **note, **about}, files)
+    write_folder(Path(path), {**manifest, **note, **about}, files)
 
 
 def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
