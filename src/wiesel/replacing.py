@@ -49,8 +49,10 @@ def named_problems(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is not None or error.errno is None:
+        if error.filename is not None:
             raise
+        if error.errno is None:  # NumPy and Polars say in words alone what went wrong
+            raise OSError(f"{path} cannot be written: {error}") from error
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 

@@ -179,7 +179,7 @@ def test_a_network_of_ones_own_is_named_again_for_predicting(tmp_path, wiesel, w
     words = ("predict", folder / "out/model", folder / "test.csv")
     refused = wiesel(*words)
     assert refused.exit_code == 1
-    assert "a module of your own" in refused.stderr
+    assert "if it is yours, or you trust it, add" in refused.stderr
     answer = wiesel_json(*words, "--end-model", f"module:{folder / 'net.py'}:Net")
     assert answer["n_items"] == 150
 
