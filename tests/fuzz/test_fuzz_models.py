@@ -37,12 +37,11 @@ def models(tmp_path_factory) -> dict[str, Path]:
     """One saved model of several kinds; nobody changes them."""
     place, X = tmp_path_factory.mktemp("models"), np.random.default_rng(0).normal(size=(20, 3))
     quick: dict[str, Any] = {"epochs": 1, "batch_size": 8}
-    paper = {**quick, "recipe": "paper"}
     tokens = np.ones((20, 4), dtype=np.int64)
     made: dict[str, Any] = {
         "two_stage": TwoStage(MajorityVote(), MLP(3, 2, hidden=(4,)), **quick).fit(X, votes()),
-        "weasel": WeaSEL(MLP(3, 2, hidden=(4,)), **paper).fit(X, votes()),
-        "ensemble": WeaSEL(Linear(3, 2), members=2, **paper).fit(X, votes()),
+        "weasel": WeaSEL(MLP(3, 2, hidden=(4,)), **quick).fit(X, votes()),
+        "ensemble": WeaSEL(Linear(3, 2), members=2, **quick).fit(X, votes()),
         "crowd_layer": METHODS["crowd_layer"].cls(Linear(3, 2), **quick).fit(X, votes()),
         "doctor_net": METHODS["doctor_net"].cls(MLP(3, 2, hidden=(4,)), **quick).fit(X, votes()),
         "lstm": TwoStage(Snorkel(), LSTM(5, 2, 3, 3, (4,)), **quick).fit(tokens, votes()),

@@ -152,11 +152,7 @@ def _module_specs(model: "EndToEndModel") -> dict[str, Any]:
 def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
     """Return the fitted model that a folder describes."""
     try:
-        model = _restored(cls, saved)
-        members = saved.manifest.get("members") or [saved.manifest]
-        given = saved.modules.get("end_model") is not None
-        try_out(model, None if given else decoded(members[0]["modules"].get("end_model")))
-        return model
+        return _restored(cls, saved)
     except SavedModelError:
         raise
     # What somebody wrote into a manifest can be wrong in every way.
@@ -177,6 +173,8 @@ def _restored(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
     _restore_outcome(model, saved)
     model.end_model_ = saved.filled(end_model, "end_model")
     model.restore_learned(saved)
+    if saved.modules.get("end_model") is None:
+        try_out(model, decoded(saved.manifest["modules"]["end_model"]))
     return model
 
 

@@ -115,7 +115,7 @@ def test_networks_that_other_threads_make_do_not_count():
 )
 def test_every_shipped_network_is_tried_and_passes(tmp_path: Path, network, X):
     _, votes, _ = tiny_task()
-    options = {"epochs": 1, "recipe": "paper", "encoder_features": X.ndim == 2 and X.dtype == float}
+    options = {"epochs": 1, "encoder_features": X.ndim == 2 and X.dtype == float}
     WeaSEL(network, **options).fit(X, votes[:8]).save(tmp_path / "m")
     assert load_model(tmp_path / "m").predict_proba(X).shape == (8, 2)
 
