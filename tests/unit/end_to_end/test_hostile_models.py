@@ -11,7 +11,7 @@ from safetensors.torch import load, save
 from tiny_task import tiny_task
 from torch import nn
 
-from wiesel import DawidSkene, MajorityVote, TwoStage, WeaSEL, load_model
+from wiesel import DawidSkene, MajorityVote, TwoStage, load_model
 from wiesel.end_to_end.restoring import limited_parts
 from wiesel.errors import FeatureError, SavedModelError
 from wiesel.nn import CNN, LSTM, MLP, Linear
@@ -115,8 +115,7 @@ def test_networks_that_other_threads_make_do_not_count():
 )
 def test_every_shipped_network_is_tried_and_passes(tmp_path: Path, network, X):
     _, votes, _ = tiny_task()
-    options = {"epochs": 1, "encoder_features": X.ndim == 2 and X.dtype == float}
-    WeaSEL(network, **options).fit(X, votes[:8]).save(tmp_path / "m")
+    TwoStage(MajorityVote(), network, epochs=1).fit(X, votes[:8]).save(tmp_path / "m")
     assert load_model(tmp_path / "m").predict_proba(X).shape == (8, 2)
 
 
