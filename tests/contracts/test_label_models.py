@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from wiesel import (
+    GLAD,
+    MACE,
     DataProgramming,
     DawidSkene,
     LabelModel,
@@ -35,6 +37,8 @@ MODELS: dict[str, LabelModel] = {
     "triplet, chen": Triplet(reading="chen"),
     "triplet, class-conditional": Triplet(reading="class_conditional"),
     "data_programming": DataProgramming(),
+    "glad": GLAD(),
+    "mace": MACE(),
 }
 CASES = [pytest.param(name, marks=pytest.mark.slow if "," in name else ()) for name in MODELS]
 

@@ -202,8 +202,11 @@ def _no_class_balance_overrules_all_voters_in_silence(model: LabelModel) -> None
             warnings.simplefilter("always")
             label = _proba(model, votes, balance).argmax(axis=1)
         lost = (counts.max(axis=1) == votes.n_voters) & (label != counts.argmax(axis=1))
-        common = int(lost[counts[:, 0] > 0].sum())
-        require(common == 0, f"{common} unanimous votes for the most frequent class were lost")
+        of_the_largest = int(lost[counts[:, 0] > 0].sum())
+        require(
+            of_the_largest == 0,
+            f"{of_the_largest} unanimous votes for the most frequent class were lost",
+        )
         warned = any(issubclass(warning.category, WieselWarning) for warning in said)
         require(
             warned or not lost.any(),
