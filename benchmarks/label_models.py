@@ -106,6 +106,8 @@ CASES = (
         (Bar("fit and predict", faster=20),),
         ("crowdkit", "MajorityVote"),
     ),
+    Case("glad", Planted(2000, 20), (Bar("fit and predict", faster=10),), ("crowdkit", "GLAD")),
+    Case("mace", Planted(2000, 20), (Bar("fit and predict", faster=10),), ("crowdkit", "MACE")),
     Case(
         "triplet",
         Planted(10_000, 100),

@@ -54,6 +54,8 @@ PAIRS = (
 CROWD_PAIRS = (
     *PAIRS[:3],
     Pair("one_coin", "crowdkit", "OneCoinDawidSkene", options="learn_class_balance"),
+    Pair("glad", "crowdkit", "GLAD"),
+    Pair("mace", "crowdkit", "MACE"),
 )
 
 

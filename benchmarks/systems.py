@@ -133,7 +133,7 @@ class CrowdKit:
         return found.fillna(0.0).to_numpy()
 
     def accuracies(self, data: Any) -> np.ndarray | None:
-        if hasattr(self.model, "skills_") and not hasattr(self.model, "errors_"):
+        if not hasattr(self.model, "errors_"):
             return None
         _, n_voters, n_classes = self.sizes
         errors, priors = self.model.errors_, self.model.priors_

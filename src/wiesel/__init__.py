@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from wiesel.version import __version__
 
 if TYPE_CHECKING:
+    from wiesel.aggregate import aggregate
     from wiesel.analysis import agreement, findings, rank_workers, summarize
     from wiesel.catalog import load_model
     from wiesel.compare import compare
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from wiesel.evaluation import evaluate
     from wiesel.features import TextFeatures
     from wiesel.label_models import (
+        GLAD,
+        MACE,
         DataProgramming,
         DawidSkene,
         LabelModel,
@@ -65,6 +68,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSTAIN",
+    "GLAD",
+    "MACE",
     "MBEM",
     "AggNet",
     "CoNAL",
@@ -93,6 +98,7 @@ __all__ = [
     "WeaSEL",
     "WeightedVote",
     "__version__",
+    "aggregate",
     "agreement",
     "apply_lfs",
     "compare",
@@ -116,6 +122,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "wiesel.aggregate": ("aggregate",),
     "wiesel.analysis": ("agreement", "findings", "rank_workers", "summarize"),
     "wiesel.catalog": ("load_model",),
     "wiesel.compare": ("compare",),
@@ -143,7 +150,9 @@ _HOMES = {
     "wiesel.label_models": (
         "DataProgramming",
         "DawidSkene",
+        "GLAD",
         "LabelModel",
+        "MACE",
         "MajorityVote",
         "OneCoin",
         "Snorkel",

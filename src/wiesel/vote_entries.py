@@ -71,6 +71,10 @@ def long_entries(
 ) -> tuple[Entries, LabelSpace, tuple[str, ...]]:
     """Return the votes of a frame with the columns `item`, `voter` (text) and `label`."""
     answers = _whole_labels(answers).drop_nulls(["item", "voter", "label"])
+    if duplicates == "all":
+        answers = _with_repeats(answers)
+        repeated = answers["voter"].unique().sort().to_list()
+        voters = None if voters is None else list(dict.fromkeys([*voter_list(voters), *repeated]))
     probabilistic = answers["label"].dtype.base_type() in (pl.List, pl.Array)
     space = _label_space(answers["label"], labels, probabilistic)
     if probabilistic:
@@ -315,10 +319,19 @@ def _distributions(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[np.fl
     return _normalized(array, lambda k: f"{coded['voter'][k]!r} on item {coded['item'][k]!r}")
 
 
+def _with_repeats(answers: pl.DataFrame) -> pl.DataFrame:
+    """The second answer of 'ann' to an item becomes one of 'ann (2)', and so on."""
+    turn = pl.int_range(1, pl.len() + 1).over("item", "voter")
+    named = pl.format("{} ({})", "voter", turn)
+    return answers.with_columns(voter=pl.when(turn > 1).then(named).otherwise(pl.col("voter")))
+
+
 def _without_duplicates(coded: pl.DataFrame, duplicates: str) -> pl.DataFrame:
     """One answer for each item and voter; `coded` is sorted by both."""
-    if duplicates not in ("refuse", "first", "last"):
-        raise VoteError(f"duplicates must be 'refuse', 'first' or 'last'; got {duplicates!r}.")
+    if duplicates not in ("refuse", "first", "last", "all"):
+        raise VoteError(
+            f"duplicates must be 'refuse', 'first', 'last' or 'all'; got {duplicates!r}."
+        )
     step = -1 if duplicates == "last" else 1
     repeats = (pl.col("item_code") == pl.col("item_code").shift(step)) & (
         pl.col("voter_code") == pl.col("voter_code").shift(step)
@@ -328,6 +341,6 @@ def _without_duplicates(coded: pl.DataFrame, duplicates: str) -> pl.DataFrame:
         row = repeated.row(0, named=True)
         raise VoteError(
             f"{row['voter']!r} answered item {row['item']!r} more than once ({len(repeated)} such "
-            "answers in all). Say which to keep: duplicates='first' or duplicates='last'."
+            "answers in all). Say which to keep: duplicates='first', 'last' or 'all'."
         )
     return coded.filter(~repeats.fill_null(False)) if len(repeated) else coded

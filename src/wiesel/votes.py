@@ -151,14 +151,15 @@ class VoteMatrix:
         labels: LabelSpace | Sequence[str] | None = None,
         items: Any = None,
         voters: Sequence[str] | None = None,
-        duplicates: Literal["refuse", "first", "last"] = "refuse",
+        duplicates: Literal["refuse", "first", "last", "all"] = "refuse",
     ) -> "VoteMatrix":
         """Make votes from a table with one row per answer: (item, voter, label).
 
         Items keep the order in which they first appear, voters and classes are sorted. `items`
         and `voters` fix both, and keep those without a vote. A missing label abstains. A label
         that is a list of probabilities is a probabilistic vote. `duplicates` says what to do
-        where a voter answered an item twice.
+        where a voter answered an item twice: `all` keeps every answer, the second as a vote of
+        'ann (2)', so that each counts.
         """
         frame = as_frame(table)
         require_columns(frame, (item, voter, label), "named in from_long")

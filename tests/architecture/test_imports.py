@@ -7,7 +7,7 @@ from source_tree import Source, parts, sources
 
 LEVELS = (
     ("cli", "workbench"),
-    ("compare", "project", "report", "testing"),
+    ("aggregate", "compare", "project", "report", "testing"),
     ("catalog",),
     ("end_to_end",),
     ("training", "nn"),

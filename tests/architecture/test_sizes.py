@@ -9,6 +9,7 @@ LONG_BODIES: dict[str, str] = {}
 MANY_PARAMETERS = {
     "from_long": "every keyword names a column or fixes an order",
     "apply": "every parameter of the verb is an option of the command line",
+    "aggregate": "every parameter of the verb is an option of the command line",
 }
 
 

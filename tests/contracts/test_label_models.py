@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from wiesel import (
+    GLAD,
+    MACE,
     DataProgramming,
     DawidSkene,
     LabelModel,
@@ -35,6 +37,8 @@ MODELS: dict[str, LabelModel] = {
     "triplet, chen": Triplet(reading="chen"),
     "triplet, class-conditional": Triplet(reading="class_conditional"),
     "data_programming": DataProgramming(),
+    "glad": GLAD(),
+    "mace": MACE(),
 }
 CASES = [pytest.param(name, marks=pytest.mark.slow if "," in name else ()) for name in MODELS]
 
@@ -163,6 +167,25 @@ class VotesAgainst(Counting):
         return counts / counts.sum(axis=1, keepdims=True)
 
 
+class BelievesTheBalance(Counting):
+    def predict_proba(self, votes):
+        self.check_fitted()
+        votes.check_same_voters(self.voters_, self.labels_)
+        return self._predict_proba(votes)
+
+    def _predict_proba(self, votes):
+        proba = 2.0 ** votes.counts() * self.class_balance_
+        return proba / proba.sum(axis=1, keepdims=True)
+
+
+class FlipsTheCommonClass(Counting):
+    def _predict_proba(self, votes):
+        proba = super()._predict_proba(votes)
+        if self.class_balance_.max() > 0.98:
+            proba[votes.covered] = proba[votes.covered][:, ::-1]
+        return proba
+
+
 class AcceptsAnyVoters(Counting):
     def predict_proba(self, votes):
         self.check_fitted()
@@ -206,6 +229,8 @@ class TrustsTheMinority(Counting):
         (PrefersTheFirstClass, "classes in another order"),
         (VotesAgainst, "none of its voters gave"),
         (Underflows, "must be finite"),
+        (BelievesTheBalance, "no warning says so"),
+        (FlipsTheCommonClass, "most frequent class were lost"),
         (AcceptsAnyVoters, "VoteError"),
         (CannotReadDistributions, "no distributions"),
         (NeedsAllVotesAtOnce, "covered"),

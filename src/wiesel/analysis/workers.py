@@ -13,7 +13,7 @@ from wiesel.errors import ParameterError
 from wiesel.labels import FloatArray
 from wiesel.votes import VoteMatrix
 
-__all__ = ["rank_workers"]
+__all__ = ["confusion_reader", "rank_workers", "skill_of"]
 
 _UNINFORMATIVE = 0.05
 _AGAINST = -0.1
@@ -50,7 +50,7 @@ def rank_workers(
         answers = np.bincount(votes.voter_index, minlength=n_voters)
     balance = getattr(model, "class_balance_", None)
     at_once = max(1, _NUMBERS_AT_ONCE // len(model.labels_) ** 2)
-    measures = _measures(_reader(model), n_voters, at_once, balance)
+    measures = _measures(confusion_reader(model), n_voters, at_once, balance)
     frame = _frame(model.voters_, answers, measures, least_answers)
     columns: list[Column] = [text("voter")]
     columns += [count("answers")] if answers is not None else []
@@ -58,8 +58,8 @@ def rank_workers(
     return Table(frame, tuple(columns))
 
 
-def _reader(model: FittedModel) -> Callable[[int, int], FloatArray]:
-    """A function from a range of voters to their confusions (n, true, voted)."""
+def confusion_reader(model: FittedModel) -> Callable[[int, int], FloatArray]:
+    """Return a function from a range of voters to their confusions (n, true, voted)."""
     confusions: Any = getattr(model, "confusions", None)
     if callable(confusions):
         return lambda start, stop: confusions(model.voters_[start:stop])
@@ -86,7 +86,7 @@ def _measures(
     found = [np.empty((3, 0))]
     for start in range(0, n_voters, at_once):
         confusions = read(start, min(start + at_once, n_voters))
-        found.append(np.stack([_accuracy(confusions, balance), *_skill(confusions)]))
+        found.append(np.stack([_accuracy(confusions, balance), *skill_of(confusions)]))
     return np.concatenate(found, axis=1)
 
 
@@ -95,7 +95,12 @@ def _accuracy(confusions: FloatArray, balance: FloatArray | None) -> npt.NDArray
     return diagonal.mean(axis=1) if balance is None else diagonal @ balance
 
 
-def _skill(confusions: FloatArray) -> tuple[FloatArray, FloatArray]:
+def skill_of(confusions: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return skill and informativeness of confusions (n, true, voted); see `rank_workers`.
+
+    >>> skill_of(np.eye(2)[None])
+    (array([1.]), array([1.]))
+    """
     n_classes = confusions.shape[1]
     right = np.einsum("jcc->j", confusions) / n_classes
     elsewhere = (confusions.sum(axis=(1, 2)) / n_classes - right) / (n_classes - 1)

@@ -4,7 +4,13 @@ from collections.abc import Iterable
 from glob import escape
 from pathlib import Path
 
-__all__ = ["end_model_name", "method_list", "method_name", "project_or_methods"]
+__all__ = [
+    "end_model_name",
+    "label_model_name",
+    "method_list",
+    "method_name",
+    "project_or_methods",
+]
 
 
 def method_name(incomplete: str) -> list[tuple[str, str]]:
@@ -16,6 +22,18 @@ def method_name(incomplete: str) -> list[tuple[str, str]]:
     from wiesel.catalog import METHODS
 
     found = METHODS.values()
+    return [(each.name, each.summary) for each in found if each.name.startswith(incomplete)]
+
+
+def label_model_name(incomplete: str) -> list[tuple[str, str]]:
+    """Return the label models whose name begins so, each with what it does.
+
+    >>> [name for name, _ in label_model_name("d")]
+    ['dawid_skene', 'data_programming']
+    """
+    from wiesel.label_models import REGISTRY
+
+    found = REGISTRY.values()
     return [(each.name, each.summary) for each in found if each.name.startswith(incomplete)]
 
 

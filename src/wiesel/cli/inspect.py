@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.lf_options import IdColumn, LabelNames
-from wiesel.cli.verb import Answer, command_line, split_names, verb
+from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import DataError, listed
 
 if TYPE_CHECKING:
@@ -31,14 +31,40 @@ def inspect(
         return _project_answer(path)
     if path.is_dir():
         return _model_answer(path)
-    from wiesel.io import read_votes
-
-    votes = read_votes(path, labels=split_names(labels), id_column=id_column)
+    votes, is_answers = _read(path, split_names(labels), id_column)
     truth = None if gold is None else _gold_of(votes, gold, id_column or "id", label_column)
-    return _votes_answer(path, votes, truth)
+    return _votes_answer(path, votes, truth, is_answers)
 
 
-def _votes_answer(path: Path, votes: "VoteMatrix", gold: Any) -> Answer:
+def _read(path: Path, names: list[str] | None, id_column: str | None) -> tuple["VoteMatrix", bool]:
+    """The votes of a file, and whether it has one row for each answer instead of for each item."""
+    from wiesel.io import explained, read_rows, read_votes, scan_rows
+    from wiesel.io.answer_columns import looks_like_answers
+    from wiesel.io.vote_files import vote_note
+    from wiesel.votes import VoteMatrix
+
+    columns = None
+    if vote_note(path) is None:
+        columns = looks_like_answers(scan_rows(path).collect_schema().names())
+    if columns is None:
+        return read_votes(path, labels=names, id_column=id_column), False
+    tell(
+        f"One row for each answer: {columns.voter!r} answers {columns.item!r} ({columns.label!r})."
+    )
+    rows = read_rows(path, columns)
+    with explained(path):
+        votes = VoteMatrix.from_long(
+            rows,
+            item=id_column or columns.item,
+            voter=columns.voter,
+            label=columns.label,
+            labels=names,
+            duplicates="last",
+        )
+    return votes, True
+
+
+def _votes_answer(path: Path, votes: "VoteMatrix", gold: Any, is_answers: bool) -> Answer:
     from wiesel.analysis import agreement, findings, summarize
 
     table, found, pairs = summarize(votes, gold), findings(votes, gold), agreement(votes)
@@ -54,8 +80,10 @@ def _votes_answer(path: Path, votes: "VoteMatrix", gold: Any) -> Answer:
         "findings": found.to_records(),
         "pairs": pairs.to_records(),
     }
-    words = ("wiesel", "fit", "snorkel", path, "-o", "model")
-    return Answer(data, text, command_line(*words))
+    step = command_line("wiesel", "fit", "snorkel", path, "-o", "model")
+    if is_answers:
+        step = command_line("wiesel", "aggregate", path, "-o", "labels.csv")
+    return Answer(data, text, step)
 
 
 def _gold_of(votes: "VoteMatrix", path: Path, id_column: str, label_column: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from wiesel.cli.aggregate import aggregate
 from wiesel.cli.apply import apply
 from wiesel.cli.compare import compare
 from wiesel.cli.doctor import doctor
@@ -41,6 +42,7 @@ for _name, _function in {
     "try": trial,
     "apply": apply,
     "inspect": inspect,
+    "aggregate": aggregate,
     "fit": fit,
     "methods": methods,
     "reproduce": reproduce,

@@ -38,7 +38,7 @@ def load_dataset(
     source: FilePath,
     *,
     standardize: bool = False,
-    duplicates: Literal["refuse", "first", "last"] = "refuse",
+    duplicates: Literal["refuse", "first", "last", "all"] = "refuse",
 ) -> Dataset:
     """Return a data set by the path of its folder, or by its name under `WIESEL_DATA`.
 
@@ -97,7 +97,7 @@ def _find(source: FilePath) -> Path:
     )
 
 
-def _load_folder(folder: Path, duplicates: Literal["refuse", "first", "last"]) -> Dataset:
+def _load_folder(folder: Path, duplicates: Literal["refuse", "first", "last", "all"]) -> Dataset:
     card = read_json(folder / "card.json")
     if not isinstance(card, Mapping) or "classes" not in card:
         raise DataError(f"{folder / 'card.json'} must be an object with the class names, classes.")
@@ -115,7 +115,7 @@ def _load_folder(folder: Path, duplicates: Literal["refuse", "first", "last"]) -
 
 
 def _crowd_split(
-    folder: Path, labels: LabelSpace, duplicates: Literal["refuse", "first", "last"]
+    folder: Path, labels: LabelSpace, duplicates: Literal["refuse", "first", "last", "all"]
 ) -> Split:
     votes = read_answers(folder / "answers.parquet", labels=labels, duplicates=duplicates)
     rows = pl.DataFrame({"id": votes.ids})

@@ -24,7 +24,7 @@ def read_answers(
     label: str = "label",
     labels: LabelSpace | Sequence[str] | None = None,
     items: Any = None,
-    duplicates: Literal["refuse", "first", "last"] = "refuse",
+    duplicates: Literal["refuse", "first", "last", "all"] = "refuse",
 ) -> VoteMatrix:
     r"""Return the votes of a file with one row per answer; see `VoteMatrix.from_long`.
 

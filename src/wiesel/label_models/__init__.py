@@ -4,6 +4,8 @@ from wiesel.label_models.base import ClassBalance, LabelModel
 from wiesel.label_models.class_balance import estimate_class_balance
 from wiesel.label_models.data_programming import DataProgramming
 from wiesel.label_models.dawid_skene import DawidSkene
+from wiesel.label_models.glad import GLAD
+from wiesel.label_models.mace import MACE
 from wiesel.label_models.majority_vote import MajorityVote
 from wiesel.label_models.one_coin import OneCoin
 from wiesel.label_models.snorkel import Snorkel
@@ -13,6 +15,8 @@ from wiesel.label_models.weighted_vote import WeightedVote
 from wiesel.registry import Method, index_methods
 
 __all__ = [
+    "GLAD",
+    "MACE",
     "REGISTRY",
     "ClassBalance",
     "DataProgramming",
@@ -75,5 +79,17 @@ REGISTRY = index_methods(
         cls=DataProgramming,
         summary="a generative model of the votes, with dependencies between voters",
         paper="Ratner et al. 2016, NeurIPS",
+    ),
+    Method(
+        name="glad",
+        cls=GLAD,
+        summary="every voter has an ability, every item an easiness",
+        paper="Whitehill et al. 2009, NeurIPS",
+    ),
+    Method(
+        name="mace",
+        cls=MACE,
+        summary="every voter knows the answer, or spams in its own way",
+        paper="Hovy et al. 2013, NAACL",
     ),
 )

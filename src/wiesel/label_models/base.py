@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import VoteError
+from wiesel.label_models.overruled import warn_of_overruled
 from wiesel.label_models.storage import save_label_model
 from wiesel.labels import FloatArray, LabelSpace, class_prior
 from wiesel.parameters import Parameterized
@@ -35,6 +36,8 @@ class LabelModel(Parameterized, ABC):
     """The voters seen in `fit`, in order."""
     class_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """P(class): as given, or as the method estimated it."""
+    balance_given_: bool = field(init=False, repr=False)
+    """Whether `fit` was told P(class)."""
 
     def fit(self, votes: VoteSource, class_balance: ClassBalance = None) -> Self:
         """Learn from votes; `class_balance` is P(class) if it is known."""
@@ -53,6 +56,7 @@ class LabelModel(Parameterized, ABC):
             )
         self.check_options()
         known = None if class_balance is None else class_prior(votes.labels, class_balance)
+        self.balance_given_ = known is not None
         self.class_balance_ = class_prior(votes.labels, None) if known is None else known
         return known
 
@@ -61,10 +65,15 @@ class LabelModel(Parameterized, ABC):
         return self
 
     def predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-        """Return P(class | votes): (n_items, n_classes), in the order of `labels_.names`."""
+        """Return P(class | votes): (n_items, n_classes), in the order of `labels_.names`.
+
+        Warns where the class balance outweighs voters that agree and are better than chance.
+        """
         self.check_fitted()
         votes.check_same_voters(self.voters_, self.labels_)
-        return self._predict_proba(votes)
+        proba = self._predict_proba(votes)
+        warn_of_overruled(self, votes, proba, getattr(self, "balance_given_", False))
+        return proba
 
     def predict(self, votes: VoteMatrix) -> npt.NDArray[Any]:
         """Return the name of the most probable class of every item."""

@@ -4,16 +4,18 @@ import itertools
 import math
 import warnings
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import softmax
 
 from wiesel.errors import WieselWarning
 from wiesel.label_models.pair_moments import vote_totals
 from wiesel.label_models.vote_products import one_hot_chunks
-from wiesel.labels import FloatArray
+from wiesel.labels import FloatArray, IntArray
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
 __all__ = ["estimate_class_balance"]
@@ -22,6 +24,15 @@ N_GROUPS = 5
 """Into how many groups many voters are dealt: ten triples, each of nearly all the votes."""
 
 ENOUGH_ITEMS = 2**18
+
+ENOUGH_CELLS = 2**18
+"""Items times classes that are looked at: what a step costs does not grow any further."""
+
+MOST_CLASSES = 64
+"""With more, so few items are left for each class that the shares of the votes are no worse."""
+
+LOOK_UP_COST = 8
+"""How much more a cell costs that is looked up than one of a whole table, as measured."""
 
 NO_GAIN = 0.3
 """The gain in log-likelihood (twice, for an average triple) that is put down to chance, for each
@@ -42,7 +53,9 @@ def estimate_class_balance(votes: VoteSource) -> npt.NDArray[np.float64]:
     where abstaining is an outcome too. Voters are first dealt into groups, and a group says what
     most of its voters say: groups are as independent as voters and vote on far more items. The
     likelihood of all triples of groups is then maximized over p and P(. | y). Of more than
-    half a million items a regular sample is enough: its error is a tenth of a percent.
+    half a million items a regular sample is enough: its error is a tenth of a percent; the more
+    classes, the smaller the sample. With more than 64 classes the shares of the votes are
+    returned, with a warning.
 
     Ratner et al. 2019, "Training complex models with multi-task weak supervision", AAAI, and its
     MeTaL library, which fits triples of single voters.
@@ -58,10 +71,19 @@ def estimate_class_balance(votes: VoteSource) -> npt.NDArray[np.float64]:
             stacklevel=2,
         )
         return _floored(vote_totals(votes).sum(axis=0))
+    if len(votes.labels) > MOST_CLASSES:
+        warnings.warn(
+            f"The class balance of at most {MOST_CLASSES} classes is learned from triples of "
+            f"voters; there are {len(votes.labels)}. Taking the shares of the votes.",
+            WieselWarning,
+            stacklevel=2,
+        )
+        return _floored(vote_totals(votes).sum(axis=0))
     # Classes in the order of their names, so that the answer does not depend on their order.
     by_name = np.argsort(votes.labels.names)
     groups = _deal(vote_totals(votes)[:, by_name], votes.voters)
-    (tables,) = votes.sum(_TripleCounts(groups, max(1, votes.n_items // ENOUGH_ITEMS)))
+    enough = min(ENOUGH_ITEMS, ENOUGH_CELLS // len(by_name))
+    (tables,) = votes.sum(_TripleCounts(groups, max(1, votes.n_items // enough)))
     outcomes = [*by_name, len(by_name)]
     prior = np.empty(len(by_name))
     prior[by_name] = _fit(tables[np.ix_(range(len(tables)), outcomes, outcomes, outcomes)])
@@ -146,6 +168,20 @@ class _TripleModel:
         self.tables, self.shape = tables, (n_groups, n_outcomes - 1, n_outcomes)
         self.triples = np.array(list(itertools.combinations(range(n_groups), 3))).T
         self.n_counted = max(float(tables.sum()), 1.0)
+        self.cells: tuple[IntArray, IntArray, IntArray, FloatArray] | None = None
+        n_seen = np.count_nonzero(tables)
+        # Whole tables go through BLAS: a cell of them costs far less than one that is looked up.
+        if n_seen * LOOK_UP_COST < tables.size:
+            self._keep_seen(n_outcomes)
+
+    def _keep_seen(self, n_outcomes: int) -> None:
+        triple, *outcome = np.nonzero(self.tables)
+        times = self.tables[(triple, *outcome)]
+        rows = [of[triple] * n_outcomes + o for of, o in zip(self.triples, outcome, strict=True)]
+        self.cells = rows[0], rows[1], rows[2], times
+        shape = (self.shape[0] * n_outcomes, len(times))
+        ones, columns = np.ones(len(times)), np.arange(len(times))
+        self._seen_by = [sp.csr_array((ones, (row, columns)), shape=shape) for row in rows]
 
     def unpack(self, logits: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return p (n_classes,) and P(outcome | class) (n_groups, n_classes, n_outcomes)."""
@@ -184,6 +220,16 @@ class _TripleModel:
     def __call__(self, logits: FloatArray) -> tuple[float, npt.NDArray[np.float64]]:
         """Return minus the mean log-likelihood and its gradient."""
         prior, outcomes = self.unpack(logits)
+        count = self._count_cells if self.cells is None else self._count_seen
+        log_likelihood, classes, counts = count(prior, outcomes)
+        # The gradient of a softmax likelihood: what the model has, minus what the counts say.
+        from_prior = classes.sum() * prior - classes
+        from_outcomes = counts.sum(axis=2, keepdims=True) * outcomes - counts
+        gradient = np.concatenate([from_prior, from_outcomes.ravel()])
+        return -log_likelihood / self.n_counted, gradient / self.n_counted
+
+    def _count_cells(self, prior: FloatArray, outcomes: FloatArray) -> "_Counted":
+        """The expected counts from whole tables, by matrix products."""
         n_classes, n_outcomes = outcomes.shape[1:]
         a, b, c = self.triples
         # P(y, a, b) of all triples at once: (triples, outcomes of a x outcomes of b, classes).
@@ -191,7 +237,7 @@ class _TripleModel:
         pair = (prior * first[:, :, None] * second[:, None]).reshape(len(a), -1, n_classes)
         probability = pair @ outcomes[c] + 1e-300
         table = self.tables.reshape(probability.shape)
-        loss = -float((table * np.log(probability)).sum())
+        log_likelihood = float((table * np.log(probability)).sum())
         # The expected counts: of y, a and b together, and of y and c.
         ratio = table / probability
         of_third = (pair.transpose(0, 2, 1) @ ratio) * outcomes[c]
@@ -201,12 +247,36 @@ class _TripleModel:
         np.add.at(counts, a, of_pair.sum(axis=2).transpose(0, 2, 1))
         np.add.at(counts, b, of_pair.sum(axis=1).transpose(0, 2, 1))
         np.add.at(counts, c, of_third)
-        classes = of_pair.sum(axis=(0, 1, 2))
-        # The gradient of a softmax likelihood: what the model has, minus what the counts say.
-        from_prior = classes.sum() * prior - classes
-        from_outcomes = counts.sum(axis=2, keepdims=True) * outcomes - counts
-        gradient = np.concatenate([from_prior, from_outcomes.ravel()])
-        return loss / self.n_counted, gradient / self.n_counted
+        return _Counted(log_likelihood, of_pair.sum(axis=(0, 1, 2)), counts)
+
+    def _count_seen(self, prior: FloatArray, outcomes: FloatArray) -> "_Counted":
+        """The same from the cells that occur: their number is bounded by that of the items."""
+        n_groups, n_classes, n_outcomes = self.shape
+        # One row for each outcome of each group: P(outcome | class).
+        rows = outcomes.transpose(0, 2, 1).reshape(-1, n_classes)
+        first, second, third, times = self.cells  # type: ignore[misc]
+        expected = rows[first]
+        expected *= rows[second]
+        expected *= rows[third]
+        expected *= prior
+        probability = expected.sum(axis=1) + 1e-300
+        expected *= (times / probability)[:, None]
+        counts = np.zeros(rows.shape)
+        for where in self._seen_by:
+            counts += where @ expected
+        by_group = counts.reshape(n_groups, n_outcomes, n_classes).transpose(0, 2, 1)
+        log_likelihood = float(times @ np.log(probability))
+        return _Counted(log_likelihood, expected.sum(axis=0), by_group)
+
+
+class _Counted(NamedTuple):
+    """What the tables say under given probabilities."""
+
+    log_likelihood: float
+    classes: FloatArray
+    """Expected items of each class, over all triples: (n_classes,)."""
+    outcomes: FloatArray
+    """Expected outcomes of each group, by class: (n_groups, n_classes, n_outcomes)."""
 
 
 def _class_order(outcomes: FloatArray) -> npt.NDArray[np.int64]:

@@ -32,6 +32,7 @@ __all__ = [
     "log_of",
     "maximize",
     "shares",
+    "warn_of_one_class",
 ]
 
 _ONE_CLASS, _NEARLY_ONE_CLASS = 0.99, 0.95
@@ -128,11 +129,11 @@ def maximize(
             sums_watched.append(history[-1] + watched(expected))
             if len(history) > 1 and sums_watched[-1] < sums_watched[-2]:
                 break
-    _warn_of_one_class(shares(first.covered), shares(expected.covered), sums.labels)
+    warn_of_one_class(shares(first.covered), shares(expected.covered), sums.labels)
     return history
 
 
-def _warn_of_one_class(first: FloatArray, last: FloatArray, labels: LabelSpace) -> None:
+def warn_of_one_class(first: FloatArray, last: FloatArray, labels: LabelSpace) -> None:
     """Say so if EM put all items with votes into one class that were not there at first."""
     largest = int(last.argmax())
     if last[largest] < _ONE_CLASS or first[largest] > _NEARLY_ONE_CLASS:

@@ -13,9 +13,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from wiesel.label_models.pair_moments import pair_counts, vote_totals
+from wiesel.label_models.pair_moments import BLOCK_CELLS, pair_counts, vote_totals
+from wiesel.label_models.vote_pairs import VotePairs
 from wiesel.labels import FloatArray
-from wiesel.votes import VoteSource
+from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = ["MomentLoss", "Moments", "minimize_adam", "minimize_lbfgs", "minimize_sgd", "moments_of"]
 
@@ -23,7 +24,7 @@ __all__ = ["MomentLoss", "Moments", "minimize_adam", "minimize_lbfgs", "minimize
 class Moments(NamedTuple):
     """What the votes say about pairs of votes and about single votes."""
 
-    pairs: FloatArray | sp.csr_array[np.float64, tuple[int, int]]
+    pairs: FloatArray | sp.csr_array[np.float64, tuple[int, int]] | VotePairs
     """O: (n_voters * n_classes) squared, zero for two votes of one voter."""
     singles: npt.NDArray[np.float64]
     """q: (n_voters, n_classes)."""
@@ -37,6 +38,8 @@ class Moments(NamedTuple):
     @property
     def squares(self) -> float:
         """The sum of the squared pairs."""
+        if isinstance(self.pairs, VotePairs):
+            return self.pairs.squares
         cells = self.pairs.data if sp.issparse(self.pairs) else self.pairs
         return float(np.square(cells).sum())
 
@@ -45,13 +48,16 @@ def moments_of(votes: VoteSource) -> Moments:
     """Return the pair and single moments of votes."""
     n_items, n_classes = votes.n_items, len(votes.labels)
     singles = vote_totals(votes) / n_items
+    if isinstance(votes, VoteMatrix) and singles.size**2 > BLOCK_CELLS:
+        return Moments(VotePairs(votes), singles, n_items)
     rows: list[sp.csr_array[np.float64, tuple[int, int]]] = []
     for voters, counts in pair_counts(votes):
         counts /= n_items
         _remove_own_pairs(counts, voters.start * n_classes, n_classes)
         if voters.stop - voters.start == len(votes.voters):
             return Moments(counts, singles, n_items)
-        # So many voters that one block is not enough rarely meet: most of their pairs are zero.
+        # Votes that lie elsewhere are read once for each block. So many voters that one block is
+        # not enough rarely meet: most of their pairs are zero.
         rows.append(sp.csr_array(counts))
     return Moments(sp.vstack(rows, format="csr"), singles, n_items)
 

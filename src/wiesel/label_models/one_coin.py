@@ -1,10 +1,12 @@
 """One coin for each voter: right with its own probability, whatever the class."""
 
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from wiesel.errors import CollapseWarning
 from wiesel.label_models.base import LabelModel
 from wiesel.label_models.class_balance import estimate_class_balance
 from wiesel.label_models.expectation_maximization import (
@@ -16,7 +18,7 @@ from wiesel.label_models.expectation_maximization import (
     shares,
 )
 from wiesel.label_models.vote_products import LogJoint, posterior
-from wiesel.labels import FloatArray
+from wiesel.labels import FloatArray, LabelSpace
 from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix, VoteSource
 
@@ -47,7 +49,9 @@ class OneCoin(LabelModel):
     """Pseudo-votes of each voter for each class, whatever the true class."""
     learn_class_balance: bool = False
     """Where P(class) is not given, let EM learn it, instead of taking `estimate_class_balance`.
-    Voters who prefer a class make EM drift towards it: one accuracy cannot say so otherwise."""
+    Voters who prefer a class make EM drift towards it: one accuracy cannot say so otherwise.
+    An estimate under which most votes would be wrong is replaced by the shares of the majority
+    vote: from few votes, it may take one class for the other."""
 
     stop_at_drift: bool = True
     """Where EM learns P(class): stop when it gets less certain faster than the evidence grows, as
@@ -64,6 +68,22 @@ class OneCoin(LabelModel):
         check_number(self, "smoothing", self.smoothing, low=0)
 
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
+        learned = class_balance is None and self.learn_class_balance
+        estimated = class_balance is None and not learned and len(votes.voters) > 2
+        if estimated:
+            self.class_balance_ = estimate_class_balance(votes)
+        sums = VoteSums(votes)
+        n_votes = self._maximize(sums, learned)
+        if estimated and self._is_mirrored(n_votes):
+            # The estimate took one class for another. The majority vote cannot: EM starts there.
+            self.class_balance_ = shares(sums.majority().covered + self.smoothing)
+            self._maximize(sums, learned)
+        if self._is_mirrored(n_votes):
+            _warn_of_mirror(self.accuracies_, n_votes, self.class_balance_, votes.labels)
+
+    def _maximize(self, sums: VoteSums, learned: bool) -> npt.NDArray[np.float64]:
+        """Run EM from the majority vote; return how many votes each voter cast."""
+
         def m_step(expected: Expectations) -> tuple[LogJoint, float]:
             log_density = 0.0
             if learned:
@@ -78,12 +98,14 @@ class OneCoin(LabelModel):
         def certainty(expected: Expectations) -> float:
             return balance_certainty(expected, self.class_balance_)
 
-        learned = class_balance is None and self.learn_class_balance
-        if class_balance is None and not learned and len(votes.voters) > 2:
-            self.class_balance_ = estimate_class_balance(votes)
+        majority = sums.majority()
         watched = certainty if learned and self.stop_at_drift else None
-        sums = VoteSums(votes)
-        self.evidence_ = maximize(sums, sums.majority(), m_step, self.max_iter, self.tol, watched)
+        self.evidence_ = maximize(sums, majority, m_step, self.max_iter, self.tol, watched)
+        return np.asarray(majority.votes.sum(axis=(1, 2)), dtype=np.float64)
+
+    def _is_mirrored(self, n_votes: FloatArray) -> bool:
+        """Whether votes are right less often than by chance: classes have changed places."""
+        return float(self.accuracies_ @ n_votes) < n_votes.sum() / len(self.class_balance_) * 0.98
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         joint = one_coin_joint(self.accuracies_, self.class_balance_)
@@ -107,3 +129,19 @@ def _accuracies(expected_votes: FloatArray, smoothing: float) -> npt.NDArray[np.
     guess = np.full(len(total), 1 / n_classes)
     # Rounding may put a sum of right votes a hair above the sum of all.
     return np.minimum(np.divide(right, total, out=guess, where=total > 0), 1.0)
+
+
+def _warn_of_mirror(
+    accuracies: FloatArray, n_votes: FloatArray, prior: FloatArray, labels: LabelSpace
+) -> None:
+    balance = ", ".join(
+        f"{name!r} {share:.3g}" for name, share in zip(labels.names[:5], prior, strict=False)
+    )
+    warnings.warn(
+        f"OneCoin takes only {accuracies @ n_votes / n_votes.sum():.0%} of the votes to be right, "
+        f"fewer than by chance: with the class balance {balance}, classes may have changed places. "
+        "There are too few votes to tell, or the balance is not that of these items. "
+        "MajorityVote cannot end like this.",
+        CollapseWarning,
+        stacklevel=4,
+    )

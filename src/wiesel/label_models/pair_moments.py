@@ -16,7 +16,7 @@ import numpy.typing as npt
 from wiesel.label_models.vote_products import one_hot_chunks
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
-__all__ = ["pair_counts", "vote_totals"]
+__all__ = ["counts_with", "pair_counts", "vote_totals"]
 
 BLOCK_CELLS = 2**25
 """How many cells of the count matrix are held at once: 256 MB. 2,880 binary voters fit."""
@@ -28,6 +28,9 @@ DENSE_CHUNK_CELLS = 2**20
 PAIR_COST, VOTE_COST, CELL_COST, STATE_COST = 4.5e-9, 3e-8, 1.1e-11, 3.5e-9
 """Seconds for a pair of votes and for a vote of the sparse product, for a cell of the dense one,
 and for the states of two groups, as measured: they decide between the three ways."""
+
+Columns = npt.NDArray[np.int64]
+"""Which columns of the one-hot votes are counted with all others; all of them come in order."""
 
 MOST_STATES = 128
 """Of a group of voters, so that the table of two groups stays in the cache."""
@@ -47,8 +50,18 @@ def pair_counts(votes: VoteSource) -> Iterator[tuple[slice, npt.NDArray[np.float
     step = max(1, BLOCK_CELLS // (n_voters * n_classes**2))
     for start in range(0, n_voters, step):
         block = slice(start, min(start + step, n_voters))
-        (counts,) = votes.sum(_PairCounts(block))
+        (counts,) = votes.sum(_PairCounts(np.arange(block.start, block.stop)))
         yield block, counts
+
+
+def counts_with(votes: VoteSource, voters: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return the rows of the pair counts that belong to some voters, by position.
+
+    >>> counts_with(votes, np.array([2, 0])).shape
+    (4, 6)
+    """
+    (counts,) = votes.sum(_PairCounts(voters))
+    return counts
 
 
 def vote_totals(votes: VoteSource) -> npt.NDArray[np.float64]:
@@ -66,13 +79,13 @@ def vote_totals(votes: VoteSource) -> npt.NDArray[np.float64]:
 class _PairCounts:
     """The statistic behind `pair_counts`; an object, so that it can be sent to other machines."""
 
-    def __init__(self, block: slice) -> None:
-        self.block = block
+    def __init__(self, voters: npt.NDArray[np.int64]) -> None:
+        self.voters = voters
 
     def __call__(self, part: VoteMatrix) -> Statistics:
         n_classes = part.n_classes
-        columns = slice(self.block.start * n_classes, self.block.stop * n_classes)
-        shape = (columns.stop - columns.start, part.n_voters * n_classes)
+        columns = (self.voters[:, None] * n_classes + np.arange(n_classes)).ravel()
+        shape = (len(columns), part.n_voters * n_classes)
         ways = {
             _sparse_product: _sparse_cost(part, shape),
             _dense_product: _dense_cost(part, shape),
@@ -111,7 +124,7 @@ def _group_size(n_classes: int) -> int:
 
 
 def _sparse_product(
-    part: VoteMatrix, columns: slice, shape: tuple[int, int]
+    part: VoteMatrix, columns: Columns, shape: tuple[int, int]
 ) -> npt.NDArray[np.float64]:
     counts = np.zeros(shape)
     for _, one_hot in one_hot_chunks(part, SPARSE_CHUNK_VOTES):
@@ -121,7 +134,7 @@ def _sparse_product(
 
 
 def _dense_product(
-    part: VoteMatrix, columns: slice, shape: tuple[int, int]
+    part: VoteMatrix, columns: Columns, shape: tuple[int, int]
 ) -> npt.NDArray[np.float64]:
     counts = np.zeros(shape)
     mean_votes = part.n_votes / part.n_items
@@ -133,7 +146,7 @@ def _dense_product(
 
 
 def _state_product(
-    part: VoteMatrix, columns: slice, shape: tuple[int, int]
+    part: VoteMatrix, columns: Columns, shape: tuple[int, int]
 ) -> npt.NDArray[np.float64]:
     """Count the states of pairs of groups of voters, then look up the votes in each state."""
     size, n_classes = _group_size(part.n_classes), part.n_classes

@@ -11,7 +11,13 @@ import numpy.typing as npt
 from wiesel.errors import WieselWarning, listed
 from wiesel.label_models.base import LabelModel
 from wiesel.label_models.pair_moments import vote_totals
-from wiesel.label_models.triplet_moments import PairSums, pair_sums, shuffled, solve_triplets
+from wiesel.label_models.triplet_moments import (
+    PairSums,
+    find_partners,
+    pair_sums,
+    shuffled,
+    solve_triplets,
+)
 from wiesel.label_models.vote_products import normalize_rows, one_hot_chunks
 from wiesel.labels import FloatArray, IntArray
 from wiesel.parameters import check_choice
@@ -23,6 +29,9 @@ READINGS = ("flyingsquid", "chen", "class_conditional")
 
 FALLBACK = 0.2
 """What a voter without a usable triplet gets, as E[vote * class] where it votes: right in 60 %."""
+
+_HAIR = 1e-6
+"""The least weight of a trusted vote, so that a tie goes to the class that was voted for."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -38,6 +47,7 @@ class Triplet(LabelModel):
     P(vote_i, class), and from these the posterior. With more than two classes every class is
     solved against the rest, and the probabilities are divided by their sum. A class balance that
     is not given is uniform; `estimate_class_balance` knows better where classes are skewed.
+    More than some thousand voters are solved with a panel of those that vote most.
 
     Fu, Chen, Sala, Hooper, Fatahalian and Ré 2020, "Fast and three-rious", ICML (`flyingsquid`);
     Chen, Cohen-Wang, Mussmann, Sala and Ré 2021, "Comparing the value of labeled and unlabeled
@@ -70,7 +80,7 @@ class Triplet(LabelModel):
 
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
         singles = vote_totals(votes) / votes.n_items
-        solved = self._solve(pair_sums(votes), singles, votes)
+        solved = self._solve(singles, votes)
         silent = singles.sum(axis=1) == 0
         unsolved = np.isnan(solved) & ~silent[:, None]
         if unsolved.any():
@@ -83,35 +93,46 @@ class Triplet(LabelModel):
         joint = _repaired(joint, flip=self.reading == "flyingsquid", least=least)
         right = joint[0].sum(axis=1) / np.where(silent, 1, singles.sum(axis=1))
         self.accuracies_ = np.where(silent, np.nan, np.clip(right, 0, 1))
-        self.weights_ = self._vote_weights(joint)
+        # A difference P(vote | class) - P(vote | rest) is a root: it is never negative.
+        chance = 0 if self.reading == "class_conditional" else 1 / len(votes.labels)
+        trusted = ~silent & (self.accuracies_ >= chance)
+        self.weights_ = self._vote_weights(joint, trusted)
 
-    def _solve(
-        self, sums: PairSums, singles: FloatArray, votes: VoteSource
-    ) -> npt.NDArray[np.float64]:
+    def _solve(self, singles: FloatArray, votes: VoteSource) -> npt.NDArray[np.float64]:
         """a_i of every voter and class (n_voters, n_classes); NaN without a usable triplet."""
         n_items, n_classes = votes.n_items, len(votes.labels)
         pick = _Aggregate(self.aggregate, shuffled(votes.voters, self.seed))
+        partners = find_partners(singles, pick.rank)
+        sums = pair_sums(votes, partners)
         # Voters that share equally many items are preferred by name, whatever their order.
-        overlap = sums.together - 1e-6 * pick.rank / len(pick.rank)
+        overlap = sums.together - 1e-6 * pick.rank[partners] / len(pick.rank)
         positive, most = self.reading != "flyingsquid", 1 - 1 / n_items
         solved = np.empty(singles.shape)
         for c in range(n_classes):
             if c == 1 and n_classes == 2 and self.reading != "class_conditional":
                 solved[:, 1] = solved[:, 0]  # one class against the other, from either side
                 continue
-            moments = _moments(self.reading, sums, singles, c, n_items)
+            moments = _moments(
+                self.reading, sums, (singles[:, c], singles[partners, c]), c, n_items
+            )
             if self.reading == "class_conditional":
                 p = self.class_balance_[c]
                 moments, most = moments / (p * (1 - p)), 1.0
             elif self.reading == "flyingsquid":
                 most = 1.0
-            solved[:, c] = solve_triplets(moments, overlap, pick, positive, most)
+            solved[:, c] = solve_triplets(moments, overlap, pick, positive, most, partners)
         if self.reading == "chen":
             solved *= singles.sum(axis=1, keepdims=True)  # from items with a vote to all items
         return solved
 
-    def _vote_weights(self, joint: FloatArray) -> npt.NDArray[np.float64]:
-        """What each vote adds to the score of each class: (n_voters, voted, class)."""
+    def _vote_weights(
+        self, joint: FloatArray, trusted: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.float64]:
+        """What each vote adds to the score of each class: (n_voters, voted, class).
+
+        A class balance that the votes contradict makes some joint probabilities absurd; a vote
+        of a voter that is better than chance is never evidence against its own class.
+        """
         n_classes = joint.shape[2]
         p = self.class_balance_
         vote_on_class, vote_on_rest = np.log(joint[0] / p), np.log(joint[1] / (1 - p))
@@ -119,10 +140,13 @@ class Triplet(LabelModel):
         same = np.eye(n_classes, dtype=bool)
         if self.reading == "class_conditional":
             # The voter's row for `voted` holds log P(voted | class) of the class and of the rest.
+            least = np.where(trusted[:, None], vote_on_rest + _HAIR, -np.inf)
+            vote_on_class = np.maximum(vote_on_class, least)
             return np.where(same, vote_on_class[:, :, None], vote_on_rest[:, :, None])
-        for_class = (vote_on_class - vote_on_rest)[:, None, :]
-        against = (other_on_class - other_on_rest)[:, None, :]
-        return np.where(same, for_class, against)
+        for_class, against = vote_on_class - vote_on_rest, other_on_class - other_on_rest
+        for_class = np.where(trusted[:, None], np.maximum(for_class, _HAIR), for_class)
+        against = np.where(trusted[:, None], np.minimum(against, 0), against)
+        return np.where(same, for_class[:, None, :], against[:, None, :])
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         prior = self.class_balance_
@@ -167,13 +191,16 @@ class _Aggregate:
 
 
 def _moments(
-    reading: str, sums: PairSums, singles: FloatArray, c: int, n_items: int
+    reading: str, sums: PairSums, singles: tuple[FloatArray, FloatArray], c: int, n_items: int
 ) -> npt.NDArray[np.float64]:
-    """M_ij of all pairs of voters for one class against the rest."""
+    """M_ij of all pairs of voters and partners for one class against the rest.
+
+    `singles` are how often either votes for the class.
+    """
     if reading == "flyingsquid":
         return sums.signed[c] / n_items
     if reading == "class_conditional":
-        return sums.both[c] / n_items - np.outer(singles[:, c], singles[:, c])
+        return sums.both[c] / n_items - np.outer(*singles)
     never = np.full(sums.together.shape, np.nan)
     moments = np.divide(sums.signed[c], sums.together, out=never, where=sums.together > 0)
     return np.where(moments == 0, 1 / n_items, moments)

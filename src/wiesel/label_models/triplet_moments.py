@@ -1,67 +1,107 @@
 """The second moments that triplets of voters are solved from, and the solving."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.label_models.pair_moments import pair_counts
+from wiesel.label_models.pair_moments import counts_with, pair_counts
 from wiesel.labels import FloatArray, IntArray
 from wiesel.votes import VoteSource
 
-__all__ = ["PairSums", "pair_sums", "shuffled", "solve_triplets"]
+__all__ = ["PairSums", "find_partners", "pair_sums", "shuffled", "solve_triplets"]
 
 MOST_PARTNERS = 128
 """With more voters, each is solved with those it shares most items with: 8,128 triplets each."""
+
+MOST_PAIRS = 2**25
+"""Pairs of voters, times classes, that are held at once: 4,096 voters of two classes. With more
+voters all are solved with a panel of those that vote most, so that work grows with the voters."""
+
+PANEL_CELLS, LEAST_PANEL = 2**25, 16
 
 Aggregate = Callable[[FloatArray, IntArray, IntArray], float]
 """From the roots of a voter's triplets and the other two voters of each to one number."""
 
 
 class PairSums(NamedTuple):
-    """Sums over items of products of two voters' votes, one matrix for every class."""
+    """Sums over items of products of two voters' votes, one matrix for every class.
+
+    The second voter is one of the partners: all voters, or the panel where they are too many.
+    """
 
     signed: npt.NDArray[np.float64]
-    """A vote for the class is +1, for another -1, none 0: (n_classes, n_voters, n_voters)."""
+    """A vote for the class is +1, for another -1, none 0: (n_classes, n_voters, n_partners)."""
     both: npt.NDArray[np.float64]
     """A vote for the class is 1, everything else 0: the same shape."""
     together: npt.NDArray[np.float64]
-    """Any vote is 1, none 0: (n_voters, n_voters)."""
+    """Any vote is 1, none 0: (n_voters, n_partners)."""
 
 
-def pair_sums(votes: VoteSource) -> PairSums:
-    """Return the products of all pairs of voters, summed over the items."""
+def find_partners(totals: FloatArray, rank: IntArray) -> npt.NDArray[np.int64]:
+    """Return the voters that all are solved with, from the votes each has cast for each class.
+
+    `rank` decides between voters with equally many votes.
+
+    >>> find_partners(np.ones((3, 2)), np.arange(3))
+    array([0, 1, 2])
+    """
+    n_voters, n_classes = totals.shape
+    if n_voters**2 * n_classes <= MOST_PAIRS:
+        return np.arange(n_voters)
+    size = max(LEAST_PANEL, min(2 * MOST_PARTNERS, PANEL_CELLS // (n_voters * n_classes**2)))
+    return np.sort(np.lexsort((rank, -totals.sum(axis=1)))[:size])
+
+
+def pair_sums(votes: VoteSource, partners: IntArray | None = None) -> PairSums:
+    """Return the products of all pairs of voters and partners, summed over the items."""
     n_voters, n_classes = len(votes.voters), len(votes.labels)
-    shape = (n_classes, n_voters, n_voters)
+    n_partners = n_voters if partners is None else len(partners)
+    shape = (n_classes, n_voters, n_partners)
     sums = PairSums(np.empty(shape), np.empty(shape), np.empty(shape[1:]))
-    for block, counts in pair_counts(votes):
+    for block, counts in _blocks(votes, partners):
         by_class = counts.reshape(-1, n_classes, n_voters, n_classes)
         together = by_class.sum(axis=(1, 3))
-        sums.together[block] = together
+        sums.together[:, block] = together.T
         for c in range(n_classes):
             both = by_class[:, c, :, c]
             one = by_class[:, c].sum(axis=2) + by_class[:, :, :, c].sum(axis=1)
-            sums.both[c, block] = both
+            sums.both[c, :, block] = both.T
             # (2x - 1)(2y - 1) = 4xy - 2x - 2y + 1, summed over the items with both votes.
-            sums.signed[c, block] = 4 * both - 2 * one + together
+            sums.signed[c, :, block] = (4 * both - 2 * one + together).T
     return sums
 
 
+def _blocks(
+    votes: VoteSource, partners: IntArray | None
+) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
+    if partners is None or len(partners) == len(votes.voters):
+        yield from pair_counts(votes)
+    else:
+        yield slice(0, len(partners)), counts_with(votes, np.asarray(partners, dtype=np.int64))
+
+
 def solve_triplets(
-    moments: FloatArray, overlap: FloatArray, aggregate: Aggregate, only_positive: bool, most: float
+    moments: FloatArray,
+    overlap: FloatArray,
+    aggregate: Aggregate,
+    only_positive: bool,
+    most: float,
+    partners: IntArray | None = None,
 ) -> npt.NDArray[np.float64]:
     """Return a_i where M_ij = a_i a_j: sqrt(M_ij M_ik / M_jk), aggregated over pairs j < k.
 
     A triplet is usable if its voters share items, two by two, and M_jk is not zero; where M_ij is
     zero, so is the root: to leave such triplets out would make voters with little overlap look
     better than they are. With `only_positive`, ratios must be positive; otherwise their absolute
-    value is used. Roots are cut at `most`.
+    value is used. Roots are cut at `most`. Columns of `moments` and `overlap` are the `partners`,
+    by position; all voters if none are given.
     """
-    return np.array(
-        [aggregate(*_roots(i, moments, overlap, only_positive, most)) for i in range(len(moments))]
-    )
+    partners = np.arange(len(moments)) if partners is None else partners
+    roots = _Roots(moments, overlap, only_positive, most, partners)
+    return np.array([aggregate(*roots.of(i)) for i in range(len(moments))])
 
 
 def shuffled(names: Sequence[str], seed: int) -> list[int]:
@@ -73,20 +113,29 @@ def shuffled(names: Sequence[str], seed: int) -> list[int]:
     return sorted(range(len(names)), key=rank)
 
 
-def _roots(
-    i: int, moments: FloatArray, overlap: FloatArray, only_positive: bool, most: float
-) -> tuple[FloatArray, IntArray, IntArray]:
-    """The usable roots of voter i, and the other two voters of each."""
-    others = np.flatnonzero(np.arange(len(moments)) != i)
-    if len(others) > MOST_PARTNERS:
-        others = others[np.argsort(-overlap[i, others], kind="stable")[:MOST_PARTNERS]]
-    first, second = np.triu_indices(len(others), k=1)
-    j, k = others[first], others[second]
-    numerator, denominator = moments[i, j] * moments[i, k], moments[j, k]
-    if only_positive:
-        usable = numerator * denominator > 0
-    else:
-        shared = (overlap[i, j] > 0) & (overlap[i, k] > 0) & (overlap[j, k] > 0)
-        usable = shared & (denominator != 0)
-    roots = np.sqrt(np.abs(numerator[usable] / denominator[usable]))
-    return np.minimum(roots, most), j[usable], k[usable]
+class _Roots(NamedTuple):
+    """The roots of all triplets of a voter with two partners."""
+
+    moments: FloatArray
+    overlap: FloatArray
+    only_positive: bool
+    most: float
+    partners: IntArray
+
+    def of(self, i: int) -> tuple[FloatArray, IntArray, IntArray]:
+        """Return the usable roots of voter i, and the other two voters of each."""
+        moments, overlap = self.moments, self.overlap
+        others = np.flatnonzero(self.partners != i)
+        if len(others) > MOST_PARTNERS:
+            others = others[np.argsort(-overlap[i, others], kind="stable")[:MOST_PARTNERS]]
+        first, second = np.triu_indices(len(others), k=1)
+        j, k = others[first], others[second]
+        voter_j, voter_k = self.partners[j], self.partners[k]
+        numerator, denominator = moments[i, j] * moments[i, k], moments[voter_j, k]
+        if self.only_positive:
+            usable = numerator * denominator > 0
+        else:
+            shared = (overlap[i, j] > 0) & (overlap[i, k] > 0) & (overlap[voter_j, k] > 0)
+            usable = shared & (denominator != 0)
+        roots = np.sqrt(np.abs(numerator[usable] / denominator[usable]))
+        return np.minimum(roots, self.most), voter_j[usable], voter_k[usable]

@@ -14,11 +14,19 @@ from torch import nn
 
 from wiesel.catalog import load_model
 from wiesel.end_to_end import EndToEndModel, Supervised
-from wiesel.errors import FeatureError, NotFittedError, ParameterError, VoteError, WieselWarning
+from wiesel.errors import (
+    FeatureError,
+    NotFittedError,
+    ParameterError,
+    VoteError,
+    WieselError,
+    WieselWarning,
+)
 from wiesel.explain import Explanation
 from wiesel.label_models import MajorityVote
 from wiesel.testing.contract import ContractError, require, require_equal, require_error
 from wiesel.testing.modules import (
+    N_FEATURES,
     DictReader,
     Interrupted,
     Rows,
@@ -205,6 +213,31 @@ def _unusual_votes_are_fine(model: EndToEndModel) -> None:
             require(np.allclose(found.sum(axis=1), 1), f"{name}: soft labels must sum to 1")
 
 
+def _features_of_any_scale_are_fine_or_refused(model: EndToEndModel) -> None:
+    task = small_task()
+    dense = np.where(task.votes.dense() == 2, 1, task.votes.dense())
+    one_voter = np.where(dense[:, :1] < 0, 0, dense[:, :1])
+    cases = {
+        "large features, a class without votes": (100 * task.X + 1000, dense),
+        "tiny features, one voter": (1e-6 * task.X, one_voter),
+    }
+    for name, (X, votes) in cases.items():
+        scaled = _with_votes(task._replace(X=X, gold=np.minimum(task.gold, 1)), votes)
+        try:
+            fitted = _fit(_fresh(model, nn.Linear(N_FEATURES, 3)), scaled)
+        except WieselError as error:
+            require(len(str(error)) > 20, f"{name} are refused, but the message is {error}")
+            continue
+        answers = [fitted.predict_proba(X)]
+        if hasattr(fitted, "soft_labels"):
+            answers.append(fitted.soft_labels(X, scaled.votes))
+        if hasattr(fitted, "confusions"):
+            answers.append(fitted.confusions())
+        require(all(np.isfinite(answer).all() for answer in answers), f"{name}: not finite")
+        if hasattr(fitted, "explain"):
+            require(str(fitted.explain(X[0], scaled.votes[0])), f"{name}: no explanation")
+
+
 def _items_without_votes_are_not_trained_on(model: EndToEndModel) -> None:
     if isinstance(model, Supervised):
         return
@@ -340,6 +373,7 @@ _CHECKS: tuple[Callable[[EndToEndModel], None], ...] = (
     _wrong_end_models_are_refused,
     _wrong_data_is_refused,
     _unusual_votes_are_fine,
+    _features_of_any_scale_are_fine_or_refused,
     _items_without_votes_are_not_trained_on,
     _an_interrupt_keeps_the_best_weights,
     _a_checkpoint_goes_on_where_it_stopped,

@@ -193,6 +193,28 @@ def _voters_that_agree_and_are_mostly_right_win(model: LabelModel) -> None:
     require(won[unanimous].all(), "an item got a label that none of its voters gave")
 
 
+def _no_class_balance_overrules_all_voters_in_silence(model: LabelModel) -> None:
+    for n_classes, rare in ((2, 1e-2), (2, 1e-5), (3, 1e-5)):
+        votes, _ = make_votes(300, 8, n_classes, accuracies=0.85, coverage=1.0, seed=2)
+        counts, balance = votes.counts(), [rare] * n_classes
+        balance[0] = 1 - rare * (n_classes - 1)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            label = _proba(model, votes, balance).argmax(axis=1)
+        lost = (counts.max(axis=1) == votes.n_voters) & (label != counts.argmax(axis=1))
+        of_the_largest = int(lost[counts[:, 0] > 0].sum())
+        require(
+            of_the_largest == 0,
+            f"{of_the_largest} unanimous votes for the most frequent class were lost",
+        )
+        warned = any(issubclass(warning.category, WieselWarning) for warning in said)
+        require(
+            warned or not lost.any(),
+            f"{lost.sum()} unanimous votes lost against the class balance {balance}, and no "
+            "warning says so",
+        )
+
+
 def _five_hundred_voters_do_not_underflow(model: LabelModel) -> None:
     votes, gold = make_votes(120, 500, 3, accuracies=0.8, coverage=1.0, seed=3)
     proba = _proba(model, votes)
@@ -339,6 +361,7 @@ _CHECKS: tuple[Callable[[LabelModel], None], ...] = (
     _the_order_of_classes_does_not_matter,
     _each_item_is_predicted_by_its_own_votes,
     _voters_that_agree_and_are_mostly_right_win,
+    _no_class_balance_overrules_all_voters_in_silence,
     _five_hundred_voters_do_not_underflow,
     _a_class_that_nobody_votes_for_is_fine,
     _little_or_no_data_is_fine_or_refused,

@@ -12,7 +12,16 @@ from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.training import seeded
 from wiesel.votes import VoteMatrix
 
-__all__ = ["DictReader", "Interrupted", "Rows", "Task", "network", "small_task", "weights"]
+__all__ = [
+    "N_FEATURES",
+    "DictReader",
+    "Interrupted",
+    "Rows",
+    "Task",
+    "network",
+    "small_task",
+    "weights",
+]
 
 N_FEATURES = 3
 

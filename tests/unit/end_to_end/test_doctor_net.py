@@ -1,5 +1,7 @@
 """DoctorNet: heads, how they are averaged, and what weights are for."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +9,10 @@ from crowd_tasks import QUICK, busy_spammers, majority_right, many_lazy_spammers
 from tiny_task import linear, tiny_task
 from torch import Tensor, nn
 
-from wiesel import DoctorNet
+from wiesel import DoctorNet, VoteMatrix
 from wiesel.end_to_end.crowd.representation import find_last_layer, represent
 from wiesel.errors import CollapseWarning, ParameterError
+from wiesel.testing.modules import small_task
 from wiesel.training import TrainingData, as_inputs
 
 
@@ -120,3 +123,16 @@ def test_an_unknown_variant_is_refused():
     X, votes, _ = tiny_task()
     with pytest.raises(ParameterError, match="'BIWDN'"):
         DoctorNet(linear(), variant="BWDN").fit(X, votes)
+
+
+def test_a_class_without_votes_and_features_of_any_scale_give_finite_soft_labels():
+    task = small_task()
+    dense = task.votes.dense()
+    votes = VoteMatrix.from_dense(np.where(dense == 2, 1, dense), task.votes.labels)
+    X = 100 * task.X + 1000
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapseWarning)
+        model = DoctorNet(nn.Linear(3, 3), epochs=3, lr=0.01, progress=False).fit(X, votes)
+    np.testing.assert_allclose(model.confusions().sum(axis=2), 1, atol=1e-5)
+    assert np.isfinite(model.soft_labels(X, votes)).all()
+    assert "class_1" in str(model.explain(X[0], votes[0]))

@@ -83,3 +83,37 @@ def test_no_class_is_ruled_out():
     balance = estimate_class_balance(VoteMatrix.from_dense(dense, ["a", "b", "c"]))
     assert (balance > 0).all()
     assert balance.sum() == pytest.approx(1)
+
+
+def test_cells_that_occur_are_as_good_as_whole_tables(monkeypatch):
+    votes, _ = make_votes(300, 6, 4, coverage=0.6, seed=2)
+    groups = _deal(vote_totals(votes), votes.voters)
+    (tables,) = votes.sum(_TripleCounts(groups, 1))
+    monkeypatch.setattr(class_balance, "LOOK_UP_COST", 1e9)
+    whole = _TripleModel(tables)
+    monkeypatch.setattr(class_balance, "LOOK_UP_COST", 0)
+    seen = _TripleModel(tables)
+    assert whole.cells is None
+    assert seen.cells is not None
+    logits = whole.start() + np.random.default_rng(0).normal(size=len(whole.start()))
+    (loss, gradient), (seen_loss, seen_gradient) = whole(logits), seen(logits)
+    assert seen_loss == pytest.approx(loss, rel=1e-12)
+    np.testing.assert_allclose(seen_gradient, gradient, atol=1e-12)
+
+
+def test_the_work_for_many_classes_is_bounded_by_the_items():
+    votes, _ = make_votes(1000, 7, 40, coverage=0.8, seed=0)
+    groups = _deal(vote_totals(votes), votes.voters)
+    (tables,) = votes.sum(_TripleCounts(groups, 1))
+    model = _TripleModel(tables)
+    assert tables.size == 10 * 41**3
+    assert model.cells is not None
+    assert len(model.cells[0]) <= 10 * 1000
+
+
+def test_more_classes_than_can_be_learned_get_the_shares_of_the_votes():
+    votes, _ = make_votes(2000, 7, 70, coverage=0.8, seed=0)
+    with pytest.warns(WieselWarning, match="at most 64 classes .* there are 70"):
+        found = estimate_class_balance(votes)
+    shares = vote_totals(votes).sum(axis=0) / votes.n_votes
+    np.testing.assert_allclose(found, shares, atol=0.001)

@@ -7,9 +7,10 @@ import scipy.sparse as sp
 from wiesel import MajorityVote, Snorkel, VoteMatrix
 from wiesel.datasets.synthetic import make_votes
 from wiesel.errors import ParameterError, WieselWarning
-from wiesel.label_models import pair_moments
+from wiesel.label_models import moment_matching, pair_moments
 from wiesel.label_models.moment_matching import MomentLoss, Moments, moments_of
 from wiesel.label_models.snorkel import FITS_WELL
+from wiesel.label_models.vote_pairs import VotePairs
 
 GRID = [
     (100, 0.01, 0.0),
@@ -201,7 +202,9 @@ def test_a_given_class_balance_may_overrule_unless_told_otherwise():
     counts = votes.counts()
     lone = (counts[:, 1] == 1) & (votes.votes_per_item == 1)
     bayes = Snorkel().fit(votes, [0.95, 0.05])
-    assert (bayes.predict_proba(votes)[lone].argmax(axis=1) == 0).all()
+    with pytest.warns(WieselWarning, match=r"'class_0' at 0.95, outweighs all votes"):
+        proba = bayes.predict_proba(votes)
+    assert (proba[lone].argmax(axis=1) == 0).all()
     kept = Snorkel(keep_unanimous=True).fit(votes, [0.95, 0.05])
     assert (kept.predict_proba(votes)[lone].argmax(axis=1) == 1).all()
     np.testing.assert_allclose(kept.predict_proba(votes).sum(axis=1), 1)
@@ -233,3 +236,32 @@ def test_wrong_options_are_refused(votes):
         Snorkel(optimizer="bfgs").fit(votes)
     with pytest.raises(ParameterError, match="precision"):
         Snorkel(precision=70).fit(votes)
+
+
+@pytest.mark.parametrize("probabilistic", [False, True])
+def test_pairs_that_are_never_written_out_are_the_same(monkeypatch, probabilistic):
+    votes, _ = make_votes(300, 9, 3, coverage=0.5, seed=3)
+    if probabilistic:
+        cells = votes.one_hot().toarray().reshape(300, 9, 3)
+        votes = VoteMatrix.from_proba(
+            0.8 * cells + 0.2 * cells.mean(axis=2, keepdims=True), votes.labels, votes.voters
+        )
+    written = moments_of(votes)
+    monkeypatch.setattr(moment_matching, "BLOCK_CELLS", 100)
+    implied = moments_of(votes)
+    assert isinstance(implied.pairs, VotePairs)
+    mu = np.random.default_rng(0).random((27, 3))
+    np.testing.assert_allclose(implied.pairs @ mu, written.pairs @ mu, rtol=1e-5)
+    assert implied.squares == pytest.approx(written.squares, rel=1e-5)
+    assert implied.noise == pytest.approx(written.noise, rel=1e-5)
+    assert implied.pairs.mean() == pytest.approx(written.pairs.mean(), rel=1e-5)
+    # One column or one item at a time: whichever is less work.
+    turned = moments_of(votes[:5])
+    assert turned.squares == pytest.approx(_written_squares(votes[:5]), rel=1e-9)
+
+
+def _written_squares(votes):
+    one_hot = votes.one_hot().toarray().astype(float)
+    pairs = one_hot.T @ one_hot / len(one_hot)
+    own = np.kron(np.eye(votes.n_voters), np.ones((votes.n_classes, votes.n_classes)))
+    return float(np.square(pairs * (1 - own)).sum())

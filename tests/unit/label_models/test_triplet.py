@@ -1,5 +1,7 @@
 """Triplet methods: the algebra, the readings, and voters without a triplet."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,12 @@ from wiesel.label_models.triplet import (
     _joint_of_differences,
     _repaired,
 )
-from wiesel.label_models.triplet_moments import pair_sums, shuffled, solve_triplets
+from wiesel.label_models.triplet_moments import (
+    find_partners,
+    pair_sums,
+    shuffled,
+    solve_triplets,
+)
 
 READINGS = ("flyingsquid", "chen", "class_conditional")
 
@@ -179,3 +186,40 @@ def test_partners_do_not_depend_on_the_order_of_the_voters(monkeypatch):
     np.testing.assert_allclose(
         Triplet().fit(votes).accuracies_, Triplet().fit(turned).accuracies_[::-1], atol=1e-12
     )
+
+
+@pytest.mark.parametrize("reading", ["flyingsquid", "chen", "class_conditional"])
+@pytest.mark.parametrize("rare", [1e-2, 1e-5])
+def test_an_extreme_class_balance_never_flips_votes_for_its_own_class(reading, rare):
+    votes, _ = make_votes(500, 8, 2, accuracies=0.85, coverage=0.9, seed=2)
+    counts = votes.counts()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WieselWarning)
+        proba = Triplet(reading=reading).fit(votes, [1 - rare, rare]).predict_proba(votes)
+    for_the_common_class = votes.covered & (counts[:, 1] == 0)
+    assert for_the_common_class.sum() > 50
+    assert (proba[for_the_common_class].argmax(axis=1) == 0).all()
+
+
+def test_a_class_balance_that_outweighs_all_votes_is_named_in_a_warning():
+    votes, _ = make_votes(500, 3, 2, accuracies=0.85, coverage=1.0, seed=2)
+    model = Triplet(reading="class_conditional").fit(votes, [1 - 1e-5, 1e-5])
+    with pytest.warns(WieselWarning, match=r"all votes agree.*'class_0' at 0.99999, outweighs"):
+        model.predict_proba(votes)
+
+
+def test_very_many_voters_are_solved_with_a_panel(monkeypatch):
+    votes, _ = make_votes(3000, 60, 2, coverage=0.3, seed=5)
+    whole = Triplet().fit(votes).accuracies_
+    monkeypatch.setattr("wiesel.label_models.triplet_moments.MOST_PAIRS", 1000)
+    monkeypatch.setattr("wiesel.label_models.triplet_moments.PANEL_CELLS", 60 * 4 * 30)
+    by_panel = Triplet().fit(votes).accuracies_
+    np.testing.assert_allclose(by_panel, whole, atol=0.03)
+    turned = Triplet().fit(votes.select(votes.voters[::-1])).accuracies_
+    np.testing.assert_allclose(by_panel, turned[::-1], atol=1e-12)
+
+
+def test_the_partners_of_ten_thousand_voters_are_bounded():
+    partners = find_partners(np.ones((10_000, 2)), np.arange(10_000)[::-1])
+    assert 16 <= len(partners) <= 256
+    assert partners[-1] == 9999

@@ -179,7 +179,7 @@ class _Doctors(VoterModel):
         average = self.mean_opinion(self.representations)
         is_said = nn.functional.one_hot(average.argmax(dim=1), self.n_classes)
         # A class that is never said counts by how near it comes to being said.
-        shares = is_said + 1e-6 * average
+        shares = is_said + 1e-6 * average.clamp_min(1e-30)
         shares = shares / shares.sum(dim=0)
 
         def of_some(some: Tensor) -> Tensor:

@@ -1,0 +1,200 @@
+"""Crowd answers to labels in one call: a table in, tables out, no features needed."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.analysis.crowd import judge_workers, worker_mistakes
+from wiesel.analysis.table import Table
+from wiesel.errors import DataError, ParameterError, listed, suggest
+from wiesel.io.answer_columns import AnswerColumns, find_answer_columns
+from wiesel.label_models import REGISTRY, LabelModel
+from wiesel.labels import LabelSpace
+from wiesel.tables import as_frame
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Aggregation", "aggregate"]
+
+Repeated = Literal["refuse", "first", "last", "all"]
+
+
+def aggregate(
+    answers: Any,
+    *,
+    item: str | None = None,
+    worker: str | None = None,
+    label: str | None = None,
+    method: str | LabelModel = "dawid_skene",
+    labels: LabelSpace | Sequence[str] | None = None,
+    repeated: Repeated = "last",
+) -> "Aggregation":
+    """Return the label of every item, and how good every worker is, from a table of answers.
+
+    Parameters
+    ----------
+    answers
+        One row per answer: a Polars or pandas table, a dict of columns, or a list of dicts.
+    item, worker, label
+        The columns; those not named are guessed by their names.
+    method
+        A label model or the name of one: `wiesel methods` lists them.
+    labels
+        The classes in order; as found in the answers, sorted, by default.
+    repeated
+        What counts where a worker answered an item more than once: the `last` or the `first`
+        answer, `all` of them (each as one of a worker of its own, 'ann (2)'), or `refuse`.
+
+    >>> rows = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")]
+    >>> rows += [("t2", "ann", "dog"), ("t2", "bob", "dog"), ("t2", "eve", "dog")]
+    >>> table = [dict(zip(("task", "worker", "answer"), row)) for row in rows]
+    >>> aggregate(table, method="majority_vote").labels.rows()
+    [('t1', 'cat', 0.666..., 3, 0.333...), ('t2', 'dog', 1.0, 3, 0.0)]
+    """
+    unfitted = _label_model(method)
+    if repeated not in get_args(Repeated):
+        allowed = listed(get_args(Repeated))
+        raise ParameterError(f"repeated must be one of {allowed}; got {repeated!r}.")
+    frame = as_frame(answers)
+    if frame.is_empty():
+        raise DataError("There are no answers: the table has no rows.")
+    columns = find_answer_columns(frame.columns, item, worker, label)
+    votes = VoteMatrix.from_long(
+        frame,
+        item=columns.item,
+        voter=columns.voter,
+        label=columns.label,
+        labels=labels,
+        duplicates=repeated,
+    )
+    model = unfitted.fit(votes)
+    kind = "pandas" if type(answers).__module__.partition(".")[0] == "pandas" else "polars"
+    dtype = frame.schema[columns.label]
+    given = frame.drop_nulls(list(columns)).height
+    return Aggregation(
+        votes, model, model.predict_proba(votes), columns, kind, dtype, given - votes.n_votes
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Aggregation:
+    """Labels, workers and mistakes: tables of the kind that the answers came in."""
+
+    votes: VoteMatrix
+    """The answers."""
+    model: LabelModel
+    """The fitted label model."""
+    proba: npt.NDArray[np.float64]
+    """P(class) of every item."""
+    columns: AnswerColumns
+    """Which columns of the answers were taken for what."""
+    kind: str = "polars"
+    label_dtype: Any = pl.String
+    n_repeated: int = 0
+    """Answers that were left out because the worker answered the item again."""
+
+    @property
+    def labels(self) -> Any:
+        """A row per item: its label, the confidence in it, the answers, and their disagreement.
+
+        Disagreement is the share of the answers that name another class than the label.
+        """
+        return self._as_given(self.label_frame)
+
+    @property
+    def workers(self) -> Any:
+        """A row per worker, flagged ones first; see `wiesel.analysis.crowd.judge_workers`."""
+        return self._as_given(self.worker_table.frame)
+
+    @property
+    def mistakes(self) -> Any:
+        """A row per worker, true class and wrong answer: how often, the commonest first."""
+        return self._as_given(self.mistake_frame)
+
+    @cached_property
+    def label_frame(self) -> pl.DataFrame:
+        """The labels as a Polars frame."""
+        best, covered = self.proba.argmax(axis=1), self.votes.covered
+        n_answers = self.votes.votes_per_item
+        agreeing = self.votes.counts()[np.arange(len(best)), best]
+        apart = 1 - np.divide(agreeing, n_answers, out=np.ones(len(best)), where=covered)
+        names = pl.Series(self.votes.labels.names, dtype=pl.String).gather(best)
+        known = pl.Series(covered)
+        return pl.DataFrame(
+            {
+                self.columns.item: pl.Series(self.votes.ids.tolist()),
+                self._free("label"): _typed(names, self.label_dtype),
+                self._free("confidence"): self.proba.max(axis=1),
+                self._free("answers"): n_answers,
+                self._free("disagreement"): np.maximum(apart, 0.0),
+            }
+        ).with_columns(
+            pl.when(known).then(pl.col(name)).alias(name)
+            for name in map(self._free, ("label", "confidence", "disagreement"))
+        )
+
+    @cached_property
+    def worker_table(self) -> Table:
+        """The workers as a table that prints well."""
+        return judge_workers(self.model, self.votes, self.proba)
+
+    @cached_property
+    def mistake_frame(self) -> pl.DataFrame:
+        """The mistakes as a Polars frame."""
+        return worker_mistakes(self.model, self.votes, self.proba)
+
+    def class_shares(self) -> dict[str, float]:
+        """Return the share of every class among the labels of items with answers."""
+        best = self.proba[self.votes.covered].argmax(axis=1)
+        counts = np.bincount(best, minlength=self.votes.n_classes)
+        return dict(zip(self.votes.labels.names, counts / max(1, len(best)), strict=True))
+
+    def __str__(self) -> str:
+        votes = self.votes
+        shares = ", ".join(f"{name} {share:.1%}" for name, share in self.class_shares().items())
+        lines = [
+            f"{votes.n_items:,} items, {votes.n_voters:,} workers, {votes.n_votes:,} answers "
+            f"(columns {', '.join(self.columns)}), labeled by {type(self.model).__name__}",
+            f"Labels: {shares}",
+        ]
+        if self.n_repeated:
+            lines.append(f"Left out, because the worker answered again: {self.n_repeated:,}")
+        return "\n".join([*lines, "", self.worker_table.to_text()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return self.worker_table.to_html()
+
+    def _free(self, name: str) -> str:
+        """A name for a column that the column of items does not have already."""
+        return f"{name}_" if name == self.columns.item else name
+
+    def _as_given(self, frame: pl.DataFrame) -> Any:
+        if self.kind != "pandas":
+            return frame
+        return sys.modules["pandas"].DataFrame(frame.to_dict(as_series=False))
+
+
+def _label_model(method: str | LabelModel) -> LabelModel:
+    if isinstance(method, LabelModel):
+        # A copy: the user's own model stays as it is.
+        return type(method)(**method.get_params(deep=False))
+    if method not in REGISTRY:
+        raise ParameterError(f"There is no label model {method!r}. {suggest(method, REGISTRY)}")
+    model: LabelModel = REGISTRY[method].cls()
+    return model
+
+
+def _typed(names: pl.Series, dtype: Any) -> pl.Series:
+    """Labels as they came: numbers stay numbers."""
+    if not dtype.is_numeric():
+        return names
+    numbers = names.cast(pl.Float64, strict=False)
+    return names if numbers.null_count() else numbers.cast(dtype)

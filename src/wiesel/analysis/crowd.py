@@ -1,0 +1,234 @@
+"""Workers judged by what the others say: accuracy with an interval, flags, mistakes.
+
+A worker's answer is compared with P(class | the other answers), so that nobody vouches for
+itself. With P(class | all answers) of a fitted model and its P(answer | class) of the worker,
+
+    P(class | the others) ~ P(class | all) / P(answer | class)
+
+and for a majority vote the worker's own answer is taken out of the count.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.analysis.agreement import pair_counts
+from wiesel.analysis.counts import ratio, wilson_interval
+from wiesel.analysis.table import Table, count, interval, number, percent, text
+from wiesel.analysis.workers import confusion_reader, skill_of
+from wiesel.errors import ParameterError
+from wiesel.labels import FloatArray
+from wiesel.votes import VoteMatrix
+
+__all__ = ["judge_workers", "worker_mistakes"]
+
+NUMBERS_AT_ONCE = 2**22
+LEAST_LIKELIHOOD = 0.02
+"""P(answer | class) below which an answer is not taken back: noise would blow up."""
+
+SPAM_MARGIN = 0.1
+"""A spammer is right by luck, or by this share more of what luck leaves."""
+
+COPIED = 0.95
+COPY_ITEMS = 20
+COPY_MARGIN = 0.1
+"""Copies share twenty items or more, answer 95 % of them alike, and this is ten points more than
+workers as good as they are would."""
+
+MOST_PAIRS = 5_000_000
+"""Pairs of answers to one task beyond which copies are not looked for."""
+
+
+class Judged(NamedTuple):
+    """Expected answers of each worker by true class, over items with other answers too."""
+
+    right: npt.NDArray[np.float64]
+    counted: npt.NDArray[np.int64]
+    luck: npt.NDArray[np.float64]
+    """What a worker with these habits would have right if it never looked."""
+    skill: FloatArray
+    informativeness: FloatArray
+
+
+def judge_workers(
+    model: Any, votes: VoteMatrix, proba: FloatArray, *, least_answers: int = 10
+) -> Table:
+    """Return a row per worker, flagged ones first, then best first.
+
+    `accuracy` is how often the others would call the worker's answers right, with a 95 %
+    interval; `luck` how often answers given with its habits, but blindly, would be right. An
+    `adversary` is surely worse than luck, a `spammer` no better, a `copy` answers as another
+    worker does, mistakes included. Workers with fewer than `least_answers` are not flagged.
+
+    >>> from wiesel import DawidSkene
+    >>> from wiesel.datasets.synthetic import make_votes
+    >>> votes, _ = make_votes(300, 5, accuracies=[0.9, 0.85, 0.8, 0.5, 0.1], coverage=1.0)
+    >>> model = DawidSkene().fit(votes)
+    >>> found = judge_workers(model, votes, model.predict_proba(votes)).frame
+    >>> found.select("worker", "flag").head(2).rows()
+    [('voter_4', 'adversary'), ('voter_3', 'spammer')]
+    """
+    judged = _judge(model, votes, proba)
+    accuracy = ratio(judged.right, judged.counted)  # type: ignore[arg-type]
+    low, high = wilson_interval(judged.right, judged.counted)
+    enough = judged.counted >= least_answers
+    adversary = enough & (high < judged.luck)
+    near_luck = judged.luck + SPAM_MARGIN * (1 - judged.luck)
+    spammer = enough & ~adversary & (accuracy <= near_luck)
+    copies = _copies(votes, np.where(enough, accuracy, np.nan))
+    frame = pl.DataFrame(
+        {
+            "worker": pl.Series(votes.voters, dtype=pl.String),
+            "answers": np.bincount(votes.voter_index, minlength=votes.n_voters),
+            "accuracy": accuracy,
+            "low": low,
+            "high": high,
+            "luck": judged.luck,
+            "skill": judged.skill,
+            "informativeness": judged.informativeness,
+            "flag": _flags(adversary, spammer, copies),
+            "copy_of": pl.Series(copies, dtype=pl.List(pl.String)),
+        }
+    ).with_columns(pl.col(pl.Float64).fill_nan(None))
+    order = pl.col("flag").replace_strict(_ORDER, return_dtype=pl.Int64)
+    frame = frame.sort(order, -pl.col("skill"), nulls_last=True, maintain_order=True)
+    n_flagged = int((frame["flag"] != "").sum())
+    caption = f"{len(frame):,} workers, {n_flagged:,} of them flagged"
+    return Table(frame, _COLUMNS, caption, limit=20)
+
+
+_ORDER = {"adversary": 0, "spammer": 1, "copy": 2, "": 3}
+_COLUMNS = (
+    text("worker"),
+    count("answers"),
+    interval("accuracy", "low", "high", "accuracy (95 %)"),
+    percent("luck"),
+    number("skill"),
+    text("flag"),
+    text("copy_of", "copy of"),
+)
+
+
+def worker_mistakes(
+    model: Any, votes: VoteMatrix, proba: FloatArray, *, least: float = 0.5
+) -> pl.DataFrame:
+    """Return what each worker takes for what: worker, true, answered, times, share.
+
+    `times` is the expected number of such answers, `share` that among the worker's answers to
+    items of the true class; the commonest mistakes come first.
+    """
+    rows: list[pl.DataFrame] = []
+    names = np.array(votes.labels.names, dtype=object)
+    for block, counts in _expected_answers(model, votes, proba):
+        share = ratio(counts, np.maximum(counts.sum(axis=2, keepdims=True), 1e-300))  # type: ignore[arg-type]
+        wrong = counts * ~np.eye(votes.n_classes, dtype=bool) >= least
+        voter, true, answered = np.nonzero(wrong)
+        rows.append(
+            pl.DataFrame(
+                {
+                    "worker": pl.Series(
+                        [votes.voters[block.start + j] for j in voter], dtype=pl.String
+                    ),
+                    "true": pl.Series(names[true].tolist(), dtype=pl.String),
+                    "answered": pl.Series(names[answered].tolist(), dtype=pl.String),
+                    "times": counts[wrong],
+                    "share": share[wrong],
+                }
+            )
+        )
+    return pl.concat(rows).sort("times", descending=True, maintain_order=True)
+
+
+def _judge(model: Any, votes: VoteMatrix, proba: FloatArray) -> Judged:
+    parts = []
+    for _, counts in _expected_answers(model, votes, proba):
+        right = np.einsum("jcc->j", counts)
+        total = counts.sum(axis=(1, 2))
+        truth, said = counts.sum(axis=2), counts.sum(axis=1)
+        luck = ratio((truth * said).sum(axis=1), np.square(total))
+        pooled = counts + 0.5 / votes.n_classes
+        skill, informativeness = skill_of(pooled / pooled.sum(axis=2, keepdims=True))
+        unknown = np.where(total > 0, 0.0, np.nan)
+        parts.append((right, total, luck, skill + unknown, informativeness + unknown))
+    right, total, luck, skill, informativeness = map(np.concatenate, zip(*parts, strict=True))
+    counted = np.rint(total).astype(np.int64)
+    return Judged(np.minimum(right, counted), counted, luck, skill, informativeness)
+
+
+def _expected_answers(
+    model: Any, votes: VoteMatrix, proba: FloatArray
+) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
+    """Yield workers and their expected answers (n, true, answered), as the others see the items."""
+    others = _others(model, votes, proba)
+    n_classes = votes.n_classes
+    step = max(1, NUMBERS_AT_ONCE // n_classes**2)
+    order = np.argsort(votes.voter_index, kind="stable")
+    shared = order[(votes.votes_per_item > 1)[votes.item_index[order]]]
+    voter = votes.voter_index[shared]
+    for start in range(0, votes.n_voters, step):
+        block = slice(start, min(start + step, votes.n_voters))
+        first, last = np.searchsorted(voter, (block.start, block.stop))
+        entries = shared[first:last]
+        counts = np.zeros(((block.stop - block.start) * n_classes, n_classes))
+        cell = (votes.voter_index[entries] - start) * n_classes + votes.class_index[entries]
+        np.add.at(counts, cell, others(block, entries))
+        by_answer = counts.reshape(-1, n_classes, n_classes)
+        yield block, by_answer.transpose(0, 2, 1)
+
+
+def _others(
+    model: Any, votes: VoteMatrix, proba: FloatArray
+) -> Callable[[slice, npt.NDArray[np.int64]], npt.NDArray[np.float64]]:
+    """A function from some votes to P(class | the other votes on their items)."""
+    item, voted = votes.item_index, votes.class_index
+    try:
+        read = confusion_reader(model)
+    except ParameterError:
+        counts = votes.counts()
+
+        def without_own(_: slice, entries: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+            left = counts[item[entries]]
+            left[np.arange(len(entries)), voted[entries]] -= 1
+            # The others' favorite is the truth, as a majority vote has it; ties are shared.
+            best = left >= left.max(axis=1, keepdims=True) - 1e-9
+            return best / best.sum(axis=1, keepdims=True)
+
+        return without_own
+
+    def taken_back(block: slice, entries: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        confusions = read(block.start, block.stop)
+        own = confusions[votes.voter_index[entries] - block.start, :, voted[entries]]
+        left = np.maximum(proba[item[entries]], 1e-300) / np.maximum(own, LEAST_LIKELIHOOD)
+        normal: npt.NDArray[np.float64] = left / left.sum(axis=1, keepdims=True)
+        return normal
+
+    return taken_back
+
+
+def _copies(votes: VoteMatrix, accuracy: FloatArray) -> list[list[str]]:
+    """Whom each worker answers like, beyond what their accuracies explain."""
+    copies: list[list[str]] = [[] for _ in votes.voters]
+    if float(np.square(votes.votes_per_item.astype(np.float64)).sum()) > MOST_PAIRS * 10:
+        return copies
+    pairs = pair_counts(votes)
+    a, b = accuracy[pairs.first], accuracy[pairs.second]
+    explained = a * b + (1 - a) * (1 - b) / max(1, votes.n_classes - 1)
+    rate = pairs.agree / pairs.both
+    low, _ = wilson_interval(pairs.agree, pairs.both)
+    alike = (pairs.both >= COPY_ITEMS) & (rate >= COPIED)
+    alike &= np.nan_to_num(low - explained, nan=-1.0) > COPY_MARGIN
+    for first, second in zip(pairs.first[alike], pairs.second[alike], strict=True):
+        copies[first].append(votes.voters[second])
+        copies[second].append(votes.voters[first])
+    return copies
+
+
+def _flags(
+    adversary: npt.NDArray[np.bool_], spammer: npt.NDArray[np.bool_], copies: list[list[str]]
+) -> pl.Series:
+    copied = np.array([bool(names) for names in copies])
+    chosen = np.select([adversary, spammer, copied], ["adversary", "spammer", "copy"], "")
+    return pl.Series(chosen.tolist(), dtype=pl.String)

@@ -1,0 +1,113 @@
+"""`wiesel aggregate`: crowd answers to labels, and what the workers are worth."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wiesel.cli.completion import label_model_name
+from wiesel.cli.lf_options import LabelNames
+from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
+
+if TYPE_CHECKING:
+    from wiesel.aggregate import Aggregation
+
+__all__ = ["aggregate"]
+
+_MISTAKES = 10
+
+
+@verb
+def aggregate(  # noqa: PLR0913 - a command has an argument for each option
+    answers: Annotated[Path, typer.Argument(help="A table with one row for each answer.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the labels here.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="A label model.", autocompletion=label_model_name)
+    ] = "dawid_skene",
+    item: Annotated[str | None, typer.Option(help="The column of tasks.")] = None,
+    worker: Annotated[str | None, typer.Option(help="The column of workers.")] = None,
+    label: Annotated[str | None, typer.Option(help="The column of answers.")] = None,
+    labels: LabelNames = None,
+    repeated: Annotated[
+        str, typer.Option(help="Of a worker's answers to one task: last, first, all or refuse.")
+    ] = "last",
+    workers: Annotated[Path | None, typer.Option(help="Write the table of workers here.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report for people here.")] = None,
+) -> Answer:
+    """Turn crowd answers into labels, and rank the workers."""
+    from wiesel.aggregate import aggregate as aggregate_answers
+    from wiesel.io import explained, read_rows, write_rows
+
+    rows = read_rows(answers)
+    with explained(answers):
+        found = aggregate_answers(
+            rows,
+            item=item,
+            worker=worker,
+            label=label,
+            method=method,
+            labels=split_names(labels),
+            repeated=repeated,  # type: ignore[arg-type]
+        )
+    written: dict[str, Path] = {}
+    if output is not None:
+        write_rows(found.label_frame, output)
+        written["labels"] = output
+    if workers is not None:
+        write_rows(_flat(found), workers)
+        written["workers"] = workers
+    if html is not None:
+        from wiesel.report.crowd import write_crowd_report
+
+        write_crowd_report(found, html, f"Answers in {answers.name}")
+        written["report"] = html
+    for what, path in written.items():
+        tell(f"Wrote the {what} to {path}")
+    return Answer(_data(found, output is None), _text(found), _next(answers, written))
+
+
+def _flat(found: "Aggregation") -> Any:
+    import polars as pl
+
+    return found.worker_table.frame.with_columns(pl.col("copy_of").list.join(", "))
+
+
+def _data(found: "Aggregation", with_labels: bool) -> dict[str, Any]:
+    votes = found.votes
+    data: dict[str, Any] = {
+        "method": type(found.model).__name__,
+        "columns": found.columns._asdict(),
+        "n_items": votes.n_items,
+        "n_workers": votes.n_voters,
+        "n_answers": votes.n_votes,
+        "n_repeated": found.n_repeated,
+        "class_shares": found.class_shares(),
+        "workers": found.worker_table.to_records(),
+        "mistakes": found.mistake_frame.to_dicts(),
+    }
+    return {**data, "labels": found.label_frame.to_dicts()} if with_labels else data
+
+
+def _text(found: "Aggregation") -> str:
+    mistakes = found.mistake_frame.head(_MISTAKES)
+    lines = [
+        f"  {row['worker']} answered {row['answered']} for {row['true']}: about "
+        f"{row['times']:.0f} times, {row['share']:.0%} of that class"
+        for row in mistakes.iter_rows(named=True)
+    ]
+    head = "Commonest mistakes:" if lines else "No mistakes stand out."
+    return "\n".join(
+        [str(found).replace(" more rows in .frame", " more workers"), "", head, *lines]
+    )
+
+
+def _next(answers: Path, written: dict[str, Path]) -> str:
+    if "labels" not in written:
+        return command_line("wiesel", "aggregate", answers, "-o", "labels.csv")
+    if "report" not in written:
+        return command_line(
+            "wiesel", "aggregate", answers, "-o", written["labels"], "--html", "crowd.html"
+        )
+    return ""

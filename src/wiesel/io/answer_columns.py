@@ -1,0 +1,113 @@
+"""Which columns of a table of crowd answers are which: by name, or by what is left."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wiesel.errors import DataError, listed, suggest
+
+__all__ = ["AnswerColumns", "find_answer_columns", "looks_like_answers"]
+
+_ROLES = {
+    "item": (
+        "task", "item", "question", "example", "unit", "document", "doc", "row", "object", "image",
+        "instance", "sample", "sentence", "text", "id",
+    ),
+    "voter": (
+        "worker", "annotator", "voter", "rater", "labeler", "labeller", "user", "coder", "judge",
+        "performer", "person", "contributor", "participant", "expert", "by",
+    ),
+    "label": (
+        "label", "answer", "response", "vote", "annotation", "class", "category", "judgment",
+        "judgement", "choice", "rating", "output", "value", "result",
+    ),
+}  # fmt: skip
+
+
+class AnswerColumns(NamedTuple):
+    """The columns of a table with one row per answer."""
+
+    item: str
+    voter: str
+    label: str
+
+
+def find_answer_columns(
+    columns: Sequence[str],
+    item: str | None = None,
+    voter: str | None = None,
+    label: str | None = None,
+) -> AnswerColumns:
+    """Return who is who among the columns: as named, else as their names say.
+
+    >>> find_answer_columns(["workerId", "question", "answer", "seconds"])
+    AnswerColumns(item='question', voter='workerId', label='answer')
+    """
+    given = {"item": item, "voter": voter, "label": label}
+    for name in given.values():
+        if name is not None and name not in columns:
+            close = suggest(name, columns)
+            raise DataError(
+                f"There is no column {name!r} in the answers. "
+                f"{close if close.startswith('Did') else ''} The table has {listed(columns)}."
+            )
+    found = {role: name or _named(role, columns, given) for role, name in given.items()}
+    missing = [role for role, name in found.items() if name is None]
+    left = [name for name in columns if name not in found.values()]
+    if len(missing) == len(left) == 1:
+        found[missing[0]] = left[0]
+        missing = []
+    if missing:
+        words = {"item": "the task", "voter": "the worker", "label": "the answer"}
+        raise DataError(
+            f"Cannot tell which column holds {' or '.join(words[role] for role in missing)}: the "
+            f"table has {listed(columns)}. Name "
+            f"{', '.join(f'{role}=' for role in missing)} (one row for each answer is needed)."
+        )
+    return AnswerColumns(**{role: str(name) for role, name in found.items()})
+
+
+def looks_like_answers(columns: Sequence[str]) -> AnswerColumns | None:
+    """Return the columns if all three can be told by their names, else None.
+
+    >>> looks_like_answers(["task", "worker", "label"]).item
+    'task'
+    >>> looks_like_answers(["id", "lf_link", "lf_free"]) is None
+    True
+    """
+    nothing: dict[str, str | None] = {}
+    found = {role: _named(role, columns, nothing) for role in _ROLES}
+    if None in found.values() or len(set(found.values())) < 3:
+        return None
+    return AnswerColumns(**{role: str(name) for role, name in found.items()})
+
+
+def _named(role: str, columns: Sequence[str], given: dict[str, str | None]) -> str | None:
+    """The first column whose name says the role, in the order of how plainly it does."""
+    taken = {name for name in given.values() if name is not None}
+    free = [name for name in columns if name not in taken]
+    for word in _ROLES[role]:
+        for name in free:
+            if word in _words(name) and not _says_other(role, name):
+                return name
+    return None
+
+
+def _says_other(role: str, name: str) -> bool:
+    """Whether another role claims the name more plainly, as `worker_id` is no id of an item."""
+    place = {other: _rank(other, name) for other in _ROLES}
+    return min(place, key=lambda other: place[other]) != role
+
+
+def _rank(role: str, name: str) -> int:
+    words = _words(name)
+    return min((k for k, word in enumerate(_ROLES[role]) if word in words), default=99)
+
+
+def _words(name: str) -> set[str]:
+    """The words in a name such as workerId, task_id or INPUT:image; plurals are singular."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    words = re.split(r"[\W_]+", spaced.lower())
+    return {word.removesuffix("s") if len(word) > 3 else word for word in words if word} | set(
+        words
+    )

@@ -1,0 +1,76 @@
+"""GLAD and MACE: their oracles, and what they learn of planted crowds."""
+
+import numpy as np
+import pytest
+
+from wiesel import GLAD, MACE, MajorityVote, VoteMatrix, rank_workers
+from wiesel.datasets.synthetic import make_votes
+from wiesel.label_models.glad import _best_abilities
+from wiesel.label_models.mace import _confusions
+
+
+def test_glad_with_equal_abilities_is_majority_vote():
+    votes, _ = make_votes(200, 7, 3, coverage=0.7, seed=1)
+    model = GLAD(max_iter=1).fit(votes)
+    assert (model.abilities_ == 1).all()
+    counts = votes.counts()
+    winner = counts == counts.max(axis=1, keepdims=True)
+    clear = votes.covered & (winner.sum(axis=1) == 1)
+    labels = model.predict_proba(votes).argmax(axis=1)
+    np.testing.assert_array_equal(labels[clear], counts[clear].argmax(axis=1))
+
+
+def test_the_abilities_are_where_the_slope_is_zero():
+    counts = np.random.default_rng(0).random((4, 2, 2, 7)) * 20
+    found = _best_abilities(counts, np.ones(4))
+    assert np.abs(found - _best_abilities(counts, np.full(4, -2.0))).max() < 1e-6
+
+
+@pytest.mark.parametrize("model", [GLAD(tol=0.0, max_iter=30), MACE(tol=0.0, max_iter=30)])
+def test_the_evidence_never_decreases(model):
+    votes, _ = make_votes(300, 6, 3, coverage=0.6, seed=3)
+    evidence = np.array(model.fit(votes).evidence_)
+    assert len(evidence) > 5
+    assert (np.diff(evidence) > -1e-6 * np.abs(evidence[:-1])).all()
+
+
+def test_glad_finds_abilities_adversaries_and_easy_items():
+    accuracies = [0.95, 0.9, 0.85, 0.7, 0.5, 0.1]
+    votes, _ = make_votes(1500, 6, accuracies=accuracies, coverage=1.0, seed=4)
+    model = GLAD().fit(votes)
+    assert (np.diff(model.abilities_) < 0).all()
+    assert model.abilities_[5] < 0
+    good = votes.select(voters=votes.voters[:3])
+    easiness = GLAD().fit(good).easiness(good)
+    agreed = good.counts().max(axis=1) == 3
+    assert easiness[agreed].min() > easiness[~agreed].max()
+
+
+def test_mace_calls_habits_by_their_name():
+    votes, gold = make_votes(1000, 6, 3, accuracies=0.8, coverage=1.0, seed=5)
+    dense = votes.dense()
+    dense[:, 0], dense[:, 1] = 2, gold
+    model = MACE().fit(VoteMatrix.from_dense(dense, votes.labels, votes.voters))
+    assert model.competences_[0] < 0.05
+    assert model.habits_[0, 2] > 0.95
+    assert model.competences_[1] > 0.95
+    # A voter that is right in 80 % knows 70 % and guesses right in a third of the rest.
+    np.testing.assert_allclose(model.competences_[2:], 0.7, atol=0.08)
+
+
+def test_maces_confusions_are_distributions_and_rank_workers():
+    confusions = _confusions(np.array([0.0, 0.6, 1.0]), np.array([[0.2, 0.8]] * 3))
+    np.testing.assert_allclose(confusions.sum(axis=2), 1)
+    np.testing.assert_allclose(confusions[1], [[0.68, 0.32], [0.08, 0.92]])
+    votes, _ = make_votes(400, 4, accuracies=[0.9, 0.85, 0.8, 0.5], coverage=1.0, seed=6)
+    flags = dict(rank_workers(MACE().fit(votes), votes).frame.select("voter", "flag").rows())
+    assert flags == {"voter_0": "", "voter_1": "", "voter_2": "", "voter_3": "spammer"}
+
+
+@pytest.mark.parametrize("model", [GLAD(), MACE()])
+def test_spammers_cost_less_than_in_a_majority_vote(model):
+    accuracies = [0.9, 0.85, 0.8, 0.5, 0.5, 0.5, 0.5]
+    votes, gold = make_votes(1500, 7, accuracies=accuracies, coverage=0.8, seed=7)
+    ours = (model.fit(votes).predict_proba(votes).argmax(axis=1) == gold).mean()
+    majority = (MajorityVote().fit(votes).predict_proba(votes).argmax(axis=1) == gold).mean()
+    assert ours > majority + 0.03

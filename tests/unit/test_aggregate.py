@@ -1,0 +1,168 @@
+"""Crowd answers in, labels and workers out: in Python and at the command line."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from wiesel import DawidSkene, VoteMatrix, aggregate
+from wiesel.cli.main import app
+from wiesel.errors import DataError, ParameterError, VoteError
+from wiesel.io.answer_columns import find_answer_columns, looks_like_answers
+from wiesel.label_models import REGISTRY
+from wiesel.report.crowd import crowd_html
+
+CLASSES = ["cat", "dog", "<b>bird</b>"]
+
+
+@pytest.fixture(scope="module")
+def answers() -> pl.DataFrame:
+    """80 tasks: good workers, two that are never right, a guesser, a constant one, a copy."""
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 3, 80)
+    wrong = (gold + rng.integers(1, 3, 80)) % 3
+
+    def worker(accuracy: float) -> np.ndarray:
+        return np.where(rng.random(80) < accuracy, gold, (gold + rng.integers(1, 3, 80)) % 3)
+
+    columns = {f"good {k}": worker(0.75 + 0.03 * k) for k in range(6)}
+    columns |= {"liar 1": (gold + 1) % 3, "liar 2": wrong, "guesser": rng.integers(0, 3, 80)}
+    columns |= {"constant": np.ones(80, dtype=int), "<i>first</i>": worker(0.7)}
+    columns["thief"] = columns["<i>first</i>"]
+    rows = [
+        (f"task {i}", name, CLASSES[vote])
+        for name, said in columns.items()
+        for i, vote in enumerate(said)
+    ]
+    return pl.DataFrame(rows, schema=["question", "workerId", "answer"], orient="row")
+
+
+@pytest.mark.parametrize("method", REGISTRY)
+def test_every_method_flags_workers_that_are_never_right(answers, method):
+    found = aggregate(answers, method=method).workers
+    flags = dict(found.select("worker", "flag").rows())
+    assert flags["liar 1"] == flags["liar 2"] == "adversary"
+    assert flags["guesser"] == flags["constant"] == "spammer"
+    assert flags["thief"] == flags["<i>first</i>"] == "copy"
+    assert {flags[f"good {k}"] for k in range(6)} == {""}
+    assert set(found["worker"].head(2)) == {"liar 1", "liar 2"}
+    known = found.filter(pl.col("worker") == "liar 1")
+    assert known["low"][0] <= known["accuracy"][0] <= known["high"][0] < 0.15
+
+
+def test_two_perfect_workers_are_no_copies():
+    rows = [(i, name, "ab"[i % 2]) for i in range(40) for name in ("ann", "bob", "eve")]
+    table = pl.DataFrame(rows, schema=["task", "worker", "label"], orient="row")
+    assert aggregate(table).workers["flag"].to_list() == ["", "", ""]
+
+
+def test_labels_have_confidence_answers_and_disagreement():
+    table = {
+        "task": [1, 1, 1, 2, 2, 3],
+        "worker": ["a", "b", "c", "a", "b", "a"],
+        "label": [5, 5, 7, 7, 7, None],
+    }
+    found = aggregate(table, method="majority_vote").labels
+    assert found.columns == ["task", "label", "confidence", "answers", "disagreement"]
+    assert found["label"].to_list() == [5, 7, None]
+    assert found["answers"].to_list() == [3, 2, 0]
+    assert found["confidence"].to_list() == pytest.approx([2 / 3, 1, None])
+    assert found["disagreement"].to_list() == pytest.approx([1 / 3, 0, None])
+
+
+def test_pandas_in_pandas_out(answers):
+    pandas = pytest.importorskip("pandas")
+    found = aggregate(pandas.DataFrame(answers.to_dict(as_series=False)))
+    assert isinstance(found.labels, pandas.DataFrame)
+    assert isinstance(found.workers, pandas.DataFrame)
+    assert list(found.labels["label"]) == aggregate(answers).labels["label"].to_list()
+
+
+def test_mistakes_say_what_is_taken_for_what(answers):
+    found = aggregate(answers).mistakes
+    liar = found.filter(pl.col("worker") == "liar 1")
+    assert set(liar.head(3).select("true", "answered").rows()) == {
+        ("cat", "dog"),
+        ("dog", "<b>bird</b>"),
+        ("<b>bird</b>", "cat"),
+    }
+    assert liar["share"].head(3).min() > 0.8
+
+
+def test_repeated_answers_are_kept_as_asked():
+    table = {"task": [1, 1, 1], "worker": ["ann", "ann", "bob"], "label": ["x", "y", "x"]}
+    assert aggregate(table, method="majority_vote").n_repeated == 1
+    every = VoteMatrix.from_long(
+        table, item="task", voter="worker", label="label", duplicates="all"
+    )
+    assert every.voters == ("ann", "ann (2)", "bob")
+    assert every.counts().tolist() == [[2, 1]]
+    first = aggregate(table, method="majority_vote", repeated="first").labels
+    assert first["confidence"].to_list() == [1.0]
+    with pytest.raises(VoteError, match="more than once"):
+        aggregate(table, repeated="refuse")
+    with pytest.raises(ParameterError, match="'refuse', 'first', 'last', 'all'; got 'some'"):
+        aggregate(table, repeated="some")
+
+
+def test_columns_are_found_by_name_or_asked_for():
+    found = find_answer_columns(["INPUT:image", "WorkerId", "OUTPUT:result", "seconds"])
+    assert found == ("INPUT:image", "WorkerId", "OUTPUT:result")
+    assert find_answer_columns(["a", "worker", "label"]).item == "a"
+    assert find_answer_columns(["a", "b", "c"], item="c", voter="a").label == "b"
+    assert looks_like_answers(["id", "lf_link", "lf_free"]) is None
+    with pytest.raises(DataError, match=r"the task or the worker.*'x', 'y'.*item=, voter="):
+        find_answer_columns(["x", "y", "label"])
+    with pytest.raises(DataError, match=r"no column 'wroker'.*'worker'"):
+        find_answer_columns(["task", "worker", "label"], voter="wroker")
+
+
+def test_wrong_methods_and_empty_tables_are_refused_and_models_are_copied(answers):
+    with pytest.raises(ParameterError, match="Did you mean 'dawid_skene'"):
+        aggregate(answers, method="dawidskene")
+    with pytest.raises(DataError, match="no answers"):
+        aggregate(answers.head(0))
+    own = DawidSkene(max_iter=3)
+    assert len(aggregate(answers, method=own).model.evidence_) <= 3
+    assert not hasattr(own, "labels_")
+
+
+def test_the_report_escapes_names_and_needs_no_network(answers):
+    page = crowd_html(aggregate(answers), "Answers of <script>")
+    assert "<i>first</i>" not in page
+    assert "<b>bird</b>" not in page
+    assert "&lt;i&gt;first&lt;/i&gt;" in page
+    assert "Answers of &lt;script&gt;" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert page.index("liar 1") < page.index("good 0")
+    assert page.count('<button type="button">') > 15
+    assert "aria-sort" in page
+
+
+def test_the_command_writes_labels_workers_and_a_report(answers, tmp_path):
+    answers.write_csv(tmp_path / "answers.csv")
+    paths = [str(tmp_path / name) for name in ("labels.csv", "workers.csv", "crowd.html")]
+    words = [str(tmp_path / "answers.csv"), "-o", paths[0], "--workers", paths[1]]
+    done = CliRunner().invoke(app, ["aggregate", *words, "--html", paths[2], "--json"])
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)
+    assert data["columns"] == {"item": "question", "voter": "workerId", "label": "answer"}
+    assert data["workers"][0]["flag"] == "adversary"
+    assert "labels" not in data
+    assert pl.read_csv(paths[0]).columns[:2] == ["question", "label"]
+    assert len(pl.read_csv(paths[1])) == 12
+    shown = CliRunner().invoke(app, ["aggregate", words[0]])
+    assert "12 workers, 6 of them flagged" in shown.stdout
+    assert "Commonest mistakes" in shown.stdout
+
+
+def test_inspect_reads_answers_without_being_told_the_classes(answers, tmp_path):
+    answers.write_csv(tmp_path / "answers.csv")
+    done = CliRunner().invoke(app, ["inspect", str(tmp_path / "answers.csv"), "--json"])
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)
+    assert data["classes"] == sorted(CLASSES)
+    assert data["n_voters"] == 12
+    assert data["next"].startswith("wiesel aggregate")
