@@ -1,4 +1,4 @@
-"""The framework knows no study: studies and tasks are written with it, never the other way."""
+"""The framework knows no study, tasks know no study; studies may ask the tasks for their halves."""
 
 import ast
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3] / "experiments"
 MAY_IMPORT = {
     "framework": {"framework"},
-    "studies": {"framework", "studies"},
+    "studies": {"framework", "studies", "tasks"},
     "tasks": {"framework", "tasks"},
 }
 
