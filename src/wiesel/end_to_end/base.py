@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from wiesel.end_to_end.checks import (
     check_end_model,
@@ -24,7 +24,7 @@ from wiesel.end_to_end.class_balance import chosen_class_balance
 from wiesel.end_to_end.diagnosis import warn_if_collapsed
 from wiesel.end_to_end.fine_tuning import FineTuning, fine_tune
 from wiesel.end_to_end.fingerprints import run_fingerprint, short_hash
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
 from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.end_to_end.together import fit_all, fit_ensemble
 from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselWarning
@@ -45,31 +45,12 @@ from wiesel.training.options import resolve_device
 from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix
 
-__all__ = ["EndToEndModel", "GoldSet", "PlannedFit"]
+__all__ = ["EndToEndModel", "GoldSet"]
 
 _BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 """How long `epochs=None` trains: networks learn the voters' mistakes if nothing stops them."""
 _ONLY_NETWORKS = ("seed", "lr", "end_model")
 """Options that change the networks, but not what they learn."""
-
-
-@dataclass(frozen=True)
-class PlannedFit:
-    """A fit that is ready to be trained."""
-
-    model: "EndToEndModel"
-    plan: FitPlan
-    objective: Objective
-    options: TrainOptions
-    fingerprint: str
-    """Equal for equal options and equal data: what a checkpoint belongs to."""
-    random_state: Tensor
-    """Where the random numbers stand when training starts."""
-
-    def finish(self, history: History) -> None:
-        """Let the model keep what was learned."""
-        with seeded(self.model.seed):
-            self.model.finish(self, history)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -273,7 +254,7 @@ class EndToEndModel(Parameterized, ABC):
 
     def planned(
         self, given: FitInputs, validation: GoldSet | None, plan: FitPlan | None = None
-    ) -> "PlannedFit":
+    ) -> PlannedFit:
         """Return a fit that is ready to be trained; `plan` is that of a model with one plan."""
         with seeded(self.seed):
             network = copy.deepcopy(self.network)
@@ -330,7 +311,7 @@ class EndToEndModel(Parameterized, ABC):
             )
         return covered
 
-    def finish(self, fit: "PlannedFit", history: History) -> None:
+    def finish(self, fit: PlannedFit, history: History) -> None:
         """Keep what a fit has learned."""
         plan, objective = fit.plan, fit.objective
         self.labels_, self.voters_, self.members_ = plan.labels, plan.voters, ()

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.base import EndToEndModel, PlannedFit
+from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import gold_validation, gold_votes
 from wiesel.end_to_end.diagnosis import predicts_one_class
 from wiesel.end_to_end.explaining import VoteEffects, as_batch, explain_item
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
 from wiesel.end_to_end.readings import FeatureChecked, GoldWeighted
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.storage import Saved
@@ -45,8 +45,8 @@ class Committee(EndToEndModel):
     networks of its own; all networks are trained as stacks, and their probabilities are averaged.
     Copies of a voter count once.
 
-    Without gold all members count the same. With `validation=(X, y)` their weights come from
-    greedy selection on it, shrunk to equal ones where items are few. With
+    Without gold all networks count the same. With `validation=(X, y)` the weights come from greedy
+    selection on it, shrunk to equal ones where items are few. With
     `validation=(X, y, votes)` a further member weighs every voter by its votes on these items.
 
     >>> import torch
@@ -160,10 +160,11 @@ class Committee(EndToEndModel):
 
     def _keep_members(self, fitted: Members, validation: Validation | None) -> None:
         members = list(fitted.values())
-        weights = np.full(len(members), 1 / len(members))
+        n_networks = np.array([max(1, len(member.members_)) for member in members])
+        weights = n_networks / n_networks.sum()
         if validation is not None:
             probas = [proba_of(predict_logits(m.end_model_, validation.inputs)) for m in members]
-            weights = greedy_weights(np.stack(probas), validation)
+            weights = greedy_weights(np.stack(probas), validation, weights)
         self.members_ = tuple(members)
         self.member_weights_ = dict(zip(fitted, weights.tolist(), strict=True))
         self.end_model_ = _average(members, weights.tolist())
@@ -240,8 +241,9 @@ def default_members(
     Majority vote, votes checked against the features, and Snorkel's label model, learned by
     cross-entropy. For binary tasks the triplet method, too. For multi-class tasks vote counts,
     checked votes and Snorkel's model also by mutual information, which does not mind that some
-    classes got too many votes. Where there are votes on items with gold labels, further members
-    weigh the voters by them. `experiments/results/default.md` has the evidence for each.
+    classes got too many votes; majority vote has twice the networks there. Where there are votes
+    on items with gold labels, further members weigh the voters by them.
+    `experiments/results/default.md` has what it gains.
 
     >>> import torch
     >>> list(default_members(torch.nn.Linear(4, 2), n_classes=2))
@@ -261,14 +263,16 @@ def default_members(
     if with_gold_votes:
         readings += [(GoldWeighted(), loss) for loss in _LOSSES[: min(n_classes - 1, 2)]]
     members: Members = {}
-    for number, (reading, loss) in enumerate(readings):
-        own_seed = seed + number * networks
-        network = reseeded(end_model, own_seed) if number else end_model
+    for reading, loss in readings:
+        network = reseeded(end_model, seed) if members else end_model
+        # With many classes the other readings go wrong more often, so majority vote counts twice.
+        twice = n_classes > 2 and isinstance(reading, MajorityVote)
         # Snorkel's moments fit a uniform balance better than the one that votes suggest.
         balance = None if loss == "ce" and not isinstance(reading, Triplet) else "auto"
-        own = {"loss": loss, "class_balance": balance, "seed": own_seed, "members": networks}
-        member = TwoStage(reading, network, **{**options, **own})
+        own = {"loss": loss, "class_balance": balance, "seed": seed}
+        member = TwoStage(reading, network, members=networks * (1 + twice), **{**options, **own})
         members[_free_name(member, members)] = member
+        seed += member.members
     return members
 
 

@@ -4,17 +4,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from wiesel.end_to_end.fingerprints import data_fingerprint
 from wiesel.labels import LabelSpace
-from wiesel.training import Inputs, TrainingData, Validation
+from wiesel.training import (
+    History,
+    Inputs,
+    Objective,
+    TrainingData,
+    TrainOptions,
+    Validation,
+    seeded,
+)
 from wiesel.votes import VoteMatrix
 
-__all__ = ["FitInputs", "FitPlan", "GoldSet"]
+if TYPE_CHECKING:
+    from wiesel.end_to_end.base import EndToEndModel
+
+__all__ = ["FitInputs", "FitPlan", "GoldSet", "PlannedFit"]
 
 GoldSet = tuple[Any, Any] | tuple[Any, Any, VoteMatrix]
 """A few items with gold labels (names or indices): (X, y), or (X, y, votes on them)."""
@@ -62,3 +74,22 @@ class FitPlan:
     def fingerprint(self) -> str:
         """Equal for equal votes, gold and (sampled) inputs."""
         return data_fingerprint(self)
+
+
+@dataclass(frozen=True)
+class PlannedFit:
+    """A fit that is ready to be trained."""
+
+    model: "EndToEndModel"
+    plan: FitPlan
+    objective: Objective
+    options: TrainOptions
+    fingerprint: str
+    """Equal for equal options and equal data: what a checkpoint belongs to."""
+    random_state: Tensor
+    """Where the random numbers stand when training starts."""
+
+    def finish(self, history: History) -> None:
+        """Let the model keep what was learned."""
+        with seeded(self.model.seed):
+            self.model.finish(self, history)

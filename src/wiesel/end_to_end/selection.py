@@ -13,13 +13,15 @@ _SHRINKAGE = 50.0
 
 
 def greedy_weights(
-    probas: npt.NDArray[np.float64], validation: Validation
+    probas: npt.NDArray[np.float64],
+    validation: Validation,
+    without_gold: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.float64]:
     """Return weights that sum to 1, by greedy selection (Caruana et al. 2004), shrunk.
 
     In every round the member is added, with replacement, whose addition gives the best score of
     the running average on the validation set. Few gold items cannot tell members apart: with n
-    of them, a share of 50 / (n + 50) is given to all members alike.
+    of them, a share of 50 / (n + 50) is given as it would be without gold.
 
     Parameters
     ----------
@@ -27,6 +29,8 @@ def greedy_weights(
         The members' probabilities: (members, n_items, n_classes).
     validation
         The items and their gold labels.
+    without_gold
+        What the members would count without gold; None is equal.
     """
     counts = np.zeros(len(probas))
     total = np.zeros_like(probas[0])
@@ -37,7 +41,8 @@ def greedy_weights(
         counts[best] += 1
         total += probas[best]
     kept = _SHRINKAGE / (_SHRINKAGE + len(validation.gold))
-    weights: npt.NDArray[np.float64] = (1 - kept) * counts / counts.sum() + kept / len(probas)
+    equal = np.full(len(probas), 1 / len(probas)) if without_gold is None else without_gold
+    weights: npt.NDArray[np.float64] = (1 - kept) * counts / counts.sum() + kept * equal
     return weights
 
 

@@ -15,8 +15,8 @@ from wiesel.training import History, seeded, train, train_together
 from wiesel.training.options import resolve_device
 
 if TYPE_CHECKING:
-    from wiesel.end_to_end.base import EndToEndModel, PlannedFit
-    from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
+    from wiesel.end_to_end.base import EndToEndModel
+    from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
 
 __all__ = [
     "fit_all",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from wiesel.end_to_end.base import EndToEndModel, PlannedFit
+from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import gold_validation
 from wiesel.end_to_end.class_balance import check_class_balance
 from wiesel.end_to_end.explaining import (
@@ -19,7 +19,7 @@ from wiesel.end_to_end.explaining import (
     explain_item,
 )
 from wiesel.end_to_end.fingerprints import run_fingerprint
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
 from wiesel.end_to_end.readings import READINGS, Reading
 from wiesel.end_to_end.sklearn_stage import fit_classifier, is_classifier
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
