@@ -35,7 +35,7 @@ below = 3
 [[lf]]
 kind = "expression"
 label = "ham"
-sql = "length(text) < 5"
+condition = "length(text) < 5"
 
 [[lf]]
 kind = "lookup"
@@ -138,7 +138,9 @@ def test_an_edited_file_is_read_anew(folder: Path) -> None:
             r"line 14: regex has no option 'patern'.*'pattern'",
         ),
         ("below = 3", "", r"rules.toml, line 17: threshold needs above"),
-        ('sql = "length(text) < 5"', 'sql = "length("', r"line 26: .*no SQL"),
+        ('condition = "length(text) < 5"', 'condition = "length("', r"line 26: .*is missing"),
+        ('condition = "length(text) < 5"', 'json = "{}"', r"line 26: .*can run any code"),
+        ('condition = "length(text) < 5"', 'sql = "n > 3"', r"line 26: .*condition = "),
         ('keywords = ["free", "prize"]', "keywords = []", r"line 7: keywords needs at least one"),
         ("friends.csv", "nobody.csv", r"line \d+: .*nobody.csv"),
         ('labels = ["ham", "spam"]\n\n', 'label = ["ham"]\n\n', "no entry 'label'.*'labels'"),
