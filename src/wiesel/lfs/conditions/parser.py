@@ -146,13 +146,13 @@ class _Parser:
         values = [self.constant(left)]
         while self.take(","):
             values.append(self.constant(left))
+            check_alike(self.condition, values[0], values[-1])
         self.expect(")")
         constants = [value.value for value in values]
-        tested = left.expression
-        if any(isinstance(value, float) for value in constants):
-            # Polars finds no fractions among whole numbers, and refuses to look for them.
-            tested, constants = tested.cast(pl.Float64), [float(value) for value in constants]
-        found = tested.is_in(constants)
+        if values[0].kind == "number":  # `is_in` does not compare whole numbers with fractions
+            found = pl.any_horizontal([left.expression == number for number in constants])
+        else:
+            found = left.expression.is_in(constants)
         return Term(~found if inverted else found, "truth", left.place)
 
     def between(self, left: Term, inverted: bool) -> Term:

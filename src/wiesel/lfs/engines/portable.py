@@ -29,7 +29,7 @@ from wiesel.lfs.polars_code import packed_expression, unpacked_expression
 from wiesel.lfs.preprocessing import Preprocessor
 from wiesel.lfs.python_function import PythonFunction
 from wiesel.lfs.rules import Rule
-from wiesel.lfs.rules_file import rule_from_dict
+from wiesel.lfs.rules_file import rule_of_own
 from wiesel.lfs.table_rules import PolarsExpression
 
 __all__ = ["is_portable", "pack_lfs", "unpack_lfs"]
@@ -187,7 +187,7 @@ class _Unpacker:
             expression = unpacked_expression(packed["expression"])
             return PolarsExpression(packed["label"], expression, name=packed["name"])
         if "rule" in packed:
-            return rule_from_dict(packed["rule"])
+            return rule_of_own(packed["rule"])
         return PythonFunction(
             _plain_function(self.value(packed["function"])),
             packed["name"],
