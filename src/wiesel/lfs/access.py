@@ -69,9 +69,10 @@ class Access:
         self._check_host(client)
         if client.api_key_variable not in ("", API_KEY, *self.keys):
             raise ParameterError(
-                f"The client asks for the key in {client.api_key_variable!r}, which you have not allowed. Put the key into "
-                f"{API_KEY}, or allow the variable: --allow-key {client.api_key_variable}, or "
-                f"{KEYS}={client.api_key_variable} in your environment."
+                f"The client asks for the key in {client.api_key_variable!r}, which you have not "
+                f"allowed. Put the key into {API_KEY}, or allow the variable: "
+                f"--allow-key {client.api_key_variable}, or {KEYS}={client.api_key_variable} "
+                "in your environment."
             )
         if not self.names(client.url):
             return build(ChatClient, {**given, "api_key_variable": ""}, "The client of a prompt")
@@ -81,8 +82,9 @@ class Access:
         if not self.permits(client.url):
             host = host_of(client.url)[0]
             raise ParameterError(
-                f"The client would send your rows to {host!r}, which you have not allowed. If you trust it with them: --allow-host {host}, or "
-                f"{HOSTS}={host} in your environment."
+                f"The client would send your rows to {host!r}, which you have not allowed. "
+                f"If you trust it with them: --allow-host {host}, or {HOSTS}={host} in your "
+                "environment."
             )
 
 

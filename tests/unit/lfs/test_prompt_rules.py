@@ -1,7 +1,11 @@
 """Prompts, against a real server on this machine that plays the language model."""
 
 import json
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -372,3 +376,48 @@ def test_a_lookup_reads_files_of_its_own_project_only(tmp_path: Path, name: obje
         LabelingFunctionError, match=r"line \d: .*(outside of|no file|name of a file)"
     ):
         load_lfs(folder / "rules.toml")
+
+
+def test_an_interruption_does_not_wait_for_requests_that_hang(
+    client: ChatClient, server: ModelServer
+) -> None:
+    released = threading.Event()
+    server.answer = lambda question: "ham" if "quick" in question or released.wait(60) else ""
+    answers = client.ask_all(["quick", "slow"])
+    assert next(answers) == (0, "ham")
+    before = time.monotonic()
+    answers.close()
+    assert time.monotonic() - before < 30  # the request alone would take a minute
+    released.set()
+
+
+INTERRUPTED = """
+import polars
+from wiesel.lfs import ChatClient
+client = ChatClient("http://127.0.0.1:{port}/v1", "tiny", cache=None)
+try:
+    list(client.ask_all(["slow"]))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_works_while_a_model_thinks(server: ModelServer) -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    def answer(question: str) -> str:
+        asked.set()
+        released.wait(120)
+        return "ham"
+
+    server.answer = answer
+    command = [sys.executable, "-c", INTERRUPTED.format(port=server.server_port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert asked.wait(100)
+            running.send_signal(signal.SIGINT)
+            said, _ = running.communicate(timeout=60)
+        finally:
+            running.kill()
+            released.set()
+    assert said.split() == ["interrupted"]
