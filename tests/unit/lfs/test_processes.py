@@ -256,31 +256,33 @@ def test_a_failure_stops_all_and_nothing_incomplete_is_kept(tmp_path: Path) -> N
     assert apply_lfs(named, ROWS, labels=LABELS, cache=cache).n_votes == 199
 
 
-def deadly(row, on=2):
+def deadly(row, on=1):
     if row["n"] == on:
         os._exit(3)
-    return "ham" if row["n"] % 2 else None
+    return "ham"
 
 
 def vote_with_deaths(stop: bool) -> list[ColumnVotes]:
-    """Let one worker vote on four rows, of which the third ends it."""
-    batch = Batch(ROWS[:4], 0, "id", stop_at_failure=stop)
-    share = Share([named, labeling_function(deadly)], batch, first_rows=4, n_takers=1)
+    """Let one worker vote on three rows, of which the second ends it."""
+    batch = Batch(ROWS[:3], 0, "id", stop_at_failure=stop)
+    share = Share([named, labeling_function(deadly)], batch, first_rows=3, n_takers=1)
     with WorkerPool(1) as pool:
         pool.help(share, LabelSpace(*LABELS))
         return share.votes()
 
 
+@pytest.mark.slow
 def test_a_row_that_ends_its_worker_is_named() -> None:
-    words = r"'deadly' failed on row 2 \(id 'm2'\): it ended its process \(exit code 3\)"
+    words = r"'deadly' failed on row 1 \(id 'm1'\): it ended its process \(exit code 3\)"
     with pytest.raises(LabelingFunctionError, match=words):
         vote_with_deaths(stop=True)
 
 
+@pytest.mark.slow
 def test_a_row_that_ends_its_worker_is_set_aside_and_the_rest_is_done() -> None:
     votes = vote_with_deaths(stop=False)
-    assert votes[1].rows.tolist() == [1, 3]
-    assert [failure.item for failure in votes[1].failures] == ["row 2 (id 'm2')"]
+    assert votes[1].rows.tolist() == [0, 2]
+    assert [failure.item for failure in votes[1].failures] == ["row 1 (id 'm1')"]
     assert not votes[0].failures
 
 
@@ -334,6 +336,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_stuck_worker_neither_keeps_ctrl_c_from_working_nor_outlives_this_process(
