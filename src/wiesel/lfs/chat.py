@@ -149,7 +149,7 @@ class ChatClient:
             headers["Authorization"] = f"Bearer {key}"
         request = urllib.request.Request(self.endpoint, json.dumps(body).encode(), headers)
         try:
-            with _OPENER.open(request, timeout=self.timeout) as response:
+            with _answered(request, timeout=self.timeout) as response:
                 return _content(response.read(_LARGEST_ANSWER))
         except urllib.error.HTTPError as error:
             raise _refusal(error) from error
@@ -168,7 +168,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-_OPENER = urllib.request.build_opener(_NoRedirect)
+_answered = urllib.request.build_opener(_NoRedirect).open
 
 
 def host_of(url: str) -> tuple[str, int]:
