@@ -130,7 +130,10 @@ def check_number(
     """Refuse an option that is not a finite number in [low, high]; NumPy's numbers count."""
     fits = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
     if fits:
-        number = float(value)  # type: ignore[arg-type]
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except OverflowError:  # a whole number of hundreds of digits
+            number = math.inf
         fits = math.isfinite(number) and (low is None or number >= low)
         fits = fits and (high is None or number <= high)
     if not fits:

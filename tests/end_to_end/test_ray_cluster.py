@@ -1,5 +1,6 @@
 """A real Ray cluster of two nodes on this machine: the same votes, the same fits, a lost node."""
 
+import json
 import os
 import re
 import subprocess
@@ -215,6 +216,58 @@ def output_of_script(code: str, folder: Path, **environment: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@labeling_function
+def deadly(row, on=17):
+    if row["n"] == on:
+        os._exit(3)
+    return "spam" if row["n"] % 2 else None
+
+
+@pytest.mark.usefixtures("second_node")
+def test_a_row_that_ends_its_process_is_told_and_may_be_set_aside(mails: Path, tmp_path: Path):
+    engine = RayEngine(part_rows=8)
+    with pytest.raises(
+        LabelingFunctionError, match=r"'deadly' failed on row 17 \(id 'm17'\): it e"
+    ):
+        apply_lfs([LFS[0], deadly], mails, labels=LABELS, ids="id", engine=engine)
+    log = FailureLog()
+    parts = apply_lfs_to_folder(
+        [LFS[0], deadly], mails, tmp_path / "votes", labels=LABELS, ids="id", engine=engine,
+        on_error=log,
+    )  # fmt: skip
+    harmless = [LFS[0], deadly.with_params(on=-1)]
+    dense = apply_lfs(harmless, mails, labels=LABELS, ids="id").dense()
+    dense[17, 1] = -1
+    assert parts.read().dense().tolist() == dense.tolist()
+    assert parts.read().ids.tolist() == [f"m{n}" for n in range(60)]
+    assert [(failure.lf, failure.item) for failure in log.failures] == [
+        ("deadly", "row 17 (id 'm17')")
+    ]
+
+
+def test_modules_of_the_current_folder_are_not_imported_by_workers(mails: Path, tmp_path: Path):
+    folder = tmp_path / "downloaded"
+    folder.mkdir()
+    (folder / "polars.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w').close()\n")
+    (folder / "lfs.toml").write_text(
+        'labels = ["ham", "spam"]\n[[lf]]\nkind = "keywords"\nlabel = "spam"\n'
+        'keywords = ["free"]\ncolumn = "text"\n'
+    )
+    wiesel = Path(sys.executable).with_name("wiesel")
+    words = ["apply", str(mails), "--lfs", "lfs.toml", "--engine", "ray:local", "--json"]
+    done = subprocess.run(
+        [str(wiesel), *words],
+        cwd=folder,
+        env=os.environ | {"RAY_USAGE_STATS_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["n_votes"] == 20
+    assert not (tmp_path / "executed").exists()
 
 
 def test_a_connection_made_by_the_engine_ends_with_the_call(mails: Path, tmp_path: Path):

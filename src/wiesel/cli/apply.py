@@ -1,11 +1,20 @@
 """`wiesel apply`: rows in, votes out."""
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wiesel.cli.lf_options import IdColumn, LabelNames, LFFiles, classes_of
+from wiesel.cli.lf_options import (
+    AllowedHosts,
+    AllowedKeys,
+    IdColumn,
+    LabelNames,
+    LFFiles,
+    classes_of,
+)
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 
 if TYPE_CHECKING:
@@ -32,24 +41,27 @@ def apply(  # noqa: PLR0913 - the options of the command line
     engine: Annotated[
         str, typer.Option(help="local; ray; or ray:ADDRESS, a cluster that is running.")
     ] = "local",
+    allow_host: AllowedHosts = None,
+    allow_key: AllowedKeys = None,
 ) -> Answer:
     """Run labeling functions and write their votes."""
     from wiesel.analysis import summarize
     from wiesel.io import write_votes
-    from wiesel.lfs import VoteCache, apply_lfs, load_lfs
+    from wiesel.lfs import Access, VoteCache, apply_lfs, load_lfs
 
-    loaded = load_lfs(*lfs)
+    loaded = load_lfs(*lfs, access=Access.of_user(allow_host or (), allow_key or ()))
     space = classes_of(loaded, split_names(labels))
     kept = VoteCache.of(cache)
-    votes = apply_lfs(
-        loaded,
-        data,
-        labels=space,
-        engine=_engine(engine),
-        cache=kept,
-        on_error=on_error,
-        ids=id_column,
-    )
+    with redirect_stdout(sys.stderr):  # what labeling functions and Ray print is not the answer
+        votes = apply_lfs(
+            loaded,
+            data,
+            labels=space,
+            engine=_engine(engine),
+            cache=kept,
+            on_error=on_error,
+            ids=id_column,
+        )
     write_votes(votes, output)
     if kept is not None:
         tell(f"{kept.hits} of {kept.hits + kept.misses} parts were known already.")

@@ -11,13 +11,21 @@ if TYPE_CHECKING:
     from wiesel.labels import LabelSpace
     from wiesel.lfs.loading import LoadedLFs
 
-__all__ = ["IdColumn", "LFFiles", "LabelNames", "classes_of"]
+__all__ = ["AllowedHosts", "AllowedKeys", "IdColumn", "LFFiles", "LabelNames", "classes_of"]
 
 LFFiles = Annotated[
     list[Path], typer.Option("--lfs", help="A .py or .toml file; may be given again.")
 ]
 LabelNames = Annotated[
     str | None, typer.Option("--labels", help="The classes, in order: ham,spam.")
+]
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", help="A host that prompts in .toml files may send rows to."),
+]
+AllowedKeys = Annotated[
+    list[str] | None,
+    typer.Option("--allow-key", help="A variable, beside WIESEL_API_KEY, that holds their key."),
 ]
 IdColumn = Annotated[str | None, typer.Option("--id", help="The column of item ids.")]
 

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,7 +31,8 @@ def ray_session(address: str | None = None) -> Iterator[Any]:
     A connection that the program already has is used and left as it is. Otherwise one is made
     for the time being: to `address` (`host:port`, `auto`, or `local` for a new one on this
     machine), or without it to the cluster that `RAY_ADDRESS` names or that runs on this machine,
-    or to a new one on this machine.
+    or to a new one on this machine. The workers of such a connection do not import modules from
+    the current folder.
     """
     ray = load_ray()
     if ray.is_initialized():
@@ -46,13 +48,17 @@ def ray_session(address: str | None = None) -> Iterator[Any]:
 def _connect(ray: Any, address: str | None) -> None:
     try:
         _check_reachable(address)
-        # The user's logging set-up stays as it is; what workers print stays in Ray's logs.
-        ray.init(
-            address=address,
-            configure_logging=False,
-            logging_level=logging.WARNING,
-            log_to_driver=False,
-        )
+        with tempfile.TemporaryDirectory(prefix="wiesel-") as nothing:
+            # The user's logging set-up stays as it is; what workers print is passed on by Ray.
+            # Without a working_dir, Ray puts the current folder first on the search path of every
+            # worker, where a polars.py among downloaded data would be imported.
+            ray.init(
+                address=address,
+                configure_logging=False,
+                logging_level=logging.WARNING,
+                log_to_driver=True,
+                runtime_env={"working_dir": nothing},
+            )
     except OSError as error:
         raise ParameterError(
             f"There is no Ray cluster at {address!r} ({str(error).partition(chr(10))[0]}). "

@@ -1,5 +1,6 @@
 """Labeling functions: writing them, running them, and looking at what they say."""
 
+from wiesel.lfs.access import Access
 from wiesel.lfs.apply import apply_lfs, apply_lfs_to_folder
 from wiesel.lfs.cache import VoteCache
 from wiesel.lfs.chat import ChatClient
@@ -19,6 +20,7 @@ from wiesel.lfs.text_rules import keywords, regex
 from wiesel.lfs.trying import try_lfs
 
 __all__ = [
+    "Access",
     "ChatClient",
     "Failure",
     "FailureLog",

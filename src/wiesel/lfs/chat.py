@@ -7,22 +7,29 @@ question; the rows themselves and the key of the service are never written.
 import http.client
 import json
 import os
-import time
+import re
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from wiesel.errors import ParameterError
 from wiesel.io.stores import KeyedStore
+from wiesel.lfs.asking import ask_in_threads
 from wiesel.lfs.fingerprints import digest
+from wiesel.lfs.rules import check_fields
 from wiesel.parameters import check_number
 
-__all__ = ["ChatClient", "ChatError"]
+__all__ = ["ChatClient", "ChatError", "host_of"]
 
 _LONGEST_WAIT = 60.0
+_LARGEST_ANSWER = 2**22
+"""Bytes of a chat completion that are read."""
+_ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?(/[^\s?#\\]*)?", re.I)
+_HIGHEST = {"temperature": 100, "backoff": 60, "timeout": 3600, "concurrency": 256, "retries": 100}
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _PASSING = (OSError, http.client.HTTPException)
 """What a network does now and then (URLError and time-outs are OSErrors)."""
@@ -53,7 +60,7 @@ class ChatClient:
     """The base of the endpoint, such as `https://api.openai.com/v1`."""
     model: str
     api_key_variable: str = "OPENAI_API_KEY"
-    """The environment variable that holds the key; nothing is sent where it is not set."""
+    """The environment variable that holds the key; no key is sent where it is not set."""
     temperature: float = 0.0
     max_tokens: int = 32
     concurrency: int = 8
@@ -66,13 +73,14 @@ class ChatClient:
     """A SQLite file for the answers; empty for one in the user's cache folder, None for none."""
 
     def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
-            raise ParameterError(f"The url must start with http:// or https://; got {self.url!r}.")
-        check_number(self, "concurrency", self.concurrency, low=1, whole=True)
-        check_number(self, "retries", self.retries, low=0, whole=True)
+        check_fields(self, "ChatClient")
+        if self.cache is not None and not isinstance(self.cache, str):
+            raise ParameterError(f"cache is the name of a file; got {self.cache!r:.60}.")
+        host_of(self.url)
         check_number(self, "max_tokens", self.max_tokens, low=1, whole=True)
-        for name in ("temperature", "backoff", "timeout"):
-            check_number(self, name, getattr(self, name), low=0)
+        for name, highest in _HIGHEST.items():
+            whole, low = name in ("concurrency", "retries"), int(name == "concurrency")
+            check_number(self, name, getattr(self, name), low=low, high=highest, whole=whole)
 
     @property
     def endpoint(self) -> str:
@@ -99,35 +107,34 @@ class ChatClient:
             yield from ((place, answer) for place in places[question])
 
     def _asked(self, questions: Sequence[str]) -> Iterator[tuple[str, str | ChatError]]:
-        if not questions:
-            return
-        pool = ThreadPoolExecutor(min(self.concurrency, len(questions)))
-        try:
-            futures = {pool.submit(self._attempt, question): question for question in questions}
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        stopped = threading.Event()
 
-    def _attempt(self, question: str) -> str | ChatError:
-        try:
-            return self.ask(question)
-        except ChatError as error:
-            return error
+        def attempt(question: str) -> str | ChatError:
+            try:
+                return self.ask(question, stopped)
+            except ChatError as error:
+                return error
 
-    def ask(self, question: str) -> str:
-        """Return the answer to one question, asking again when the network or the service fails."""
+        yield from ask_in_threads(attempt, questions, self.concurrency, stopped)
+
+    def ask(self, question: str, stopped: threading.Event | None = None) -> str:
+        """Return the answer to one question, asking again when the network or the service fails.
+
+        It does not ask again once `stopped` is set.
+        """
+        stopped = stopped or threading.Event()
         attempt = 0
         while True:
             try:
                 return self._request(question)
             except _Fault as fault:
                 attempt += 1
-                if attempt > self.retries or not fault.may_pass:
+                if attempt > self.retries or not fault.may_pass or stopped.is_set():
                     times = "once" if attempt == 1 else f"{attempt} times"
                     problem = f"{self.endpoint} did not answer (asked {times}): {fault}"
                     raise ChatError(problem) from fault
-                time.sleep(max(fault.wait, min(self.backoff * 2 ** (attempt - 1), _LONGEST_WAIT)))
+                wait = min(self.backoff * 2.0 ** min(attempt - 1, 30), _LONGEST_WAIT)
+                stopped.wait(max(fault.wait, wait))
 
     def _request(self, question: str) -> str:
         body = {
@@ -137,13 +144,13 @@ class ChatClient:
             "max_tokens": self.max_tokens,
         }
         headers = {"Content-Type": "application/json"}
-        key = os.environ.get(self.api_key_variable)
+        key = os.environ.get(self.api_key_variable) if self.api_key_variable else None
         if key:
             headers["Authorization"] = f"Bearer {key}"
         request = urllib.request.Request(self.endpoint, json.dumps(body).encode(), headers)
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout) as response:
-                return _content(response.read())
+            with _answered(request, timeout=self.timeout) as response:
+                return _content(response.read(_LARGEST_ANSWER))
         except urllib.error.HTTPError as error:
             raise _refusal(error) from error
         except _PASSING as error:
@@ -151,6 +158,35 @@ class ChatClient:
 
     def _key(self, question: str) -> str:
         return digest(self.endpoint, self.model, self.temperature, self.max_tokens, question)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Refuses to go elsewhere: the rows and the key are meant for the host that was named."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Return no request, so that the status is an error like any other."""
+        return None
+
+
+_answered = urllib.request.build_opener(_NoRedirect).open
+
+
+def host_of(url: str) -> tuple[str, int]:
+    """Return the host, in small letters, and the port of an address; refuse what is none.
+
+    >>> host_of("https://API.openai.com/v1")
+    ('api.openai.com', 443)
+    """
+    if not _ADDRESS.fullmatch(url):
+        raise ParameterError(
+            "The url must start with http:// or https:// and have a host and a path only, such as "
+            f"https://api.openai.com/v1; got {url!r:.80}."
+        )
+    try:
+        parts = urlsplit(url)
+        return str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except ValueError as error:
+        raise ParameterError(f"The url {url!r:.80} is none: {error}.") from None
 
 
 class AnswerCache:

@@ -13,6 +13,7 @@ from typing import Any
 from wiesel.errors import LabelingFunctionError, WieselError, listed
 from wiesel.io import FilePath, existing_file
 from wiesel.labels import LabelSpace
+from wiesel.lfs.access import Access
 from wiesel.lfs.function import LabelingFunction, as_lfs
 from wiesel.lfs.rules_file import read_rules
 
@@ -36,11 +37,13 @@ class LoadedLFs:
         return len(self.lfs)
 
 
-def load_lfs(*paths: FilePath) -> LoadedLFs:
+def load_lfs(*paths: FilePath, access: Access | None = None) -> LoadedLFs:
     r"""Return the labeling functions of `.py` and `.toml` files, in the order in which they stand.
 
     In a Python file these are all labeling functions (and lists of them) at module level; a
-    `LabelSpace` there gives the classes. Running a Python file runs its code.
+    `LabelSpace` there gives the classes. Reading a Python file runs its code; a `.toml` file is
+    data, and its prompts may reach what `access` allows (without it, what the user's environment
+    allows: see `Access`).
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "rules.toml"
@@ -52,7 +55,7 @@ def load_lfs(*paths: FilePath) -> LoadedLFs:
     spaces: list[LabelSpace] = []
     for path in paths:
         file = existing_file(path)
-        lfs, labels = _read(file)
+        lfs, labels = _read(file, access)
         found += lfs
         spaces += [labels] if labels is not None else []
     if len(set(spaces)) > 1:
@@ -60,9 +63,9 @@ def load_lfs(*paths: FilePath) -> LoadedLFs:
     return LoadedLFs(tuple(as_lfs(found)), spaces[0] if spaces else None)
 
 
-def _read(file: Path) -> tuple[list[Any], LabelSpace | None]:
+def _read(file: Path, access: Access | None) -> tuple[list[Any], LabelSpace | None]:
     if file.suffix == ".toml":
-        rules, labels = read_rules(file)
+        rules, labels = read_rules(file, access)
         return list(rules), labels
     if file.suffix != ".py":
         raise LabelingFunctionError(

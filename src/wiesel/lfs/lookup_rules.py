@@ -1,6 +1,6 @@
 """Distant supervision: look-ups in a table of known cases."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -13,7 +13,7 @@ from wiesel.lfs.function import slug
 from wiesel.lfs.rules import LabelRule, need_columns
 from wiesel.tables import as_frame, require_columns
 
-__all__ = ["Lookup", "known_rows", "lookup"]
+__all__ = ["Lookup", "column_names", "known_rows", "lookup"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,7 +27,7 @@ class Lookup(LabelRule):
     case_sensitive: bool = True
 
     def __post_init__(self) -> None:
-        names = (self.reads,) if isinstance(self.reads, str) else tuple(self.reads)
+        names = column_names(self.columns)
         object.__setattr__(self, "columns", names)
         object.__setattr__(self, "known", _known_tuples(self.known, len(names)))
         if self.symmetric and len(names) != 2:
@@ -98,9 +98,25 @@ def lookup(
     >>> married({"one": "Pierre Curie", "two": "Marie Curie"})
     'spouse'
     """
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    names = column_names(columns)
     rows = known_rows(known, names)
     return Lookup(label, rows, names, symmetric, case_sensitive, name=name)
+
+
+def column_names(columns: Any) -> tuple[str, ...]:
+    """Return the names of one or several columns."""
+    names = (columns,) if isinstance(columns, str) else columns
+    if (
+        not isinstance(names, (list, tuple))
+        or not names
+        or not all(isinstance(name, str) and name for name in names)
+    ):
+        raise ParameterError(
+            f"columns is the name of a column or a list of such names; got {columns!r:.60}."
+        )
+    if len(set(names)) < len(names):
+        raise ParameterError(f"columns names a column twice: {listed(names)}.")
+    return tuple(names)
 
 
 def known_rows(known: Any, columns: tuple[str, ...]) -> tuple[Any, ...]:
@@ -115,6 +131,8 @@ def known_rows(known: Any, columns: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def _known_tuples(known: Iterable[Any], width: int) -> tuple[tuple[Any, ...], ...]:
+    if isinstance(known, (str, Mapping)) or not isinstance(known, Iterable):
+        raise ParameterError(f"known is a list of known cases; got {known!r:.60}.")
     rows = tuple(tuple(row) if isinstance(row, (tuple, list)) else (row,) for row in known)
     if not rows:
         raise ParameterError("lookup needs at least one known case; there is none.")
@@ -123,4 +141,7 @@ def _known_tuples(known: Iterable[Any], width: int) -> tuple[tuple[Any, ...], ..
             raise ParameterError(
                 f"Known cases must have one value for each of the {width} columns; got {row!r}."
             )
+        nested = [value for value in row if isinstance(value, (list, tuple, set, Mapping))]
+        if nested:
+            raise ParameterError(f"Known cases are plain values; got {nested[0]!r:.60}.")
     return rows

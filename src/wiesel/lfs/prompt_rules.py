@@ -36,12 +36,16 @@ class Prompt(Rule):
     client: ChatClient
 
     def __post_init__(self) -> None:
-        names = (self.labels,) if isinstance(self.labels, str) else tuple(self.labels)
-        object.__setattr__(self, "labels", names)
+        names = (self.labels,) if isinstance(self.labels, str) else self.labels
+        if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+            raise ParameterError(f"labels is a class or a list of classes; got {names!r:.60}.")
+        object.__setattr__(self, "labels", tuple(names))
         if isinstance(self.client, Mapping):
             object.__setattr__(
                 self, "client", build(ChatClient, self.client, "The client of a prompt")
             )
+        if not isinstance(self.client, ChatClient):
+            raise ParameterError(f"client is a ChatClient; got {self.client!r:.60}.")
         if not names:
             raise ParameterError("prompt needs the class, or the classes, it can vote for.")
         if not self.reads:

@@ -18,7 +18,7 @@ from wiesel.lfs.column_votes import ColumnVotes
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction
 
-__all__ = ["LabelRule", "Rule", "build", "need_columns", "text_column", "true_rows"]
+__all__ = ["LabelRule", "Rule", "build", "check_fields", "need_columns", "text_column", "true_rows"]
 
 Made = TypeVar("Made")
 
@@ -33,8 +33,7 @@ class Rule(LabelingFunction):
     automatic_name: bool = field(default=False, init=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise ParameterError(f"A name is a string; got {self.name!r}.")
+        check_fields(self, self.kind)
         if not self.name:
             object.__setattr__(self, "name", self.default_name())
             object.__setattr__(self, "automatic_name", True)
@@ -120,6 +119,27 @@ class LabelRule(Rule):
         values = {name: row[name] for name in row if read is None or name in read}
         frame = pl.DataFrame([values], infer_schema_length=None)
         return self.label if len(self.matching_rows([self], frame)[0]) else None
+
+
+def check_fields(made: Any, what: str) -> None:
+    """Refuse a value that is no text, or not true or false, where a field needs one."""
+    for own in fields(made):
+        value = getattr(made, own.name, None)
+        if own.type is str and not isinstance(value, str):
+            kind = "a text"
+        elif own.type is bool and not isinstance(value, bool):
+            kind = "true or false"
+        elif own.type == tuple[str, ...] and not _is_texts(value):
+            kind = "a list of texts"
+        elif own.name == "column" and not value:
+            kind = "the name of a column"
+        else:
+            continue
+        raise ParameterError(f"{own.name} of {what} is {kind}; got {value!r:.60}.")
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
 
 
 def build(cls: type[Made], given: Mapping[str, Any], what: str) -> Made:

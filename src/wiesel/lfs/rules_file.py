@@ -17,18 +17,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wiesel.errors import DataError, LabelingFunctionError, ParameterError, listed, suggest
+from wiesel.errors import (
+    DataError,
+    LabelingFunctionError,
+    ParameterError,
+    WieselError,
+    listed,
+    suggest,
+)
 from wiesel.io import read_rows
 from wiesel.io.files import read_text
 from wiesel.labels import LabelSpace
+from wiesel.lfs.access import Access, inside
 from wiesel.lfs.existing_votes import ColumnRule
-from wiesel.lfs.lookup_rules import Lookup, known_rows
+from wiesel.lfs.lookup_rules import Lookup, column_names, known_rows
 from wiesel.lfs.prompt_rules import Prompt
 from wiesel.lfs.rules import Rule
 from wiesel.lfs.table_rules import Expression, Threshold
 from wiesel.lfs.text_rules import Keywords, Regex
 
-__all__ = ["RULES", "read_rules", "rule_from_dict"]
+__all__ = ["RULES", "read_rules", "rule_from_dict", "rule_of_own"]
 
 RULES: dict[str, type[Rule]] = {
     rule.kind: rule for rule in (Keywords, Regex, Expression, Threshold, Lookup, ColumnRule, Prompt)
@@ -36,48 +44,62 @@ RULES: dict[str, type[Rule]] = {
 """Every declarative labeling function by the word for it."""
 
 
-def rule_from_dict(data: Mapping[str, Any]) -> Rule:
+def rule_from_dict(
+    data: Mapping[str, Any], *, access: Access | None = None, folder: Path | None = None
+) -> Rule:
     """Return the labeling function that a rule's `to_dict` described.
+
+    The data may come from a stranger: a prompt among them may ask this machine, and what `access`
+    or the user's environment allows (see `Access`); its cache lies in `folder`, the current one if
+    none is given.
 
     >>> rule_from_dict({"kind": "regex", "label": "spam", "pattern": "w+", "column": "text"})
     regex(label='spam', pattern='w+', column='text')
     """
+    options = dict(data)
+    if options.get("kind") == Prompt.kind and "client" in options:
+        allowed = access or Access.of_user()
+        options["client"] = allowed.client(options["client"], folder or Path.cwd())
+    return rule_of_own(options)
+
+
+def rule_of_own(data: Mapping[str, Any]) -> Rule:
+    """Return the labeling function of data that this program wrote, whatever it reaches."""
     kind = data.get("kind")
-    if kind not in RULES:
+    if not isinstance(kind, str) or kind not in RULES:
         given = "needs a kind" if kind is None else f"has the kind {kind!r}, which there is not"
         raise ParameterError(f"A labeling function {given}. {suggest(kind, RULES)}")
     return RULES[kind].from_dict(data)
 
 
-def read_rules(path: Path) -> tuple[list[Rule], LabelSpace | None]:
+def read_rules(path: Path, access: Access | None = None) -> tuple[list[Rule], LabelSpace | None]:
     """Return the labeling functions of a rules file, and the classes where it names them."""
     text = read_text(path)
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise LabelingFunctionError(f"{path}: this is not TOML: {error}.") from None
     _check_top(path, content)
     lines = _Lines(text, len(content["lf"]))
     rules = []
     for number, entry in enumerate(content["lf"]):
         try:
-            rules.append(_rule(entry, path.parent))
+            rules.append(_rule(entry, path.parent, access))
         except (ParameterError, DataError) as error:
             place = f"{path}{lines.of(number, str(error), entry)}"
             raise LabelingFunctionError(f"{place}: {error}") from None
     return rules, _labels(path, content)
 
 
-def _rule(entry: Mapping[str, Any], folder: Path) -> Rule:
+def _rule(entry: Mapping[str, Any], folder: Path, access: Access | None) -> Rule:
     if entry.get("kind") != Lookup.kind or "known_file" not in entry:
-        return rule_from_dict(entry)
+        return rule_from_dict(entry, access=access, folder=folder)
     if "columns" not in entry:
         raise ParameterError("lookup needs 'columns'.")
     options = {name: value for name, value in entry.items() if name != "known_file"}
-    columns = entry["columns"]
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
-    known = known_rows(read_rows(folder / entry["known_file"]), names)
-    return rule_from_dict({**options, "known": known})
+    names = column_names(entry["columns"])
+    file = inside(entry["known_file"], folder, "known_file")
+    return rule_from_dict({**options, "known": known_rows(read_rows(file), names)})
 
 
 def _check_top(path: Path, content: Mapping[str, Any]) -> None:
@@ -100,7 +122,7 @@ def _labels(path: Path, content: Mapping[str, Any]) -> LabelSpace | None:
         return None
     try:
         return LabelSpace.of(content["labels"])
-    except (ParameterError, TypeError) as error:
+    except (WieselError, TypeError) as error:
         raise LabelingFunctionError(f"{path}: labels: {error}") from None
 
 

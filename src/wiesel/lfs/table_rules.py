@@ -1,32 +1,36 @@
 """Rules on columns of any type: expressions and thresholds."""
 
-import io
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy.typing as npt
 import polars as pl
-from polars.exceptions import PolarsError
+import polars.selectors as cs
 
-from wiesel.errors import ParameterError, listed
+from wiesel.errors import ParameterError
+from wiesel.lfs.conditions import parse_condition
+from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import slug
+from wiesel.lfs.polars_code import check_row_by_row, serialized
 from wiesel.lfs.rules import LabelRule, need_columns, true_rows
+from wiesel.lfs.text_rules import check_pattern
 from wiesel.parameters import check_number
 
-__all__ = ["Expression", "Threshold", "expression", "threshold"]
+__all__ = ["Expression", "PolarsExpression", "Threshold", "expression", "threshold"]
 
-_FOREIGN_CODE = ("AnonymousFunction", "FfiPlugin", "Python")
-"""Parts of serialized expressions that would run code when they are read."""
+_NO_LONGER = {
+    "json": "Serialized Polars expressions are not read, because reading one can run any code",
+    "sql": "The condition is no longer called sql",
+}
 
 
 class _ConditionRule(LabelRule):
     """A rule whose condition is a Polars expression."""
 
     @property
-    def condition(self) -> pl.Expr:
+    def polars_condition(self) -> pl.Expr:
         """The expression that is true where the rule votes."""
         raise NotImplementedError
 
@@ -35,7 +39,9 @@ class _ConditionRule(LabelRule):
         """Return the rows of every rule, all conditions at once on all cores."""
         for rule in rules:
             need_columns(frame, rule)
-        masks = frame.select(rule.condition.alias(str(number)) for number, rule in enumerate(rules))
+        masks = cls._seen(frame).select(
+            rule.polars_condition.alias(str(number)) for number, rule in enumerate(rules)
+        )
         for rule, mask in zip(rules, masks, strict=True):
             if mask.dtype not in (pl.Boolean, pl.Null):
                 raise ParameterError(
@@ -43,45 +49,114 @@ class _ConditionRule(LabelRule):
                     f"its expression gives {mask.dtype}."
                 )
         if masks.height != frame.height:  # only constants: one value stands for every row
-            masks = masks.select(pl.all().extend_constant(pl.first(), frame.height - 1))
+            return [true_rows(mask.new_from_index(0, frame.height)) for mask in masks]
         return [true_rows(mask) for mask in masks]
+
+    @classmethod
+    def _seen(cls, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows as conditions see them."""
+        return frame
 
 
 @dataclass(frozen=True, repr=False)
 class Expression(_ConditionRule):
-    """Votes where a Polars expression is true; made by `expression`."""
+    """Votes where a condition in Wiesel's own small language is true; made by `expression`."""
 
     kind: ClassVar[str] = "expression"
-    sql: str = ""
-    """The condition in SQL, as in `length(text) < 20 and n_links > 3`."""
-    json: str = ""
-    """The condition as Polars writes an expression."""
+    condition: str
+    """Such as `length(text) < 20 and n_links > 3`."""
 
     def __post_init__(self) -> None:
-        if bool(self.sql) == bool(self.json):
-            raise ParameterError("An expression is given either as sql or as json.")
-        _check_row_by_row(self.condition)
+        self.polars_condition  # noqa: B018 - a mistake is told here
+        super().__post_init__()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the rule that `to_dict` described."""
+        for name, problem in _NO_LONGER.items():
+            if name in data:
+                raise ParameterError(
+                    f'{problem}: write condition = "length(text) < 20 and n > 3" instead of '
+                    f"{name} = ... (docs/how-to/conditions.md has the language)."
+                )
+        return super().from_dict(data)
+
+    def default_name(self) -> str:
+        """Return the class and the columns of the condition."""
+        return _default_name(self.label, self.polars_condition)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns of the condition."""
+        return tuple(dict.fromkeys(self.polars_condition.meta.root_names()))
+
+    @cached_property
+    def polars_condition(self) -> pl.Expr:
+        """The condition as a Polars expression."""
+        return parse_condition(self.condition, check_pattern)
+
+    @classmethod
+    def _seen(cls, frame: pl.DataFrame) -> pl.DataFrame:
+        # NaN compares as the largest number in Polars, so "above" would take it.
+        return frame.with_columns(cs.float().fill_nan(None))
+
+
+@dataclass(frozen=True, repr=False)
+class PolarsExpression(_ConditionRule):
+    """Votes where a Polars expression is true; made by `expression`.
+
+    It is code, as a Python function is: other processes of this program are sent it, but it is
+    neither written to rules files nor read from them.
+    """
+
+    kind: ClassVar[str] = "expression"
+    polars: pl.Expr
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_serialized", serialized(self.polars))
+        check_row_by_row(self.polars)
         super().__post_init__()
 
     def default_name(self) -> str:
         """Return the class and the columns of the expression."""
-        return "_".join([slug(self.label), *map(slug, self.reads or ()), "expression"])
+        return _default_name(self.label, self.polars)
 
     @property
     def reads(self) -> tuple[str, ...] | None:
         """The columns of the expression; None where it selects them by a pattern."""
-        names = tuple(dict.fromkeys(self.condition.meta.root_names()))
-        return None if self.condition.meta.has_multiple_outputs() or not names else names
+        names = tuple(dict.fromkeys(self.polars.meta.root_names()))
+        return None if self.polars.meta.has_multiple_outputs() or not names else names
+
+    @property
+    def polars_condition(self) -> pl.Expr:
+        """The expression."""
+        return self.polars
 
     @cached_property
-    def condition(self) -> pl.Expr:
-        """The expression."""
-        return _parsed_sql(self.sql) if self.sql else _parsed_json(self.json)
+    def fingerprint(self) -> str:
+        """A digest of the class and the expression."""
+        return digest("polars", self.label, self._serialized)  # type: ignore[attr-defined]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Refuse: a Polars expression is no plain data."""
+        raise ParameterError(
+            f"{self.name!r} is a Polars expression, which is code and cannot be kept as data. "
+            "Write its condition as a text to keep it: "
+            f'expression({self.label!r}, "length(text) < 20").'
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two rules have the same name and vote alike."""
+        if not isinstance(other, PolarsExpression):
+            return NotImplemented
+        return (self.name, self.fingerprint) == (other.name, other.fingerprint)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.fingerprint))
 
     def __repr__(self) -> str:
-        shown = self.sql if self.sql else str(self.condition)
         name = "" if self.automatic_name else f", name={self.name!r}"
-        return f"expression(label={self.label!r}, {shown}{name})"
+        return f"expression(label={self.label!r}, {self.polars}{name})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,7 +192,7 @@ class Threshold(_ConditionRule):
         return (self.column,)
 
     @property
-    def condition(self) -> pl.Expr:
+    def polars_condition(self) -> pl.Expr:
         """Whether the number is in the range; NaN is in none."""
         # NaN compares as the largest number in Polars, so "above" alone would take it.
         number = pl.col(self.column).cast(pl.Float64).fill_nan(None)
@@ -129,26 +204,32 @@ class Threshold(_ConditionRule):
         return inside
 
 
-def expression(label: str, condition: pl.Expr | str, *, name: str = "") -> Expression:
+def expression(
+    label: str, condition: pl.Expr | str, *, name: str = ""
+) -> Expression | PolarsExpression:
     """Return a labeling function that votes `label` where a condition on the columns is true.
 
-    The condition is a Polars expression, or SQL as a string. It must look at one row at a time, so
-    that the votes do not depend on how the rows are cut into batches.
+    The condition is a text in a small language, the same as in rules files: columns, constants
+    (3, 'free', true), = != < <= > >=, and, or, not, in, between, is null, + - * / % and functions
+    such as length, word_count, lower, contains, starts_with, ends_with, matches, abs, round
+    (docs/how-to/conditions.md has all of them). Or it is a Polars expression, which is code: it is
+    not written to rules files. It must look at one row at a time, so that the votes do not depend
+    on how the rows are cut into batches.
 
     >>> import polars as pl
-    >>> short = expression("ham", pl.col("text").str.len_chars() < 10)
+    >>> short = expression("ham", "length(text) < 10 and not contains(text, 'free')")
     >>> short({"text": "see you"})
     'ham'
-    >>> expression("ham", "length(text) < 10")({"text": "see you tomorrow"}) is None
+    >>> expression("ham", pl.col("text").str.len_chars() < 10)({"text": "see you tomorrow"}) is None
     True
     """
     if isinstance(condition, str):
-        return Expression(label, sql=condition, name=name)
+        return Expression(label, condition, name=name)
     if not isinstance(condition, pl.Expr):
         raise ParameterError(
-            f"expression needs a Polars expression or SQL in a string; got {condition!r:.60}."
+            f"expression needs a condition in a text or a Polars expression; got {condition!r:.60}."
         )
-    return Expression(label, json=condition.meta.serialize(format="json"), name=name)
+    return PolarsExpression(label, condition, name=name)
 
 
 def threshold(
@@ -170,55 +251,6 @@ def threshold(
     return Threshold(label, column, above, below, name=name)
 
 
-def _parsed_sql(sql: str) -> pl.Expr:
-    try:
-        return pl.sql_expr(sql)
-    except PolarsError as error:
-        raise ParameterError(f"The condition {sql!r} is no SQL expression: {error}.") from None
-
-
-def _parsed_json(text: str) -> pl.Expr:
-    try:
-        parts = set(_keys(json.loads(text)))
-        foreign = [part for part in sorted(parts) if part.startswith(_FOREIGN_CODE)]
-        if not foreign:
-            return pl.Expr.deserialize(io.StringIO(text), format="json")
-    except (ValueError, PolarsError) as error:
-        raise ParameterError(f"The expression cannot be read: {error}.") from None
-    raise ParameterError(
-        f"The expression contains Python or plug-in code ({listed(foreign)}), which cannot be kept "
-        "as data. Write it as @labeling_function(vectorized=True)."
-    )
-
-
-def _keys(value: Any) -> Iterator[str]:
-    """Every word of a parsed JSON text that may name a kind of expression."""
-    if isinstance(value, dict):
-        yield from value
-        for part in value.values():
-            yield from _keys(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _keys(part)
-
-
-def _check_row_by_row(condition: pl.Expr) -> None:
-    mixing = [part for part in _parts(condition) if not _is_row_by_row(part)]
-    if mixing:
-        raise ParameterError(
-            f"The expression {mixing[0]} needs other rows than the one it votes on, so its votes "
-            "would depend on the batch. Compute that number first and use it as a constant."
-        )
-
-
-def _parts(expression: pl.Expr) -> Iterator[pl.Expr]:
-    yield expression
-    for part in expression.meta.pop():
-        yield from _parts(part)
-
-
-def _is_row_by_row(part: pl.Expr) -> bool:
-    try:
-        return part.meta.is_row_separable()
-    except PolarsError:  # a selection by type or pattern has no answer before it meets a table
-        return True
+def _default_name(label: str, condition: pl.Expr) -> str:
+    names = dict.fromkeys(condition.meta.root_names())
+    return "_".join([slug(label), *map(slug, names), "expression"])

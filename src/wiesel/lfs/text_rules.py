@@ -1,6 +1,6 @@
 """Keywords and regular expressions in a column of text."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Self
@@ -211,6 +211,8 @@ def _cure(problem: str) -> str:
 
 
 def _checked_keywords(keywords: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(keywords, (str, Mapping)) or not isinstance(keywords, Iterable):
+        raise ParameterError(f"keywords is a list of texts; got {keywords!r:.60}.")
     checked = tuple(keywords)
     if not checked:
         raise ParameterError("keywords needs at least one keyword; the list is empty.")

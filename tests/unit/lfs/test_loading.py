@@ -35,7 +35,7 @@ below = 3
 [[lf]]
 kind = "expression"
 label = "ham"
-sql = "length(text) < 5"
+condition = "length(text) < 5"
 
 [[lf]]
 kind = "lookup"
@@ -138,11 +138,21 @@ def test_an_edited_file_is_read_anew(folder: Path) -> None:
             r"line 14: regex has no option 'patern'.*'pattern'",
         ),
         ("below = 3", "", r"rules.toml, line 17: threshold needs above"),
-        ('sql = "length(text) < 5"', 'sql = "length("', r"line 26: .*no SQL"),
+        ('condition = "length(text) < 5"', 'condition = "length("', r"line 26: .*is missing"),
+        ('condition = "length(text) < 5"', 'json = "{}"', r"line 26: .*can run any code"),
+        ('condition = "length(text) < 5"', 'sql = "n > 3"', r"line 26: .*condition = "),
         ('keywords = ["free", "prize"]', "keywords = []", r"line 7: keywords needs at least one"),
         ("friends.csv", "nobody.csv", r"line \d+: .*nobody.csv"),
         ('labels = ["ham", "spam"]\n\n', 'label = ["ham"]\n\n', "no entry 'label'.*'labels'"),
         ('labels = ["ham", "spam"]\n\n', 'labels = ["ham"]\n\n', "labels: .*two classes"),
+        ('column = "n"', 'column = ["n"]', r"line 20: column of threshold is a text; got \['n'\]"),
+        ('column = "worker"', 'column = ""', r"line \d+: column of column is the name of a column"),
+        ('columns = ["a", "b"]', "columns = [1, 2]", r"line \d+: columns is the name of a column"),
+        ('columns = "name"', "columns = 3", r"line \d+: columns is the name of a column"),
+        ("known = [[", "known = 3 #", r"line \d+: known is a list of known cases"),
+        ("below = 3", f"below = {10**400}", r"line 21: .*'below' option .*must be a number"),
+        ('name = "link"', "name = 3", r"line 12: name of regex is a text; got 3"),
+        ('template = "Spam? {text}"', "template = 3", r"line \d+: The template is a text"),
         ("below = 3", "below = = 3", r"not TOML.*line 21"),
     ],
 )

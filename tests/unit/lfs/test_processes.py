@@ -2,9 +2,11 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -25,6 +27,7 @@ from wiesel.lfs import (
 )
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
+from wiesel.lfs.engines.deaths import DeathSearch, WorkerDied
 from wiesel.lfs.engines.pool import WorkerPool
 from wiesel.lfs.engines.portable import is_portable, pack_lfs, unpack_lfs
 from wiesel.lfs.engines.sharing import Share
@@ -253,13 +256,138 @@ def test_a_failure_stops_all_and_nothing_incomplete_is_kept(tmp_path: Path) -> N
     assert apply_lfs(named, ROWS, labels=LABELS, cache=cache).n_votes == 199
 
 
-def test_a_worker_that_dies_is_told() -> None:
-    deadly = labeling_function(name="deadly")(lambda row: os._exit(3))
-    with (
-        WorkerPool(1) as pool,
-        pytest.raises(LabelingFunctionError, match=r"ended \(exit code 3\).*rows 0 to .*workers=1"),
-    ):
-        workers_vote(pool, deadly)
+def deadly(row, on=1):
+    if row["n"] == on:
+        os._exit(3)
+    return "ham"
+
+
+def vote_with_deaths(stop: bool) -> list[ColumnVotes]:
+    """Let one worker vote on three rows, of which the second ends it."""
+    batch = Batch(ROWS[:3], 0, "id", stop_at_failure=stop)
+    share = Share([named, labeling_function(deadly)], batch, first_rows=3, n_takers=1)
+    with WorkerPool(1) as pool:
+        pool.help(share, LabelSpace(*LABELS))
+        return share.votes()
+
+
+@pytest.mark.slow
+def test_a_row_that_ends_its_worker_is_named() -> None:
+    words = r"'deadly' failed on row 1 \(id 'm1'\): it ended its process \(exit code 3\)"
+    with pytest.raises(LabelingFunctionError, match=words):
+        vote_with_deaths(stop=True)
+
+
+@pytest.mark.slow
+def test_a_row_that_ends_its_worker_is_set_aside_and_the_rest_is_done() -> None:
+    votes = vote_with_deaths(stop=False)
+    assert votes[1].rows.tolist() == [0, 2]
+    assert [failure.item for failure in votes[1].failures] == ["row 1 (id 'm1')"]
+    assert not votes[0].failures
+
+
+def test_the_search_for_deadly_rows_ends() -> None:
+    def vote(first: int, count: int, skipped: tuple[int, ...]) -> None:
+        attempts.append(count)
+        raise WorkerDied("signal 9")
+
+    attempts: list[int] = []
+    found: list[object] = []
+    search = DeathSearch(vote, 1, lambda *what: found.append(what), most_deaths=5)
+    with pytest.raises(LabelingFunctionError, match=r"keep ending \(signal 9\).*memory"):
+        search.votes(0, 1000)
+    assert len(attempts) == 6
+
+
+def test_functions_that_die_only_together_are_set_aside_together() -> None:
+    def vote(first: int, count: int, skipped: tuple[int, ...]) -> int:
+        if first <= 1 < first + count and len(skipped) == 0:
+            raise WorkerDied("signal 11")
+        return count
+
+    found: list[tuple[int, int, str]] = []
+    search = DeathSearch(vote, 2, lambda *what: found.append(what))
+    assert sum(count for _, count in search.votes(0, 4)) == 4
+    assert found == [(1, 0, "signal 11"), (1, 1, "signal 11")]
+
+
+INTERRUPTED = """
+import os, pathlib, time
+import polars as pl
+from wiesel import apply_lfs, labeling_function
+from wiesel.lfs import LocalEngine
+
+@labeling_function
+def stuck(row, folder={folder!r}, first=os.getpid()):
+    notes = pathlib.Path(folder)
+    if os.getpid() == first:  # it leaves some rows to the worker
+        while row["n"] > 70 and not list(notes.iterdir()):
+            time.sleep(0.01)
+        return None
+    (notes / str(os.getpid())).touch()
+    while True:
+        time.sleep(0.01)
+
+rows = pl.DataFrame({{"n": range(300)}})
+try:
+    apply_lfs(stuck, rows, labels=["ham", "spam"], engine=LocalEngine(2, start_after=0.0))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_stuck_worker_neither_keeps_ctrl_c_from_working_nor_outlives_this_process(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    (tmp_path / "pids").mkdir()
+    (tmp_path / "script.py").write_text(INTERRUPTED.format(folder=str(tmp_path / "pids")))
+    command = [sys.executable, str(tmp_path / "script.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            while not (pids := [file.name for file in (tmp_path / "pids").iterdir()]):
+                assert running.poll() is None
+                time.sleep(0.05)
+            time.sleep(0.5)  # by now the first process waits for the worker
+            running.send_signal(how)
+            said, _ = running.communicate(timeout=60)
+        finally:
+            running.kill()
+    assert said.split() == (["interrupted"] if how == signal.SIGINT else [])
+    deadline = time.monotonic() + 60
+    while any(is_running(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(is_running(pid) for pid in pids)
+
+
+def is_running(pid: str) -> bool:
+    try:
+        return "\nState:\tZ" not in Path("/proc", pid, "status").read_text()
+    except OSError:
+        return False
+
+
+def test_modules_of_the_current_folder_are_not_imported_by_workers(tmp_path: Path) -> None:
+    folder = tmp_path / "downloaded"
+    folder.mkdir()
+    for name in ("polars", "numpy", "json", "wiesel"):
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w').close()\n")
+    code = (
+        "import sys; from wiesel.lfs.engines.process import WorkerProcess as Worker; w = Worker()"
+    )
+    code += "; w.tell({'lfs': '{\"lfs\": [], \"functions\": []}', 'fingerprints': [], "
+    code += "'labels': ['a', 'b']}); print(w.answer()); w.kill(); w.close()"
+    # The parent is safe by -P; what it starts must be safe by itself, even with "" in its path.
+    for start in ("", "sys.path.insert(0, ''); "):
+        spoilt = code.replace("w = Worker()", f"{start}w = Worker()")
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", spoilt], cwd=folder, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.stdout.strip() == "{'same': True}", done.stderr
+    assert not (tmp_path / "executed").exists()
 
 
 SCRIPT = """

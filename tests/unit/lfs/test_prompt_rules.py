@@ -1,7 +1,11 @@
 """Prompts, against a real server on this machine that plays the language model."""
 
 import json
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,7 +15,14 @@ import pytest
 
 from wiesel import apply_lfs, prompt
 from wiesel.errors import LabelingFunctionError, ParameterError
-from wiesel.lfs import ChatClient, FailureLog, LabelingFunctionWarning, rule_from_dict
+from wiesel.lfs import (
+    Access,
+    ChatClient,
+    FailureLog,
+    LabelingFunctionWarning,
+    load_lfs,
+    rule_from_dict,
+)
 
 LABELS = ["ham", "spam"]
 
@@ -227,7 +238,8 @@ def test_a_prompt_is_made_again_from_its_data_without_the_key() -> None:
     client = ChatClient("http://127.0.0.1:9/v1", "tiny", api_key_variable="MY_KEY")
     rule = prompt(LABELS, "{text}", client=client, name="ask")
     data = json.loads(json.dumps(rule.to_dict()))
-    assert rule_from_dict(data) == rule
+    allowed = Access(hosts=("127.0.0.1:9",), keys=("MY_KEY",))
+    assert rule_from_dict(data, access=allowed) == rule
     assert data["client"]["api_key_variable"] == "MY_KEY"
     with pytest.raises(ParameterError, match="client of a prompt has no option 'modle'"):
         rule_from_dict({**data, "client": {"url": "http://x", "modle": "tiny"}})
@@ -243,3 +255,169 @@ def test_templates_that_cannot_be_filled_are_refused(template: str) -> None:
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(ParameterError, match="http"):
         ChatClient("file:///etc/passwd", "tiny")
+
+
+def rules_with(folder: Path, **client: object) -> Path:
+    """A rules file with one prompt."""
+    options = ", ".join(f"{name} = {json.dumps(value)}" for name, value in client.items())
+    file = folder / "rules.toml"
+    file.write_text(
+        'labels = ["ham", "spam"]\n[[lf]]\nkind = "prompt"\nlabels = ["ham", "spam"]\n'
+        f'template = "{{text}}"\nclient = {{ {options} }}\n'
+    )
+    return file
+
+
+def test_a_rules_file_sends_the_users_key_only_to_hosts_that_the_user_names(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WIESEL_API_KEY", "wiesels-key")
+    monkeypatch.setenv("OPENAI_API_KEY", "a-secret")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    host = f"127.0.0.1:{server.server_port}"
+    file = rules_with(tmp_path, url=f"http://{host}/v1", model="tiny")
+    for text, access in (("one", Access()), ("two", Access(hosts=(host,)))):
+        apply_lfs(load_lfs(file, access=access), [{"text": text}], labels=LABELS)
+    assert server.keys == [None, "Bearer wiesels-key"]
+
+
+@pytest.mark.parametrize("variable", ["AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "HOME"])
+def test_a_rules_file_reads_no_variable_that_the_user_has_not_allowed(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "a-secret")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    host = f"127.0.0.1:{server.server_port}"
+    file = rules_with(tmp_path, url=f"http://{host}/v1", model="tiny", api_key_variable=variable)
+    with pytest.raises(LabelingFunctionError, match=rf"line 6: .*--allow-key {variable}"):
+        load_lfs(file, access=Access(hosts=(host,)))
+    monkeypatch.setenv("WIESEL_ALLOW_KEYS", variable)
+    monkeypatch.setenv("WIESEL_ALLOW_HOSTS", f"api.example.org, {host}")
+    apply_lfs(load_lfs(file), ROWS[:1], labels=LABELS)
+    assert server.keys == ["Bearer a-secret"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.openai.com/v1",
+        "http://localhost.evil.example/v1",
+        "http://127.0.0.1.evil.example/v1",
+        "http://2130706433/v1",
+        "http://10.0.0.1/v1",
+        "http://[::ffff:10.0.0.1]/v1",
+    ],
+)
+def test_a_rules_file_sends_rows_to_no_host_that_the_user_has_not_allowed(
+    tmp_path: Path, url: str
+) -> None:
+    file = rules_with(tmp_path, url=url, model="tiny")
+    with pytest.raises(LabelingFunctionError, match=r"line 6: .*not allowed.*--allow-host"):
+        load_lfs(file)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1@evil.example/v1",
+        "http://evil.example\\@127.0.0.1/v1",
+        "http://127.0.0.1/v1?x=",
+        "http://127.0.0.1/v1#",
+        "http://127.0.0.1\n/v1",
+        "http://127.0.0.1:99999/v1",
+        "http:///v1",
+        "file:///etc/passwd",
+        "",
+        3,
+    ],
+)
+def test_addresses_that_look_like_others_are_refused(tmp_path: Path, url: object) -> None:
+    with pytest.raises(LabelingFunctionError, match="url"):
+        load_lfs(rules_with(tmp_path, url=url, model="tiny"))
+
+
+def test_a_host_that_sends_us_elsewhere_is_not_followed(
+    client: ChatClient, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-secret")
+    elsewhere = f"http://localhost:{server.server_port}/elsewhere"
+    server.broken = [(302, {"Location": elsewhere}), (307, {"Location": elsewhere})]
+    for _ in range(2):
+        with pytest.raises(LabelingFunctionError, match=r"HTTP 30[27]"):
+            prompt(LABELS, "{text}", client=client)({"text": "x"})
+    assert {request["path"] for request in server.requests} == {"/v1/chat/completions"}
+
+
+@pytest.mark.parametrize("cache", ["../answers.sqlite", "/tmp/answers.sqlite", "link/a.sqlite"])
+def test_a_rules_file_keeps_answers_in_its_own_project(tmp_path: Path, cache: str) -> None:
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path)
+    address = {"url": "http://127.0.0.1:9/v1", "model": "tiny"}
+    with pytest.raises(LabelingFunctionError, match=r"cache = .* lies outside of"):
+        load_lfs(rules_with(folder, **address, cache=cache))
+    with pytest.raises(LabelingFunctionError, match=r"ends in \.sqlite"):
+        load_lfs(rules_with(folder, **address, cache="lfs.py"))
+    (lf,) = load_lfs(rules_with(folder, **address, cache="answers.sqlite"))
+    assert lf.client.cache == str(folder.resolve() / "answers.sqlite")
+    (tmp_path / "wiesel.toml").touch()  # now the folder above is the project
+    (lf,) = load_lfs(rules_with(folder, **address, cache="../answers.sqlite"))
+    assert lf.client.cache == str(tmp_path.resolve() / "answers.sqlite")
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../known.csv", "http://127.0.0.1:9/x.csv", 3])
+def test_a_lookup_reads_files_of_its_own_project_only(tmp_path: Path, name: object) -> None:
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    (tmp_path / "known.csv").write_text("name\nAda\n")
+    lines = f'kind = "lookup"\nlabel = "spam"\ncolumns = "name"\nknown_file = {json.dumps(name)}'
+    (folder / "rules.toml").write_text(f"[[lf]]\n{lines}\n")
+    with pytest.raises(
+        LabelingFunctionError, match=r"line \d: .*(outside of|no file|name of a file)"
+    ):
+        load_lfs(folder / "rules.toml")
+
+
+def test_an_interruption_does_not_wait_for_requests_that_hang(
+    client: ChatClient, server: ModelServer
+) -> None:
+    released = threading.Event()
+    server.answer = lambda question: "ham" if "quick" in question or released.wait(60) else ""
+    answers = client.ask_all(["quick", "slow"])
+    assert next(answers) == (0, "ham")
+    before = time.monotonic()
+    answers.close()
+    assert time.monotonic() - before < 30  # the request alone would take a minute
+    released.set()
+
+
+INTERRUPTED = """
+import polars
+from wiesel.lfs import ChatClient
+client = ChatClient("http://127.0.0.1:{port}/v1", "tiny", cache=None)
+try:
+    list(client.ask_all(["slow"]))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_works_while_a_model_thinks(server: ModelServer) -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    def answer(question: str) -> str:
+        asked.set()
+        released.wait(120)
+        return "ham"
+
+    server.answer = answer
+    command = [sys.executable, "-c", INTERRUPTED.format(port=server.server_port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert asked.wait(100)
+            running.send_signal(signal.SIGINT)
+            said, _ = running.communicate(timeout=60)
+        finally:
+            running.kill()
+            released.set()
+    assert said.split() == ["interrupted"]

@@ -17,7 +17,7 @@ from wiesel.lfs.engines.pool import WorkerPool
 from wiesel.lfs.engines.portable import is_portable
 from wiesel.lfs.engines.progress import progress_line
 from wiesel.lfs.engines.running import passes, run_pass
-from wiesel.lfs.engines.sharing import Share
+from wiesel.lfs.engines.sharing import Share, Vote
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.python_function import PythonFunction
 from wiesel.parameters import check_number
@@ -40,6 +40,9 @@ class LocalEngine(Engine):
     rows before took as long, `workers - 1` more processes are started and share the remaining rows
     with it. They are fresh processes: what a function writes into a global variable stays there.
     A function that cannot be sent, such as one that holds an open file, stays in this process.
+    A row on which a function ends its worker is found and told (set aside with
+    `on_error="abstain"`); this process then leaves the other rows to workers. It cannot survive
+    one that it votes on itself before that.
 
     >>> from wiesel import apply_lfs, keywords
     >>> spam = keywords("spam", ["free"], column="text")
@@ -166,12 +169,24 @@ class _Run:
                 lfs = [self.job.lfs[place] for place in step.places]
                 self._take_in(own, step, run_pass(lfs, own.batch, self.job.labels))
 
-    def _work_on(self, share: Share) -> None:
-        """Vote on pieces of a batch here, and on workers too where that pays."""
+    def _votes(self, share: Share) -> list[ColumnVotes]:
+        """Wait for the votes of workers; do here what they have left."""
+        votes = share.votes()
+        if share.complete:
+            return votes
+        share.work(self._voting(share))
+        return share.votes()
 
+    def _voting(self, share: Share) -> Vote:
         def vote(first: int, count: int) -> list[ColumnVotes]:
             self.show(share.batch.start + first)
             return run_pass(share.lfs, share.batch.piece(first, count), self.job.labels)
+
+        return vote
+
+    def _work_on(self, share: Share) -> None:
+        """Vote on pieces of a batch here, and on workers too where that pays."""
+        vote = self._voting(share)
 
         def stays_alone(n_rows: int, seconds: float) -> bool:
             self.spent += seconds
@@ -198,7 +213,7 @@ class _Run:
         own = self.open[0]
         for step in own.steps:
             if step.share is not None:
-                self._take_in(own, step, step.share.votes())
+                self._take_in(own, step, self._votes(step.share))
         self.open.popleft()
         self.show(own.batch.start + len(own.batch))
         ordered = [own.columns[place] for place in range(len(self.job.lfs))]

@@ -24,7 +24,17 @@ from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.sources import RowSource
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Piece", "Record", "Task", "cut", "part_name", "task_of", "vote_on_piece", "votes_in"]
+__all__ = [
+    "Piece",
+    "Record",
+    "Task",
+    "cut",
+    "delivered",
+    "part_name",
+    "task_of",
+    "vote_on_piece",
+    "votes_in",
+]
 
 
 class Piece(TypedDict):
@@ -52,6 +62,8 @@ class Task(TypedDict):
     """Where modules are found, as in the process that asks."""
     folder: str | None
     """Where the votes are written; None to have them returned."""
+    skipped: list[int]
+    """The labeling functions, by their place, that abstain without being run."""
 
 
 class Record(TypedDict):
@@ -121,6 +133,7 @@ def task_of(job: Job, folder: Path | None = None) -> Task:
         stop_at_failure=job.stop_at_failure,
         search_path=[place or os.getcwd() for place in sys.path],
         folder=None if folder is None else str(folder.resolve()),
+        skipped=[],
     )
 
 
@@ -132,7 +145,7 @@ def vote_on_piece(piece: Piece, task: Task) -> Record:
     try:
         votes, failures = _votes_on(piece, task)
         told: dict[str, Any] = {"failures": [failure.to_dict() for failure in failures]}
-        content = _delivered(votes, piece["number"], task["folder"])
+        content = delivered(votes, piece["number"], task["folder"])
     except Exception as error:  # noqa: BLE001 - it is told and raised on the other side
         told, content = dict(told_error(error)), b""
     return Record(number=piece["number"], votes=content, told=json.dumps(told))
@@ -146,7 +159,7 @@ def _votes_on(piece: Piece, task: Task) -> tuple[VoteMatrix, list[Failure]]:
         if len(frame) != piece["count"]:
             raise DataError(f"{piece['file']} has changed: it has fewer rows than before.")
     batch = Batch(frame, piece["start"], task["id_column"], task["stop_at_failure"])
-    return vote_on_batch(lfs, batch, LabelSpace(*task["labels"]))
+    return vote_on_batch(lfs, batch, LabelSpace(*task["labels"]), task["skipped"])
 
 
 @lru_cache(maxsize=4)
@@ -170,7 +183,8 @@ def _loaded(
     return lfs
 
 
-def _delivered(votes: VoteMatrix, number: int, folder: str | None) -> bytes:
+def delivered(votes: VoteMatrix, number: int, folder: str | None) -> bytes:
+    """Write votes to the folder, or return them as bytes where there is none."""
     if folder is not None:
         write_votes(votes, Path(folder) / part_name(number))
         return b""

@@ -1,12 +1,8 @@
 """Worker processes on this machine that vote on pieces of batches."""
 
-import os
 import queue
-import subprocess
-import sys
 import threading
 from collections import deque
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -18,11 +14,14 @@ from wiesel.errors import LabelingFunctionError
 from wiesel.io.exchange import Exchange, write_exchanged
 from wiesel.io.files import content_of
 from wiesel.labels import LabelSpace
-from wiesel.lfs.batch import Batch
-from wiesel.lfs.engines.messages import read_message, read_votes, write_message
+from wiesel.lfs.column_votes import ColumnVotes, join_columns
+from wiesel.lfs.engines.deaths import DeathSearch, WorkerDied
+from wiesel.lfs.engines.messages import read_votes
 from wiesel.lfs.engines.portable import pack_lfs
+from wiesel.lfs.engines.process import WorkerProcess
 from wiesel.lfs.engines.sharing import Pace, Piece, Share
 from wiesel.lfs.engines.worker import told_problem
+from wiesel.lfs.failures import Failure
 
 __all__ = ["WorkerPool"]
 
@@ -50,6 +49,8 @@ class WorkerPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        for errand in self._errands:  # all of them before any is waited for
+            errand.kill()
         for errand in self._errands:
             errand.end()
         self._errands = []
@@ -71,6 +72,7 @@ class WorkerPool:
             for errand in self._errands:
                 errand.start()
         offer = _Offer(share, labels)
+        share.dangerous = share.dangerous or any(errand.n_deaths for errand in self._errands)
         for errand in self._errands:
             if errand.is_alive():
                 share.enter()
@@ -119,7 +121,8 @@ class _Errand(threading.Thread):
     def __init__(self, exchange: Exchange, number: int) -> None:
         super().__init__(daemon=True)
         self.offers: queue.SimpleQueue[_Offer | None] = queue.SimpleQueue()
-        self._worker = _started()
+        self.n_deaths = 0
+        self._worker = WorkerProcess()
         self._files = deque(exchange.file(f"{number}-{k}.arrow") for k in range(_AHEAD))
         self._offer: _Offer | None = None
         self._loaded: tuple[Any, ...] = ()
@@ -129,23 +132,78 @@ class _Errand(threading.Thread):
     def run(self) -> None:
         """Send pieces and take in votes until the pool is closed."""
         try:
-            while self._fill():
-                self._receive()
+            while self._step():
+                pass
         except Exception as problem:  # noqa: BLE001 - raised again by the thread that waits
             for offer in (self._offer, *(under_way[0] for under_way in self._under_way)):
                 if offer is not None:
                     offer.share.stop(problem)
 
-    def end(self) -> None:
-        """End the process, and the thread with it."""
+    def kill(self) -> None:
+        """Kill the process, whatever it does, and start none again."""
         self._worker.kill()
         self.offers.put(None)
-        self._worker.wait()
-        self.join()
-        for pipe in (self._worker.stdin, self._worker.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+
+    def end(self) -> None:
+        """Wait for the end of the process and of the thread."""
+        self._worker.close()
+        while self.is_alive():  # Ctrl-C does not interrupt a wait without an end
+            self.join(timeout=0.1)
+
+    def _step(self) -> bool:
+        """Do some work; return whether there was any."""
+        try:
+            if not self._fill():
+                return False
+            self._receive()
+        except WorkerDied:
+            self._survive()
+        return True
+
+    def _survive(self) -> None:
+        """Start another process, and find the rows that ended this one."""
+        if self._offer is not None:
+            self._offer.share.dangerous = True
+        if not self._under_way:  # it ended before it voted on anything
+            raise LabelingFunctionError(
+                f"A worker process ended ({self._worker.how_it_ended()}) before it voted on any "
+                "row. Use engine=LocalEngine(workers=1) to stay in one process."
+            )
+        self.n_deaths += 1
+        while self._under_way:
+            offer, piece, file = self._under_way[0]
+            offer.share.dangerous = True
+            offer.share.put(piece, self._searched(offer, piece, file))
+            self._under_way.popleft()
+            self._files.append(file)
+
+    def _searched(self, offer: _Offer, piece: Piece, file: Path) -> list[ColumnVotes]:
+        """The votes on a piece of which some rows may end the process."""
+        batch, lfs = offer.share.batch, offer.share.lfs
+        failures: dict[int, list[Failure]] = {place: [] for place in range(len(lfs))}
+
+        def vote(first: int, count: int, skipped: tuple[int, ...]) -> list[ColumnVotes]:
+            if not self._worker.alive:
+                self._worker.start()
+                self._loaded = ()
+            if offer.key != self._loaded:
+                self._tell_of(offer)
+            self._ask(offer, (first, count), file, skipped)
+            return self._votes_in(self._worker.answer(), file)
+
+        def found(row: int, place: int, how: str) -> None:
+            failure = batch.failure(lfs[place].name, row, f"it ended its process ({how})")
+            if batch.stop_at_failure:
+                raise failure.error()
+            failures[place].append(failure)
+
+        parts = DeathSearch(vote, len(lfs), found).votes(*piece)
+        by_lf = zip(*(votes for votes, _ in parts), strict=True)
+        columns = [join_columns(own, [count for _, count in parts]) for own in by_lf]
+        return [
+            replace(column, failures=(*column.failures, *failures[place]))
+            for place, column in enumerate(columns)
+        ]
 
     def _fill(self) -> bool:
         """Give the worker as many pieces as it may have; return whether it has any."""
@@ -185,77 +243,55 @@ class _Errand(threading.Thread):
         """Tell the worker of labeling functions; return whether they are the same there."""
         while self._under_way:
             self._receive()
-        self._tell(offer.task(), "no rows yet")
-        same = bool(self._answer("no rows yet").get("same"))
-        self._loaded = offer.key if same else ()
+        if not self._worker.alive:
+            self._worker.start()
+        same = self._tell_of(offer)
         self._pace = Pace(offer.share.first_rows)
         return same
 
+    def _tell_of(self, offer: _Offer) -> bool:
+        self._worker.tell(offer.task())
+        same = bool(self._worker.answer().get("same"))
+        self._loaded = offer.key if same else ()
+        return same
+
     def _send(self, offer: _Offer, piece: Piece) -> None:
-        first, count = piece
         file = self._files.popleft()
         self._under_way.append((offer, piece, file))
+        self._ask(offer, piece, file)
+
+    def _ask(self, offer: _Offer, piece: Piece, file: Path, skipped: tuple[int, ...] = ()) -> None:
+        first, count = piece
         write_exchanged(offer.rows.frame.slice(first, count), file)
-        asked = {
-            "file": str(file),
-            "answer": str(_answer_file(file)),
-            "start": offer.rows.start + first,
-            "id_column": offer.rows.id_column,
-            "stop_at_failure": offer.rows.stop_at_failure,
-        }
-        self._tell(asked, _rows(offer.rows, piece))
+        self._worker.tell(
+            {
+                "file": str(file),
+                "answer": str(_answer_file(file)),
+                "start": offer.rows.start + first,
+                "id_column": offer.rows.id_column,
+                "stop_at_failure": offer.rows.stop_at_failure,
+                "skipped": skipped,
+            }
+        )
 
     def _receive(self) -> None:
         """Take in the votes on the piece that was sent first."""
         offer, piece, file = self._under_way[0]
-        head = self._answer(_rows(offer.rows, piece))
+        head = self._worker.answer()
         if "error" in head:
             offer.share.stop(told_problem(head))
         else:
-            offer.share.put(piece, read_votes(head, content_of(_answer_file(file))))
+            offer.share.put(piece, self._votes_in(head, file))
             self._pace.note(piece[1], head["seconds"])
         self._under_way.popleft()
         self._files.append(file)
 
-    def _tell(self, head: dict[str, Any], what: str) -> None:
-        try:
-            write_message(self._worker.stdin, head)  # type: ignore[arg-type]
-        except OSError:
-            raise self._death(what) from None
-
-    def _answer(self, what: str) -> dict[str, Any]:
-        try:
-            return read_message(self._worker.stdout)  # type: ignore[arg-type]
-        except (EOFError, OSError):
-            raise self._death(what) from None
-
-    def _death(self, what: str) -> LabelingFunctionError:
-        return LabelingFunctionError(
-            f"A worker process ended (exit code {self._worker.wait()}) while it voted on {what}. "
-            "Use engine=LocalEngine(workers=1) to stay in one process."
-        )
+    def _votes_in(self, head: dict[str, Any], file: Path) -> list[ColumnVotes]:
+        if "error" in head:
+            raise told_problem(head)
+        return read_votes(head, content_of(_answer_file(file)))
 
 
 def _answer_file(file: Path) -> Path:
     """The file for the votes on the rows of another."""
     return file.with_suffix(".votes")
-
-
-def _rows(batch: Batch, piece: Piece) -> str:
-    first = batch.start + piece[0]
-    return f"rows {first} to {first + piece[1] - 1}"
-
-
-def _started() -> subprocess.Popen[bytes]:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-        "POLARS_MAX_THREADS": "1",
-    }
-    return subprocess.Popen(
-        [sys.executable, "-c", "from wiesel.lfs.engines.worker import main; main()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,  # Ctrl-C is for this process, which then ends the workers
-    )

@@ -25,10 +25,12 @@ import numpy as np
 from wiesel.lfs.fingerprints import referenced_globals
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.loading import is_lf_module, load_module
+from wiesel.lfs.polars_code import packed_expression, unpacked_expression
 from wiesel.lfs.preprocessing import Preprocessor
 from wiesel.lfs.python_function import PythonFunction
 from wiesel.lfs.rules import Rule
-from wiesel.lfs.rules_file import rule_from_dict
+from wiesel.lfs.rules_file import rule_of_own
+from wiesel.lfs.table_rules import PolarsExpression
 
 __all__ = ["is_portable", "pack_lfs", "unpack_lfs"]
 
@@ -90,6 +92,9 @@ class _Packer:
         self._kept: list[Any] = []
 
     def lf(self, lf: LabelingFunction) -> dict[str, Any]:
+        if isinstance(lf, PolarsExpression):
+            packed = packed_expression(lf.polars)
+            return {"expression": packed, "label": lf.label, "name": lf.name}
         if isinstance(lf, Rule):
             return {"rule": lf.to_dict() | {"name": lf.name}}
         if not isinstance(lf, PythonFunction):
@@ -178,8 +183,11 @@ class _Unpacker:
         function.__globals__.update({name: self.value(own) for name, own in packed["globals"]})
 
     def lf(self, packed: dict[str, Any]) -> LabelingFunction:
+        if "expression" in packed:
+            expression = unpacked_expression(packed["expression"])
+            return PolarsExpression(packed["label"], expression, name=packed["name"])
         if "rule" in packed:
-            return rule_from_dict(packed["rule"])
+            return rule_of_own(packed["rule"])
         return PythonFunction(
             _plain_function(self.value(packed["function"])),
             packed["name"],

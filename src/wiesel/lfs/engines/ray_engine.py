@@ -1,18 +1,16 @@
 """The Ray engine: the machines of a cluster vote on pieces of Parquet files."""
 
 import json
-import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from wiesel.errors import LabelingFunctionError, ParameterError
 from wiesel.io import FilePath, VoteParts
 from wiesel.io.files import appearing_folder
 from wiesel.io.ray_session import load_ray, ray_session
 from wiesel.lfs.engines.base import Engine, Job
-from wiesel.lfs.engines.pieces import Piece, Record, Task, cut, task_of, vote_on_piece, votes_in
+from wiesel.lfs.engines.pieces import Record, cut, task_of, votes_in
+from wiesel.lfs.engines.ray_tasks import RayTasks
 from wiesel.lfs.engines.worker import told_problem
 from wiesel.lfs.failures import Failure
 from wiesel.parameters import check_number
@@ -22,12 +20,13 @@ __all__ = ["RayEngine"]
 
 
 class RayEngine(Engine):
-    """Applies labeling functions with Ray Data; rows are Parquet files all machines can open.
+    """Applies labeling functions with Ray; rows are Parquet files that all machines can open.
 
     This process reads the files' footers and cuts the rows into parts; the machines read, vote
     and hand back votes, or write them (`write`), so no process holds more rows than a part.
-    A part whose machine is lost is voted on again, by another. `address` is that of a cluster;
-    without it the connection that the program has is used, or a cluster on this machine.
+    A part whose machine is lost is voted on again, by another, three times at most; then the rows
+    that end the process are looked for, and told or set aside (`on_error`). `address` is that of a
+    cluster; without it the connection that the program has is used, or a cluster on this machine.
 
     >>> RayEngine(address="auto", part_rows=20_000)
     RayEngine(address='auto', part_rows=20000)
@@ -70,7 +69,7 @@ class RayEngine(Engine):
         pieces = cut(job.source, self.part_rows or job.batch_rows)
         task = task_of(job, folder)
         with ray_session(self.address) as ray:
-            for piece, record in zip(pieces, _run(ray, pieces, task), strict=True):
+            for piece, record in zip(pieces, RayTasks(ray, task, job).run(pieces), strict=True):
                 if record["number"] != piece["number"]:
                     raise LabelingFunctionError(
                         f"Ray gave part {record['number']} in the place of part {piece['number']}."
@@ -80,28 +79,3 @@ class RayEngine(Engine):
                     raise told_problem(told)
                 job.report(Failure(**failure) for failure in told["failures"])
                 yield record
-
-
-def _run(ray: Any, pieces: list[Piece], task: Task) -> Iterator[Record]:
-    """Vote on pieces with Ray Data, one task each; it repeats those whose machine is lost."""
-    from ray.data import DataContext
-
-    context = DataContext.get_current().copy()
-    context.execution_options.preserve_order = True
-    context.print_on_execution_start = False
-    with DataContext.current(context), _only_warnings("ray.data"):
-        items = ray.data.from_items(pieces, override_num_blocks=len(pieces))
-        voted = items.map(vote_on_piece, fn_kwargs={"task": task})
-        yield from voted.iter_rows()
-
-
-@contextmanager
-def _only_warnings(name: str) -> Iterator[None]:
-    """Keep a logger from telling about every step, for the time being."""
-    logger = logging.getLogger(name)
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -1,6 +1,6 @@
 """Running labeling functions on one batch, the same in every engine and every process."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 from wiesel.errors import WieselError
@@ -44,24 +44,32 @@ def run_pass(
 
 
 def run_in_order(
-    lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
+    lfs: Sequence[LabelingFunction],
+    batch: Batch,
+    labels: LabelSpace,
+    skipped: Collection[int] = (),
 ) -> list[ColumnVotes]:
-    """Return the votes of all labeling functions on a batch, pass by pass."""
-    columns: dict[int, ColumnVotes] = {}
-    for positions in passes(lfs):
-        votes = run_pass([lfs[position] for position in positions], batch, labels)
-        columns.update(zip(positions, votes, strict=True))
+    """Return the votes of all labeling functions on a batch, pass by pass; some may be skipped."""
+    columns = {position: ColumnVotes.none() for position in skipped}
+    for group in passes(lfs):
+        positions = [position for position in group if position not in skipped]
+        if positions:
+            votes = run_pass([lfs[position] for position in positions], batch, labels)
+            columns.update(zip(positions, votes, strict=True))
     return [columns[position] for position in range(len(lfs))]
 
 
 def vote_on_batch(
-    lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
+    lfs: Sequence[LabelingFunction],
+    batch: Batch,
+    labels: LabelSpace,
+    skipped: Collection[int] = (),
 ) -> tuple[VoteMatrix, list[Failure]]:
     """Return the votes on one batch as a part of the vote matrix, and what failed.
 
     Failures come in the order of the passes, so that every engine stops at the same one.
     """
-    columns = run_in_order(lfs, batch, labels)
+    columns = run_in_order(lfs, batch, labels, skipped)
     in_turn = [columns[position] for group in passes(lfs) for position in group]
     failures = [failure for column in in_turn for failure in column.failures]
     return assemble(columns, labels, [lf.name for lf in lfs], batch.ids), failures

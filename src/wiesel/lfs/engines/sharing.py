@@ -19,6 +19,10 @@ _PIECE_SECONDS = 0.2
 """How long a piece should take: long beside what sending it costs, short to wait for."""
 
 
+_MOMENT = 0.1
+"""Seconds between two looks at whether somebody pressed Ctrl-C."""
+
+
 class Pace:
     """How many rows to take at once, judged by how long the last piece took.
 
@@ -51,6 +55,8 @@ class Share:
         self.first_rows = first_rows
         self.n_takers = n_takers
         self.problem: BaseException | None = None
+        self.dangerous = False
+        """Whether a worker has died: then this process takes no more rows, for one may end it."""
         self._results: dict[int, tuple[int, list[ColumnVotes]]] = {}
         self._next = 0
         self._n_helpers = 0
@@ -85,7 +91,7 @@ class Share:
         `goes_on` is told the size of each piece and how many seconds it took.
         """
         pace = Pace(self.first_rows)
-        while piece := self.take(pace.rows):
+        while not self._is_for_helpers and (piece := self.take(pace.rows)):
             started = time.perf_counter()
             self.put(piece, vote(*piece))
             seconds = time.perf_counter() - started
@@ -93,6 +99,10 @@ class Share:
             if goes_on is not None and not goes_on(piece[1], seconds):
                 return not self.remaining
         return True
+
+    @property
+    def _is_for_helpers(self) -> bool:
+        return self.dangerous and bool(self._n_helpers)
 
     def enter(self) -> None:
         """Count a helper that will take pieces."""
@@ -123,7 +133,9 @@ class Share:
     def votes(self) -> list[ColumnVotes]:
         """Wait for those who took pieces and return the votes, or raise the problem of a worker."""
         with self._changed:
-            self._changed.wait_for(self._is_over)
+            # After Polars has been imported, Ctrl-C does not interrupt a wait without an end.
+            while not self._changed.wait_for(self._is_over, timeout=_MOMENT):
+                pass
         if self.problem is not None:
             raise self.problem
         pieces = [self._results[first] for first in sorted(self._results)]

@@ -5,7 +5,9 @@ started threads can hang, and spawning by `multiprocessing` runs the user's scri
 """
 
 import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,9 +24,13 @@ from wiesel.lfs.function import LabelingFunction
 
 __all__ = ["main", "told_error", "told_problem"]
 
+_SIGNAL_AT_DEATH_OF_PARENT = 1
+"""PR_SET_PDEATHSIG of Linux."""
+
 
 def main() -> None:
     """Answer requests until the other side closes the pipe."""
+    _end_with_parent()
     requests = sys.stdin.buffer
     # What labeling functions print must not get between the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -35,6 +41,28 @@ def main() -> None:
             worker.answer(read_message(requests), answers)
         except (EOFError, BrokenPipeError):  # the other side has gone
             return
+
+
+def _end_with_parent() -> None:
+    """Let this process end when the one that started it is killed, even within a function.
+
+    Without this, a worker in an endless loop would go on for ever: it notices that the pipe is
+    closed only when it reads from it.
+    """
+    parent = int(sys.argv[1])
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_SIGNAL_AT_DEATH_OF_PARENT, signal.SIGKILL)
+    if os.getppid() != parent:  # it has gone meanwhile
+        os._exit(1)
+
+    def watch() -> None:  # for other systems, and for a thread of the parent that has ended
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 class _Worker:
@@ -65,7 +93,8 @@ class _Worker:
         began = time.perf_counter()
         rows = read_exchanged(Path(head["file"]))
         batch = Batch(rows, head["start"], head["id_column"], head["stop_at_failure"])
-        reply, content = write_votes(run_in_order(self.lfs, batch, self.labels))
+        columns = run_in_order(self.lfs, batch, self.labels, head["skipped"])
+        reply, content = write_votes(columns)
         write_exchanged(content, Path(head["answer"]))
         return reply | {"seconds": time.perf_counter() - began}
 

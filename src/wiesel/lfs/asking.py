@@ -1,0 +1,76 @@
+"""Questions put to a slow service by several threads, so that waiting can be interrupted.
+
+The threads are daemons and are not waited for: a request that hangs neither keeps Ctrl-C from
+working nor the program from ending.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias, TypeVar
+
+__all__ = ["ask_in_threads"]
+
+Answer = TypeVar("Answer")
+Answers: TypeAlias = "queue.SimpleQueue[tuple[str, Answer | None, BaseException | None]]"
+"""Each question with its answer, or with what was raised."""
+
+_MOMENT = 0.1
+"""Seconds between two looks at whether somebody pressed Ctrl-C: an untimed wait is not interrupted
+once Polars has been imported."""
+
+
+def ask_in_threads(
+    ask: Callable[[str], Answer],
+    questions: Sequence[str],
+    n_threads: int,
+    stopped: threading.Event,
+) -> Iterator[tuple[str, Answer]]:
+    """Yield every question with its answer, as they come.
+
+    Where the iterator is closed or interrupted, `stopped` is set and nothing more is asked.
+
+    >>> sorted(ask_in_threads(str.upper, ["a", "b"], 2, threading.Event()))
+    [('a', 'A'), ('b', 'B')]
+    """
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    answers: Answers[Answer] = queue.SimpleQueue()
+    for question in questions:
+        waiting.put(question)
+    for _ in range(min(n_threads, len(questions))):
+        work = threading.Thread(target=_work, args=(ask, waiting, answers, stopped), daemon=True)
+        work.start()
+    try:
+        for _ in questions:
+            question, answer, error = _next(answers)
+            if error is not None:
+                raise error
+            yield question, answer  # type: ignore[misc]
+    finally:
+        stopped.set()
+
+
+def _work(
+    ask: Callable[[str], Answer],
+    waiting: "queue.SimpleQueue[str]",
+    answers: "Answers[Answer]",
+    stopped: threading.Event,
+) -> None:
+    """Ask one question after another until none is left."""
+    while not stopped.is_set():
+        try:
+            question = waiting.get_nowait()
+        except queue.Empty:
+            return
+        try:
+            answers.put((question, ask(question), None))
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
+            answers.put((question, None, error))
+
+
+def _next(answers: "Answers[Answer]") -> tuple[str, Answer | None, BaseException | None]:
+    while True:
+        try:
+            return answers.get(timeout=_MOMENT)
+        except queue.Empty:
+            continue

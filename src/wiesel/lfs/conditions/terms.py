@@ -1,0 +1,55 @@
+"""The parts of a condition: a Polars expression, and what is known of its values."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from wiesel.lfs.conditions.tokens import problem
+
+__all__ = ["Term", "check_alike", "need"]
+
+_NAMES = {"text": "a text", "number": "a number", "truth": "true or false"}
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of a condition."""
+
+    expression: pl.Expr
+    kind: str
+    """`text`, `number`, `truth`, or `any` where only the table knows."""
+    place: int
+    """Where it starts in the condition."""
+    constant: bool = False
+    value: Any = None
+    """The value of a constant."""
+
+
+def need(condition: str, term: Term, kind: str, who: str) -> None:
+    """Refuse a part of the wrong kind."""
+    if "any" not in (kind, term.kind) and term.kind != kind:
+        raise problem(
+            condition,
+            term.place,
+            f"{who} needs {_NAMES[kind]}, but this is {_NAMES[term.kind]}.{_cure(term, kind)}",
+        )
+
+
+def check_alike(condition: str, first: Term, second: Term) -> None:
+    """Refuse the comparison of a text with a number, and the like."""
+    if "any" not in (first.kind, second.kind) and first.kind != second.kind:
+        raise problem(
+            condition,
+            second.place,
+            f"{_NAMES[first.kind]} is compared with {_NAMES[second.kind]}."
+            f"{_cure(second, first.kind)}",
+        )
+
+
+def _cure(term: Term, kind: str) -> str:
+    if kind == "text" and term.kind == "number":
+        return " Write constants in quotes ('3'), or use to_text(...)."
+    if kind == "number" and term.kind == "text":
+        return " Write constants without quotes, or use to_number(...) or length(...)."
+    return ""

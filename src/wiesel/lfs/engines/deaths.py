@@ -1,0 +1,91 @@
+"""Rows that end the process that votes on them: found by halving, named, and set aside.
+
+Used by every engine with processes of its own. Each death costs the start of a process, so their
+number is bounded.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from wiesel.errors import LabelingFunctionError
+
+__all__ = ["DeathSearch", "WorkerDied"]
+
+Votes = TypeVar("Votes")
+Vote = Callable[[int, int, tuple[int, ...]], Votes]
+"""Votes on `count` rows from `first` on, without some of the labeling functions."""
+Found = Callable[[int, int, str], None]
+"""Told of a row, of the labeling function that ends processes on it, and of how they end."""
+
+_MOST_DEATHS = 40
+"""Of one piece of rows: some rows among thousands, not all of them."""
+
+
+class WorkerDied(Exception):
+    """A process ended while it voted; the message says how."""
+
+
+class DeathSearch(Generic[Votes]):
+    """Gets votes on rows although some of them end the process that votes.
+
+    >>> def vote(first, count, skipped):
+    ...     if first <= 5 < first + count and 1 not in skipped:
+    ...         raise WorkerDied("exit code 3")
+    ...     return list(range(first, first + count))
+    >>> found = []
+    >>> search = DeathSearch(vote, n_lfs=2, found=lambda *what: found.append(what))
+    >>> search.votes(0, 8)
+    [([0, 1, 2, 3], 4), ([4], 1), ([5], 1), ([6, 7], 2)]
+    >>> found
+    [(5, 1, 'exit code 3')]
+    """
+
+    def __init__(
+        self, vote: Vote[Votes], n_lfs: int, found: Found, most_deaths: int = _MOST_DEATHS
+    ) -> None:
+        self._vote = vote
+        self._n_lfs = n_lfs
+        self._found = found
+        self._deaths_left = most_deaths
+
+    def votes(self, first: int, count: int) -> list[tuple[Votes, int]]:
+        """Return the votes on rows, in parts with their number of rows."""
+        how = ""
+        try:
+            return [(self._attempt(first, count, ()), count)]
+        except WorkerDied as death:
+            how = str(death)
+        if count > 1:
+            half = count // 2
+            return self.votes(first, half) + self.votes(first + half, count - half)
+        return [(self._row(first, how), 1)]
+
+    def _row(self, row: int, how: str) -> Votes:
+        """The votes on a row of the labeling functions that survive it."""
+        everyone = range(self._n_lfs)
+        alone = [tuple(k for k in everyone if k != own) for own in everyone]
+        deadly = [k for k in everyone if self._n_lfs == 1 or self._dies(row, alone[k])]
+        if not deadly or (len(deadly) < self._n_lfs and self._dies(row, tuple(deadly))):
+            deadly = list(everyone)
+        for lf in deadly:
+            self._found(row, lf, how)
+        return self._attempt(row, 1, tuple(deadly))
+
+    def _dies(self, row: int, skipped: tuple[int, ...]) -> bool:
+        try:
+            self._attempt(row, 1, skipped)
+        except WorkerDied:
+            return True
+        return False
+
+    def _attempt(self, first: int, count: int, skipped: tuple[int, ...]) -> Votes:
+        try:
+            return self._vote(first, count, skipped)
+        except WorkerDied as death:
+            self._deaths_left -= 1
+            if self._deaths_left < 0:
+                raise LabelingFunctionError(
+                    f"Processes that vote keep ending ({death}), so this stops here. Is there too "
+                    "little memory, or does a labeling function end its process on many rows?"
+                ) from None
+            raise

@@ -1,0 +1,100 @@
+"""One worker process on this machine: starting it safely, talking to it, ending it for sure."""
+
+import os
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
+
+from wiesel.lfs.engines.deaths import WorkerDied
+from wiesel.lfs.engines.messages import read_message, write_message
+
+__all__ = ["WorkerProcess"]
+
+_CODE = (
+    "import sys; sys.path.extend(place for place in sys.argv[2:] if place not in sys.path); "
+    "from wiesel.lfs.engines.worker import main; main()"
+)
+"""The search path of this process goes to the end, so that a polars.py in the current folder, or
+beside a script, is not imported in the place of Polars."""
+
+
+class WorkerProcess:
+    """A fresh Python that votes; it can be started again after it has died."""
+
+    def __init__(self) -> None:
+        self._changing = threading.Lock()
+        self._ended = False
+        self._process = _started()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be talked to."""
+        return self._process.poll() is None
+
+    def start(self) -> None:
+        """Start a process in the place of one that has died; not after `kill`."""
+        with self._changing:
+            if self._ended:
+                raise WorkerDied("it was ended")
+            self._close_pipes()
+            self._process = _started()
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send a message."""
+        try:
+            write_message(self._process.stdin, message)  # type: ignore[arg-type]
+        except OSError:
+            raise WorkerDied(self.how_it_ended()) from None
+
+    def answer(self) -> dict[str, Any]:
+        """Wait for a message."""
+        try:
+            return read_message(self._process.stdout)  # type: ignore[arg-type]
+        except (EOFError, OSError):
+            raise WorkerDied(self.how_it_ended()) from None
+
+    def how_it_ended(self) -> str:
+        """Return the exit code, or the signal, of a process that closed its pipe."""
+        self._wait()
+        code = self._process.returncode
+        return f"exit code {code}" if code >= 0 else f"signal {-code}"
+
+    def kill(self) -> None:
+        """Kill it, whatever it does, for good."""
+        with self._changing:
+            self._ended = True
+            self._process.kill()
+
+    def close(self) -> None:
+        """Wait for the end of a process that was killed."""
+        self._wait()
+        self._close_pipes()
+
+    def _wait(self) -> None:
+        while True:  # Ctrl-C does not interrupt a wait without an end
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=0.1)
+                return
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+
+def _started() -> subprocess.Popen[bytes]:
+    # -P: the folder in which the user works may hold data, and modules, of strangers.
+    options = ["-P"]
+    options += ["-E"] if sys.flags.ignore_environment else []
+    options += ["-s"] if sys.flags.no_user_site else []
+    places = [place for place in sys.path if place] + [os.getcwd()] * ("" in sys.path)
+    return subprocess.Popen(
+        [sys.executable, *options, "-c", _CODE, str(os.getpid()), *places],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "POLARS_MAX_THREADS": "1"},
+        start_new_session=True,  # Ctrl-C is for this process, which then ends the workers
+    )

@@ -1,0 +1,158 @@
+"""Pieces of rows as tasks of a Ray cluster: in order, with bounded retries that are told.
+
+Ray would repeat a task whose process ended for ever and in silence, so it is told to repeat none.
+"""
+
+import json
+import logging
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from wiesel.errors import LabelingFunctionError
+from wiesel.lfs.engines.base import Job
+from wiesel.lfs.engines.deaths import DeathSearch, WorkerDied
+from wiesel.lfs.engines.pieces import Piece, Record, Task, delivered, vote_on_piece, votes_in
+from wiesel.lfs.engines.worker import told_problem
+from wiesel.lfs.failures import Failure
+from wiesel.votes import VoteMatrix
+
+__all__ = ["RayTasks"]
+
+_ATTEMPTS = 3
+"""How often a piece is voted on before its rows are looked at one by one."""
+_AHEAD = 2
+"""Pieces for every core of the cluster that are under way or wait for an earlier one."""
+_MOMENT = 0.2
+"""Seconds between two looks at whether somebody pressed Ctrl-C."""
+_LOST = (
+    "LocalRayletDiedError",
+    "NodeDiedError",
+    "ObjectLostError",
+    "OutOfMemoryError",
+    "OwnerDiedError",
+    "WorkerCrashedError",
+)
+"""What Ray raises where a process or a machine has gone."""
+
+_log = logging.getLogger(__name__)
+
+
+class RayTasks:
+    """Votes on pieces with a cluster."""
+
+    def __init__(self, ray: Any, task: Task, job: Job) -> None:
+        self._ray = ray
+        self._task = task
+        self._job = job
+        self._shared_task = ray.put(task)
+        options = {"max_retries": 0, "scheduling_strategy": "SPREAD"}
+        self._vote = ray.remote(**options)(vote_on_piece)
+        self._lost = tuple(getattr(ray.exceptions, name) for name in _LOST)
+        self._attempts: Counter[int] = Counter()
+
+    def run(self, pieces: Sequence[Piece]) -> Iterator[Record]:
+        """Yield what is told of every piece, in their order."""
+        waiting: deque[Piece] = deque(pieces)
+        under_way: dict[Any, Piece] = {}
+        done: dict[int, Record] = {}
+        place = 0
+        try:
+            while place < len(pieces):
+                # What is voted on again is the first to be waited for: it must not wait itself.
+                while waiting and (not under_way or len(under_way) + len(done) < self._room()):
+                    piece = waiting.popleft()
+                    under_way[self._vote.remote(piece, self._shared_task)] = piece
+                for asked in self._ready(list(under_way)):
+                    piece = under_way.pop(asked)
+                    record = self._record(piece, asked)
+                    if record is None:
+                        waiting.appendleft(piece)
+                    else:
+                        done[record["number"]] = record
+                while place in done:
+                    yield done.pop(place)
+                    place += 1
+        finally:
+            for asked in under_way:
+                self._ray.cancel(asked, force=True)
+
+    def _room(self) -> int:
+        """How many pieces may be under way or wait for an earlier one."""
+        return max(1, _AHEAD * int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def _ready(self, asked: list[Any]) -> list[Any]:
+        if not asked:
+            return []
+        ready, _ = self._ray.wait(asked, timeout=_MOMENT)
+        return list(ready)
+
+    def _record(self, piece: Piece, asked: Any) -> Record | None:
+        """What is told of a piece; None where it is to be voted on again."""
+        try:
+            return self._fetched(asked)
+        except WorkerDied as death:
+            self._attempts[piece["number"]] += 1
+            n_attempts = self._attempts[piece["number"]]
+            again = (
+                "are looked at more closely" if n_attempts >= _ATTEMPTS else "are voted on again"
+            )
+            _log.warning(
+                "A process of Ray ended while it voted on %s, attempt %d of %d (%s); they %s.",
+                _rows(piece), n_attempts, _ATTEMPTS, death, again,
+            )  # fmt: skip
+            return self._searched(piece) if n_attempts >= _ATTEMPTS else None
+
+    def _fetched(self, asked: Any) -> Record:
+        while not self._ready([asked]):
+            pass
+        try:
+            record: Record = self._ray.get(asked)
+        except self._lost as error:
+            raise WorkerDied(_short(error)) from None
+        except self._ray.exceptions.RayError as error:
+            raise LabelingFunctionError(f"Ray could not run a task: {_short(error)}.") from error
+        return record
+
+    def _searched(self, piece: Piece) -> Record:
+        """What is told of a piece of which some rows may end the process."""
+        failures: list[Failure] = []
+        told: list[dict[str, Any]] = []
+
+        def vote(first: int, count: int, skipped: tuple[int, ...]) -> VoteMatrix:
+            part = Piece(**{**piece, "first": piece["first"] + first, "count": count})
+            part["start"] = piece["start"] + first
+            task = Task(**{**self._task, "folder": None, "skipped": list(skipped)})
+            record = self._fetched(self._vote.remote(part, task))
+            content = json.loads(record["told"])
+            if "error" in content:
+                raise told_problem(content)
+            told.extend(content["failures"])
+            return votes_in(record)
+
+        def found(row: int, place: int, how: str) -> None:
+            item = f"row {piece['start'] + row}"
+            if self._task["id_column"] is not None:  # an id is read, but nothing is run
+                item += f" (id {vote(row, 1, tuple(range(len(self._job.lfs)))).ids[0]!r})"
+            reason = f"it ended its process ({how})"
+            failure = Failure(self._job.lfs[place].name, item, reason)
+            if self._job.stop_at_failure:
+                raise failure.error()
+            failures.append(failure)
+
+        parts = DeathSearch(vote, len(self._job.lfs), found).votes(0, piece["count"])
+        votes = VoteMatrix.concatenate([part for part, _ in parts])
+        content = delivered(votes, piece["number"], self._task["folder"])
+        known = {json.dumps(each): each for each in told}
+        all_told = [*known.values(), *(failure.to_dict() for failure in failures)]
+        told_text = json.dumps({"failures": all_told})
+        return Record(number=piece["number"], votes=content, told=told_text)
+
+
+def _rows(piece: Piece) -> str:
+    return f"rows {piece['start']} to {piece['start'] + piece['count'] - 1} ({piece['file']})"
+
+
+def _short(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}".rstrip(": .")
