@@ -217,7 +217,12 @@ class Documents:
         return len(self.texts)
 
     def __iter__(self) -> Iterator[Document]:
-        return (self[number] for number in range(len(self)))
+        return iter(self._each)
+
+    @cached_property
+    def _each(self) -> list[Document]:
+        """The documents one by one, kept so that their words are made once for all functions."""
+        return [self[number] for number in range(len(self))]
 
     def __getitem__(self, number: int) -> Document:
         """Return one document."""

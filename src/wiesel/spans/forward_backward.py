@@ -1,25 +1,30 @@
 """Forward-backward in log space, over all documents at once.
 
-At step t all documents that are longer than t go on together: documents are sorted by length, so
-nothing is padded. A document longer than `PIECE` tokens is cut into pieces that go on side by
-side, too; the matrix that carries each piece from its first to its last token joins them again,
-so the result is that of the whole document.
+At step t all documents that are longer than t go on together. Tokens are laid out step by step,
+the longest documents first, so that each step is a slice and nothing is padded. A document longer
+than `PIECE` tokens is cut into pieces that go on side by side, too; the matrix that carries each
+piece from its first to its last token joins them again, so the result is that of the whole
+document.
 
 Legend: a chain has K states; e_t(k) = P(votes at token t | state k); log_alpha_t(k) =
-log P(votes up to t, state k at t); log_beta_t(k) = log P(votes after t | state k at t).
+log P(votes up to t, state k at t); log_beta_t(k) = log P(votes after t | state k at t). Arrays are
+(K, tokens), because NumPy is slow at many short rows.
 """
 
+import itertools
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Chain", "Smoothed", "smooth"]
+__all__ = ["Chain", "Layout", "Smoothed", "smooth"]
 
 PIECE = 2048
 _FAR = -700.0
 """Below this, exp() is nearly zero: such states are summed exactly."""
+_AT_ONCE = 2**13
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -41,8 +46,63 @@ class Chain:
         return Chain(self.start, self.transitions.T, self.joined.T)
 
 
+class Layout(NamedTuple):
+    """Where the tokens of documents are while all documents are walked through together."""
+
+    order: Ints
+    """The token at each place; places of one step are neighbors."""
+    bounds: Ints
+    """Where the places of each step begin, and where the last end."""
+    previous: Ints
+    """The place of the token before, -1 for the first token of a document."""
+    piece_start: Ints
+    """The first token of every piece, the longest piece first."""
+    begins: npt.NDArray[np.bool_]
+    """Whether a document begins with the piece."""
+
+    @classmethod
+    def of(cls, pointers: Ints) -> "Layout":
+        """Return the layout of documents with these pointers to their tokens.
+
+        >>> Layout.of(np.array([0, 2, 5])).order
+        array([2, 0, 3, 1, 4])
+        """
+        lengths = np.diff(pointers)
+        counts = -(-lengths // PIECE)
+        number = _counted(counts)
+        start = np.repeat(pointers[:-1], counts) + number * PIECE
+        length = np.minimum(PIECE, np.repeat(pointers[1:], counts) - start)
+        by_length = np.argsort(-length, kind="stable")
+        start, length, begins = start[by_length], length[by_length], (number == 0)[by_length]
+        # Of step s there are as many tokens as pieces longer than s.
+        per_step = np.searchsorted(-length, -np.arange(length.max(initial=0)), side="left")
+        bounds = np.concatenate([[0], np.cumsum(per_step)])
+        step = _counted(length)
+        place = bounds[step] + np.repeat(np.arange(len(start)), length)
+        token = np.repeat(start, length) + step
+        order, place_of = np.empty(len(token), np.int64), np.empty(len(token), np.int64)
+        order[place], place_of[token] = token, place
+        previous = np.where(order > 0, place_of[order - 1], -1)
+        previous[place_of[pointers[:-1][lengths > 0]]] = -1
+        return cls(order, bounds, previous, start, begins)
+
+    @property
+    def first(self) -> Ints:
+        """The places of the first tokens of documents."""
+        return np.flatnonzero(self.previous < 0)
+
+    def steps(self) -> list[slice]:
+        """Return the places of every step."""
+        return [slice(*pair) for pair in itertools.pairwise(self.bounds.tolist())]
+
+
+def _counted(counts: Ints) -> Ints:
+    """0 to count - 1 for every count, one after the other."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
 class Smoothed(NamedTuple):
-    """What all votes of a document say about each of its tokens."""
+    """What all votes of a document say about each of its tokens, in the order of the layout."""
 
     proba: Floats
     """P(state | votes): (n_tokens, K)."""
@@ -57,211 +117,202 @@ class Smoothed(NamedTuple):
 
 
 def smooth(
-    log_emission: Floats, pointers: Ints, chain: Chain, log_links: Floats | None = None
+    log_emission: Floats, layout: Layout, chain: Chain, log_links: Floats | None = None
 ) -> Smoothed:
     """Return the posteriors and the expected counts of documents.
 
-    `log_links` (n_tokens, 2) are log P(votes on the pair | not joined, joined), for each token and
-    the one before.
+    `log_emission` (n_tokens, K) and `log_links` (n_tokens, 2) are in the order of the layout; the
+    latter is log P(votes on the pair | not joined, joined), for each token and the one before.
 
     >>> chain = Chain(np.array([0.5, 0.5]), np.full((2, 2), 0.5), np.eye(2, dtype=bool))
-    >>> smooth(np.log([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 2]), chain).proba.round(3)
+    >>> evidence = np.log([[0.9, 0.1], [0.2, 0.8]])
+    >>> smooth(evidence, Layout.of(np.array([0, 2])), chain).proba.round(3)
     array([[0.9, 0.1],
            [0.2, 0.8]])
     """
+    emission = np.ascontiguousarray(log_emission.T)
+    links = None if log_links is None else np.ascontiguousarray(log_links.T)
     with np.errstate(divide="ignore"):
-        log_alpha, log_beta = _passes(log_emission, pointers, chain, log_links)
-        both = log_alpha + log_beta
-        total = _log_sum(both)
-        proba = np.exp(both - total[:, None])
-        proba /= proba.sum(axis=1, keepdims=True)
-        first = pointers[:-1][np.diff(pointers) > 0]
-        transitions, joined = _pairs(log_alpha, log_emission + log_beta, first, chain, log_links)
-    return Smoothed(proba, proba[first].sum(axis=0), transitions, joined, float(total[first].sum()))
+        walk = _Walk(emission, links, chain, layout)
+        log_alpha, log_beta = walk.both()
+        proba, total = np.empty(log_emission.shape), np.empty(len(log_emission))
+        for start in range(0, len(proba), _AT_ONCE):
+            own = slice(start, start + _AT_ONCE)
+            proba[own], total[own] = _posterior(log_alpha[:, own] + log_beta[:, own])
+        log_beta += emission
+        transitions, joined = _pairs(log_alpha, log_beta, walk)
+    first = layout.first
+    evidence = float(total[first].sum())
+    return Smoothed(proba, proba[first].sum(axis=0), transitions, joined, evidence)
 
 
-class _Pieces(NamedTuple):
-    """Stretches of tokens, the longest first."""
-
-    start: Ints
-    length: Ints
-    begins: npt.NDArray[np.bool_]
-    """Whether a document begins with it."""
-
-    def going_on(self, step: int) -> int:
-        """How many have more than `step` tokens."""
-        return int(np.searchsorted(-self.length, -step, side="left"))
-
-    def chosen(self, rows: Ints) -> "_Pieces":
-        """Some of them, in the order given."""
-        return _Pieces(self.start[rows], self.length[rows], self.begins[rows])
-
-
-def _pieces(pointers: Ints) -> _Pieces:
-    lengths = np.diff(pointers)
-    counts = -(-lengths // PIECE)
-    number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    start = np.repeat(pointers[:-1], counts) + number * PIECE
-    length = np.minimum(PIECE, np.repeat(pointers[1:], counts) - start)
-    order = np.argsort(-length, kind="stable")
-    return _Pieces(start[order], length[order], (number == 0)[order])
-
-
-def _passes(
-    log_emission: Floats, pointers: Ints, chain: Chain, log_links: Floats | None
-) -> tuple[Floats, Floats]:
-    """log_alpha and log_beta of every token."""
-    pieces = _pieces(pointers)
-    log_alpha, log_beta = np.empty_like(log_emission), np.empty_like(log_emission)
-    begins = np.flatnonzero(pieces.begins)
-    initial = np.tile(np.log(chain.start), (len(begins), 1))
-    final = np.zeros((len(pieces.start), log_emission.shape[1]))
-    walk = _Walk(log_emission, log_links, chain)
-    walk.forward(pieces.chosen(begins), initial, log_alpha)
-    later = np.flatnonzero(~pieces.begins)
-    if len(later):
-        initial = _join(pieces, walk, log_alpha, final)
-        walk.forward(pieces.chosen(later), initial[later], log_alpha)
-    walk.backward(pieces, final, log_beta)
-    return log_alpha, log_beta
+def _posterior(log_joint: Floats) -> tuple[Floats, Floats]:
+    """P(state | votes), tokens first, and log P(votes)."""
+    top = reduce(np.maximum, log_joint)
+    proba = np.exp(log_joint - top)
+    total = proba.sum(axis=0)
+    return (proba / total).T, np.log(total) + top
 
 
 class _Walk(NamedTuple):
     """What is walked along: the evidence on tokens and on pairs, and the chain."""
 
-    log_emission: Floats
-    log_links: Floats | None
+    emission: Floats
+    links: Floats | None
     chain: Chain
+    layout: Layout
 
-    def forward(self, pieces: _Pieces, initial: Floats, log_alpha: Floats) -> None:
-        """Fill in log_alpha of some pieces; `initial` is before the votes on their first tokens."""
+    def both(self) -> tuple[Floats, Floats]:
+        """Return log_alpha and log_beta of every token."""
+        n_states, n_pieces = len(self.emission), len(self.layout.begins)
+        initial = np.repeat(np.log(self.chain.start)[:, None], n_pieces, axis=1)
+        final = np.zeros((n_states, n_pieces))
+        if not self.layout.begins.all():
+            self._join(initial, final)
+        return self._forward(initial), self._backward(final)
+
+    def _forward(self, initial: Floats) -> Floats:
+        """log_alpha; `initial` is before the votes on the first token of each piece."""
+        log_alpha = np.empty_like(self.emission)
         current = initial
-        for step in range(pieces.length.max(initial=0)):
-            rows = pieces.start[: pieces.going_on(step)] + step
+        for step, places in enumerate(self.layout.steps()):
             if step:
-                current = self.advance(current[: len(rows)], rows)
-            current = current + self.log_emission[rows]
-            log_alpha[rows] = current
+                n_tokens = places.stop - places.start
+                current = _advance(current[:, :n_tokens], self.chain, self._links_at(places))
+            current = current + self.emission[:, places]
+            log_alpha[:, places] = current
+        return log_alpha
 
-    def backward(self, pieces: _Pieces, final: Floats, log_beta: Floats) -> None:
-        """Fill in log_beta of pieces; `final` is that of their last tokens."""
-        ends, turned = pieces.start + pieces.length - 1, self.chain.turned()
-        current = final
-        for step in range(pieces.length.max(initial=0)):
-            rows = ends[: pieces.going_on(step)] - step
-            if step:
-                after = current[: len(rows)] + self.log_emission[rows + 1]
-                current = _advance(after, turned, _at(self.log_links, rows + 1))
-            log_beta[rows] = current
+    def _backward(self, final: Floats) -> Floats:
+        """log_beta; `final` is that of the last token of each piece."""
+        log_beta, turned = np.empty_like(self.emission), self.chain.turned()
+        after = slice(0, 0)
+        for places in reversed(self.layout.steps()):
+            current = final[:, : places.stop - places.start].copy()
+            n_after = after.stop - after.start
+            if n_after:
+                seen = log_beta[:, after] + self.emission[:, after]
+                current[:, :n_after] = _advance(seen, turned, self._links_at(after))
+            log_beta[:, places] = current
+            after = places
+        return log_beta
 
-    def advance(self, log_values: Floats, rows: Ints) -> Floats:
-        """One step of the chain, to the tokens at `rows`."""
-        return _advance(log_values, self.chain, _at(self.log_links, rows))
+    def _join(self, initial: Floats, final: Floats) -> None:
+        """Fill in what comes before and after each piece of documents that have several."""
+        order = np.argsort(self.layout.piece_start)
+        begins = self.layout.begins[order]
+        several = ~begins
+        several[:-1] |= ~begins[1:]
+        pieces = np.sort(order[several])
+        carried = dict(zip(pieces.tolist(), self._carried(pieces), strict=True))
+        state = np.empty(0)
+        later = np.flatnonzero(~begins)
+        for place in later.tolist():
+            before, piece = int(order[place - 1]), int(order[place])
+            # From the beginning of a document the state before does not matter.
+            own = carried[before]
+            state = own[0] if begins[place - 1] else _log_sum(state[:, None] + own)
+            link = self._links_at(slice(piece, piece + 1))
+            initial[:, piece] = _advance(state[:, None], self.chain, link)[:, 0]
+        for place in later[::-1].tolist():
+            before, piece = int(order[place - 1]), int(order[place])
+            final[:, before] = _log_sum(carried[piece].T + final[:, piece, None])
 
+    def _carried(self, pieces: Ints) -> Floats:
+        """log P(votes of a piece, its last state | the last state before it): (pieces, from, to).
 
-def _join(pieces: _Pieces, walk: _Walk, log_alpha: Floats, final: Floats) -> Floats:
-    """What comes before each piece; `final` is filled with what comes after."""
-    order = np.argsort(pieces.start)
-    begins = pieces.begins[order]
-    later = np.flatnonzero(~begins)
-    matrices = dict(zip(later.tolist(), _carried(pieces.chosen(order[later]), walk), strict=True))
-    initial = np.zeros_like(final)
-    state = np.empty(0)
-    for place in later.tolist():
-        piece = order[place]
-        if begins[place - 1]:
-            state = log_alpha[pieces.start[piece] - 1]
-        initial[piece] = walk.advance(state[None], pieces.start[piece : piece + 1])[0]
-        state = _log_sum((state[:, None] + matrices[place]).T)
-    for place in later[::-1].tolist():
-        final[order[place - 1]] = _log_sum(matrices[place] + final[order[place]][None, :])
-    return initial
+        A piece that a document begins with has the same row for each state before.
+        """
+        n_states = len(self.emission)
+        result = np.empty((len(pieces), n_states, n_states))
+        current = np.repeat(np.log(np.eye(n_states))[:, None, :], len(pieces), axis=1)
+        current = current.reshape(n_states, -1)
+        at_start = np.repeat(self.layout.begins[pieces], n_states)
+        for step, places in enumerate(self.layout.steps()):
+            going_on = int(np.searchsorted(pieces, places.stop - places.start))
+            if not going_on:
+                break
+            rows = np.repeat(places.start + pieces[:going_on], n_states)
+            links = None if self.links is None else self.links[:, rows]
+            current = _advance(current[:, : len(rows)], self.chain, links)
+            if step == 0:
+                current[:, at_start] = np.log(self.chain.start)[:, None]
+            current += self.emission[:, rows]
+            own = current.reshape(n_states, going_on, n_states)
+            result[:going_on] = own.transpose(1, 2, 0)
+        return result
 
-
-def _carried(pieces: _Pieces, walk: _Walk) -> Floats:
-    """log P(votes of a piece, its last state | the last state before it): (pieces, from, to)."""
-    order = np.argsort(-pieces.length, kind="stable")
-    sorted_pieces = pieces.chosen(order)
-    n_states = walk.log_emission.shape[1]
-    current = np.where(np.eye(n_states, dtype=bool), 0.0, -np.inf)
-    current = np.tile(current, (len(order), 1))
-    result = np.empty((len(order), n_states, n_states))
-    for step in range(pieces.length.max(initial=0)):
-        going_on = sorted_pieces.going_on(step)
-        rows = np.repeat(sorted_pieces.start[:going_on] + step, n_states)
-        current = walk.advance(current[: len(rows)], rows) + walk.log_emission[rows]
-        result[order[:going_on]] = current.reshape(going_on, n_states, n_states)
-    return result
-
-
-def _at(log_links: Floats | None, rows: Ints) -> Floats | None:
-    return None if log_links is None else log_links[rows]
+    def _links_at(self, places: slice) -> Floats | None:
+        return None if self.links is None else self.links[:, places]
 
 
 def _advance(log_values: Floats, chain: Chain, log_links: Floats | None) -> Floats:
-    """log sum_j exp(values_j) T_jk, for many rows; T is weighed by evidence on the pair."""
-    top = log_values.max(axis=1, keepdims=True)
+    """log sum_j exp(values_j) T_jk for many columns; T is weighed by the evidence on the pair."""
+    top = reduce(np.maximum, log_values)
     shifted = log_values - top
     values = np.exp(shifted)
     if log_links is None:
-        result = np.log(values @ chain.transitions) + top
+        result = np.log(chain.transitions.T @ values) + top
     else:
-        largest = log_links.max(axis=1, keepdims=True)
-        apart, joined = np.exp(log_links - largest).T
-        together = values @ (chain.transitions * chain.joined) * joined[:, None]
-        together += values @ (chain.transitions * ~chain.joined) * apart[:, None]
-        result = np.log(together) + top + largest
-    far = ((shifted < _FAR) & np.isfinite(shifted)).any(axis=1)
-    if far.any():
-        links = None if log_links is None else log_links[far]
-        result[far] = _exactly(log_values[far], chain, links)
+        largest = np.maximum(log_links[0], log_links[1])
+        apart, joined = np.exp(log_links - largest)
+        mass = (chain.transitions * chain.joined).T @ values * joined
+        mass += (chain.transitions * ~chain.joined).T @ values * apart
+        result = np.log(mass) + top + largest
+    if shifted.min(initial=0.0, where=shifted > -np.inf) < _FAR:
+        far = ((shifted < _FAR) & (shifted > -np.inf)).any(axis=0)
+        links = None if log_links is None else log_links[:, far]
+        result[:, far] = _exactly(log_values[:, far], chain, links)
     return result
 
 
 def _exactly(log_values: Floats, chain: Chain, log_links: Floats | None) -> Floats:
     """The same where exp() would lose states: all pairs in log space."""
-    pairs = log_values[:, :, None] + np.log(chain.transitions)
+    pairs = log_values[:, None, :] + np.log(chain.transitions)[:, :, None]
     if log_links is not None:
-        pairs += np.where(chain.joined, log_links[:, 1, None, None], log_links[:, 0, None, None])
-    top = pairs.max(axis=1, keepdims=True)
-    top[~np.isfinite(top)] = 0
-    return np.log(np.exp(pairs - top).sum(axis=1)) + top[:, 0]
+        pairs += np.where(chain.joined[:, :, None], log_links[1], log_links[0])
+    n_states, _, n_columns = pairs.shape
+    return _log_sum(pairs.reshape(n_states, -1)).reshape(n_states, n_columns)
 
 
-def _log_sum(rows: Floats) -> Floats:
-    """log sum exp of every row."""
-    top = rows.max(axis=1)
+def _log_sum(columns: Floats) -> Floats:
+    """log sum exp of every column."""
+    top = reduce(np.maximum, columns)
     top = np.where(np.isfinite(top), top, 0.0)
-    return np.log(np.exp(rows - top[:, None]).sum(axis=1)) + top
+    return np.log(np.exp(columns - top).sum(axis=0)) + top
 
 
-def _pairs(
-    log_before: Floats, log_after: Floats, first: Ints, chain: Chain, log_links: Floats | None
-) -> tuple[Floats, Floats]:
+def _pairs(log_before: Floats, log_after: Floats, walk: _Walk) -> tuple[Floats, Floats]:
     """Expected transitions, and for every token P(joined with the one before)."""
-    n_tokens, n_states = log_before.shape
-    follows = np.ones(n_tokens, dtype=bool)
-    follows[first] = False
-    rows = np.flatnonzero(follows)
-    before = np.exp(log_before[rows - 1] - log_before[rows - 1].max(axis=1, keepdims=True))
-    after = np.exp(log_after[rows] - log_after[rows].max(axis=1, keepdims=True))
-    weights = np.ones((2, len(rows)))
-    if log_links is not None:
-        links = log_links[rows]
-        weights = np.exp(links - links.max(axis=1, keepdims=True)).T
+    previous = walk.layout.previous
+    places = np.flatnonzero(previous >= 0)
+    counts, joined = np.zeros_like(walk.chain.transitions), np.zeros(len(previous))
+    # Some thousand at a time stay in the processor's cache.
+    for start in range(0, len(places), _AT_ONCE):
+        own = places[start : start + _AT_ONCE]
+        before = np.take(log_before, previous[own], axis=1)
+        after = np.take(log_after, own, axis=1)
+        links = np.zeros((2, len(own))) if walk.links is None else walk.links[:, own]
+        more, joined[own] = _pair_counts(before, after, walk.chain, links)
+        counts += more
+    return counts, joined
+
+
+def _pair_counts(
+    log_before: Floats, log_after: Floats, chain: Chain, log_links: Floats
+) -> tuple[Floats, Floats]:
+    before = np.exp(log_before - reduce(np.maximum, log_before))
+    after = np.exp(log_after - reduce(np.maximum, log_after))
+    weights = np.exp(log_links - np.maximum(log_links[0], log_links[1]))
     matrices = (chain.transitions * ~chain.joined, chain.transitions * chain.joined)
     mass = [
-        weight * np.einsum("nk,nk->n", before @ matrix, after)
+        weight * ((matrix.T @ before) * after).sum(axis=0)
         for weight, matrix in zip(weights, matrices, strict=True)
     ]
     total = mass[0] + mass[1]
-    # Pairs whose likely states are not allowed to follow each other underflow; they are so few
-    # and so far from every legal path that they count for nothing here.
-    known = total > 0
-    scale = np.divide(1.0, total, out=np.zeros_like(total), where=known)
-    counts = np.zeros((n_states, n_states))
+    # A pair whose likely states may not follow each other underflows: it counts for nothing.
+    scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    counts = np.zeros_like(chain.transitions)
     for weight, matrix in zip(weights, matrices, strict=True):
-        counts += matrix * ((before * (weight * scale)[:, None]).T @ after)
-    joined = np.zeros(n_tokens)
-    joined[rows] = mass[1] * scale
-    return counts, joined
+        counts += matrix * ((before * (weight * scale)) @ after.T)
+    return counts, mass[1] * scale

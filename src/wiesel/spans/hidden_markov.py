@@ -13,7 +13,7 @@ from wiesel.label_models.expectation_maximization import log_of, shares
 from wiesel.labels import LabelSpace
 from wiesel.parameters import Parameterized, check_choice, check_number
 from wiesel.spans.decoding import outside_where_silent, spans_of_proba
-from wiesel.spans.forward_backward import Chain, Smoothed, smooth
+from wiesel.spans.forward_backward import Chain, Layout, Smoothed, smooth
 from wiesel.spans.tags import Span, SpanLabels
 from wiesel.spans.votes import TokenVotes
 from wiesel.votes import VoteMatrix
@@ -121,7 +121,7 @@ class HiddenMarkov(Parameterized):
             )
         proba = np.empty((votes.documents.n_tokens, len(self.labels_)))
         for part in _parts(votes):
-            proba[part.rows] = self._expect(part, votes.labels)[0].proba
+            proba[part.tokens] = self._expect(part, votes.labels)[0].proba
         return proba
 
     def predict(self, votes: TokenVotes) -> list[list[Span]]:
@@ -172,15 +172,16 @@ class HiddenMarkov(Parameterized):
         if part.links is not None:
             log_links = _log_evidence(part.links, self.link_confusions_, True)
         chain = Chain(self.start_, self.transitions_, _joined(labels))
-        found = smooth(log_emission, part.pointers, chain, log_links)
+        found = smooth(log_emission, part.layout, chain, log_links)
         return found, _expected(part, found, labels)
 
 
 class _Part(NamedTuple):
-    """Some whole documents."""
+    """Some whole documents; votes are in the order of the layout."""
 
-    rows: slice
-    pointers: npt.NDArray[np.int64]
+    tokens: npt.NDArray[np.int64]
+    """Which token each row is."""
+    layout: Layout
     votes: sp.csr_array[np.float64, tuple[int, int]]
     links: sp.csr_array[np.float64, tuple[int, int]] | None
 
@@ -211,7 +212,9 @@ def _parts(votes: TokenVotes) -> Iterator[_Part]:
         rows = slice(int(pointers[first]), int(pointers[last]))
         own = pointers[first : last + 1] - pointers[first]
         if rows.stop > rows.start:
-            yield _Part(rows, own, one_hot[rows], None if links is None else links[rows])
+            layout = Layout.of(own)
+            tokens = layout.order + rows.start
+            yield _Part(tokens, layout, one_hot[tokens], None if links is None else links[tokens])
         first = last
 
 
@@ -245,14 +248,14 @@ def _majority(part: _Part, labels: SpanLabels) -> _Expected:
     counts = part.votes @ np.tile(np.eye(n_tags), (n_voters, 1))
     covered = counts.sum(axis=1) > 0
     proba = outside_where_silent(shares(counts), covered)
-    follows = np.ones(len(proba), dtype=bool)
-    first = part.pointers[:-1][np.diff(part.pointers) > 0]
-    follows[first] = False
-    rows = np.flatnonzero(follows)
-    transitions = proba[rows - 1].T @ proba[rows] * labels.allowed
+    previous = part.layout.previous
+    rows = np.flatnonzero(previous >= 0)
+    before = proba[previous[rows]]
+    transitions = before.T @ proba[rows] * labels.allowed
     joined = np.zeros(len(proba))
-    joined[rows] = np.einsum("nk,nk->n", proba[rows - 1] @ _joined(labels), proba[rows])
-    found = Smoothed(proba, proba[first].sum(axis=0), transitions, joined, 0.0)
+    joined[rows] = np.einsum("nk,nk->n", before @ _joined(labels), proba[rows])
+    starts = proba[part.layout.first].sum(axis=0)
+    found = Smoothed(proba, starts, transitions, joined, 0.0)
     return _expected(part, found, labels)
 
 
@@ -262,9 +265,8 @@ def _expected(part: _Part, found: Smoothed, labels: SpanLabels) -> _Expected:
     links = np.zeros((0, 2, 3))
     if part.links is not None:
         # The first token of a document has none before it, and is on neither side.
-        first = part.pointers[:-1][np.diff(part.pointers) > 0]
         sides = np.stack([1 - found.joined, found.joined], axis=1)
-        sides[first] = 0.0
+        sides[part.layout.first] = 0.0
         said = np.asarray(part.links.T @ sides).reshape(-1, 2, 2).transpose(0, 2, 1)
         silent = np.maximum(sides.sum(axis=0) - said.sum(axis=2), 0)
         links = np.concatenate([said, silent[:, :, None]], axis=2)

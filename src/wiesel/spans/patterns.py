@@ -26,11 +26,14 @@ class Pattern(SpanFunction):
 
     label: str
     regex: str
+    before: str = ""
+    after: str = ""
     name: str = ""
     exhaustive: bool = False
 
     def __post_init__(self) -> None:
-        check_pattern(self.regex)
+        for part in (self.regex, self.before or self.regex, self.after or self.regex):
+            check_pattern(part)
         if not self.name:
             object.__setattr__(self, "name", f"{slug(self.label)}_{slug(self.regex) or 'pattern'}")
 
@@ -42,26 +45,41 @@ class Pattern(SpanFunction):
     def run(self, documents: Documents, labels: SpanLabels, stop_at_failure: bool = True) -> Marks:
         """Return what matches; matches of white space alone are no spans."""
         texts = pl.Series(documents.texts, dtype=pl.String)
-        document, start, end = _places(self.regex, texts)
+        document, start, end = _places(self._whole, texts)
         first, last = documents.tokens_between(document, start, end)
         some = first < last
         label = np.full(int(some.sum()), (*labels.names, "O").index(self.label))
         return Marks(without_overlaps(Runs(first[some], last[some], label)))
 
+    @property
+    def _whole(self) -> str:
+        """The pattern with its context; what is marked is the group in the middle."""
+        groups = (("before", self.before), ("span", self.regex), ("after", self.after))
+        return "".join(f"(?P<wiesel_{name}>{part})" for name, part in groups)
+
     def __repr__(self) -> str:
         return f"<pattern {self.name}: {self.regex!r} marks {self.label!r}>"
 
 
-def pattern(label: str, regex: str, *, name: str = "", exhaustive: bool = False) -> Pattern:
+def pattern(
+    label: str,
+    regex: str,
+    *,
+    before: str = "",
+    after: str = "",
+    name: str = "",
+    exhaustive: bool = False,
+) -> Pattern:
     r"""Return a span function that marks what a regular expression matches as `label`.
 
-    Patterns are those of `wiesel.regex`: linear time, `(?i)` ignores case, no look-around.
+    `before` and `after` must match right there, too, and are not marked. Patterns are those of
+    `wiesel.regex`: linear time, `(?i)` ignores case, no look-around.
 
-    >>> year = pattern("DATE", r"\b(?:19|20)\d\d\b")
-    >>> year("In 1996 and 20199.")
-    [Span(start=3, end=7, label='DATE', confidence=None)]
+    >>> year = pattern("DATE", r"\b(?:19|20)\d\d\b", before="(?:in|since) ")
+    >>> year("since 1996, or in 20199, or 1990")
+    [Span(start=6, end=10, label='DATE', confidence=None)]
     """
-    return Pattern(label, regex, name, exhaustive)
+    return Pattern(label, regex, before, after, name, exhaustive)
 
 
 def _places(regex: str, texts: pl.Series) -> tuple[Any, Any, Any]:
@@ -70,7 +88,8 @@ def _places(regex: str, texts: pl.Series) -> tuple[Any, Any, Any]:
     chosen = texts.gather(hits)
     begin, end = _marks(chosen)
     # Polars tells what matched, not where: two characters that no text contains mark it.
-    marked = chosen.str.replace_all(regex, f"{begin}${{0}}{end}").to_list()
+    marks = f"${{wiesel_before}}{begin}${{wiesel_span}}{end}${{wiesel_after}}"
+    marked = chosen.str.replace_all(regex, marks).to_list()
     rows: list[tuple[int, int, int]] = []
     for number, text in zip(hits.tolist(), marked, strict=True):
         before, *parts = text.split(begin)
