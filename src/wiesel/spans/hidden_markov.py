@@ -52,7 +52,7 @@ class HiddenMarkov(Parameterized):
     [(7, 16, 'PER')]
     """
 
-    max_iter: int = 10
+    max_iter: int = 30
     """The most EM steps to take."""
     tol: float = 1e-4
     """Stop when the evidence of an average token grows by less."""
@@ -61,8 +61,11 @@ class HiddenMarkov(Parameterized):
     transition_smoothing: float = 1.0
     """Pseudo-counts of each allowed transition and first tag."""
     abstain_as_vote: bool | Literal["auto"] = "auto"
-    """Let a voter's silence say something about the tag. `auto`: where most votes come from voters
-    that never vote `O`, whose silence is all they have to say against a span."""
+    """Let a voter's silence say something about the tag. `auto`: where most voters never vote `O`:
+    their silence is all they have to say against a span."""
+    only_supported: bool = True
+    """A token can only be in a span of a label that some voter marked it with, or that a link ties
+    it to. Otherwise silence alone can make spans: of words that those who vote `O` leave out."""
 
     labels_: LabelSpace = field(init=False, repr=False)
     """The BIO tags seen in `fit`."""
@@ -140,10 +143,8 @@ class HiddenMarkov(Parameterized):
     def _silence_counts(self, votes: VoteMatrix) -> bool:
         if isinstance(self.abstain_as_vote, bool):
             return self.abstain_as_vote
-        n_votes = np.bincount(votes.voter_index, minlength=votes.n_voters)
-        against = votes.voter_index[votes.class_index == 0]
-        only_spans = np.bincount(against, minlength=votes.n_voters) == 0
-        return bool(n_votes[only_spans].sum() > n_votes.sum() / 2)
+        against = np.unique(votes.voter_index[votes.class_index == 0])
+        return len(against) < votes.n_voters / 2
 
     def _maximize(self, expected: "_Expected", pseudo: Floats, labels: SpanLabels) -> float:
         """Set the parameters to what the expectations say; return their log prior density."""
@@ -168,6 +169,8 @@ class HiddenMarkov(Parameterized):
     def _expect(self, part: "_Part", labels: SpanLabels) -> tuple[Smoothed, "_Expected"]:
         """Return the posteriors of a part, and what the next M-step needs of them."""
         log_emission = _log_evidence(part.votes, self.confusions_, self.silence_counts_)
+        if self.only_supported:
+            log_emission[~part.supported] = -np.inf
         log_links = None
         if part.links is not None:
             log_links = _log_evidence(part.links, self.link_confusions_, True)
@@ -184,6 +187,8 @@ class _Part(NamedTuple):
     layout: Layout
     votes: sp.csr_array[np.float64, tuple[int, int]]
     links: sp.csr_array[np.float64, tuple[int, int]] | None
+    supported: npt.NDArray[np.bool_]
+    """(n_tokens, n_tags): tags of labels that somebody marked the token with, and `O`."""
 
 
 class _Expected(NamedTuple):
@@ -214,8 +219,25 @@ def _parts(votes: TokenVotes) -> Iterator[_Part]:
         if rows.stop > rows.start:
             layout = Layout.of(own)
             tokens = layout.order + rows.start
-            yield _Part(tokens, layout, one_hot[tokens], None if links is None else links[tokens])
+            voted, linked = one_hot[tokens], None if links is None else links[tokens]
+            supported = _supported(voted, linked, votes.labels)
+            yield _Part(tokens, layout, voted, linked, supported)
         first = last
+
+
+def _supported(
+    votes: sp.csr_array[np.float64, tuple[int, int]],
+    links: sp.csr_array[np.float64, tuple[int, int]] | None,
+    labels: SpanLabels,
+) -> npt.NDArray[np.bool_]:
+    n_tags = len(labels.tags)
+    voted = votes @ np.tile(np.eye(n_tags), (votes.shape[1] // n_tags, 1)) > 0
+    supported = np.ones((votes.shape[0], n_tags), dtype=bool)
+    supported[:, 1:] = np.repeat(voted[:, 1::2] | voted[:, 2::2], 2, axis=1)
+    if links is not None:
+        together = links @ np.tile([[0.0], [1.0]], (links.shape[1] // 2, 1)) > 0
+        supported |= together & labels.continues
+    return supported
 
 
 def _joined(labels: SpanLabels) -> npt.NDArray[np.bool_]:
