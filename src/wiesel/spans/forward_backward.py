@@ -219,7 +219,7 @@ class _Walk(NamedTuple):
             final[:, before] = _log_sum(carried[piece].T + final[:, piece, None])
 
     def _carried(self, pieces: Ints) -> Floats:
-        """log P(votes of a piece, its last state | the last state before it): (pieces, from, to).
+        """Log P(votes of a piece, its last state | the last state before it): (pieces, from, to).
 
         A piece that a document begins with has the same row for each state before.
         """
@@ -247,7 +247,7 @@ class _Walk(NamedTuple):
 
 
 def _advance(log_values: Floats, chain: Chain, log_links: Floats | None) -> Floats:
-    """log sum_j exp(values_j) T_jk for many columns; T is weighed by the evidence on the pair."""
+    """Log sum_j exp(values_j) T_jk for many columns; T is weighed by the evidence on the pair."""
     top = reduce(np.maximum, log_values)
     shifted = log_values - top
     values = np.exp(shifted)
@@ -276,7 +276,7 @@ def _exactly(log_values: Floats, chain: Chain, log_links: Floats | None) -> Floa
 
 
 def _log_sum(columns: Floats) -> Floats:
-    """log sum exp of every column."""
+    """Log sum exp of every column."""
     top = reduce(np.maximum, columns)
     top = np.where(np.isfinite(top), top, 0.0)
     return np.log(np.exp(columns - top).sum(axis=0)) + top

@@ -88,7 +88,9 @@ class PythonSpanFunction(SpanFunction):
                 answer = answer if answer is None or isinstance(answer, str) else list(answer)
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
-                failure = Failure(self.name, f"document {document.id!r}", reason, document.text[:200])
+                failure = Failure(
+                    self.name, f"document {document.id!r}", reason, document.text[:200]
+                )
                 if stop_at_failure:
                     raise failure.error() from error
                 failures.append(failure)
@@ -160,4 +162,3 @@ def check_labels(functions: Iterable[SpanFunction], labels: SpanLabels) -> None:
                 raise VoteError(
                     f"{function.name!r} marks {name!r}; the labels are {listed(labels.names)}."
                 )
-

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
@@ -30,12 +31,13 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(eq=False, kw_only=True)
 class HiddenMarkov(Parameterized):
-    """True tags are a Markov chain, and each voter confuses tags in its own way.
+    r"""True tags are a Markov chain, and each voter confuses tags in its own way.
 
     With pi the tags of first tokens, T the transitions between tags (those that BIO forbids have
     probability 0) and C_j[c, l] = P(voter j votes l | true tag c):
 
-        P(tags, votes) = pi(tag_1) * product over t of T[tag_{t-1}, tag_t] * product of C_j[tag_t, vote]
+        P(tags, votes) = pi(tag_1) * product over t of T[tag_{t-1}, tag_t]
+                         * product over votes of C_j[tag_t, vote]
 
     learned by EM (Baum-Welch) from the majority vote, in which a token nobody voted on is `O`.
     Votes of linking rules are evidence on a pair: whether there is a border of a span between two
@@ -46,7 +48,7 @@ class HiddenMarkov(Parameterized):
 
     >>> from wiesel.spans import Documents, apply_span_lfs, gazetteer, pattern
     >>> documents = Documents.from_texts(["Ada Byron met Ada", "It was Bob Byron"] * 20)
-    >>> lfs = [gazetteer("PER", ["Ada", "Bob"]), pattern("PER", r"[A-Z]\\w+ Byron", name="full")]
+    >>> lfs = [gazetteer("PER", ["Ada", "Bob"]), pattern("PER", r"[A-Z]\w+ Byron", name="full")]
     >>> votes = apply_span_lfs(lfs, documents, labels=["PER"])
     >>> [span[:3] for span in HiddenMarkov().fit(votes).predict(votes)[1]]
     [(7, 16, 'PER')]
@@ -131,6 +133,13 @@ class HiddenMarkov(Parameterized):
         """Return the spans of every document, with their confidence."""
         proba = self.predict_proba(votes)
         return spans_of_proba(proba, votes.documents, votes.labels)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model as a folder; `wiesel.spans.load_span_model` reads it."""
+        from wiesel.spans.storage import save_span_model
+
+        self.check_fitted()
+        save_span_model(self, path)
 
     def _check_options(self) -> None:
         check_number(self, "max_iter", self.max_iter, low=1, whole=True)
@@ -250,7 +259,7 @@ def _joined(labels: SpanLabels) -> npt.NDArray[np.bool_]:
 def _log_evidence(
     one_hot: sp.csr_array[np.float64, tuple[int, int]], confusions: Floats, silence_counts: bool
 ) -> Floats:
-    """log P(votes on each token | true class), up to a constant."""
+    """Log P(votes on each token | true class), up to a constant."""
     log_confusions = log_of(confusions)
     offset = np.zeros(confusions.shape[1])
     if silence_counts:

@@ -54,7 +54,9 @@ class SpanReport:
             f" {_percent(self.overlap[name].f1):>11}"
             for name, own in self.exact.items()
         ]
-        return "\n".join([head, *lines, f"Tokens with the right tag: {_percent(self.token_accuracy)} %."])
+        return "\n".join(
+            [head, *lines, f"Tokens with the right tag: {_percent(self.token_accuracy)} %."]
+        )
 
 
 def evaluate_spans(
@@ -84,7 +86,9 @@ def evaluate_spans(
     return SpanReport(exact, overlap, accuracy)
 
 
-def _by_label(spans: Sequence[tuple[Any, ...]], labels: SpanLabels) -> dict[str, list[tuple[int, int]]]:
+def _by_label(
+    spans: Sequence[tuple[Any, ...]], labels: SpanLabels
+) -> dict[str, list[tuple[int, int]]]:
     own: dict[str, list[tuple[int, int]]] = {name: [] for name in labels.names}
     for start, end, label, *_ in spans:
         own[label].append((int(start), int(end)))

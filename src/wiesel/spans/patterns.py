@@ -105,7 +105,9 @@ def _places(regex: str, texts: pl.Series) -> tuple[Any, Any, Any]:
 
 def _marks(texts: pl.Series) -> tuple[str, str]:
     """Two characters for private use that occur in no text."""
-    used = set().union(*(set(text) for text in texts if not text.isascii())) if len(texts) else set()
+    used = (
+        set().union(*(set(text) for text in texts if not text.isascii())) if len(texts) else set()
+    )
     begin, end = [mark for mark in map(chr, range(0xE000, 0xF8FF)) if mark not in used][:2]
     return begin, end
 

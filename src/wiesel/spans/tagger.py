@@ -45,7 +45,10 @@ class BiLSTMTagger(nn.Module):
         }
         self.unknown = unknown
         self.embeddings = nn.ModuleDict(
-            {name: nn.Embedding(n, _SIZES.get(name, 16), padding_idx=0) for name, n in sizes.items()}
+            {
+                name: nn.Embedding(n, _SIZES.get(name, 16), padding_idx=0)
+                for name, n in sizes.items()
+            }
         )
         width = sum(_SIZES.get(name, 16) for name in sizes)
         self.dropout = nn.Dropout(dropout)
@@ -97,8 +100,8 @@ class TokenLogits(nn.Module):
         logits = logits_of(self.tagger, seen)
         if logits.shape != (*mask.shape, self.n_tags):
             raise FeatureError(
-                f"A tagger returns logits (items, tokens, tags): {(*mask.shape, self.n_tags)} here; "
-                f"got the shape {tuple(logits.shape)}."
+                "A tagger returns logits (items, tokens, tags), here "
+                f"{(*mask.shape, self.n_tags)}; got the shape {tuple(logits.shape)}."
             )
         return logits[mask]
 
@@ -118,7 +121,9 @@ class TokenInputs:
                     f"The features {name!r} are of {len(values)} tokens; the documents have "
                     f"{documents.n_tokens}."
                 )
-        self._features = {name: torch.from_numpy(np.ascontiguousarray(v)) for name, v in features.items()}
+        self._features = {
+            name: torch.from_numpy(np.ascontiguousarray(v)) for name, v in features.items()
+        }
         counts = -(-documents.lengths // length)
         number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         self._start = np.repeat(documents.pointers[:-1], counts) + number * length

@@ -55,9 +55,8 @@ class SpanLabels:
                     f"Labels of spans are non-empty strings other than {OUTSIDE!r}; got {name!r}."
                 )
         if not self.names or len(set(self.names)) < len(self.names):
-            raise ParameterError(
-                f"Spans need one label or more, each named once; got {listed(self.names) or 'none'}."
-            )
+            given = listed(self.names) or "none"
+            raise ParameterError(f"Spans need one label or more, each named once; got {given}.")
 
     @classmethod
     def of(cls, labels: "SpanLabels | LabelSpace | Sequence[str] | str") -> "SpanLabels":

@@ -153,7 +153,9 @@ def _run(
         log.add(mark.failures)
     if log.failures and not isinstance(on_error, FailureLog):
         warnings.warn(log.warning(), stacklevel=3)
-    lost = {f.name: m.n_overlapping for f, m in zip(functions, marks, strict=True) if m.n_overlapping}
+    lost = {
+        f.name: m.n_overlapping for f, m in zip(functions, marks, strict=True) if m.n_overlapping
+    }
     if lost:
         told = ", ".join(f"{name!r} ({count:,})" for name, count in lost.items())
         warnings.warn(
