@@ -203,7 +203,7 @@ def _write(documents: "Documents", found: Any, output: Path | None, how: str) ->
     from wiesel import spans as library
     from wiesel.saving import write_file
 
-    writers = {
+    writers: dict[str, Any] = {
         "doccano": library.write_doccano,
         "label_studio": library.write_label_studio,
         "conll": library.write_conll,

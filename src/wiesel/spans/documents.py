@@ -161,7 +161,7 @@ class Documents:
             token = int(np.flatnonzero(wrong)[0])
             number = int(np.searchsorted(self.pointers, token, side="right")) - 1
             raise DataError(
-                f"Token {token - self.pointers[number]} of document {self.ids[number]!r} is "
+                f"Token {token - self.pointers[number]} of document {self.id_of(number)!r} is "
                 f"characters {self.starts[token]} to {self.ends[token]}; tokens are within their "
                 f"text ({len(self.texts[number])} characters), in order, and do not overlap."
             )
@@ -232,7 +232,12 @@ class Documents:
         """Return one document."""
         row = int(row_indices(number, len(self))[0])
         tokens = slice(self.pointers[row], self.pointers[row + 1])
-        return Document(self.ids[row], self.texts[row], self.starts[tokens], self.ends[tokens])
+        return Document(self.id_of(row), self.texts[row], self.starts[tokens], self.ends[tokens])
+
+    def id_of(self, number: int) -> Any:
+        """Return the id of a document as a Python value."""
+        value = self.ids[number]
+        return value.item() if isinstance(value, np.generic) else value
 
     def select(self, rows: Rows) -> "Documents":
         """Return some documents: a slice, positions, or a boolean mask."""
@@ -291,7 +296,7 @@ class Documents:
             token = int(first[1:][first[1:] < last[:-1]][0])
             number = int(np.searchsorted(self.pointers, token, side="right")) - 1
             raise DataError(
-                f"Gold spans overlap in document {self.ids[number]!r}: {spans[number]!r:.200}"
+                f"Gold spans overlap in document {self.id_of(number)!r}: {spans[number]!r:.200}"
             )
         return tags_of_runs(runs, self.n_tokens)
 

@@ -110,7 +110,7 @@ def write_doccano(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]
     lines = []
     for document, own in zip(documents, spans, strict=True):
         listed = [[int(start), int(end), label] for start, end, label, *_ in own]
-        row = {"id": _plain(document.id), "text": document.text, "label": listed}
+        row = {"id": document.id, "text": document.text, "label": listed}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     return "".join(lines)
 
@@ -128,14 +128,8 @@ def read_label_studio(text: str) -> Annotated:
         raise DataError("A Label Studio export is a list of tasks.")
     rows, found = [], []
     for task in tasks:
-        results = next(
-            (
-                each.get("result", [])
-                for each in task.get("annotations", [])
-                if not each.get("was_cancelled")
-            ),
-            [],
-        )
+        kept = [each for each in task.get("annotations", []) if not each.get("was_cancelled")]
+        results: list[Any] = kept[0].get("result", []) if kept else []
         marks = [each for each in results if each.get("type", "labels") == "labels"]
         data = task.get("data", {})
         field = marks[0].get("to_name", "text") if marks else "text"
@@ -171,7 +165,7 @@ def write_label_studio(documents: Documents, spans: Sequence[Sequence[tuple[Any,
         ]
         tasks.append(
             {
-                "id": _plain(document.id),
+                "id": document.id,
                 "data": {"text": document.text},
                 "predictions": [{"model_version": "wiesel", "result": result}],
             }
@@ -200,7 +194,3 @@ def _annotated(rows: Iterable[dict[str, Any]], spans: list[list[Span]]) -> Annot
     known = all(value is not None for value in ids) and len(set(ids)) == len(ids)
     documents = Documents.from_texts([row["text"] for row in rows], ids if known and ids else None)
     return documents, spans
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

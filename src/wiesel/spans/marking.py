@@ -106,7 +106,7 @@ def explain_spans(
                 ordered, runs.first.tolist(), runs.last.tolist(), strict=True
             )
         )
-        marked.append(MarkedText(documents.ids[number], text, found, labels.names))
+        marked.append(MarkedText(documents.id_of(number), text, found, labels.names))
     return marked
 
 

@@ -29,7 +29,7 @@ def runs_of_spans(
             f"{who} spans are of {len(spans)} documents; there are {len(documents)}: give one list "
             "for each document."
         )
-    per_document = [_listed_spans(spans[k], who, documents.ids[k]) for k in range(len(documents))]
+    per_document = [_listed_spans(spans[k], who, documents.id_of(k)) for k in range(len(documents))]
     counts = np.fromiter(map(len, per_document), dtype=np.int64, count=len(documents))
     document = np.repeat(np.arange(len(documents)), counts)
     flat = list(chain.from_iterable(per_document))
@@ -67,7 +67,7 @@ def _checked(
         whole = False
     if not whole:
         raise VoteError(
-            f"{who} span {span!r:.80} on document {documents.ids[number]!r} is none: a span is "
+            f"{who} span {span!r:.80} on document {documents.id_of(number)!r} is none: a span is "
             "(start, end, label), in characters."
         )
     if not 0 <= start < end <= len(documents.texts[number]):
@@ -85,7 +85,7 @@ def _checked(
 
 def _what(who: str, span: Any, documents: "Documents", number: int) -> str:
     start, end, label = span[:3]
-    where = f"characters {start} to {end} of document {documents.ids[number]!r}"
+    where = f"characters {start} to {end} of document {documents.id_of(number)!r}"
     return f"{who} span is {where} as {label!r}"
 
 

@@ -105,7 +105,7 @@ class SpanTagger(Parameterized):
         documents, labels = votes.documents, votes.labels
         features = WordFeatures() if self.features is None else copy.deepcopy(self.features)
         self.features_ = features.fit(documents)
-        data = TrainingData(self._inputs(documents))  # type: ignore[arg-type]
+        data = TrainingData(self._inputs(documents))
         with seeded(self.seed):
             tagger = self._tagger(len(labels.tags))
             objective = self._objective(TokenLogits(tagger, len(labels.tags)), votes)
@@ -120,13 +120,13 @@ class SpanTagger(Parameterized):
         """Return P(tag) of every token: (n_tokens, n_tags), as in `labels_.names`."""
         self.check_fitted()
         module = TokenLogits(self.end_model_, len(self.labels_))
-        logits = predict_logits(module, self._inputs(documents))  # type: ignore[arg-type]
+        logits = predict_logits(module, self._inputs(documents))
         return proba_of(logits) if len(logits) else np.empty((0, len(self.labels_)))
 
     def predict(self, documents: Documents) -> list[list[Span]]:
         """Return the spans of every document, with their confidence."""
-        labels = SpanLabels.of_tags(self.labels_) if hasattr(self, "labels_") else None
-        return spans_of_proba(self.predict_proba(documents), documents, labels)  # type: ignore[arg-type]
+        proba = self.predict_proba(documents)
+        return spans_of_proba(proba, documents, SpanLabels.of_tags(self.labels_))
 
     def save(self, path: str | Path) -> None:
         """Write the model as a folder of data files; `wiesel.spans.load_span_model` reads it."""
