@@ -1,3 +1,4 @@
+import itertools
 import unicodedata
 
 import numpy as np
@@ -26,7 +27,7 @@ def test_tokens_hold_everything_but_white_space(text: str):
     offsets = tokenize(text)
     held = {place for start, end in offsets for place in range(start, end)}
     assert all(place in held for place, sign in enumerate(text) if not sign.isspace())
-    assert all(left[1] <= right[0] for left, right in zip(offsets, offsets[1:], strict=False))
+    assert all(left[1] <= right[0] for left, right in itertools.pairwise(offsets))
 
 
 def test_an_empty_document_has_no_tokens_and_keeps_its_place():

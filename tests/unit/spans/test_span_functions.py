@@ -173,7 +173,7 @@ def test_a_function_that_fails_stops_or_abstains():
         return [(0, 3, document.missing)]
 
     documents = Documents.from_texts(["Ada"], ids=["m7"])
-    with pytest.raises(LabelingFunctionError, match="document 'm7'.*AttributeError"):
+    with pytest.raises(LabelingFunctionError, match=r"document 'm7'.*AttributeError"):
         apply_span_lfs(broken, documents, labels=["PER"])
     log = FailureLog()
     votes = apply_span_lfs(broken, documents, labels=["PER"], on_error=log)

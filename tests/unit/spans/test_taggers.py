@@ -88,7 +88,8 @@ def test_the_command_goes_from_texts_to_figures(tmp_path, monkeypatch):
     rows = [{"id": f"t{k}", "text": text or "-"} for k, text in enumerate(TEXTS)]
     (tmp_path / "texts.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "lfs.py").write_text(
-        "from wiesel.spans import gazetteer\nnames = gazetteer('PER', ['Ada', 'Bob'], name='names')\n"
+        "from wiesel.spans import gazetteer\n"
+        "names = gazetteer('PER', ['Ada', 'Bob'], name='names')\n"
     )
     common = ["--lfs", "lfs.py", "--labels", "PER"]
     shown = run("apply", "texts.jsonl", *common, "--id", "id", "-o", "a.jsonl", "--html", "a.html")
