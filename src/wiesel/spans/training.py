@@ -17,7 +17,7 @@ from wiesel.errors import ParameterError, VoteError
 from wiesel.label_models import LabelModel, MajorityVote
 from wiesel.labels import LabelSpace
 from wiesel.nn import AGREEMENT_LOSSES, VoteEncoder, encode_votes, mlp_encoder, soft_cross_entropy
-from wiesel.nn.encoders import Weighing, start_equal
+from wiesel.nn.encoders import EncoderLayers, Weighing
 from wiesel.parameters import Parameterized, check_number
 from wiesel.spans.decoding import outside_where_silent, spans_of_proba
 from wiesel.spans.documents import Documents
@@ -305,8 +305,10 @@ class WeaSELTokenObjective(Objective):
         self._shape = (n_voters, n_tags)
         shares = MajorityVote().fit(matrix).predict_proba(matrix)
         around = _neighbors(matrix, votes.documents)
-        network = mlp_encoder(n_voters * (n_tags + 1) + around.shape[1], n_voters, hidden)
-        start_equal(network)
+        n_inputs = n_voters * (n_tags + 1) + around.shape[1]
+        network = mlp_encoder(n_inputs, n_voters, EncoderLayers(hidden=hidden))
+        # Until the last layer learns, all voters weigh the same.
+        nn.init.zeros_(network[-1].weight)  # type: ignore[arg-type]
         weighing = Weighing(tau_2=math.sqrt(n_voters), voting_only=True)
         self.encoder = VoteEncoder(network, n_voters, weighing)
         self.warm_up, self.warming = warm_up, warm_up > 0
