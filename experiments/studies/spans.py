@@ -132,6 +132,7 @@ COLUMNS = {
 def write_page(records: list[Record], seeds: int) -> str:
     """Return the page of results."""
     documents, train = corpus("train")[0], votes("train")
+    told = "one seed" if seeds == 1 else f"mean ± deviation of {seeds} seeds"
     mean_votes = train.votes.n_votes / train.votes.n_items
     lines = [
         "# spans",
@@ -145,7 +146,7 @@ def write_page(records: list[Record], seeds: int) -> str:
         "were developed on the training text and scored on the validation split; the test split "
         "is used for this table only. Percent on the test sentences: exact spans, overlapping "
         f"spans, BIO tags of tokens, and exact F1 by label. Taggers: {EPOCHS} epochs, no "
-        f"validation, mean ± deviation of {seeds} seeds. Tokens without a vote are outside, for "
+        f"validation, {told}. Tokens without a vote are outside, for "
         "majority vote and Dawid-Skene too.",
         "",
         "| | " + " | ".join(COLUMNS.values()) + " | CPU time |",
