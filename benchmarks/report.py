@@ -9,6 +9,7 @@ from benchmarks.label_models import results_table
 from benchmarks.lfs import results_table as lfs_table
 from benchmarks.parity import crowd_table, planted_table
 from benchmarks.scaling import scaling_table
+from benchmarks.spans import results_table as spans_table
 from benchmarks.workers import results_table as workers_table
 
 __all__ = ["quotable_table", "write_report"]
@@ -50,6 +51,12 @@ SECTIONS = (
         "repeatedly, the last answer counts here; the cards count all of them "
         "(zencrowd has 1,730 repeated answers). crowd-kit's one-coin model learns the class "
         "balance by EM; ours does so if asked, and takes `estimate_class_balance` otherwise.",
+    ),
+    Section(
+        "spans",
+        "Spans",
+        spans_table,
+        "Planted names in documents of 500 tokens; CPU seconds of one thread.",
     ),
     Section(
         "workers",

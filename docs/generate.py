@@ -61,14 +61,16 @@ def cli_page() -> str:
     """Return the reference of all verbs, from their own help."""
     names = "".join(f"| `{name}` | {what} |\n" for name, what in END_MODELS.items())
     blocks = [INTRODUCTION + names + END_MODEL_NOTES, block("wiesel", ["--help"])]
-    blocks += [block(f"wiesel {verb}", [verb, "--help"]) for verb in verbs()]
+    blocks += [block(f"wiesel {verb}", [*verb.split(), "--help"]) for verb in verbs()]
     return "\n".join(blocks)
 
 
 def verbs() -> list[str]:
-    """Return every verb, in the order of the help."""
-    command = typer.main.get_command(app)
-    return list(command.commands)  # type: ignore[attr-defined]
+    """Return every verb, in the order of the help; those of a group after its name."""
+    found = []
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        found += [name, *(f"{name} {own}" for own in getattr(command, "commands", ()))]
+    return found
 
 
 def block(title: str, words: list[str]) -> str:

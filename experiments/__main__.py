@@ -26,6 +26,7 @@ BY_NAME = (
     "few_labels",
     "paper_sample",
     "tasks",
+    "spans",
 )
 EXPERIMENTS = (*ALL, *BY_NAME)
 MODULES = {"tasks": "experiments.tasks.compare"}

@@ -9,7 +9,7 @@ LEVELS = (
     ("cli", "workbench"),
     ("aggregate", "compare", "project", "report", "testing"),
     ("catalog",),
-    ("end_to_end",),
+    ("end_to_end", "spans"),
     ("training", "nn"),
     ("label_models", "analysis", "evaluation", "features", "lfs", "io", "datasets"),
     ("saving", "explain"),
@@ -29,7 +29,7 @@ LEVELS = (
 )
 LEVEL_OF = {part: depth for depth, level in enumerate(LEVELS) for part in level}
 
-WITH_TORCH = {"end_to_end", "training", "nn", "catalog", "testing"}
+WITH_TORCH = {"end_to_end", "spans", "training", "nn", "catalog", "testing"}
 WITH_LAZY_TORCH = {"saving", "features"}
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import wiesel
+import wiesel.spans
 
 SNAPSHOT = Path(__file__).with_name("public_api.txt")
 
@@ -20,6 +21,8 @@ def public_api() -> str:
     lines: list[str] = []
     for name in sorted(wiesel.__all__):
         lines += _described(name, getattr(wiesel, name))
+    for name in sorted(wiesel.spans.__all__):
+        lines += _described(f"spans.{name}", getattr(wiesel.spans, name))
     return "\n".join(lines) + "\n"
 
 

@@ -19,6 +19,7 @@ from wiesel.cli.methods import methods
 from wiesel.cli.predict import predict
 from wiesel.cli.reproduce import reproduce
 from wiesel.cli.run import run
+from wiesel.cli.spans import spans
 from wiesel.cli.trial import trial
 from wiesel.version import __version__
 
@@ -49,6 +50,7 @@ for _name, _function in {
     "doctor": doctor,
 }.items():
     app.command(_name)(_function)
+app.add_typer(spans, name="spans")
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,232 @@
+"""`wiesel spans ...`: parts of texts, from span functions to a tagger."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from wiesel.cli.lf_options import IdColumn, LFFiles
+from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
+from wiesel.errors import DataError
+
+if TYPE_CHECKING:
+    from wiesel.spans import Documents, TokenVotes
+
+__all__ = ["spans"]
+
+Format = Literal["doccano", "label_studio", "conll", "docbin"]
+Texts = Annotated[Path, typer.Argument(help="JSONL, CSV or Parquet with a column of texts.")]
+Labels = Annotated[str, typer.Option("--labels", help="The labels of spans: PER,LOC.")]
+TextColumn = Annotated[str, typer.Option("--text", help="The column of texts.")]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the spans.")]
+OutputFormat = Annotated[Format, typer.Option("--format", help="How to write the spans.")]
+Page = Annotated[Path | None, typer.Option("--html", help="Write a page with marked texts.")]
+
+_SHOWN = 5
+
+spans = typer.Typer(
+    help="Label parts of texts: apply span functions, fit a tagger, predict, evaluate.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@spans.command("apply")
+@verb
+def apply(  # noqa: PLR0913 - the options of the command line
+    texts: Texts,
+    lfs: LFFiles,
+    labels: Labels,
+    output: Output = None,
+    output_format: OutputFormat = "doccano",
+    text_column: TextColumn = "text",
+    id_column: IdColumn = None,
+    page: Page = None,
+) -> Answer:
+    """Run span functions; a hidden Markov model makes one set of spans of their votes."""
+    from wiesel.spans import HiddenMarkov, explain_spans
+
+    votes = _votes(texts, lfs, labels, text_column, id_column)
+    found = HiddenMarkov().fit(votes).predict(votes)
+    marked = explain_spans(votes, found)
+    _write(votes.documents, found, output, output_format)
+    if page is not None:
+        _write_page(marked, page, texts.name)
+    table = _voter_table(votes)
+    n_spans = sum(map(len, found))
+    text = "\n".join([_shown_table(table), "", *map(str, marked[:_SHOWN])])
+    result = {"n_documents": len(found), "n_spans": n_spans, "voters": table, "output": output}
+    step = ["wiesel", "spans", "fit", texts, *(w for file in lfs for w in ("--lfs", file))]
+    return Answer(result, text, command_line(*step, "--labels", labels, "-o", "tagger"))
+
+
+@spans.command("fit")
+@verb
+def fit(  # noqa: PLR0913 - the options of the command line
+    texts: Texts,
+    lfs: LFFiles,
+    labels: Labels,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder of the tagger.")],
+    method: Annotated[
+        Literal["two_stage", "weasel"], typer.Option(help="How to train the tagger.")
+    ] = "two_stage",
+    text_column: TextColumn = "text",
+    id_column: IdColumn = None,
+    epochs: Annotated[int, typer.Option(help="How often to go through all texts.")] = 10,
+    seed: Annotated[int, typer.Option(help="Everything random is drawn from it.")] = 0,
+) -> Answer:
+    """Train a tagger on the votes of span functions and save it."""
+    from wiesel.spans import SpanTwoStage, SpanWeaSEL
+
+    votes = _votes(texts, lfs, labels, text_column, id_column)
+    kind = SpanTwoStage if method == "two_stage" else SpanWeaSEL
+    model = kind(epochs=epochs, seed=seed).fit(votes)
+    model.save(output)
+    last = model.history_.records[-1]["loss_end_model"]
+    text = f"Trained on {votes.documents!r} for {epochs} epochs; the last loss was {last:.4f}."
+    tell(f"Wrote {output}.")
+    step = command_line("wiesel", "spans", "predict", output, texts)
+    return Answer({"output": output, "n_tokens": votes.documents.n_tokens}, text, step)
+
+
+@spans.command("predict")
+@verb
+def predict(
+    model: Annotated[Path, typer.Argument(help="The folder of a tagger.")],
+    texts: Texts,
+    output: Output = None,
+    output_format: OutputFormat = "doccano",
+    text_column: TextColumn = "text",
+    id_column: IdColumn = None,
+) -> Answer:
+    """Find the spans of texts with a trained tagger."""
+    from wiesel.spans import HiddenMarkov, load_span_model
+
+    fitted = load_span_model(model)
+    if isinstance(fitted, HiddenMarkov):
+        raise DataError(f"{model} is a label model, which reads votes; predict needs a tagger.")
+    documents = _documents(texts, text_column, id_column)
+    found = fitted.predict(documents)
+    _write(documents, found, output, output_format)
+    rows = [
+        {"id": document.id, "spans": [span._asdict() for span in own]}
+        for document, own in zip(documents, found, strict=True)
+    ]
+    lines = [_line(document, own) for document, own in zip(documents, found, strict=True)][:_SHOWN]
+    n_spans = sum(map(len, found))
+    text = "\n".join([f"{n_spans:,} spans in {len(found):,} documents.", *lines])
+    return Answer({"n_spans": n_spans, "predictions": rows if output is None else []}, text)
+
+
+@spans.command("evaluate")
+@verb
+def evaluate(
+    gold: Annotated[Path, typer.Argument(help="Gold spans: .jsonl (doccano) or .conll.")],
+    predicted: Annotated[Path, typer.Argument(help="Predicted spans of the same texts.")],
+) -> Answer:
+    """Compare spans with gold ones: precision, recall and F1, exact and overlapping."""
+    from wiesel.spans import evaluate_spans
+
+    documents, wanted = _annotated(gold)
+    others, found = _annotated(predicted)
+    if documents.texts != others.texts:
+        raise DataError(f"{gold} and {predicted} are not of the same texts in the same order.")
+    labels = list(dict.fromkeys(s.label for own in (*wanted, *found) for s in own))
+    if not labels:
+        raise DataError(f"Neither {gold} nor {predicted} has a span.")
+    report = evaluate_spans(wanted, found, documents, labels)
+    return Answer(report.to_dict(), str(report))
+
+
+def _documents(texts: Path, text_column: str, id_column: str | None) -> "Documents":
+    from wiesel.io import explained, read_rows
+    from wiesel.spans import Documents
+
+    columns = [text_column, *([id_column] if id_column else [])]
+    with explained(texts):
+        return Documents.from_rows(read_rows(texts, columns), text_column, id_column)
+
+
+def _votes(
+    texts: Path, lfs: Sequence[Path], labels: str, text_column: str, id_column: str | None
+) -> "TokenVotes":
+    from wiesel.spans import apply_span_lfs, load_span_lfs
+
+    functions = load_span_lfs(*lfs)
+    documents = _documents(texts, text_column, id_column)
+    return apply_span_lfs(functions, documents, labels=split_names(labels) or [])
+
+
+def _voter_table(votes: "TokenVotes") -> list[dict[str, Any]]:
+    """What each span function marked, and how often another said something else there."""
+    import numpy as np
+
+    matrix, rows = votes.votes, []
+    disagree = (matrix.counts() > 0).sum(axis=1) > 1
+    for voter in votes.voters:
+        own = matrix.select([voter])
+        found = votes.spans(voter)
+        rows.append(
+            {
+                "voter": voter,
+                "spans": sum(map(len, found)),
+                "documents": sum(map(bool, found)),
+                "tokens": own.n_votes,
+                "conflicts": int(np.count_nonzero(own.covered & disagree)),
+            }
+        )
+    return rows
+
+
+def _shown_table(rows: list[dict[str, Any]]) -> str:
+    width = max(len("voter"), *(len(row["voter"]) for row in rows))
+    names = ("spans", "documents", "tokens", "conflicts")
+    head = f"{'voter':<{width}}" + "".join(f"{name:>11}" for name in names)
+    lines = [
+        f"{row['voter']:<{width}}" + "".join(f"{row[name]:>11,}" for name in names) for row in rows
+    ]
+    return "\n".join([head, *lines])
+
+
+def _line(document: Any, own: Any) -> str:
+    told = ", ".join(
+        f"{document.text[span.start : span.end]} ({span.label}, {100 * span.confidence:.0f} %)"
+        for span in own
+    )
+    return f"{document.id}: {told or 'no span'}"
+
+
+def _write(documents: "Documents", found: Any, output: Path | None, how: str) -> None:
+    if output is None:
+        return
+    from wiesel import spans as library
+    from wiesel.saving import write_file
+
+    writers: dict[str, Any] = {
+        "doccano": library.write_doccano,
+        "label_studio": library.write_label_studio,
+        "conll": library.write_conll,
+        "docbin": library.write_docbin,
+    }
+    content = writers[how](documents, found)
+    write_file(output, content if isinstance(content, bytes) else content.encode())
+    tell(f"Wrote {output}.")
+
+
+def _write_page(marked: Any, page: Path, title: str) -> None:
+    from wiesel.saving import write_file
+    from wiesel.spans import spans_page
+
+    write_file(page, spans_page(marked, title).encode())
+    tell(f"Wrote {page}.")
+
+
+def _annotated(path: Path) -> Any:
+    from wiesel.io import explained
+    from wiesel.io.files import read_text
+    from wiesel.spans import read_conll, read_doccano
+
+    reader = read_conll if path.suffix in (".conll", ".txt", ".bio", ".iob") else read_doccano
+    with explained(path):
+        return reader(read_text(path))

@@ -1,0 +1,196 @@
+"""Annotated text as other tools have it: CoNLL columns, doccano and Label Studio."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wiesel.errors import DataError
+from wiesel.spans.documents import Documents
+from wiesel.spans.tags import OUTSIDE, Span, SpanLabels
+
+__all__ = [
+    "read_conll",
+    "read_doccano",
+    "read_label_studio",
+    "write_conll",
+    "write_doccano",
+    "write_label_studio",
+]
+
+Annotated = tuple[Documents, list[list[Span]]]
+"""Documents, and the spans of each."""
+
+
+def read_conll(text: str, column: int = -1) -> Annotated:
+    r"""Return the sentences of CoNLL columns, and the spans that their tags stand for.
+
+    The word is in the first column, its IOB1 or BIO tag in `column`; sentences are parted by empty
+    lines. Words are joined by single spaces. Lines of `#` comments are left out.
+
+    >>> documents, spans = read_conll("Ada B-PER\nByron I-PER\nwrote O\n\nYes O\n")
+    >>> documents.texts, spans
+    (('Ada Byron wrote', 'Yes'), [[Span(start=0, end=9, label='PER', confidence=None)], []])
+    """
+    sentences: list[list[tuple[str, str]]] = [[]]
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            sentences.append([])
+        elif not line.startswith("# "):
+            sentences[-1].append(_word_and_tag(line, number, column))
+    sentences = [sentence for sentence in sentences if sentence]
+    tags = [tag for sentence in sentences for _, tag in sentence]
+    names = list(dict.fromkeys(tag[2:] for tag in tags if tag != OUTSIDE))
+    documents = Documents.from_words([[word for word, _ in sentence] for sentence in sentences])
+    if not names:
+        return documents, [[] for _ in sentences]
+    labels = SpanLabels(tuple(names))
+    return documents, documents.spans_of(labels.tags.indices(np.array(tags, dtype=object)), labels)
+
+
+def _word_and_tag(line: str, number: int, column: int) -> tuple[str, str]:
+    parts = line.split()
+    try:
+        word, tag = parts[0], parts[column]
+    except IndexError:
+        raise DataError(f"Line {number} has {len(parts)} columns: {line!r:.60}.") from None
+    if len(parts) < 2 or (tag != OUTSIDE and tag[:2] not in ("B-", "I-")) or tag in ("B-", "I-"):
+        raise DataError(
+            f"Line {number} has the tag {tag!r}; it must be 'O', 'B-X' or 'I-X': {line!r:.60}."
+        )
+    return word, tag
+
+
+def write_conll(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
+    r"""Return documents and their spans as CoNLL columns: word and BIO tag.
+
+    >>> write_conll(Documents.from_texts(["Ada wrote"]), [[(0, 3, "PER")]])
+    'Ada B-PER\nwrote O\n'
+    """
+    names = list(dict.fromkeys(span[2] for own in spans for span in own)) or ["X"]
+    labels = SpanLabels(tuple(names))
+    tags = [labels.tags.names[tag] for tag in documents.tags_of(spans, labels).tolist()]
+    place, sentences = 0, []
+    for document in documents:
+        own = tags[place : place + len(document)]
+        place += len(document)
+        pairs = zip(document.words, own, strict=True)
+        sentences.append("".join(f"{word} {tag}\n" for word, tag in pairs))
+    return "\n".join(sentence for sentence in sentences if sentence)
+
+
+def read_doccano(text: str) -> Annotated:
+    r"""Return the documents and spans of a doccano JSONL export (`text`, and `label` or `labels`).
+
+    >>> read_doccano('{"id": 1, "text": "Ada", "label": [[0, 3, "PER"]]}')[1]
+    [[Span(start=0, end=3, label='PER', confidence=None)]]
+    """
+    rows = _json_lines(text)
+    found = []
+    for row in rows:
+        listed = row.get("label", row.get("labels", row.get("entities", [])))
+        found.append([_doccano_span(span) for span in listed])
+    return _annotated(rows, found)
+
+
+def _doccano_span(span: Any) -> Span:
+    if isinstance(span, dict):  # exports of relations have objects
+        span = (span.get("start_offset"), span.get("end_offset"), span.get("label"))
+    start, end, label = span[:3]
+    return Span(int(start), int(end), str(label))
+
+
+def write_doccano(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
+    r"""Return documents and spans as JSONL that doccano imports for sequence labeling.
+
+    >>> write_doccano(Documents.from_texts(["Ada"], ids=["a"]), [[(0, 3, "PER")]])
+    '{"id": "a", "text": "Ada", "label": [[0, 3, "PER"]]}\n'
+    """
+    lines = []
+    for document, own in zip(documents, spans, strict=True):
+        listed = [[int(start), int(end), label] for start, end, label, *_ in own]
+        row = {"id": document.id, "text": document.text, "label": listed}
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+def read_label_studio(text: str) -> Annotated:
+    """Return the documents and spans of a Label Studio JSON export (the `labels` of a text).
+
+    Of a task, the first annotation that was not cancelled counts; a task without one has no spans.
+    """
+    try:
+        tasks = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"This is not the JSON of Label Studio: {error}.") from error
+    if not isinstance(tasks, list):
+        raise DataError("A Label Studio export is a list of tasks.")
+    rows, found = [], []
+    for task in tasks:
+        kept = [each for each in task.get("annotations", []) if not each.get("was_cancelled")]
+        results: list[Any] = kept[0].get("result", []) if kept else []
+        marks = [each for each in results if each.get("type", "labels") == "labels"]
+        data = task.get("data", {})
+        field = marks[0].get("to_name", "text") if marks else "text"
+        rows.append({"id": task.get("id"), "text": data.get(field, data.get("text"))})
+        found.append(
+            [
+                Span(int(mark["value"]["start"]), int(mark["value"]["end"]), label)
+                for mark in marks
+                for label in mark["value"].get("labels", [])
+            ]
+        )
+    return _annotated(rows, found)
+
+
+def write_label_studio(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
+    """Return documents and spans as tasks with predictions, which Label Studio imports."""
+    tasks = []
+    for document, own in zip(documents, spans, strict=True):
+        result = [
+            {
+                "id": f"span{number}",
+                "from_name": "label",
+                "to_name": "text",
+                "type": "labels",
+                "value": {
+                    "start": int(span[0]),
+                    "end": int(span[1]),
+                    "text": document.text[span[0] : span[1]],
+                    "labels": [span[2]],
+                },
+            }
+            for number, span in enumerate(own)
+        ]
+        tasks.append(
+            {
+                "id": document.id,
+                "data": {"text": document.text},
+                "predictions": [{"model_version": "wiesel", "result": result}],
+            }
+        )
+    return json.dumps(tasks, ensure_ascii=False, indent=1)
+
+
+def _json_lines(text: str) -> list[dict[str, Any]]:
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"Line {number} is no JSON: {error}.") from error
+        if not isinstance(row, dict) or not isinstance(row.get("text", row.get("data")), str):
+            raise DataError(f"Line {number} is no object with a 'text': {line!r:.60}.")
+        rows.append({**row, "text": row.get("text", row.get("data"))})
+    return rows
+
+
+def _annotated(rows: Iterable[dict[str, Any]], spans: list[list[Span]]) -> Annotated:
+    rows = list(rows)
+    ids = [row.get("id") for row in rows]
+    known = all(value is not None for value in ids) and len(set(ids)) == len(ids)
+    documents = Documents.from_texts([row["text"] for row in rows], ids if known and ids else None)
+    return documents, spans

@@ -1,0 +1,164 @@
+"""Span functions: look at a document and mark parts of its text, or abstain."""
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import ParameterError, VoteError, listed
+from wiesel.lfs.failures import Failure
+from wiesel.spans.documents import Document, Documents
+from wiesel.spans.reading import runs_of_spans, without_overlaps
+from wiesel.spans.tags import OUTSIDE, Runs, Span, SpanLabels
+
+__all__ = ["Marks", "PythonSpanFunction", "SpanFunction", "check_labels", "span_function"]
+
+
+class Marks(NamedTuple):
+    """What one span function said about documents."""
+
+    runs: Runs
+    """Its spans as runs of tokens, without overlaps; the label after the last is `O`."""
+    answered: npt.NDArray[np.bool_] | None = None
+    """Documents on which it did not abstain; None is all of them."""
+    n_overlapping: int = 0
+    """How many spans gave way to longer ones."""
+    failures: tuple[Failure, ...] = ()
+
+
+class SpanFunction(ABC):
+    """Marks spans of some documents, and abstains on the others.
+
+    Made by the decorator `span_function` or by a builder such as `gazetteer`. Tokens it does not
+    mark are an abstention; with `exhaustive` they are votes for `O`.
+    """
+
+    name: str
+    """The name of the voter."""
+    exhaustive: bool
+    """Whether what it does not mark, where it does not abstain, is outside."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> tuple[str, ...] | None:
+        """The labels it can mark; None where that is not known beforehand."""
+
+    @abstractmethod
+    def run(self, documents: Documents, labels: SpanLabels, stop_at_failure: bool = True) -> Marks:
+        """Return what it says about documents."""
+
+    def __call__(self, text: str | Document) -> list[Span]:
+        """Return the spans it marks in one text, for trying it out."""
+        text = text.text if isinstance(text, Document) else text
+        documents = Documents.from_texts([text])
+        labels = SpanLabels(self.labels or ("X",))
+        return documents.spans_of_runs(self.run(documents, labels).runs, labels)[0]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PythonSpanFunction(SpanFunction):
+    """A span function written in Python; made by `span_function`."""
+
+    function: Callable[[Document], Any]
+    name: str
+    exhaustive: bool = False
+
+    @property
+    def labels(self) -> None:
+        """Known once it has run."""
+
+    def __call__(self, text: str | Document) -> Any:
+        """Return what the function returns for one text or document."""
+        document = Documents.from_texts([text])[0] if isinstance(text, str) else text
+        return self.function(document)
+
+    def run(self, documents: Documents, labels: SpanLabels, stop_at_failure: bool = True) -> Marks:
+        """Return the spans of every document; where the function raises is a failure."""
+        spans: list[Any] = []
+        answered = np.ones(len(documents), dtype=bool)
+        failures = []
+        for number, document in enumerate(documents):
+            try:
+                answer = self.function(document)
+                # A generator runs, and may raise, only here.
+                answer = answer if answer is None or isinstance(answer, str) else list(answer)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                failure = Failure(
+                    self.name, f"document {document.id!r}", reason, document.text[:200]
+                )
+                if stop_at_failure:
+                    raise failure.error() from error
+                failures.append(failure)
+                answer = None
+            answered[number] = answer is not None
+            spans.append([] if answer is None else answer)
+        runs = runs_of_spans(spans, documents, (*labels.names, OUTSIDE), f"{self.name!r}:")
+        kept = without_overlaps(runs)
+        n_overlapping = len(runs.first) - len(kept.first)
+        return Marks(kept, answered, n_overlapping, tuple(failures))
+
+    def __repr__(self) -> str:
+        return f"<span function {self.name}>"
+
+
+@overload
+def span_function(function: Callable[[Document], Any], /) -> PythonSpanFunction: ...
+
+
+@overload
+def span_function(
+    *, name: str = "", exhaustive: bool = False
+) -> Callable[[Callable[[Document], Any]], PythonSpanFunction]: ...
+
+
+def span_function(
+    function: Callable[[Document], Any] | None = None,
+    /,
+    *,
+    name: str = "",
+    exhaustive: bool = False,
+) -> PythonSpanFunction | Callable[[Callable[[Document], Any]], PythonSpanFunction]:
+    """Make a span function of a Python function (a decorator, with or without parentheses).
+
+    It gets a `Document` (its text, its words and where they start and end) and returns spans
+    `(start, end, label)` in characters, or None to abstain. The label `O` is a vote against any
+    span there. With `exhaustive`, everything it does not mark is a vote for `O`.
+
+    >>> @span_function
+    ... def after_mister(document):
+    ...     words = document.words
+    ...     return [document.span(k + 1, k + 2, "PER") for k in range(len(words) - 1)
+    ...             if words[k] == "Mr"]
+    >>> after_mister("Ask Mr Brown")
+    [Span(start=7, end=12, label='PER', confidence=None)]
+    """
+    if function is None:
+        return functools.partial(_decorated, name=name, exhaustive=exhaustive)
+    return _decorated(function, name=name, exhaustive=exhaustive)
+
+
+def _decorated(
+    function: Callable[[Document], Any], name: str, exhaustive: bool
+) -> PythonSpanFunction:
+    if not callable(function):
+        raise ParameterError(
+            f"span_function decorates a function; got {function!r:.60}. "
+            "Its options are given by name: @span_function(name=...)."
+        )
+    own_name = getattr(function, "__name__", type(function).__name__)
+    return PythonSpanFunction(function, name or own_name, exhaustive)
+
+
+def check_labels(functions: Iterable[SpanFunction], labels: SpanLabels) -> None:
+    """Refuse span functions that mark a label there is not."""
+    for function in functions:
+        for name in function.labels or ():
+            if name not in (*labels.names, OUTSIDE):
+                raise VoteError(
+                    f"{function.name!r} marks {name!r}; the labels are {listed(labels.names)}."
+                )

@@ -1,0 +1,146 @@
+"""A text with its spans marked, and who voted for them: for a terminal and as HTML."""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wiesel.errors import DataError
+from wiesel.spans.reading import runs_of_spans
+from wiesel.spans.tags import OUTSIDE, Span
+from wiesel.spans.votes import TokenVotes
+
+__all__ = ["MarkedText", "SpanExplanation", "explain_spans", "spans_page"]
+
+_COLORS = ("#ffd7a8", "#bfe3c0", "#c3d7f5", "#f3c6dd", "#e4dbb0", "#cfd3d6")
+
+
+@dataclass(frozen=True)
+class SpanExplanation:
+    """One span and the voters that touched it: those for its label, and those against."""
+
+    span: Span
+    text: str
+    voted_for: tuple[str, ...]
+    voted_against: tuple[tuple[str, str], ...]
+    """Voters that said something else about its tokens, and what."""
+
+    def __str__(self) -> str:
+        sure = "" if self.span.confidence is None else f" ({100 * self.span.confidence:.0f} %)"
+        who = ", ".join(self.voted_for) or "nobody"
+        against = ", ".join(f"{voter} ({label})" for voter, label in self.voted_against)
+        other = f"; against: {against}" if against else ""
+        return f"{self.span.label}{sure} {self.text!r}: {who}{other}"
+
+
+@dataclass(frozen=True)
+class MarkedText:
+    """A document, its spans, and who voted for them; prints itself and shows in a notebook.
+
+    >>> from wiesel.spans import Documents, apply_span_lfs, gazetteer
+    >>> documents = Documents.from_texts(["Ada met <Bob>"])
+    >>> votes = apply_span_lfs(gazetteer("PER", ["Ada"], name="names"), documents, labels=["PER"])
+    >>> marked = explain_spans(votes, [[Span(0, 3, "PER", 0.9)]])[0]
+    >>> print(marked)
+    0: [Ada PER] met <Bob>
+      PER (90 %) 'Ada': names
+    >>> "&lt;Bob&gt;" in marked.to_html()
+    True
+    """
+
+    id: Any
+    text: str
+    spans: tuple[SpanExplanation, ...]
+    labels: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts, place = [], 0
+        for each in self.spans:
+            start, end = each.span[:2]
+            parts += [self.text[place:start], f"[{self.text[start:end]} {each.span.label}]"]
+            place = end
+        line = "".join([*parts, self.text[place:]])
+        return "\n".join([f"{self.id}: {line}", *(f"  {each}" for each in self.spans)])
+
+    def to_html(self) -> str:
+        """Return the document as an HTML fragment, everything in it escaped."""
+        parts, place = [], 0
+        for each in self.spans:
+            start, end, label, _ = each.span
+            color = _COLORS[self.labels.index(label) % len(_COLORS)]
+            parts.append(html.escape(self.text[place:start]))
+            parts.append(
+                f'<mark style="background:{color}" title="{html.escape(str(each))}">'
+                f"{html.escape(self.text[start:end])} <sub>{html.escape(label)}</sub></mark>"
+            )
+            place = end
+        body = "".join(parts) + html.escape(self.text[place:])
+        votes = "".join(f"<li>{html.escape(str(each))}</li>" for each in self.spans)
+        listed = f"<details><summary>who voted</summary><ul>{votes}</ul></details>" if votes else ""
+        name = html.escape(str(self.id))
+        return f'<div class="wiesel-spans"><p><b>{name}</b> {body}</p>{listed}</div>'
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
+def explain_spans(
+    votes: TokenVotes, spans: Sequence[Sequence[tuple[Any, ...]]]
+) -> list[MarkedText]:
+    """Return every document with its spans marked, and who voted for and against each of them."""
+    documents, labels = votes.documents, votes.labels
+    if len(spans) != len(documents):
+        raise DataError(
+            f"There are spans of {len(spans)} documents, and {len(documents)} documents."
+        )
+    marked = []
+    for number, own in enumerate(spans):
+        ordered = sorted((Span(*span) for span in own), key=lambda span: span.start)
+        single = documents.select([number])
+        runs = runs_of_spans([ordered], single, labels.names, "The given")
+        offset = int(documents.pointers[number])
+        text = documents.texts[number]
+        found = tuple(
+            _explained(votes, span, text, slice(first + offset, last + offset))
+            for span, first, last in zip(
+                ordered, runs.first.tolist(), runs.last.tolist(), strict=True
+            )
+        )
+        marked.append(MarkedText(documents.id_of(number), text, found, labels.names))
+    return marked
+
+
+def _explained(votes: TokenVotes, span: Span, text: str, tokens: slice) -> SpanExplanation:
+    matrix, tags = votes.votes, votes.votes.labels.names
+    entries = slice(matrix.indptr[tokens.start], matrix.indptr[tokens.stop])
+    voters, classes = matrix.voter_index[entries], matrix.class_index[entries]
+    said: dict[str, set[str]] = {}
+    for voter, tag in zip(voters.tolist(), classes.tolist(), strict=True):
+        name = tags[tag]
+        said.setdefault(matrix.voters[voter], set()).add(OUTSIDE if name == OUTSIDE else name[2:])
+    own = tuple(voter for voter, names in said.items() if span.label in names)
+    against = tuple(
+        (voter, name) for voter, names in said.items() for name in sorted(names - {span.label})
+    )
+    return SpanExplanation(span, text[span.start : span.end], own, against)
+
+
+def spans_page(marked: Sequence[MarkedText], title: str = "Spans") -> str:
+    """Return documents with marked spans as one HTML page that needs nothing else."""
+    counts: dict[str, int] = {}
+    for document in marked:
+        for each in document.spans:
+            counts[each.span.label] = counts.get(each.span.label, 0) + 1
+    rows = "".join(
+        f"<tr><td>{html.escape(label)}</td><td>{count:,}</td></tr>"
+        for label, count in counts.items()
+    )
+    body = "\n".join(document.to_html() for document in marked)
+    style = "body{font:16px/1.6 system-ui;max-width:50em;margin:2em auto;padding:0 1em}"
+    style += "mark{border-radius:.25em;padding:.1em .2em}sub{font-size:.65em}td{padding-right:1em}"
+    name = html.escape(title)
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
+        f"<style>{style}</style></head><body><h1>{name}</h1>"
+        f"<table>{rows}</table>\n{body}\n</body></html>\n"
+    )

@@ -1,0 +1,128 @@
+"""How good spans are: precision, recall and F1 of exact and of overlapping spans, and of tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wiesel.errors import DataError
+from wiesel.spans.documents import Documents
+from wiesel.spans.tags import SpanLabels
+
+__all__ = ["SpanFigures", "SpanReport", "evaluate_spans"]
+
+Spans = Sequence[Sequence[tuple[Any, ...]]]
+"""The spans of every document: (start, end, label) and possibly more."""
+
+
+class SpanFigures(NamedTuple):
+    """Precision, recall and F1 of some spans; NaN where there is nothing to measure."""
+
+    precision: float
+    recall: float
+    f1: float
+    n_gold: int
+    n_predicted: int
+
+
+@dataclass(frozen=True)
+class SpanReport:
+    """What `evaluate_spans` found; figures by label, and over all spans under `all`."""
+
+    exact: dict[str, SpanFigures]
+    """A predicted span is right if a gold span has the same start, end and label."""
+    overlap: dict[str, SpanFigures]
+    """A span is right if it shares a character with one of the same label on the other side."""
+    token_accuracy: float
+    """The share of tokens with the right BIO tag."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures as plain data."""
+        return {
+            "exact": {name: figures._asdict() for name, figures in self.exact.items()},
+            "overlap": {name: figures._asdict() for name, figures in self.overlap.items()},
+            "token_accuracy": self.token_accuracy,
+        }
+
+    def __str__(self) -> str:
+        width = max(len("label"), *map(len, self.exact))
+        head = f"{'label':<{width}}    gold   found  precision  recall      F1  overlap F1"
+        lines = [
+            f"{name:<{width}} {own.n_gold:>7,} {own.n_predicted:>7,}  {_percent(own.precision):>9}"
+            f" {_percent(own.recall):>7} {_percent(own.f1):>7}"
+            f" {_percent(self.overlap[name].f1):>11}"
+            for name, own in self.exact.items()
+        ]
+        return "\n".join(
+            [head, *lines, f"Tokens with the right tag: {_percent(self.token_accuracy)} %."]
+        )
+
+
+def evaluate_spans(
+    gold: Spans, predicted: Spans, documents: Documents, labels: SpanLabels | Sequence[str]
+) -> SpanReport:
+    """Return how well predicted spans agree with gold ones.
+
+    >>> documents = Documents.from_texts(["Ada Byron met Bob."])
+    >>> gold = [[(0, 9, "PER"), (14, 17, "PER")]]
+    >>> report = evaluate_spans(gold, [[(0, 3, "PER"), (14, 17, "PER")]], documents, ["PER"])
+    >>> report.exact["all"].f1, report.overlap["all"].f1, report.token_accuracy
+    (0.5, 1.0, 0.8)
+    """
+    space = SpanLabels.of(labels)
+    for what, spans in (("gold", gold), ("predicted", predicted)):
+        if len(spans) != len(documents):
+            raise DataError(
+                f"There are {what} spans of {len(spans)} documents, and {len(documents)} documents."
+            )
+    right = documents.tags_of(gold, space) == documents.tags_of(predicted, space)
+    accuracy = float(right.mean()) if len(right) else float("nan")
+    wanted = [_by_label(spans, space) for spans in gold]
+    found = [_by_label(spans, space) for spans in predicted]
+    groups = {name: (name,) for name in space.names} | {"all": space.names}
+    exact = {name: _figures(wanted, found, own, _is_equal) for name, own in groups.items()}
+    overlap = {name: _figures(wanted, found, own, _overlaps) for name, own in groups.items()}
+    return SpanReport(exact, overlap, accuracy)
+
+
+def _by_label(
+    spans: Sequence[tuple[Any, ...]], labels: SpanLabels
+) -> dict[str, list[tuple[int, int]]]:
+    own: dict[str, list[tuple[int, int]]] = {name: [] for name in labels.names}
+    for start, end, label, *_ in spans:
+        own[label].append((int(start), int(end)))
+    return own
+
+
+def _is_equal(span: tuple[int, int], others: list[tuple[int, int]]) -> bool:
+    return span in others
+
+
+def _overlaps(span: tuple[int, int], others: list[tuple[int, int]]) -> bool:
+    return any(start < span[1] and span[0] < end for start, end in others)
+
+
+def _figures(wanted: Any, found: Any, names: Sequence[str], agrees: Any) -> SpanFigures:
+    hit_found = hit_wanted = n_found = n_wanted = 0
+    for gold, predicted in zip(wanted, found, strict=True):
+        for name in names:
+            n_wanted += len(gold[name])
+            n_found += len(predicted[name])
+            hit_found += sum(agrees(span, gold[name]) for span in predicted[name])
+            hit_wanted += sum(agrees(span, predicted[name]) for span in gold[name])
+    precision = hit_found / n_found if n_found else float("nan")
+    recall = hit_wanted / n_wanted if n_wanted else float("nan")
+    return SpanFigures(precision, recall, _f1(precision, recall), n_wanted, n_found)
+
+
+def _f1(precision: float, recall: float) -> float:
+    """F1; 0 where nothing was found of what there is, or nothing was there to find."""
+    if np.isnan(precision) and np.isnan(recall):
+        return float("nan")
+    p, r = np.nan_to_num(precision), np.nan_to_num(recall)
+    return float(2 * p * r / (p + r)) if p + r else 0.0
+
+
+def _percent(value: float) -> str:
+    return "-" if np.isnan(value) else f"{100 * value:.1f}"

@@ -1,0 +1,122 @@
+"""Spans in characters, as people and programs give them, read as runs of tokens and checked."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import VoteError, listed, suggest
+from wiesel.spans.tags import Runs
+
+if TYPE_CHECKING:
+    from wiesel.spans.documents import Documents
+
+__all__ = ["runs_of_spans", "without_overlaps"]
+
+
+def runs_of_spans(
+    spans: Sequence[Iterable[Any]], documents: "Documents", names: Sequence[str], who: str
+) -> Runs:
+    """Return the tokens of spans `(start, end, label)`, given for each document.
+
+    A span that ends within a token takes the whole token. What is outside of its text, empty, of
+    no token or of an unknown label is refused, in the name of `who`.
+    """
+    if len(spans) != len(documents):
+        raise VoteError(
+            f"{who} spans are of {len(spans)} documents; there are {len(documents)}: give one list "
+            "for each document."
+        )
+    per_document = [_listed_spans(spans[k], who, documents.id_of(k)) for k in range(len(documents))]
+    counts = np.fromiter(map(len, per_document), dtype=np.int64, count=len(documents))
+    document = np.repeat(np.arange(len(documents)), counts)
+    flat = list(chain.from_iterable(per_document))
+    numbers = [
+        _checked(span, documents, number, names, who)
+        for span, number in zip(flat, document.tolist(), strict=True)
+    ]
+    start, end, label = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
+    first, last = documents.tokens_between(document, start, end)
+    if (first >= last).any():
+        place = int(np.flatnonzero(first >= last)[0])
+        raise VoteError(
+            f"{_what(who, flat[place], documents, int(document[place]))}, where there is no token: "
+            "a span holds more than white space."
+        )
+    return Runs(first, last, label)
+
+
+def _listed_spans(spans: Any, who: str, document: object) -> list[Any]:
+    if isinstance(spans, (str, bytes)) or not isinstance(spans, Iterable):
+        raise VoteError(
+            f"{who} answer on document {document!r} is {spans!r:.60}; it must be a list of spans "
+            "(start, end, label), or None to abstain."
+        )
+    return list(spans)
+
+
+def _checked(
+    span: Any, documents: "Documents", number: int, names: Sequence[str], who: str
+) -> tuple[int, int, int]:
+    try:
+        start, end, label = span[:3]
+        whole = int(start) == start and int(end) == end
+    except (TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise VoteError(
+            f"{who} span {span!r:.80} on document {documents.id_of(number)!r} is none: a span is "
+            "(start, end, label), in characters."
+        )
+    if not 0 <= start < end <= len(documents.texts[number]):
+        raise VoteError(
+            f"{_what(who, span, documents, number)}; the text has "
+            f"{len(documents.texts[number])} characters, and a span needs 0 <= start < end."
+        )
+    if label not in names:
+        raise VoteError(
+            f"{_what(who, span, documents, number)}; the labels are {listed(names)}. "
+            f"{suggest(label, names)}"
+        )
+    return int(start), int(end), list(names).index(label)
+
+
+def _what(who: str, span: Any, documents: "Documents", number: int) -> str:
+    start, end, label = span[:3]
+    where = f"characters {start} to {end} of document {documents.id_of(number)!r}"
+    return f"{who} span is {where} as {label!r}"
+
+
+def without_overlaps(runs: Runs) -> Runs:
+    """Return those runs, in order, that overlap none: the longest, of equal ones the first.
+
+    >>> runs = Runs(np.array([4, 0, 1]), np.array([5, 2, 4]), np.array([0, 0, 0]))
+    >>> without_overlaps(runs).first
+    array([1, 4])
+    """
+    order = np.lexsort((-runs.last, runs.first))
+    runs = Runs(runs.first[order], runs.last[order], runs.label[order])
+    if not len(order):
+        return runs
+    keep = np.ones(len(order), dtype=bool)
+    reach = np.maximum.accumulate(runs.last)
+    alone = np.concatenate([[True], runs.first[1:] >= reach[:-1]])
+    for group in np.split(np.arange(len(order)), np.flatnonzero(alone))[1:]:
+        if len(group) > 1:
+            keep[group] = _greedily(runs, group)
+    return Runs(runs.first[keep], runs.last[keep], runs.label[keep])
+
+
+def _greedily(runs: Runs, group: npt.NDArray[np.int64]) -> list[bool]:
+    """The longest first, then whatever does not touch what was taken."""
+    taken: list[tuple[int, int]] = []
+    chosen = set()
+    # Stable: of runs of one length, the first comes first.
+    for place in sorted(group.tolist(), key=lambda k: runs.first[k] - runs.last[k]):
+        first, last = int(runs.first[place]), int(runs.last[place])
+        if all(last <= other or first >= end for other, end in taken):
+            taken.append((first, last))
+            chosen.add(place)
+    return [place in chosen for place in group.tolist()]

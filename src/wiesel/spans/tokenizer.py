@@ -1,0 +1,48 @@
+r"""A simple tokenizer for every script: words with their marks, and every other sign by itself.
+
+Tokens are small on purpose: `New-York`, `it's` and `U.S.` are several, so that the spans of
+labeling functions, which are given in characters, seldom end within one.
+"""
+
+import re
+import sys
+import unicodedata
+from collections.abc import Callable
+from functools import cache
+
+__all__ = ["Tokenizer", "tokenize"]
+
+Tokenizer = Callable[[str], list[tuple[int, int]]]
+"""Where the tokens of a text start and end, in characters, in order and without overlaps."""
+
+
+def tokenize(text: str) -> list[tuple[int, int]]:
+    """Return where the tokens of a text start and end.
+
+    >>> text = "It's 5 €"
+    >>> [text[start:end] for start, end in tokenize(text)]
+    ['It', "'", 's', '5', '€']
+    """
+    return [match.span() for match in _token().finditer(text)]
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    # Python's \w leaves out combining marks, which are parts of words in many scripts.
+    marks = _character_class([code for code in range(sys.maxunicode + 1) if _is_mark(code)])
+    return re.compile(rf"\w[\w{marks}]*|[^\w\s][{marks}]*")
+
+
+def _is_mark(code: int) -> bool:
+    return unicodedata.category(chr(code)).startswith("M")
+
+
+def _character_class(codes: list[int]) -> str:
+    """Ranges of characters, as a class of a regular expression has them."""
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and code == ranges[-1][1] + 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)

@@ -1,0 +1,238 @@
+"""Votes on tokens: an ordinary `VoteMatrix` whose items are the tokens of documents."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import ParameterError, VoteError, WieselWarning
+from wiesel.labels import LabelSpace
+from wiesel.lfs.failures import FailureLog
+from wiesel.spans.documents import Documents
+from wiesel.spans.functions import Marks, SpanFunction, check_labels
+from wiesel.spans.patterns import as_span_functions
+from wiesel.spans.tags import Span, SpanLabels, tokens_of_runs
+from wiesel.vote_entries import Rows, row_indices
+from wiesel.votes import VoteMatrix
+
+__all__ = ["SILENCE", "TOGETHER", "TokenVotes", "apply_span_lfs"]
+
+TOGETHER = LabelSpace("apart", "together")
+"""The classes of votes on a token and the one before it: whether a span border is between them."""
+SILENCE = "(nobody)"
+"""The voter that `with_silence` adds."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TokenVotes:
+    """Documents and the votes on their tokens; `votes` is what every label model takes.
+
+    >>> documents = Documents.from_texts(["Ada met Bob."])
+    >>> from wiesel.spans import gazetteer
+    >>> votes = apply_span_lfs(gazetteer("PER", ["Ada", "Bob"]), documents, labels=["PER"])
+    >>> votes
+    TokenVotes(1 documents, 4 tokens x 1 voters, labels 'PER', 2 votes)
+    >>> votes.votes.dense().T
+    array([[ 1, -1,  1, -1]], dtype=int16)
+    """
+
+    documents: Documents
+    votes: VoteMatrix
+    """(n_tokens, n_voters): votes for BIO tags."""
+    links: VoteMatrix | None = None
+    """(n_tokens, n_rules): votes on whether each token belongs together with the one before."""
+
+    def __post_init__(self) -> None:
+        SpanLabels.of_tags(self.votes.labels)
+        for what, matrix in (("votes", self.votes), ("links", self.links)):
+            if matrix is not None and matrix.n_items != self.documents.n_tokens:
+                raise VoteError(
+                    f"The {what} are on {matrix.n_items} items; the documents have "
+                    f"{self.documents.n_tokens} tokens."
+                )
+        if self.links is not None and self.links.labels != TOGETHER:
+            raise VoteError(
+                f"The classes of links are 'apart' and 'together'; got {self.links.labels!r}."
+            )
+
+    @property
+    def labels(self) -> SpanLabels:
+        """The labels of spans."""
+        return SpanLabels.of_tags(self.votes.labels)
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The names of the voters."""
+        return self.votes.voters
+
+    def select(self, rows: Rows) -> "TokenVotes":
+        """Return the votes on some documents: a slice, positions, or a boolean mask."""
+        chosen = row_indices(rows, len(self.documents))
+        tokens = self.documents.tokens_of(chosen)
+        links = None if self.links is None else self.links[tokens]
+        return TokenVotes(self.documents.select(chosen), self.votes[tokens], links)
+
+    def spans(self, voter: str) -> list[list[Span]]:
+        """Return the spans one voter marked in every document."""
+        tags = self.votes.select([voter]).dense()[:, 0].astype(np.int64)
+        return self.documents.spans_of(np.maximum(tags, 0), self.labels)
+
+    def with_silence(self) -> "TokenVotes":
+        """Return the votes with one voter more, who votes `O` on tokens nobody voted on.
+
+        For methods that leave out items without votes and would never see `O` otherwise.
+        """
+        votes = self.votes
+        silent = np.flatnonzero(~votes.covered)
+        item = np.concatenate([votes.item_index, silent])
+        voter = np.concatenate([votes.voter_index, np.full(len(silent), votes.n_voters)])
+        tag = np.concatenate([votes.class_index, np.zeros(len(silent))])
+        names = (*votes.voters, SILENCE)
+        return replace(self, votes=_matrix((item, voter, tag), votes.n_items, votes.labels, names))
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(repr, self.labels))
+        return (
+            f"TokenVotes({len(self.documents):,} documents, {self.votes.n_items:,} tokens x "
+            f"{self.votes.n_voters:,} voters, labels {names}, {self.votes.n_votes:,} votes)"
+        )
+
+
+def apply_span_lfs(
+    functions: Any,
+    documents: Documents,
+    *,
+    labels: SpanLabels | Sequence[str],
+    links: Any = (),
+    on_error: Literal["raise", "abstain"] | FailureLog = "raise",
+) -> TokenVotes:
+    """Return the votes of span functions on the tokens of documents.
+
+    A span votes `B-X` on its first token and `I-X` on the others; a token that it covers in part
+    counts. Where spans of one function overlap the longest counts, with a warning. `links` are
+    functions that mark what belongs together (the label `together`, or any other): their spans
+    vote on pairs of neighboring tokens; a span of the label `O` says that its tokens belong apart.
+    `on_error="abstain"` goes on where a function raises.
+
+    >>> from wiesel.spans import pattern
+    >>> documents = Documents.from_texts(["Call 555 1234", ""])
+    >>> apply_span_lfs(pattern("TEL", r"[0-9 ]{5,}"), documents, labels=["TEL"]).spans("tel_0_9_5")
+    [[Span(start=5, end=13, label='TEL', confidence=None)], []]
+    """
+    space = SpanLabels.of(labels)
+    if not isinstance(documents, Documents):
+        raise ParameterError(
+            f"apply_span_lfs needs Documents; got {type(documents).__name__}. "
+            "Make them with Documents.from_texts(texts)."
+        )
+    voters = as_span_functions(functions)
+    check_labels(voters, space)
+    votes = _tag_votes(voters, _run(voters, documents, space, on_error), documents, space)
+    linking = as_span_functions(links) if links else []
+    if not linking:
+        return TokenVotes(documents, votes)
+    wider = SpanLabels((*space.names, *{TOGETHER.names[1]} - set(space.names)))
+    check_labels(linking, wider)
+    pairs = _link_votes(linking, _run(linking, documents, wider, on_error), documents, wider)
+    return TokenVotes(documents, votes, pairs)
+
+
+def _run(
+    functions: Sequence[SpanFunction], documents: Documents, labels: SpanLabels, on_error: Any
+) -> list[Marks]:
+    if on_error not in ("raise", "abstain") and not isinstance(on_error, FailureLog):
+        raise ParameterError(
+            f"on_error must be 'raise', 'abstain' or a FailureLog; got {on_error!r}."
+        )
+    log = on_error if isinstance(on_error, FailureLog) else FailureLog()
+    marks = [each.run(documents, labels, on_error == "raise") for each in functions]
+    for mark in marks:
+        log.add(mark.failures)
+    if log.failures and not isinstance(on_error, FailureLog):
+        warnings.warn(log.warning(), stacklevel=3)
+    lost = {
+        f.name: m.n_overlapping for f, m in zip(functions, marks, strict=True) if m.n_overlapping
+    }
+    if lost:
+        told = ", ".join(f"{name!r} ({count:,})" for name, count in lost.items())
+        warnings.warn(
+            f"Overlapping spans of one function: of each group the longest counts. {told} had "
+            "spans that gave way.",
+            WieselWarning,
+            stacklevel=3,
+        )
+    return marks
+
+
+def _tag_votes(
+    functions: Sequence[SpanFunction],
+    marks: Sequence[Marks],
+    documents: Documents,
+    labels: SpanLabels,
+) -> VoteMatrix:
+    items, voters, tags = [], [], []
+    for number, (function, mark) in enumerate(zip(functions, marks, strict=True)):
+        tokens, label = tokens_of_runs(mark.runs)
+        # The label after the last stands for O, whose tag is 0.
+        tag = np.where(label < len(labels), 2 * label + 2, 0)
+        begins = np.isin(tokens, mark.runs.first) & (tag > 0)
+        tag = tag - begins
+        if function.exhaustive:
+            tokens, tag = _with_outside(tokens, tag, mark, documents)
+        items.append(tokens)
+        tags.append(tag)
+        voters.append(np.full(len(tokens), number))
+    names = tuple(function.name for function in functions)
+    cells = [np.concatenate(part) for part in (items, voters, tags)]
+    return _matrix(cells, documents.n_tokens, labels.tags, names)
+
+
+def _with_outside(
+    tokens: npt.NDArray[np.int64], tag: npt.NDArray[np.int64], mark: Marks, documents: Documents
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The votes of an exhaustive function: O wherever it answered and marked nothing."""
+    answered = np.ones(len(documents), dtype=bool) if mark.answered is None else mark.answered
+    every = np.full(documents.n_tokens, -1)
+    every[documents.tokens_of(np.flatnonzero(answered))] = 0
+    every[tokens] = tag
+    voted = np.flatnonzero(every >= 0)
+    return voted, every[voted]
+
+
+def _link_votes(
+    functions: Sequence[SpanFunction],
+    marks: Sequence[Marks],
+    documents: Documents,
+    labels: SpanLabels,
+) -> VoteMatrix:
+    """Votes on each token of a span but its first: it belongs to the token before it, or not."""
+    items, voters, classes = [], [], []
+    for number, mark in enumerate(marks):
+        tokens, label = tokens_of_runs(mark.runs)
+        follows = ~np.isin(tokens, mark.runs.first)
+        items.append(tokens[follows])
+        voters.append(np.full(int(follows.sum()), number))
+        classes.append((label[follows] < len(labels)).astype(np.int64))
+    names = tuple(function.name for function in functions)
+    cells = [np.concatenate(part) for part in (items, voters, classes)]
+    return _matrix(cells, documents.n_tokens, TOGETHER, names)
+
+
+def _matrix(
+    cells: Sequence[npt.NDArray[Any]], n_items: int, labels: LabelSpace, names: tuple[str, ...]
+) -> VoteMatrix:
+    """The vote matrix of (item, voter, class), in any order."""
+    item, voter, classes = cells
+    order = np.argsort(item * len(names) + voter, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(item, minlength=n_items))])
+    return VoteMatrix(
+        indptr.astype(np.int64),
+        voter[order].astype(np.int32),
+        classes[order].astype(np.int16),
+        labels,
+        names,
+        np.arange(n_items),
+    )

@@ -1,0 +1,240 @@
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from wiesel import DawidSkene
+from wiesel.errors import NotFittedError, ParameterError, VoteError
+from wiesel.spans import (
+    Documents,
+    HiddenMarkov,
+    SpanLabels,
+    TokenVotes,
+    apply_span_lfs,
+    forward_backward,
+    gazetteer,
+    load_span_model,
+)
+from wiesel.spans.forward_backward import Chain, Layout, smooth
+from wiesel.spans.votes import TOGETHER
+from wiesel.votes import VoteMatrix
+
+LABELS = SpanLabels(("PER", "LOC"))
+JOINED = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 1]], dtype=bool)
+LENGTHS = (5, 1, 0, 6, 3)
+
+
+def random_votes(seed: int = 0, silence: float = 0.4, links: bool = False) -> TokenVotes:
+    """Sentences of planted tags, and voters that are right seven times in ten."""
+    rng = np.random.default_rng(seed)
+    truth, lengths = [], rng.integers(1, 12, size=60)
+    for length in lengths:
+        tag = 0
+        for _ in range(length):
+            tag = rng.choice(np.flatnonzero(LABELS.allowed[tag]))
+            truth.append(int(tag))
+    gold = np.array(truth)
+    said = np.where(
+        rng.random((len(gold), 4)) < 0.7, gold[:, None], rng.integers(0, 5, (len(gold), 4))
+    )
+    said[rng.random(said.shape) < silence] = -1
+    documents = Documents.from_words([["w"] * length for length in lengths])
+    votes = VoteMatrix.from_dense(said, LABELS.tags)
+    if not links:
+        return TokenVotes(documents, votes)
+    pairs = np.where(rng.random((len(gold), 1)) < 0.5, 1, -1)
+    return TokenVotes(documents, votes, VoteMatrix.from_dense(pairs, TOGETHER, ["link"]))
+
+
+def by_hand(log_emission, chain, log_links):
+    """Posteriors of one sentence, summed over all paths."""
+    n_tokens, n_states = log_emission.shape
+    proba, pairs, joined = np.zeros((n_tokens, n_states)), np.zeros((3, 3)), np.zeros(n_tokens)
+    total = 0.0
+    for path in itertools.product(range(n_states), repeat=n_tokens):
+        weight = chain.start[path[0]] * np.exp(log_emission[0, path[0]])
+        for token, (a, b) in enumerate(itertools.pairwise(path), start=1):
+            link = np.exp(log_links[token, int(chain.joined[a, b])])
+            weight *= chain.transitions[a, b] * np.exp(log_emission[token, b]) * link
+        total += weight
+        proba[np.arange(n_tokens), path] += weight
+        for token, (a, b) in enumerate(itertools.pairwise(path), start=1):
+            pairs[a, b] += weight
+            joined[token] += weight * chain.joined[a, b]
+    return proba / total, pairs / total, joined / total, np.log(total)
+
+
+@pytest.mark.parametrize("piece", [2048, 3, 2, 1])
+@pytest.mark.parametrize("with_links", [False, True])
+def test_smoothing_is_the_sum_over_all_paths(piece, with_links, monkeypatch):
+    """Documents longer than a piece are cut and joined again: the answer is the same."""
+    monkeypatch.setattr(forward_backward, "PIECE", piece)
+    rng = np.random.default_rng(3)
+    transitions = rng.random((3, 3))
+    transitions[0, 2] = 0
+    transitions /= transitions.sum(axis=1, keepdims=True)
+    chain = Chain(np.array([0.6, 0.4, 0.0]), transitions, JOINED)
+    pointers = np.concatenate([[0], np.cumsum(LENGTHS)])
+    log_emission = 2 * rng.normal(size=(pointers[-1], 3))
+    log_links = rng.normal(size=(pointers[-1], 2)) * with_links
+    layout = Layout.of(pointers)
+    found = smooth(
+        log_emission[layout.order], layout, chain, log_links[layout.order] if with_links else None
+    )
+    back = np.argsort(layout.order)
+    pairs, evidence = np.zeros((3, 3)), 0.0
+    for first, last in itertools.pairwise(pointers):
+        if first == last:
+            continue
+        proba, own, joined, log_total = by_hand(
+            log_emission[first:last], chain, log_links[first:last]
+        )
+        assert np.allclose(found.proba[back][first:last], proba)
+        assert np.allclose(found.joined[back][first:last], joined)
+        pairs, evidence = pairs + own, evidence + log_total
+    assert np.allclose(found.transitions, pairs)
+    assert np.isclose(found.evidence, evidence)
+
+
+def test_evidence_a_thousand_times_apart_does_not_underflow():
+    """The second token is certain to be I, so the first is B, however much its votes say O."""
+    chain = Chain(
+        np.array([0.5, 0.5, 0.0]),
+        np.full((3, 3), 1 / 3) * [[1, 1, 0], [1, 1, 1], [1, 1, 1]],
+        JOINED,
+    )
+    log_emission = np.array([[0.0, -800.0, -800.0], [-2000.0, -2000.0, 0.0]])
+    found = smooth(log_emission, Layout.of(np.array([0, 2])), chain)
+    assert np.allclose(found.proba, [[0, 1, 0], [0, 0, 1]])
+
+
+@dataclass(eq=False, kw_only=True)
+class Independent(HiddenMarkov):
+    """The chain forgets: every tag is as likely after every other."""
+
+    def _maximize(self, expected, pseudo, labels):
+        density = super()._maximize(expected, pseudo, labels)
+        n_tags = len(labels.tags)
+        self.start_ = np.full(n_tags, 1 / n_tags)
+        self.transitions_ = np.full((n_tags, n_tags), 1 / n_tags)
+        return density
+
+
+@pytest.mark.parametrize("silence", [True, False])
+def test_with_uniform_transitions_it_is_dawid_skene_token_by_token(silence):
+    votes = random_votes(silence=0.3)
+    covered = votes.votes.covered
+    tokens = np.flatnonzero(covered)
+    lengths = np.bincount(votes.documents.document_index[tokens], minlength=len(votes.documents))
+    documents = Documents.from_words([["w"] * length for length in lengths])
+    votes = TokenVotes(documents, votes.votes[tokens])
+    options = {"max_iter": 4, "tol": 0, "abstain_as_vote": silence}
+    chained = Independent(only_supported=False, **options).fit(votes)
+    alone = DawidSkene(stop_at_drift=False, **options)
+    alone.fit(votes.votes, class_balance=np.full(5, 0.2))
+    assert np.allclose(chained.confusions_, alone.confusions_)
+    assert np.allclose(chained.predict_proba(votes), alone.predict_proba(votes.votes))
+
+
+@pytest.mark.parametrize("links", [False, True])
+@pytest.mark.parametrize("silence", [True, False])
+def test_the_evidence_never_falls(silence, links):
+    votes = random_votes(links=links)
+    model = HiddenMarkov(abstain_as_vote=silence, max_iter=15, tol=0).fit(votes)
+    assert len(model.evidence_) > 3
+    assert np.diff(model.evidence_).min() > -1e-6
+
+
+def test_what_bio_forbids_has_no_probability():
+    model = HiddenMarkov().fit(random_votes())
+    assert model.transitions_[~LABELS.allowed].max() == 0
+    assert model.start_[LABELS.continues].max() == 0
+    assert np.allclose(model.transitions_.sum(axis=1), 1)
+
+
+def test_a_token_is_only_what_somebody_said():
+    votes = random_votes()
+    proba = HiddenMarkov(only_supported=True).fit(votes).predict_proba(votes)
+    silent = ~votes.votes.covered
+    assert silent.any()
+    assert np.allclose(proba[silent, 0], 1)
+
+
+def test_the_neighbors_decide_what_the_token_alone_does_not():
+    """One voter says I-PER, one I-LOC; before it both say B-PER: so it goes on."""
+    said = [[0, 0], [1, 1], [2, 4], [0, 0]] * 20
+    documents = Documents.from_words([["w"] * 4] * 20)
+    votes = TokenVotes(documents, VoteMatrix.from_dense(said, LABELS.tags))
+    spans = HiddenMarkov().fit(votes).predict(votes)
+    assert [(s.start, s.end, s.label) for s in spans[0]] == [(2, 5, "PER")]
+    assert 0.5 < spans[0][0].confidence <= 1
+
+
+def test_a_link_carries_a_span_on():
+    """`York Times` has no vote of its own; it is linked to the name before it in every text."""
+    documents = Documents.from_texts(["the New Yorker said", "the New man", "a New Yorker"] * 10)
+    names = gazetteer("PER", ["New"])
+    tied = apply_span_lfs(
+        names, documents, labels=["PER"], links=gazetteer("together", ["New Yorker"])
+    )
+    loose = apply_span_lfs(names, documents, labels=["PER"])
+    before = HiddenMarkov().fit(loose).predict_proba(loose)[2, 2]
+    after = HiddenMarkov().fit(tied).predict_proba(tied)[2, 2]
+    assert before == 0
+    assert after > 0
+
+
+def test_a_document_of_a_million_tokens_is_one_document():
+    n_tokens = 1_000_000
+    pointers = np.array([0, n_tokens])
+    layout = Layout.of(pointers)
+    assert np.array_equal(np.sort(layout.order), np.arange(n_tokens))
+    assert len(layout.steps()) == forward_backward.PIECE
+    assert (layout.previous < 0).sum() == 1
+
+
+def test_empty_documents_are_kept_among_others():
+    documents = Documents.from_texts(["", "Ada won", ""])
+    votes = apply_span_lfs(gazetteer("PER", ["Ada"]), documents, labels=["PER"])
+    assert [len(own) for own in HiddenMarkov().fit(votes).predict(votes)] == [0, 1, 0]
+
+
+def test_without_a_token_there_is_nothing_to_learn():
+    votes = apply_span_lfs(gazetteer("PER", ["Ada"]), Documents.from_texts([""]), labels=["PER"])
+    with pytest.raises(VoteError, match="at least one token"):
+        HiddenMarkov().fit(votes)
+
+
+def test_other_voters_and_other_links_are_refused():
+    votes = random_votes()
+    model = HiddenMarkov().fit(votes)
+    with pytest.raises(VoteError, match="missing"):
+        model.predict(TokenVotes(votes.documents, votes.votes.select([0, 1])))
+    with pytest.raises(VoteError, match="linking rules"):
+        model.predict(random_votes(links=True))
+    with pytest.raises(NotFittedError):
+        HiddenMarkov().predict(votes)
+
+
+def test_options_are_checked():
+    with pytest.raises(ParameterError, match="smoothing"):
+        HiddenMarkov(smoothing=-1).fit(random_votes())
+    with pytest.raises(ParameterError, match="Did you mean 'max_iter'"):
+        HiddenMarkov(max_iters=3)
+
+
+def test_fit_is_the_same_whatever_the_order_of_documents():
+    votes = random_votes()
+    order = np.random.default_rng(0).permutation(len(votes.documents))
+    shuffled = votes.select(order)
+    first, second = HiddenMarkov().fit(votes), HiddenMarkov().fit(shuffled)
+    assert np.allclose(first.confusions_, second.confusions_)
+
+
+def test_a_saved_model_says_the_same(tmp_path):
+    votes = random_votes(links=True)
+    model = HiddenMarkov().fit(votes)
+    model.save(tmp_path / "hmm")
+    loaded = load_span_model(tmp_path / "hmm")
+    assert np.array_equal(loaded.predict_proba(votes), model.predict_proba(votes))

@@ -1,0 +1,224 @@
+import numpy as np
+import pytest
+
+from wiesel import keywords, lookup, regex
+from wiesel.errors import (
+    LabelingFunctionError,
+    ParameterError,
+    VoteError,
+    WieselWarning,
+)
+from wiesel.lfs import FailureLog
+from wiesel.spans import (
+    Documents,
+    SpanLabels,
+    TokenVotes,
+    apply_span_lfs,
+    gazetteer,
+    pattern,
+    span_function,
+)
+from wiesel.votes import VoteMatrix
+
+
+def marked(function, text: str) -> list[str]:
+    return [text[span.start : span.end] for span in function(text)]
+
+
+def answering(spans, **options):
+    return span_function(name="lf", **options)(lambda document: spans)
+
+
+def apply(function, *texts: str) -> TokenVotes:
+    return apply_span_lfs(function, Documents.from_texts(texts), labels=["PER", "LOC"])
+
+
+def test_of_overlapping_names_the_longest_counts():
+    cities = gazetteer("LOC", ["York", "New York", "New York City", "City Hall"])
+    assert marked(cities, "New York City Hall in York") == ["New York City", "York"]
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [
+        ("exact", ["Bath"]),
+        ("ignore", ["Bath", "BATH", "bath"]),
+        ("capitalized", ["Bath", "BATH"]),
+    ],
+)
+def test_case_rules(case, found):
+    assert marked(gazetteer("LOC", ["Bath"], case=case), "Bath BATH bath") == found
+
+
+def test_a_gazetteer_finds_what_a_plain_search_finds():
+    rng = np.random.default_rng(0)
+    letters = np.array(list("abcd"))
+    entries = {" ".join(rng.choice(letters, rng.integers(1, 4))) for _ in range(20)}
+    texts = [" ".join(rng.choice(letters, 12)) for _ in range(30)]
+    names = gazetteer("LOC", sorted(entries))
+    for text in texts:
+        tokens = text.split()
+        expected = longest_by_hand(tokens, {tuple(each.split()) for each in entries})
+        assert [text[s.start : s.end] for s in names(text)] == expected
+
+
+def longest_by_hand(tokens, entries):
+    places = [
+        (first, first + size)
+        for size in (3, 2, 1)
+        for first in range(len(tokens) - size + 1)
+        if tuple(tokens[first : first + size]) in entries
+    ]
+    taken: list[tuple[int, int]] = []
+    for first, last in places:
+        if all(last <= a or first >= b for a, b in taken):
+            taken.append((first, last))
+    return [" ".join(tokens[first:last]) for first, last in sorted(taken)]
+
+
+def test_a_hundred_thousand_names_are_one_function():
+    names = gazetteer("LOC", [f"place{k} town" for k in range(100_000)])
+    assert marked(names, "From place99999 town to place5 city") == ["place99999 town"]
+
+
+def test_names_are_found_whatever_the_tokenizer():
+    documents = Documents.from_words([["U.S.", "troops", "in", "New-York"]])
+    votes = apply_span_lfs(gazetteer("LOC", ["U.S.", "York"]), documents, labels=["LOC"])
+    assert votes.votes.dense()[:, 0].tolist() == [1, -1, -1, 1]
+
+
+def test_a_pattern_marks_what_is_between_its_context():
+    speaker = pattern("PER", r"[A-Z]\w+", after=" said", before=r"(?:Mr|Mrs) ")
+    assert marked(speaker, "Mr Brown said that Mr Green and Mrs Gray said") == ["Brown", "Gray"]
+
+
+def test_a_pattern_with_groups_of_its_own_and_foreign_letters():
+    names = pattern("PER", r"(Éa|Ži)(\w)\w*")
+    assert marked(names, "\ue000 Éamon und Žižek") == ["Éamon", "Žižek"]
+
+
+def test_rules_of_rows_give_spans_for_free():
+    rules = [
+        keywords("PER", ["ada"], column="text", name="words"),
+        keywords("PER", ["yro"], column="text", whole_words=False, name="parts"),
+        regex("LOC", r"Lon\w+", column="text", name="pattern"),
+        lookup("LOC", {"London"}, columns="place", name="known"),
+    ]
+    votes = apply(rules, "Ada Byron of London")
+    assert votes.votes.dense().tolist() == [
+        [1, -1, -1, -1],
+        [-1, 1, -1, -1],
+        [-1, -1, -1, -1],
+        [-1, -1, 3, 3],
+    ]
+
+
+def test_keywords_that_must_meet_are_no_spans():
+    with pytest.raises(ParameterError, match="min_matches must be 1"):
+        apply(keywords("PER", ["a", "b"], column="text", min_matches=2), "a b")
+
+
+def test_a_span_that_ends_within_a_word_takes_the_whole_word():
+    votes = apply(answering([(1, 6, "PER")]), "Ada Byron")
+    assert [span[:2] for span in votes.spans("lf")[0]] == [(0, 9)]
+
+
+def test_none_abstains_and_an_exhaustive_function_votes_outside():
+    @span_function(exhaustive=True)
+    def careful(document):
+        return None if "?" in document.text else [(0, 3, "PER")]
+
+    votes = apply(careful, "Ada won", "Ada ?").votes
+    assert votes.dense()[:, 0].tolist() == [1, 0, -1, -1]
+
+
+def test_a_span_of_the_label_outside_is_a_vote_against():
+    assert apply(answering([(0, 3, "O")]), "The end").votes.dense()[:, 0].tolist() == [0, -1]
+
+
+def test_overlapping_spans_of_one_function_warn_and_the_longest_counts():
+    with pytest.warns(WieselWarning, match=r"'lf' \(2\)"):
+        votes = apply(answering([(0, 3, "PER"), (0, 9, "LOC"), (4, 9, "PER")]), "Ada Byron")
+    assert [span[2] for span in votes.spans("lf")[0]] == ["LOC"]
+
+
+@pytest.mark.parametrize(
+    ("spans", "words"),
+    [
+        ([(0, 99, "PER")], "characters 0 to 99 of document 0"),
+        ([(-1, 2, "PER")], "needs 0 <= start < end"),
+        ([(2, 2, "PER")], "needs 0 <= start < end"),
+        ([(3, 4, "PER")], "more than white space"),
+        ([(0, 3, "PRE")], "Did you mean 'PER'"),
+        ([(0.5, 3, "PER")], "in characters"),
+        ([("PER", 0, 3)], "in characters"),
+        ([7], "in characters"),
+        ("PER", "list of spans"),
+    ],
+)
+def test_what_is_no_span_is_refused_by_name(spans, words):
+    with pytest.raises(VoteError, match="'lf'") as error:
+        apply(answering(spans), "Ada Byron")
+    assert words in str(error.value)
+
+
+def test_a_builder_of_an_unknown_label_is_refused_before_it_runs():
+    with pytest.raises(VoteError, match="marks 'ORG'"):
+        apply(gazetteer("ORG", ["Ada"]), "Ada")
+
+
+def test_a_function_that_fails_stops_or_abstains():
+    @span_function
+    def broken(document):
+        return [(0, 3, document.missing)]
+
+    documents = Documents.from_texts(["Ada"], ids=["m7"])
+    with pytest.raises(LabelingFunctionError, match=r"document 'm7'.*AttributeError"):
+        apply_span_lfs(broken, documents, labels=["PER"])
+    log = FailureLog()
+    votes = apply_span_lfs(broken, documents, labels=["PER"], on_error=log)
+    assert (votes.votes.n_votes, log.counts) == (0, {"broken": 1})
+
+
+def test_two_functions_of_one_name_are_refused():
+    with pytest.raises(ParameterError, match="unique names; 'lf'"):
+        apply([answering([]), answering([])], "Ada")
+
+
+def test_documents_without_a_token_give_votes_without_an_item():
+    votes = apply(gazetteer("PER", ["Ada"]), "", "  ")
+    assert (votes.votes.n_items, votes.spans(votes.voters[0])) == (0, [[], []])
+
+
+def test_links_vote_on_pairs_of_neighbors():
+    documents = Documents.from_texts(["The New York Times"])
+    votes = apply_span_lfs(
+        gazetteer("LOC", ["New York"]),
+        documents,
+        labels=["LOC"],
+        links=[
+            pattern("together", r"New York Times", name="title"),
+            pattern("O", r"The New", name="article"),
+        ],
+    )
+    assert votes.links.dense().tolist() == [[-1, -1], [-1, 0], [1, -1], [1, -1]]
+
+
+def test_silence_becomes_a_voter_for_outside():
+    votes = apply(gazetteer("PER", ["Ada"]), "Ada won").with_silence()
+    assert votes.votes.dense().tolist() == [[1, -1], [-1, 0]]
+    assert votes.voters[-1] == "(nobody)"
+
+
+def test_votes_must_be_on_the_tokens_of_the_documents():
+    documents = Documents.from_texts(["Ada won"])
+    one = VoteMatrix.from_dense([[0]], SpanLabels(("PER",)).tags)
+    with pytest.raises(VoteError, match="on 1 items; the documents have 2 tokens"):
+        TokenVotes(documents, one)
+
+
+def test_selected_votes_are_those_of_the_documents():
+    votes = apply(gazetteer("PER", ["Ada"]), "Ada won", "", "So Ada")
+    chosen = votes.select([2])
+    assert chosen.votes.dense()[:, 0].tolist() == [-1, 1]
+    assert chosen.documents.texts == ("So Ada",)

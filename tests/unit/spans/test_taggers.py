@@ -1,0 +1,121 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from wiesel import MajorityVote
+from wiesel.cli.main import app
+from wiesel.errors import FeatureError, ParameterError, SavedModelError, VoteError
+from wiesel.spans import (
+    Documents,
+    SpanTwoStage,
+    SpanWeaSEL,
+    apply_span_lfs,
+    gazetteer,
+    load_span_model,
+)
+from wiesel.spans.tagger import TokenInputs, TokenLogits
+
+TEXTS = ["Ada met Bob", "so Bob met Ada again", "", "nobody"] * 6
+FAST = {"epochs": 20, "lr": 0.03, "batch_size": 4, "progress": False}
+
+
+def votes():
+    documents = Documents.from_texts(TEXTS)
+    return apply_span_lfs(gazetteer("PER", ["Ada", "Bob"], name="names"), documents, labels=["PER"])
+
+
+class Rows(torch.nn.Module):
+    """Answers with the number of the word; wrong on purpose where asked."""
+
+    def __init__(self, n_tags: int = 3):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(n_tags))
+
+    def forward(self, words, mask):
+        return words.unsqueeze(-1) * self.scale
+
+
+def test_each_token_is_in_one_stretch_and_padding_gives_no_logits():
+    documents = Documents.from_texts(["a b c d e", "", "f"])
+    inputs = TokenInputs({"words": np.arange(1, 7)}, documents, length=2)
+    batch = inputs.take(np.arange(len(inputs)))
+    assert [int(n) for n in batch["mask"].sum(dim=1)] == [2, 2, 1, 1]
+    logits = TokenLogits(Rows(), 3)(batch)
+    assert logits[:, 0].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_tagger_of_the_wrong_shape_is_refused():
+    inputs = TokenInputs({"words": np.arange(1, 3)}, Documents.from_texts(["a b"]))
+    with pytest.raises(FeatureError, match=r"\(1, 2, 3\); got the shape \(1, 2, 5\)"):
+        TokenLogits(Rows(5), 3)(inputs.take(np.arange(1)))
+
+
+@pytest.mark.parametrize("model", [SpanTwoStage(**FAST), SpanWeaSEL(**FAST)])
+def test_a_tagger_learns_what_the_rules_know_and_is_saved(model, tmp_path):
+    model.fit(votes())
+    documents = Documents.from_texts(["so Ada met nobody", ""])
+    spans = model.predict(documents)
+    assert [span[:3] for span in spans[0]] == [(3, 6, "PER")]
+    assert spans[1] == []
+    assert 0 < spans[0][0].confidence <= 1
+    model.save(tmp_path / "tagger")
+    loaded = load_span_model(tmp_path / "tagger")
+    assert np.allclose(loaded.predict_proba(documents), model.predict_proba(documents))
+
+
+def test_validation_keeps_the_best_epoch_and_a_label_model_goes_token_by_token():
+    held_out = Documents.from_texts(["Ada met Bob"]), [[(0, 3, "PER"), (8, 11, "PER")]]
+    model = SpanTwoStage(label_model=MajorityVote(), **FAST).fit(votes(), validation=held_out)
+    assert model.history_.best_epoch is not None
+    assert "validation_span_f1" in model.history_.records[0]
+    assert model.soft_labels(votes())[1].tolist() == [1, 0, 0]
+
+
+def test_what_cannot_be_trained_on_is_refused():
+    with pytest.raises(VoteError, match="needs TokenVotes"):
+        SpanTwoStage().fit(votes().votes)
+    with pytest.raises(ParameterError, match="label_model"):
+        SpanTwoStage(label_model="hmm").fit(votes())
+    with pytest.raises(SavedModelError):
+        load_span_model("no/such/folder")
+
+
+def test_the_command_goes_from_texts_to_figures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": f"t{k}", "text": text or "-"} for k, text in enumerate(TEXTS)]
+    (tmp_path / "texts.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "lfs.py").write_text(
+        "from wiesel.spans import gazetteer\n"
+        "names = gazetteer('PER', ['Ada', 'Bob'], name='names')\n"
+    )
+    common = ["--lfs", "lfs.py", "--labels", "PER"]
+    shown = run("apply", "texts.jsonl", *common, "--id", "id", "-o", "a.jsonl", "--html", "a.html")
+    assert "t0: [Ada PER] met [Bob PER]" in shown
+    assert (tmp_path / "a.html").read_text().count("<mark") == 24
+    run("fit", "texts.jsonl", *common, "-o", "tagger", "--epochs", "2")
+    run("predict", "tagger", "texts.jsonl", "--id", "id", "-o", "p.jsonl")
+    report = json.loads(run("evaluate", "a.jsonl", "p.jsonl", "--json"))
+    assert report["exact"]["all"]["n_gold"] == 24
+
+
+def run(*words: str) -> str:
+    result = CliRunner().invoke(app, ["spans", *words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_command_says_in_one_line_what_is_wrong(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.jsonl").write_text('{"body": "Ada"}\n')
+    (tmp_path / "lfs.py").write_text(
+        "from wiesel.spans import gazetteer\nn = gazetteer('PER', ['Ada'])\n"
+    )
+    wrong = CliRunner().invoke(
+        app, ["spans", "apply", "t.jsonl", "--lfs", "lfs.py", "--labels", "PER"]
+    )
+    assert wrong.exit_code == 1
+    assert "text" in wrong.output
+    assert "Traceback" not in wrong.output
