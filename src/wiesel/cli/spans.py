@@ -63,7 +63,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
 
 @spans.command("fit")
 @verb
-def fit(  # noqa: PLR0913 - the options of the command line
+def fit_tagger(  # noqa: PLR0913 - the options of the command line
     texts: Texts,
     lfs: LFFiles,
     labels: Labels,

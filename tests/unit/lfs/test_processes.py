@@ -374,9 +374,7 @@ def test_modules_of_the_current_folder_are_not_imported_by_workers(tmp_path: Pat
     folder.mkdir()
     for name in ("polars", "numpy", "json", "wiesel"):
         (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w').close()\n")
-    code = (
-        "import sys; from wiesel.lfs.engines.process import WorkerProcess as Worker; w = Worker()"
-    )
+    code = "import sys; from wiesel.lfs.engines.child import ChildWorker as Worker; w = Worker()"
     code += "; w.tell({'lfs': '{\"lfs\": [], \"functions\": []}', 'fingerprints': [], "
     code += "'labels': ['a', 'b']}); print(w.answer()); w.kill(); w.close()"
     # The parent is safe by -P; what it starts must be safe by itself, even with "" in its path.

@@ -15,10 +15,10 @@ from wiesel.io.exchange import Exchange, write_exchanged
 from wiesel.io.files import content_of
 from wiesel.labels import LabelSpace
 from wiesel.lfs.column_votes import ColumnVotes, join_columns
+from wiesel.lfs.engines.child import ChildWorker
 from wiesel.lfs.engines.deaths import DeathSearch, WorkerDied
 from wiesel.lfs.engines.messages import read_votes
 from wiesel.lfs.engines.portable import pack_lfs
-from wiesel.lfs.engines.process import WorkerProcess
 from wiesel.lfs.engines.sharing import Pace, Piece, Share
 from wiesel.lfs.engines.worker import told_problem
 from wiesel.lfs.failures import Failure
@@ -122,7 +122,7 @@ class _Errand(threading.Thread):
         super().__init__(daemon=True)
         self.offers: queue.SimpleQueue[_Offer | None] = queue.SimpleQueue()
         self.n_deaths = 0
-        self._worker = WorkerProcess()
+        self._worker = ChildWorker()
         self._files = deque(exchange.file(f"{number}-{k}.arrow") for k in range(_AHEAD))
         self._offer: _Offer | None = None
         self._loaded: tuple[Any, ...] = ()

@@ -91,7 +91,7 @@ class Share:
         `goes_on` is told the size of each piece and how many seconds it took.
         """
         pace = Pace(self.first_rows)
-        while not self._is_for_helpers and (piece := self.take(pace.rows)):
+        while not self._is_for_others and (piece := self.take(pace.rows)):
             started = time.perf_counter()
             self.put(piece, vote(*piece))
             seconds = time.perf_counter() - started
@@ -101,7 +101,7 @@ class Share:
         return True
 
     @property
-    def _is_for_helpers(self) -> bool:
+    def _is_for_others(self) -> bool:
         return self.dangerous and bool(self._n_helpers)
 
     def enter(self) -> None:

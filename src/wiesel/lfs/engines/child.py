@@ -10,7 +10,7 @@ from typing import Any
 from wiesel.lfs.engines.deaths import WorkerDied
 from wiesel.lfs.engines.messages import read_message, write_message
 
-__all__ = ["WorkerProcess"]
+__all__ = ["ChildWorker"]
 
 _CODE = (
     "import sys; sys.path.extend(place for place in sys.argv[2:] if place not in sys.path); "
@@ -20,7 +20,7 @@ _CODE = (
 beside a script, is not imported in the place of Polars."""
 
 
-class WorkerProcess:
+class ChildWorker:
     """A fresh Python that votes; it can be started again after it has died."""
 
     def __init__(self) -> None:
