@@ -78,8 +78,13 @@ class Table:
             terminal = shutil.get_terminal_size(fallback=(100, 24)).columns
             width = min(max(terminal, _NARROWEST), _WIDEST)
         grid, cells = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=True), self._cells()
-        for column, values in zip(self.columns, zip(*cells, strict=True), strict=False):
-            kept = _kept_width(column, values)
+        by_column = list(zip(self.columns, zip(*cells, strict=True), strict=False))
+        room = [_kept_width(column, values, _UNBROKEN) for column, values in by_column]
+        if _total(room) > width:
+            # Where it gets tight, numbers break between words; nothing is ever cut off.
+            room = [_kept_width(column, values, 0) for column, values in by_column]
+            width = max(width, _total(room))
+        for (column, values), kept in zip(by_column, room, strict=True):
             grid.add_column(
                 column.header,
                 justify="right" if column.numeric else "left",
@@ -160,13 +165,22 @@ def _words(value: object) -> str:
     return UNKNOWN if value is None else str(value)
 
 
-def _kept_width(column: Column, values: Sequence[str]) -> int:
-    """The room a column gets in any terminal: names some, numbers enough not to be cut."""
+def _kept_width(column: Column, values: Sequence[str], unbroken: int) -> int:
+    """The room a column gets in any terminal: names some, numbers enough not to be cut.
+
+    Numbers of up to `unbroken` characters stay in one line, longer ones break between words.
+    """
     longest = max(map(len, values))
     if not column.numeric:
         return min(longest, _NAME)
-    words = (word for value in values for word in value.split())
-    return longest if longest <= _UNBROKEN else max(map(len, words))
+    words = (word for value in (column.header, *values) for word in value.split())
+    widest_word = max(map(len, words))
+    return max(longest, widest_word) if longest <= unbroken else widest_word
+
+
+def _total(room: Sequence[int]) -> int:
+    """The width of a table whose columns have this room: two spaces and a gap beside each."""
+    return sum(room) + 3 * len(room)
 
 
 def _rendered(grid: RichTable, width: int) -> str:
