@@ -1,6 +1,5 @@
 """TwoStage: first a label model makes soft labels, then the end model learns them."""
 
-import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -20,7 +19,7 @@ from wiesel.end_to_end.explaining import (
 )
 from wiesel.end_to_end.fingerprints import run_fingerprint
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
-from wiesel.end_to_end.readings import READINGS, Reading
+from wiesel.end_to_end.readings import READINGS, fit_label_model
 from wiesel.end_to_end.sklearn_stage import fit_classifier, is_classifier
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.storage import Saved
@@ -163,21 +162,12 @@ class TwoStage(EndToEndModel):
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
         votes: VoteMatrix = plan.votes  # type: ignore[assignment]
-        label_model = self._fitted_label_model(plan, votes)
+        balance = None if self.class_balance is None else plan.class_balance
+        label_model = fit_label_model(self.label_model, plan, balance)
         soft_labels = label_model.predict_proba(votes)
         if self.hard:
             soft_labels = np.eye(votes.n_classes)[soft_labels.argmax(axis=1)]
         return replace(plan, targets=soft_labels, learned={"label_model_": label_model})
-
-    def _fitted_label_model(self, plan: FitPlan, votes: VoteMatrix) -> LabelModel:
-        label_model = copy.deepcopy(self.label_model)
-        balance = None if self.class_balance is None else plan.class_balance
-        if not isinstance(label_model, Reading):
-            return label_model.fit(votes, class_balance=balance)
-        labeled = None
-        if plan.gold_votes is not None and plan.validation is not None:
-            labeled = plan.gold_votes, plan.validation.gold
-        return label_model.fit(votes, balance, X=plan.data.inputs, gold=labeled)
 
     def _fit_classifier(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """What `fit_given` does, for an end model that trains itself."""

@@ -1,5 +1,6 @@
 """What readings share: every vote adds evidence that was learned from more than the votes."""
 
+import copy
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -7,13 +8,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from wiesel.end_to_end.plan import FitPlan
 from wiesel.errors import ParameterError
 from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.vote_products import LogJoint, posterior
 from wiesel.training import Inputs, as_inputs
 from wiesel.votes import VoteMatrix, VoteSource
 
-__all__ = ["Reading"]
+__all__ = ["Reading", "fit_label_model"]
 
 Gold = tuple[VoteMatrix, npt.NDArray[np.int64]]
 
@@ -76,3 +78,17 @@ class Reading(LabelModel):
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         weights = self.evidence_.reshape(-1, votes.n_classes)
         return posterior(votes, LogJoint(weights, self.offsets_), self.class_balance_)
+
+
+def fit_label_model(
+    label_model: LabelModel, plan: FitPlan, class_balance: npt.NDArray[np.float64] | None
+) -> LabelModel:
+    """Return a fitted copy of a label model; a reading also sees the plan's features and gold."""
+    fitted = copy.deepcopy(label_model)
+    votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+    if not isinstance(fitted, Reading):
+        return fitted.fit(votes, class_balance=class_balance)
+    labeled = None
+    if plan.gold_votes is not None and plan.validation is not None:
+        labeled = plan.gold_votes, plan.validation.gold
+    return fitted.fit(votes, class_balance, X=plan.data.inputs, gold=labeled)

@@ -1,6 +1,5 @@
 """WeaSEL: the votes are weighed by a network that learns together with the end model."""
 
-import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -15,6 +14,7 @@ from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.class_balance import check_class_balance
 from wiesel.end_to_end.explaining import VoteEffects, as_batch, explain_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
+from wiesel.end_to_end.readings import READINGS, fit_label_model
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import DensePayload
 from wiesel.end_to_end.weasel.encoding import (
@@ -199,7 +199,7 @@ class WeaSEL(EndToEndModel):
         """Return the start and the encoder, as the user gave them."""
         values = saved.values
         start = values["start"]
-        options = {"start": None if start is None else unfitted_label_model(start)}
+        options = {"start": None if start is None else unfitted_label_model(start, READINGS)}
         if values["encoder_layers"] is not None:
             return {**options, "encoder": EncoderLayers(**values["encoder_layers"])}
         if "encoder" in saved.manifest["parameters"]:
@@ -257,7 +257,7 @@ class WeaSEL(EndToEndModel):
         plan = replace(plan, data=replace(plan.data, payload=payload), learned=learned)
         if self.start is None or self.warm_up == 0:
             return plan
-        return replace(plan, targets=initial_soft_labels(self.start, votes, plan.class_balance))
+        return replace(plan, targets=initial_soft_labels(self.start, plan))
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         shape = EncoderShape(len(plan.voters), len(plan.labels), plan.learned["encoder_width_"])
@@ -290,13 +290,14 @@ class WeaSEL(EndToEndModel):
         self.encoder_ = trained.encoder
 
 
-def initial_soft_labels(
-    label_model: LabelModel, votes: VoteMatrix, class_balance: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def initial_soft_labels(label_model: LabelModel, plan: FitPlan) -> npt.NDArray[np.float64]:
     """Return the soft labels of a label model, in which copies of a voter count once."""
-    merged = merge_copies(votes, find_copies(votes))
-    fitted = copy.deepcopy(label_model).fit(merged, class_balance=class_balance)
-    return fitted.predict_proba(merged)
+    votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+    original = find_copies(votes)
+    merged = merge_copies(votes, original)
+    labeled = None if plan.gold_votes is None else merge_copies(plan.gold_votes, original)
+    single = replace(plan, votes=merged, gold_votes=labeled)
+    return fit_label_model(label_model, single, plan.class_balance).predict_proba(merged)
 
 
 def _layers_of(encoder: object) -> dict[str, Any] | None:
