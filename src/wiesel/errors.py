@@ -4,7 +4,10 @@ A message says who, where, what was given, what is allowed and what to do.
 """
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
+from pathlib import Path
 
 __all__ = [
     "CollapseWarning",
@@ -21,7 +24,10 @@ __all__ = [
     "WieselWarning",
     "listed",
     "suggest",
+    "warn_user",
 ]
+
+_PACKAGE = str(Path(__file__).parent)
 
 
 class WieselError(Exception):
@@ -96,3 +102,17 @@ def listed(values: Iterable[object], limit: int = 12) -> str:
     values = list(values)
     shown = ", ".join(repr(value) for value in values[:limit])
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of Wiesel that led here, however deep inside it was noticed.
+
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warn_user("Few items.", WieselWarning)
+    >>> str(caught[0].message)
+    'Few items.'
+    """
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

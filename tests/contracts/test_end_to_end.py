@@ -7,6 +7,7 @@ from torch import nn
 from wiesel import (
     MBEM,
     AggNet,
+    Committee,
     CoNAL,
     ConfusionNet,
     CrowdLayer,
@@ -24,20 +25,12 @@ from wiesel.testing import ContractError, check_end_to_end
 
 NET = nn.Linear(3, 3)
 MODELS: dict[str, EndToEndModel] = {
-    # The contract counts steps and looks at items without votes; the rest is the default.
-    "weasel": WeaSEL(
-        NET,
-        encoder=(8,),
-        lr=0.01,
-        members=1,
-        warm_start=MajorityVote(),
-        epoch_size=None,
-        uncovered=False,
+    "weasel": WeaSEL(NET, lr=0.01),
+    "weasel, paper": WeaSEL.paper(NET, encoder=(8,), lr=0.01),
+    "weasel, class-conditional, mig": WeaSEL.paper(
+        NET, encoder=(8,), lr=0.01, class_conditional=True, loss="mig"
     ),
-    "weasel, paper": WeaSEL(NET, recipe="paper", encoder=(8,), lr=0.01),
-    "weasel, class-conditional, mig": WeaSEL(
-        NET, recipe="paper", encoder=(8,), lr=0.01, class_conditional=True, loss="mig"
-    ),
+    "committee": Committee(NET, lr=0.01),
     "two_stage": TwoStage(MajorityVote(), NET, lr=0.01),
     "two_stage, mig": TwoStage(MajorityVote(), NET, lr=0.01, loss="mig"),
     "supervised": Supervised(NET, lr=0.01),
@@ -89,8 +82,8 @@ def test_every_registered_method_is_checked():
 
 def test_a_method_that_trains_the_users_own_module_breaks_the_contract():
     class Careless(TwoStage):
-        def _objective(self, end_model, data, validation):
-            return super()._objective(self.end_model, data, validation)
+        def _objective(self, end_model, plan):
+            return super()._objective(self.end_model, plan)
 
     with pytest.raises(ContractError, match="user's end model was changed"):
         check_end_to_end(Careless(MajorityVote(), NET, lr=0.01))
@@ -98,9 +91,9 @@ def test_a_method_that_trains_the_users_own_module_breaks_the_contract():
 
 def test_a_method_that_ignores_the_seed_breaks_the_contract():
     class Unseeded(TwoStage):
-        def _objective(self, end_model, data, validation):
+        def _objective(self, end_model, plan):
             torch.seed()
-            return super()._objective(end_model, data, validation)
+            return super()._objective(end_model, plan)
 
     with pytest.raises(ContractError, match="same"):
         check_end_to_end(Unseeded(MajorityVote(), NET, lr=0.01))

@@ -1,7 +1,6 @@
 """What every end-to-end method shares: from checked data to a trained end model."""
 
 import copy
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from wiesel.end_to_end.fingerprints import run_fingerprint, short_hash
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
 from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.end_to_end.together import fit_all, fit_ensemble
-from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselWarning
+from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselWarning, warn_user
 from wiesel.evaluation import choose_threshold
 from wiesel.labels import LabelSpace
 from wiesel.nn.ensemble import Ensemble
@@ -295,7 +294,6 @@ class EndToEndModel(Parameterized, ABC):
             labels=labels,
             voters=() if given.votes is None else given.votes.voters,
             votes=given.votes,
-            features=given.features,
             class_balance=chosen_class_balance(balance, labels, given.votes, held_out),
             validation=held_out,
             gold_votes=gold_votes(validation, given.votes),
@@ -339,7 +337,7 @@ class EndToEndModel(Parameterized, ABC):
         self.selection_ = {"by": "last epoch", "epoch": len(self.history_)}
         if self.history_.interrupted:
             message = f"Training was interrupted after {len(self.history_)} epochs"
-            warnings.warn(f"{message}; the best weights so far are kept.", WieselWarning, 5)
+            warn_user(f"{message}; the best weights so far are kept.", WieselWarning)
         if validation is None or self.history_.best_epoch is None:
             self.threshold_ = None
             return

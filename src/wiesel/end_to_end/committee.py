@@ -1,6 +1,7 @@
 """Committee: a few readings of the votes, a network for each, and their average."""
 
 import copy
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -20,7 +21,7 @@ from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.together import plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
-from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselWarning
+from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselWarning, warn_user
 from wiesel.explain import Explanation, MemberView
 from wiesel.label_models import LabelModel, MajorityVote, Snorkel, Triplet, VoteCounts
 from wiesel.label_models.copies import find_copies, merge_copies
@@ -112,13 +113,19 @@ class Committee(EndToEndModel):
 
     def saved_values(self) -> dict[str, Any]:
         """Return the weights of the members and the copies among the voters."""
-        return {"member_weights": self.member_weights_, "copies": self.copies_}
+        return {
+            "member_weights": self.member_weights_,
+            "copies": self.copies_,
+            "own_members": self.members is not None,
+        }
 
     @classmethod
     def from_members(
         cls, members: Sequence[EndToEndModel], options: dict[str, Any], saved: Saved
     ) -> Self:
         """Return the committee of restored members."""
+        if saved.values["own_members"]:
+            options = {**options, "members": [copy.copy(member) for member in members]}
         model = cls(members[0].network, **options)
         model.check_options()
         model.labels_, model.voters_ = members[0].labels_, tuple(saved.manifest["voters"])
@@ -141,6 +148,11 @@ class Committee(EndToEndModel):
         check_number(self, "networks", self.networks, low=1, whole=True)
         if given is None:
             return
+        if self.checkpoint is not None:
+            raise ParameterError(
+                "The 'checkpoint' option of Committee is for its default members: give each of "
+                "your own members a checkpoint of its own."
+            )
         if not len(given) or not all(isinstance(member, EndToEndModel) for member in given):
             raise ParameterError(
                 "The 'members' option of Committee must be a list of methods, such as "
@@ -270,6 +282,9 @@ def default_members(
         # Snorkel's moments fit a uniform balance better than the one that votes suggest.
         balance = None if loss == "ce" and not isinstance(reading, Triplet) else "auto"
         own = {"loss": loss, "class_balance": balance, "seed": seed}
+        if options.get("checkpoint") is not None:
+            # What learns by one loss is one stack, and a stack has one checkpoint.
+            own["checkpoint"] = f"{options['checkpoint']}.{loss}"
         member = TwoStage(reading, network, members=networks * (1 + twice), **{**options, **own})
         members[_free_name(member, members)] = member
         seed += member.members
@@ -279,7 +294,7 @@ def default_members(
 def _free_name(member: EndToEndModel, taken: Members) -> str:
     """A name for a member: its label model's if it has one, numbered if it is taken."""
     kind = type(member.label_model if isinstance(member, TwoStage) else member).__name__
-    name = "".join(f"_{c.lower()}" if c.isupper() else c for c in kind).lstrip("_")
+    name = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", kind).lower()  # WeaSEL is weasel
     if isinstance(member, TwoStage) and member.loss != "ce":
         name = f"{name}_{member.loss}"
     return name if name not in taken else f"{name}_{len(taken) + 1}"
@@ -335,10 +350,9 @@ def _healthy(fitted: Members) -> Members:
     if not kept or len(kept) == len(fitted):
         return fitted
     dropped = [name for name in fitted if name not in kept]
-    warnings.warn(
+    warn_user(
         f"Left out of the committee, because they predict a single class: {', '.join(dropped)}.",
         WieselWarning,
-        stacklevel=5,
     )
     return kept
 

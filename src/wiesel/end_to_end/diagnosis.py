@@ -1,11 +1,9 @@
 """What the history tells about the networks, and the warning when they have collapsed."""
 
-import warnings
-
 import torch
 from torch import Tensor
 
-from wiesel.errors import CollapseWarning
+from wiesel.errors import CollapseWarning, warn_user
 from wiesel.labels import LabelSpace
 from wiesel.training import Batch, History, Record, TrainingData
 
@@ -91,14 +89,14 @@ def warn_if_collapsed(history: History, labels: LabelSpace, n_voters: int) -> No
         shares = kept["predicted_shares"]
         name = labels.names[shares.index(max(shares))]
         message = f"The end model predicts {name!r} for nearly all items although the votes do not."
-        warnings.warn(f"{message} {_ADVICE}", CollapseWarning, stacklevel=5)
+        warn_user(f"{message} {_ADVICE}", CollapseWarning)
     if n_voters > 1 and kept.get("largest_voter_share", 0.0) >= _ALL_OF_IT:
         message = "One voter has taken all the weight, on all items."
-        warnings.warn(f"{message} {_ADVICE}", CollapseWarning, stacklevel=5)
+        warn_user(f"{message} {_ADVICE}", CollapseWarning)
     if kept.get("heard_share", 1.0) <= 1 - _ALL_OF_IT:
         message = "Nearly all the weight went to voters that abstain, so soft labels are vague."
         advice = "Use voting_only=True, which shares the weight among the voters that voted."
-        warnings.warn(f"{message} {advice}", CollapseWarning, stacklevel=5)
+        warn_user(f"{message} {advice}", CollapseWarning)
 
 
 def _class_shares(classes: Tensor, n_classes: int) -> list[float]:

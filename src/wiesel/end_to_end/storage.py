@@ -24,6 +24,7 @@ from wiesel.end_to_end.sklearn_stage import (
 )
 from wiesel.errors import SavedModelError, WieselError, listed, suggest
 from wiesel.labels import LabelSpace
+from wiesel.nn.encoders import EncoderLayers
 from wiesel.nn.names import module_from_spec, module_spec
 from wiesel.parameters import Parameterized, check_number
 from wiesel.saving import decoded, encoded, read_json, write_folder
@@ -274,5 +275,12 @@ def _parameters(model: "EndToEndModel") -> dict[str, Any]:
     return {
         name: encoded(value)
         for name, value in options.items()
-        if name != "end_model" and not isinstance(value, (nn.Module, Parameterized))
+        if name != "end_model" and not _stored_elsewhere(value)
     }
+
+
+def _stored_elsewhere(value: Any) -> bool:
+    """Whether an option is stored by the method itself: it holds networks or other models."""
+    if isinstance(value, (list, tuple)):
+        return any(_stored_elsewhere(part) for part in value)
+    return isinstance(value, (nn.Module, Parameterized, EncoderLayers))

@@ -1,6 +1,5 @@
 """Several models on the same data: trained as stacks where that can be; and ensembles of them."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from wiesel.end_to_end.fingerprints import short_hash
-from wiesel.errors import WieselWarning
+from wiesel.errors import WieselWarning, warn_user
 from wiesel.nn.end_models import shipped_module, shipped_spec
 from wiesel.nn.stacking import NotStackable
 from wiesel.training import History, seeded, train, train_together
@@ -143,7 +142,7 @@ def _train_group(fits: "Sequence[PlannedFit]", quiet: bool) -> list[History]:
             if not quiet:
                 name = type(fits[0].model).__name__
                 message = f"The {len(fits)} networks of {name} are trained one by one: {reason}."
-                warnings.warn(message, WieselWarning, stacklevel=5)
+                warn_user(message, WieselWarning)
     return [_train_alone(number, fit, len(fits)) for number, fit in enumerate(fits)]
 
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from torch import nn
 
 from wiesel.catalog import load_model
-from wiesel.end_to_end import EndToEndModel, Supervised
+from wiesel.end_to_end import Committee, EndToEndModel, Supervised, WeaSEL
 from wiesel.errors import (
     FeatureError,
     NotFittedError,
@@ -24,6 +24,7 @@ from wiesel.errors import (
 )
 from wiesel.explain import Explanation
 from wiesel.label_models import MajorityVote
+from wiesel.nn.encoders import EncoderLayers
 from wiesel.testing.contract import ContractError, require, require_equal, require_error
 from wiesel.testing.modules import (
     N_FEATURES,
@@ -39,7 +40,8 @@ from wiesel.votes import VoteMatrix
 
 __all__ = ["check_end_to_end"]
 
-_QUICK = {"epochs": 3, "batch_size": 8, "progress": False}
+_QUICK = {"epochs": 3, "epoch_size": None, "batch_size": 8, "progress": False}
+"""What makes fits short; everything else is as the model to check has it."""
 
 
 def check_end_to_end(model: EndToEndModel) -> tuple[str, ...]:
@@ -127,9 +129,11 @@ def _every_kind_of_input_gives_the_same_answer(model: EndToEndModel) -> None:
     as_tensor = torch.from_numpy(task.X)
     got = _fit(_fresh(model), task, as_tensor).predict_proba(as_tensor)
     require_equal(expected, got, "a tensor and an array must give the same")
-    if "encoder_features" in model.option_names():
+    if isinstance(model, Committee):
+        return  # One of its members reads vectors, and has to do without where there are none.
+    if isinstance(model, WeaSEL):
         # Dicts and Datasets are no encoder features; see `fit(..., encoder_X=)`.
-        model = _fresh(model, encoder_features=False)
+        model = _fresh(model, encoder=EncoderLayers(hidden=(8,), features=False))
         expected = _fit(_fresh(model), task).predict_proba(task.X)
     held_out, gold = task.validation
     reader = _fresh(model, DictReader(network()))
@@ -286,6 +290,8 @@ def _a_saved_model_comes_back_equal(model: EndToEndModel) -> None:
 
 
 def _an_ensemble_averages_its_members(model: EndToEndModel) -> None:
+    if isinstance(model, Committee):
+        return  # Its members are methods, and weighted.
     task = small_task()
     fitted = _fit(_fresh(model, seed=3, members=2), task)
     probas = fitted.member_probas(task.X)

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tiny_task import Task, linear
+from tiny_task import ONE_PASS, Task, linear
 
-from wiesel import EndToEndModel, MajorityVote, TwoStage
+from wiesel import EndToEndModel, MajorityVote, TwoStage, VoteMatrix
 from wiesel.datasets.synthetic import make_features, make_votes, planted_confusions
 
 N_CLASSES = 3
 N_FEATURES = 4
-QUICK = {"epochs": 20, "lr": 0.015, "batch_size": 32}
+QUICK = {**ONE_PASS, "epochs": 20, "lr": 0.015, "batch_size": 32}
 
 
 def good(accuracy: float) -> npt.NDArray[np.float64]:
@@ -73,3 +73,8 @@ def right(model: EndToEndModel, task: Task) -> float:
 def majority_right(make_task: Callable[[], Task]) -> float:
     """The same for the same network trained on the majority vote."""
     return right(TwoStage(MajorityVote(), network(), **QUICK), make_task())
+
+
+def untrained(model: EndToEndModel, X: npt.NDArray[np.float32], votes: VoteMatrix) -> Any:
+    """The untrained objective that `fit` would train."""
+    return model.planned(model.fit_inputs(X, votes), None).objective

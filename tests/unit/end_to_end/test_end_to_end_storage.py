@@ -15,7 +15,7 @@ import pytest
 import torch
 from forged_models import manifest_of, rewrite
 from safetensors.torch import load, save
-from tiny_task import linear, same_weights, tiny_task, weasel, weights_of
+from tiny_task import ONE_PASS, VOTES_ONLY, linear, same_weights, tiny_task, weasel, weights_of
 from torch import Tensor, nn
 
 from wiesel import MajorityVote, Supervised, TwoStage, WeaSEL, load_model
@@ -26,7 +26,7 @@ from wiesel.nn import CNN, LSTM, MLP, Linear
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
 
-QUICK = {"epochs": 1, "lr": 0.01, "batch_size": 16}
+QUICK = {**ONE_PASS, "epochs": 1, "lr": 0.01, "batch_size": 16}
 
 
 def fitted(name: str) -> Any:
@@ -38,9 +38,7 @@ def fitted(name: str) -> Any:
     if needs == "features and gold":
         return cls(Linear(3, 2), labels=votes.labels, **QUICK).fit(X, gold, validation=(X, gold))
     first = [MajorityVote()] if "label_model" in inspect.signature(cls).parameters else []
-    # One network: how an ensemble is stored is tested with ensembles.
-    options = {**QUICK, "recipe": "paper"} if name == "weasel" else QUICK
-    return cls(*first, MLP(3, 2, hidden=(4,)), **options).fit(X, votes, validation=(X, gold))
+    return cls(*first, MLP(3, 2, hidden=(4,)), **QUICK).fit(X, votes, validation=(X, gold))
 
 
 def answers(model: Any) -> dict[str, Any]:
@@ -110,7 +108,7 @@ class TestModules:
             (LSTM(vocabulary=9, n_classes=2, embedding=3, hidden=2, head=(3,)), texts),
             (CNN(1, 2, filters=(2, 2)), images),
         ):
-            model = weasel(net, encoder_features=False).fit(inputs, votes)
+            model = weasel(net, encoder=VOTES_ONLY).fit(inputs, votes)
             model.save(tmp_path / type(net).__name__)
             loaded = load_model(tmp_path / type(net).__name__)
             assert type(loaded.end_model_) is type(net)

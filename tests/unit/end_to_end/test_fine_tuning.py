@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 from sklearn.metrics import roc_auc_score
-from tiny_task import linear, tiny_task, weasel
+from tiny_task import ONE_PASS, linear, tiny_task, weasel
 
 from wiesel import Supervised, TwoStage
 from wiesel.datasets.synthetic import make_features, make_votes
@@ -30,7 +30,9 @@ def task(seed: int, accuracies: float = 0.56):
 def trained(seed: int, X, votes) -> TwoStage:
     with seeded(seed):
         network = MLP(6, 2, hidden=(16,))
-    return TwoStage(MajorityVote(), network, epochs=15, lr=5e-3, seed=seed).fit(X, votes)
+    return TwoStage(MajorityVote(), network, **ONE_PASS, epochs=15, lr=5e-3, seed=seed).fit(
+        X, votes
+    )
 
 
 def test_gold_items_help_where_votes_are_poor():
@@ -69,7 +71,7 @@ def test_a_dozen_gold_items_do_no_harm_and_fine_tuning_beats_training_on_them_al
         after.append(auc(model, X[rest], gold[rest]))
         with seeded(seed):
             network = MLP(6, 2, hidden=(16,))
-        options = {"epochs": 60, "lr": 5e-3, "batch_size": 12, "seed": seed}
+        options = {**ONE_PASS, "epochs": 60, "lr": 5e-3, "batch_size": 12, "seed": seed}
         supervised = Supervised(network, labels=votes.labels, **options)
         alone.append(auc(supervised.fit(X[few], gold[few]), X[rest], gold[rest]))
     assert np.mean(after) > np.mean(before) - 0.01

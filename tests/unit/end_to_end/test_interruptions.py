@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_task import linear, same_weights, tiny_task, weasel, weights_of
+from tiny_task import FROZEN, VOTES_ONLY, linear, same_weights, tiny_task, weasel, weights_of
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from wiesel import MajorityVote, Supervised, TwoStage, load_model
 from wiesel.errors import SavedModelError, WieselWarning
+from wiesel.nn.encoders import EncoderLayers
 from wiesel.training.checkpoint import read_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
@@ -73,7 +74,7 @@ def test_ctrl_c_while_a_dataset_is_read_keeps_what_was_learned():
 
     X, votes, _ = tiny_task(coverage=1.0)
     with pytest.warns(WieselWarning, match="interrupted after [1-9]"):
-        model = weasel(epochs=50, encoder_features=False).fit(Slow(), votes)
+        model = weasel(epochs=50, encoder=VOTES_ONLY).fit(Slow(), votes)
     assert model.predict_proba(X).shape == (48, 2)
 
 
@@ -136,8 +137,8 @@ def run_in_two_parts(build, fit, file: Path) -> None:
     "options",
     [
         {},
-        {"train_encoder": False},
-        {"dropout": 0.5, "loss": "mig"},
+        {"encoder": FROZEN},
+        {"encoder": EncoderLayers(hidden=(5,), dropout=0.5), "loss": "mig"},
         {"weight_average": 0.9},
         {"class_conditional": True, "class_balance": [0.3, 0.7]},
     ],

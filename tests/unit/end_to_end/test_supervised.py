@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from tiny_task import linear, same_weights, tiny_task, weights_of
+from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
 from torch import nn
 
 from wiesel import Supervised
@@ -14,7 +14,7 @@ NAMES = ["ham", "spam"]
 
 
 def supervised(**options) -> Supervised:
-    quick = {"epochs": 3, "lr": 0.05, "batch_size": 16, "labels": NAMES}
+    quick = {**ONE_PASS, "epochs": 3, "lr": 0.05, "batch_size": 16, "labels": NAMES}
     return Supervised(linear(), **{**quick, **options})
 
 
@@ -72,7 +72,7 @@ def test_items_whose_label_is_unknown_are_left_out():
         (lambda gold: np.full(48, -1), FeatureError, "two gold labels or more; 0 are known"),
         (lambda gold: gold + 1, DataError, "it must be one of 'ham', 'spam'"),
         (lambda gold: ["eggs"] * 48, DataError, "row 0 is 'eggs'"),
-        (lambda gold: tiny_task().votes, ParameterError, "for votes use WeaSEL"),
+        (lambda gold: tiny_task().votes, ParameterError, "for votes use Committee"),
     ],
 )
 def test_gold_that_cannot_be_used_is_refused(gold, error, words: str):

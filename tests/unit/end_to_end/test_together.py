@@ -6,13 +6,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tiny_task import ONE_PASS
 from torch import nn
 
-from wiesel import CrowdLayer, MajorityVote, Supervised, TwoStage, WeaSEL, load_model
+from wiesel import (
+    CrowdLayer,
+    FeatureChecked,
+    MajorityVote,
+    Snorkel,
+    Supervised,
+    TwoStage,
+    WeaSEL,
+    load_model,
+)
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.end_to_end.together import fit_together
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning
 from wiesel.nn import MLP, Ensemble
+from wiesel.nn.encoders import EncoderLayers
 from wiesel.training import seeded
 
 # Three epochs on few items may well collapse; alone or together, it is the same.
@@ -21,8 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 VOTES, GOLD = make_votes(150, n_voters=6)
 X = make_features(GOLD, n_features=5).astype(np.float32)
 HELD_OUT = (X[:60], GOLD[:60])
-QUICK: dict[str, Any] = {"epochs": 3, "batch_size": 32, "device": "cpu"}
-PAPER: dict[str, Any] = {**QUICK, "recipe": "paper"}
+QUICK: dict[str, Any] = {**ONE_PASS, "epochs": 3, "batch_size": 32, "device": "cpu"}
 PAIRS = [(seed, lr) for seed in (3, 0, 7) for lr in (0.01, 0.002)]
 
 
@@ -43,7 +53,8 @@ def plain_network(seed: int) -> nn.Module:
 
 
 def weasel(seed: int, lr: float, **options: Any) -> WeaSEL:
-    return WeaSEL(network(seed), encoder=(7,), tau_1=1.0, seed=seed, lr=lr, **PAPER | options)
+    given = {"encoder": (7,), "tau_1": 1.0, "seed": seed, "lr": lr, **QUICK, **options}
+    return WeaSEL.paper(network(seed), **given)
 
 
 def assert_same_fit(ours: Any, alone: Any) -> None:
@@ -95,8 +106,17 @@ def test_weasels_in_a_stack_are_weasels_trained_alone(validation):
         {"loss": "hellinger", "activation": "sigmoid"},
         {"loss": "l1", "class_conditional": True, "voting_only": True},
         {"loss": "no_stop_gradient", "encoding": "signed", "weight_average": 0.9},
-        {"train_encoder": False, "class_balance": [0.3, 0.7], "encoding": "index"},
-        {"encoder_features": False, "voting_only": True, "patience": 1, "epochs": 6},
+        {
+            "encoder": EncoderLayers((7,), trained=False),
+            "class_balance": [0.3, 0.7],
+            "encoding": "index",
+        },
+        {
+            "encoder": EncoderLayers((7,), features=False),
+            "voting_only": True,
+            "patience": 1,
+            "epochs": 6,
+        },
     ],
     ids=str,
 )
@@ -152,12 +172,33 @@ def test_a_stack_goes_on_from_its_checkpoint(tmp_path: Path):
         )
 
 
-def test_models_that_differ_in_more_are_refused():
-    with pytest.raises(ParameterError, match=r"seed and lr only.*epochs=3 and 4"):
-        fit_together([weasel(0, 0.1), weasel(1, 0.1, epochs=4)], X, VOTES)
-    with pytest.raises(ParameterError, match="of one class; got WeaSEL and TwoStage"):
-        fit_together([weasel(0, 0.1), TwoStage(MajorityVote(), network(0))], X, VOTES)
+def test_models_of_any_kind_are_fitted_together():
+    def models() -> list[Any]:
+        quick = {"seed": 1, "lr": 0.01, **QUICK}
+        return [
+            weasel(0, 0.1),
+            weasel(1, 0.1, epochs=4),
+            TwoStage(MajorityVote(), network(0), **quick),
+            TwoStage(Snorkel(), network(0), **quick),
+            TwoStage(FeatureChecked(), network(0), class_balance=[0.3, 0.7], **quick),
+            TwoStage(MajorityVote(), network(0), loss="mig", **quick),
+        ]
+
+    for ours, alone in zip(fit_together(models(), X, VOTES, HELD_OUT), models(), strict=True):
+        assert_same_fit(ours, alone.fit(X, VOTES, HELD_OUT))
     assert fit_together([], X, VOTES) == []
+
+
+def test_two_stages_with_different_label_models_are_one_stack(monkeypatch):
+    readings = [MajorityVote(), Snorkel(), FeatureChecked()]
+    models = [TwoStage(reading, network(0), lr=0.01, **QUICK) for reading in readings]
+    assert len({model.stack_key() for model in models}) == 1
+    assert len({model.plan_key() for model in models}) == 3
+    monkeypatch.setattr("wiesel.end_to_end.together.train", None)
+    fit_together(models, X, VOTES)
+    soft_labels = [model.soft_labels(X, VOTES) for model in models]
+    assert not np.allclose(soft_labels[0], soft_labels[1])
+    assert not np.allclose(models[0].predict_proba(X), models[1].predict_proba(X))
 
 
 class Own(nn.Module):
@@ -173,13 +214,13 @@ class Own(nn.Module):
 
 def test_what_cannot_be_stacked_is_trained_one_by_one_and_said():
     net = Own()
-    models = [WeaSEL(net, seed=seed, lr=0.01, tau_1=1.0, **PAPER) for seed in (0, 1)]
+    models = [WeaSEL.paper(net, seed=seed, lr=0.01, tau_1=1.0, **QUICK) for seed in (0, 1)]
     with pytest.warns(
         WieselWarning, match=r"2 networks of WeaSEL.*one by one: .*end_model \(Own\)"
     ):
         fit_together(models, X, VOTES, HELD_OUT)
     for seed, model in enumerate(models):
-        alone = WeaSEL(net, seed=seed, lr=0.01, tau_1=1.0, **PAPER).fit(X, VOTES, HELD_OUT)
+        alone = WeaSEL.paper(net, seed=seed, lr=0.01, tau_1=1.0, **QUICK).fit(X, VOTES, HELD_OUT)
         assert_same_fit(model, alone)
         assert np.array_equal(model.predict_proba(X), alone.predict_proba(X))
 
@@ -203,8 +244,8 @@ class TestEnsembles:
 
     def test_a_module_of_the_users_own_keeps_its_weights(self):
         net = plain_network(5)
-        model = WeaSEL(net, tau_1=1.0, members=2, **PAPER).fit(X, VOTES)
-        alone = WeaSEL(net, tau_1=1.0, seed=1, **PAPER).fit(X, VOTES)
+        model = WeaSEL.paper(net, tau_1=1.0, members=2, **QUICK).fit(X, VOTES)
+        alone = WeaSEL.paper(net, tau_1=1.0, seed=1, **QUICK).fit(X, VOTES)
         assert_same_fit(model.members_[1], alone)
 
     def test_the_threshold_is_tuned_on_the_mean(self):
@@ -249,7 +290,7 @@ class TestEnsembles:
     @pytest.mark.parametrize("own", [False, True], ids=["shipped", "own"])
     def test_an_ensemble_comes_back_as_it_was(self, tmp_path: Path, own: bool):
         net = plain_network(0) if own else network(0)
-        model = WeaSEL(net, tau_1=1.0, members=2, lr=0.01, **PAPER).fit(X, VOTES, HELD_OUT)
+        model = WeaSEL.paper(net, tau_1=1.0, members=2, lr=0.01, **QUICK).fit(X, VOTES, HELD_OUT)
         model.save(tmp_path / "model")
         loaded = load_model(tmp_path / "model", end_model=plain_network(9) if own else None)
         assert np.array_equal(loaded.member_probas(X), model.member_probas(X))

@@ -2,17 +2,18 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from tiny_task import linear, same_weights, tiny_task, weights_of
+from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
 from torch import nn
 
-from wiesel import MajorityVote, Supervised, TwoStage
+from wiesel import MajorityVote, Supervised, TwoStage, VoteMatrix
+from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import FeatureError, NotFittedError, ParameterError, VoteError
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 
 
 def two_stage(**options) -> TwoStage:
-    quick = {"epochs": 3, "lr": 0.05, "batch_size": 16}
+    quick = {**ONE_PASS, "epochs": 3, "lr": 0.05, "batch_size": 16}
     return TwoStage(MajorityVote(), linear(), **{**quick, **options})
 
 
@@ -52,7 +53,9 @@ def test_hard_labels_are_the_most_probable_class():
     hard = two_stage(hard=True).fit(X, votes)
     winners = np.eye(2)[MajorityVote().fit(votes).predict_proba(votes).argmax(axis=1)]
     known = np.where(votes.covered, winners.argmax(axis=1), -1)
-    gold = Supervised(linear(), labels=votes.labels, epochs=3, lr=0.05, batch_size=16).fit(X, known)
+    gold = Supervised(
+        linear(), labels=votes.labels, **ONE_PASS, epochs=3, lr=0.05, batch_size=16
+    ).fit(X, known)
     assert same_weights(weights_of(hard.end_model_), weights_of(gold.end_model_))
 
 
@@ -65,7 +68,7 @@ def test_the_mutual_information_loss_trains_too():
 def test_the_user_s_label_model_stays_unfitted():
     X, votes, _ = tiny_task()
     label_model = MajorityVote()
-    model = TwoStage(label_model, linear(), epochs=1).fit(X, votes)
+    model = TwoStage(label_model, linear(), **ONE_PASS, epochs=1).fit(X, votes)
     assert model.label_model is label_model
     with pytest.raises(NotFittedError):
         label_model.predict(votes)
@@ -120,3 +123,19 @@ def test_an_explanation_says_what_leaving_out_each_vote_would_change():
     for push in explanation.pushes:
         towards = push.vote == explanation.label
         assert push.effect == 0 or (push.effect > 0) == towards
+
+
+def test_mutual_information_does_not_mind_which_share_of_the_votes_a_class_got():
+    votes, gold = make_votes(600, n_voters=5, accuracies=0.8, coverage=0.6, seed=2)
+    X = make_features(gold, n_features=4, separation=1.5, seed=2)
+    # Nine in ten of the votes for the second class are lost.
+    dense = votes.dense()
+    dense[(dense == 1) & (np.random.default_rng(0).random(dense.shape) < 0.9)] = -1
+    skewed = VoteMatrix.from_dense(dense, votes.labels)
+    accuracy = {}
+    for loss, balance in (("ce", None), ("mig", None), ("mig", [0.9, 0.1])):
+        options = {**ONE_PASS, "epochs": 40, "lr": 0.01, "class_balance": balance}
+        model = TwoStage(MajorityVote(), linear(4, 2), loss=loss, **options).fit(X, skewed)
+        accuracy[loss, balance is None] = (model.predict_proba(X).argmax(axis=1) == gold).mean()
+    assert accuracy["mig", True] > accuracy["ce", True] + 0.05
+    assert accuracy["mig", False] < accuracy["mig", True], "the balance that is given counts"

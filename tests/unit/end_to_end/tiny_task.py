@@ -9,7 +9,13 @@ from torch import nn
 
 from wiesel import VoteMatrix, WeaSEL
 from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.nn.encoders import EncoderLayers
 from wiesel.training import seeded
+
+ONE_PASS: dict[str, Any] = {"epoch_size": None, "weight_average": None}
+"""An epoch is every item once: training on few items is quick, and easy to follow."""
+VOTES_ONLY = EncoderLayers(hidden=(5,), features=False)
+FROZEN = EncoderLayers(hidden=(5,), trained=False)
 
 
 class Task(NamedTuple):
@@ -34,16 +40,15 @@ def linear(n_features: int = 3, n_classes: int = 2, seed: int = 0) -> nn.Linear:
 
 
 def weasel(end_model: nn.Module | None = None, **options: Any) -> WeaSEL:
-    """A WeaSEL that trains for two quick epochs and needs no validation set."""
+    """The paper's WeaSEL that trains for two quick epochs and needs no validation set."""
     quick = {
-        "recipe": "paper",
         "epochs": 2,
         "lr": 0.01,
         "batch_size": 16,
         "encoder": (5,),
         "tau_1": 1.0,
     }
-    return WeaSEL(linear() if end_model is None else end_model, **{**quick, **options})
+    return WeaSEL.paper(linear() if end_model is None else end_model, **{**quick, **options})
 
 
 def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:

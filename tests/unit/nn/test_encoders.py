@@ -8,6 +8,7 @@ from torch import nn
 from wiesel import VoteMatrix
 from wiesel.errors import ParameterError
 from wiesel.nn.encoders import (
+    EncoderLayers,
     VoteEncoder,
     Weighing,
     accuracies_of,
@@ -16,7 +17,6 @@ from wiesel.nn.encoders import (
     label_logits,
     mlp_encoder,
     scale,
-    start_equal,
 )
 
 
@@ -113,7 +113,7 @@ def test_logits_and_their_gradients_do_not_depend_on_how_they_are_summed(n_class
     ],
 )
 def test_the_encoder_network_has_the_layers_asked_for(hidden, batch_norm, kinds):
-    network = mlp_encoder(6, 2, hidden, batch_norm, dropout=0.1)
+    network = mlp_encoder(6, 2, EncoderLayers(hidden, batch_norm, dropout=0.1))
     assert [type(layer).__name__ for layer in network] == kinds
     assert network.eval()(torch.zeros(3, 6)).shape == (3, 2)
 
@@ -136,12 +136,6 @@ def test_with_voting_only_a_voter_that_abstains_gets_no_weight(votes: VoteMatrix
 def test_with_voting_only_an_item_without_votes_has_finite_weights():
     encoder = VoteEncoder(nn.Linear(5, 3), 3, Weighing(tau_2=2.0, voting_only=True))
     assert torch.isfinite(encoder(torch.randn(1, 5), torch.zeros(1, 3, 2))).all()
-
-
-def test_an_equal_start_gives_every_voter_the_same_score():
-    network = mlp_encoder(5, 3, hidden=(4,))
-    start_equal(network)
-    assert (network.eval()(torch.randn(2, 5)) == 0).all()
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,36 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wiesel import VoteMatrix
 from wiesel.training import TrainingData, as_inputs
 from wiesel.training.batches import batch_bounds
 
 
+@dataclass(frozen=True)
+class Squares:
+    """The square of the position of every item: what an objective reads besides is its own."""
+
+    values: torch.Tensor
+
+    def part(self, start: int, stop: int) -> "Squares":
+        return Squares(self.values[start:stop])
+
+
+class SquaresPayload:
+    item_bytes = 8
+
+    def gather(self, rows: np.ndarray, inputs: torch.Tensor, device: torch.device) -> Squares:
+        assert len(inputs) == len(rows), "the inputs of the same items, gathered already"
+        return Squares(torch.from_numpy(rows**2).to(device))
+
+
 def data_of(n_items: int) -> TrainingData:
-    dense = np.arange(n_items * 2).reshape(n_items, 2) % 3 - 1
-    votes = VoteMatrix.from_dense(dense, ["ham", "spam"])
     X = np.arange(n_items * 3, dtype=np.float32).reshape(n_items, 3)
-    return TrainingData(as_inputs(X), votes, targets=np.eye(2)[np.arange(n_items) % 2])
+    return TrainingData(as_inputs(X), payload=SquaresPayload())
 
 
 @settings(deadline=None)
@@ -31,9 +48,7 @@ def test_a_batch_holds_the_rows_asked_for_in_their_order():
     batch = data.gather(np.array([7, 2, 7]))
     assert batch.rows.tolist() == [7, 2, 7]
     assert batch.inputs[:, 0].tolist() == [21, 6, 21]
-    assert batch.targets.tolist() == [[0, 1], [1, 0], [0, 1]]
-    dense = torch.from_numpy(data.votes.one_hot().toarray()).view(10, 2, 2)
-    assert torch.equal(batch.votes, dense[[7, 2, 7]])
+    assert batch.payload.values.tolist() == [49, 4, 49]
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 5, 1000])
@@ -45,7 +60,7 @@ def test_chunks_do_not_change_the_batches(chunk: int, monkeypatch: pytest.Monkey
     assert np.concatenate([batch.rows.numpy() for batch in batches]).tolist() == order.tolist()
     for batch in batches:
         assert torch.equal(batch.inputs, data.gather(batch.rows.numpy()).inputs)
-        assert torch.equal(batch.votes, data.gather(batch.rows.numpy()).votes)
+        assert torch.equal(batch.payload.values, batch.rows**2)
 
 
 def test_what_is_prepared_once_for_a_chunk_reaches_every_batch():
@@ -68,7 +83,7 @@ def test_batches_are_views_of_their_chunk():
 def test_only_the_items_in_use_are_trained_on():
     data = data_of(10)
     assert data.items.tolist() == list(range(10))
-    some = TrainingData(data.inputs, data.votes, used=np.array([1, 4, 9]))
+    some = TrainingData(data.inputs, used=np.array([1, 4, 9]))
     assert some.items.tolist() == [1, 4, 9]
     assert some.sample(2).tolist() == [1, 9]
     assert some.sample(100).tolist() == [1, 4, 9]

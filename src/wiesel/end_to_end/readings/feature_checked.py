@@ -1,6 +1,5 @@
 """FeatureChecked: a vote counts as much as the features confirm it."""
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from wiesel.end_to_end.class_balance import alignment_offsets, vote_balance
 from wiesel.end_to_end.readings.base import Gold, Reading
 from wiesel.end_to_end.readings.linear_models import Array, cross_fitted, supports_linear_model
-from wiesel.errors import FeatureError, WieselWarning
+from wiesel.errors import FeatureError, WieselWarning, warn_user
 from wiesel.label_models.pair_moments import vote_totals
 from wiesel.label_models.vote_products import LogJoint, class_shares, posterior
 from wiesel.labels import class_prior
@@ -61,10 +60,9 @@ class FeatureChecked(Reading):
         self.class_balance_ = balance
         evidence = _evidence(votes, inputs, balance)
         if evidence is None:
-            warnings.warn(
+            warn_user(
                 "The features do not confirm the votes, so every vote counts the same.",
                 WieselWarning,
-                stacklevel=4,
             )
             evidence = np.tile(
                 np.log(_smoothed(np.eye(votes.n_classes)) / balance), (votes.n_voters, 1)

@@ -91,7 +91,7 @@ def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteE
     )
     encoder = VoteEncoder(_network(options, n_inputs, n_outputs), n_voters, weighing)
     frozen = isinstance(options.encoder, EncoderLayers) and not options.encoder.trained
-    return encoder.requires_grad_(not frozen)
+    return encoder.requires_grad_(False) if frozen else encoder
 
 
 def feature_width(features: Inputs | None) -> int:

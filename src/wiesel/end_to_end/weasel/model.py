@@ -1,6 +1,5 @@
 """WeaSEL: the votes are weighed by a network that learns together with the end model."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final, Literal, Self
@@ -27,7 +26,7 @@ from wiesel.end_to_end.weasel.encoding import (
 from wiesel.end_to_end.weasel.insight import weigh_item, weigh_voters
 from wiesel.end_to_end.weasel.objective import WeaSELObjective
 from wiesel.end_to_end.weasel.recovery import recover
-from wiesel.errors import ParameterError, SavedModelError, WieselWarning
+from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.explain import Explanation
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.label_models.copies import find_copies, merge_copies
@@ -172,8 +171,11 @@ class WeaSEL(EndToEndModel):
     def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
         """Return X, votes and the encoder's features as one value."""
         inputs = as_inputs(X)
-        wanted = not (isinstance(self.encoder, EncoderLayers) and not self.encoder.features)
-        return FitInputs(inputs, votes, encoder_features(inputs, encoder_X, wanted))
+        return FitInputs(inputs, votes, encoder_features(inputs, encoder_X, self._reads_features))
+
+    @property
+    def _reads_features(self) -> bool:
+        return not isinstance(self.encoder, EncoderLayers) or self.encoder.features
 
     def recover(self, given: FitInputs, validation: GoldSet | None) -> None:
         """Replace a fit that collapsed to one class, and say so."""
@@ -248,13 +250,18 @@ class WeaSEL(EndToEndModel):
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
         votes: VoteMatrix = plan.votes  # type: ignore[assignment]
-        payload = DensePayload(votes, given.inputs, given.features)
+        # Beside other methods, in a committee, what was given has no features for an encoder.
+        features = given.features
+        if features is None and self._reads_features:
+            features = encoder_features(given.inputs, None, wanted=True)
+        payload = DensePayload(votes, given.inputs, features)
         learned = {
             "class_balance_": plan.class_balance,
             "tau_1_": self._chosen_tau_1(plan),
-            "encoder_width_": feature_width(given.features),
+            "encoder_width_": feature_width(features),
         }
-        plan = replace(plan, data=replace(plan.data, payload=payload), learned=learned)
+        data = replace(plan.data, payload=payload)
+        plan = replace(plan, data=data, features=features, learned=learned)
         if self.start is None or self.warm_up == 0:
             return plan
         return replace(plan, targets=initial_soft_labels(self.start, plan))
@@ -277,11 +284,10 @@ class WeaSEL(EndToEndModel):
             return float(self.tau_1)
         if plan.validation is not None:
             return 1.0
-        warnings.warn(
+        warn_user(
             "There is no validation set to choose an epoch by: tau_1 is lowered to 1/3, as the "
             "paper advises, and the last epoch is kept. Set tau_1 yourself to silence this.",
             WieselWarning,
-            stacklevel=8,
         )
         return 1 / 3
 

@@ -4,7 +4,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from wiesel.end_to_end.diagnosis import predicts_one_class
-from wiesel.errors import CollapseWarning, WieselWarning
+from wiesel.errors import CollapseWarning, WieselWarning, warn_user
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.plan import FitInputs, GoldSet
@@ -42,4 +42,4 @@ def _keep_only(model: "WeaSEL", healthy: list["WeaSEL"], validation: "GoldSet | 
 
 
 def _say(message: str) -> None:
-    warnings.warn(message, WieselWarning, stacklevel=6)
+    warn_user(message, WieselWarning)

@@ -17,6 +17,7 @@ from tiny_task import linear, tiny_task
 from wiesel import CrowdLayer
 from wiesel.end_to_end.crowd.crowd_layer import CrowdLayerObjective, VoterLayer, vote_cross_entropy
 from wiesel.end_to_end.crowd.crowd_model import all_entries
+from wiesel.end_to_end.vote_payloads import EntryPayload
 from wiesel.errors import ParameterError
 from wiesel.training import TrainingData, as_inputs
 
@@ -65,7 +66,7 @@ def test_the_loss_is_the_mean_over_votes_and_ignores_who_did_not_vote(votes):
 
 def test_only_voters_in_the_batch_get_a_gradient():
     X, votes, _ = tiny_task()
-    data = TrainingData(as_inputs(X), votes, sparse_votes=True)
+    data = TrainingData(as_inputs(X), payload=EntryPayload(votes))
     objective = CrowdLayerObjective(linear(), VoterLayer(4, 2, "MW"))
     batch = data.gather(np.array([0]))
     objective.losses(batch)["votes"].backward()

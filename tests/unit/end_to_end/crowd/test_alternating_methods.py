@@ -11,8 +11,9 @@ from crowd_tasks import (
     majority_right,
     network,
     right,
+    untrained,
 )
-from tiny_task import linear, tiny_task
+from tiny_task import ONE_PASS, linear, tiny_task
 from torch import nn
 
 from wiesel import MBEM, AggNet, Raykar, VoteMatrix
@@ -20,6 +21,7 @@ from wiesel.datasets.synthetic import make_votes
 from wiesel.end_to_end.crowd.crowd_model import all_entries
 from wiesel.end_to_end.crowd.raykar import BayesObjective
 from wiesel.end_to_end.crowd.voter_models import CountedConfusions
+from wiesel.end_to_end.vote_payloads import EntryPayload
 from wiesel.errors import ParameterError
 
 
@@ -70,7 +72,7 @@ def test_the_e_step_is_the_end_model_times_the_votes():
 def test_mbem_believes_hard_answers_only():
     votes = VoteMatrix.from_dense([[0], [1], [1], [0]], ["a", "b"])
     X = np.zeros((4, 3), dtype=np.float32)
-    objective = MBEM(linear())._objective(linear(), _data(X, votes), None)
+    objective = untrained(MBEM(linear()), X, votes)
     unsure = torch.tensor([[0.51, 0.49], [0.49, 0.51], [0.51, 0.49], [0.51, 0.49]])
     objective.voters.smoothing = 0.0
     objective.alternate(unsure.log(), all_entries(votes))
@@ -109,7 +111,7 @@ def test_two_classes_give_sensitivity_and_specificity():
     confusions = np.array([[[0.9, 0.1], [0.4, 0.6]]] * 2 + [[[0.7, 0.3], [0.05, 0.95]]] * 3)
     votes, gold = make_votes(2000, 5, accuracies=confusions, coverage=0.8, seed=2)
     X = (gold[:, None] + 0.3 * np.random.default_rng(0).standard_normal((2000, 3))).astype("f4")
-    model = Raykar(linear(), epochs=20, lr=0.02).fit(X, votes)
+    model = Raykar(linear(), **ONE_PASS, epochs=20, lr=0.02).fit(X, votes)
     found = model.confusions()
     assert np.abs(found - confusions).max() < 0.05
 
@@ -125,4 +127,4 @@ def test_wrong_options_are_refused():
 def _data(X, votes):
     from wiesel.training import TrainingData, as_inputs
 
-    return TrainingData(as_inputs(X), votes, sparse_votes=True)
+    return TrainingData(as_inputs(X), payload=EntryPayload(votes))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from forged_models import manifest_of, rewrite
 from largest_tensor import LargestTensor
-from tiny_task import linear, tiny_task
+from tiny_task import ONE_PASS, linear, tiny_task
 
 from wiesel import (
     MBEM,
@@ -35,7 +35,7 @@ WRONG: list[Any] = [None, -1, 1e308, "text", [], [1], {"a": 1}, True]
 @pytest.fixture(params=METHODS, ids=lambda cls: cls.__name__)
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     X, votes, gold = tiny_task()
-    model = request.param(MLP(3, 2, hidden=(4,)), epochs=1, lr=0.01)
+    model = request.param(MLP(3, 2, hidden=(4,)), **ONE_PASS, epochs=1, lr=0.01)
     model.fit(X, votes, validation=(X, gold)).save(tmp_path / "model")
     return tmp_path / "model"
 
@@ -61,7 +61,7 @@ def test_huge_shapes_of_voters_take_no_memory(folder: Path, axis: int):
 
 def test_a_huge_rank_takes_no_memory(tmp_path: Path):
     X, votes, _ = tiny_task()
-    CrowdLayer(MLP(3, 2, hidden=(4,)), epochs=1).fit(X, votes).save(tmp_path / "model")
+    CrowdLayer(MLP(3, 2, hidden=(4,)), **ONE_PASS, epochs=1).fit(X, votes).save(tmp_path / "model")
     rewrite(tmp_path / "model", lambda m: m["parameters"].update(rank=HUGE))
     with (
         LargestTensor() as largest,
@@ -94,7 +94,7 @@ def test_what_loads_with_a_wrong_value_still_answers_or_says_why(folder: Path):
 @pytest.mark.parametrize("layer", ["no_such_layer", "", None])
 def test_heads_on_a_layer_they_were_not_trained_on_are_refused(tmp_path: Path, layer: Any):
     X, votes, _ = tiny_task()
-    DoctorNet(MLP(3, 2, hidden=(4,)), epochs=1).fit(X, votes).save(tmp_path / "model")
+    DoctorNet(MLP(3, 2, hidden=(4,)), **ONE_PASS, epochs=1).fit(X, votes).save(tmp_path / "model")
     rewrite(tmp_path / "model", lambda m: m["learned"].update(last_layer=layer))
     with pytest.raises(SavedModelError):
         load_model(tmp_path / "model")
@@ -102,7 +102,7 @@ def test_heads_on_a_layer_they_were_not_trained_on_are_refused(tmp_path: Path, l
 
 def test_a_saved_threshold_is_the_one_that_is_explained(tmp_path: Path):
     X, votes, gold = tiny_task()
-    model = Raykar(linear(), epochs=2, lr=0.05).fit(X, votes, validation=(X, gold))
+    model = Raykar(linear(), **ONE_PASS, epochs=2, lr=0.05).fit(X, votes, validation=(X, gold))
     model.threshold_ = 0.0
     model.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model", end_model=linear())

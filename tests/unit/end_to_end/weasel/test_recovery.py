@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from tiny_task import linear, tiny_task
+from tiny_task import ONE_PASS, linear, tiny_task
 
 from wiesel import WeaSEL, fit_together, load_model
 from wiesel.end_to_end.diagnosis import predicts_one_class
+from wiesel.end_to_end.weasel.recovery import recover
 from wiesel.errors import CollapseWarning, WieselWarning
 from wiesel.training import History
 
@@ -14,17 +15,8 @@ ONE_SIDED = {"predicted_shares": [1.0, 0.0], "voted_shares": [0.6, 0.4]}
 
 def collapsing(**options) -> WeaSEL:
     """A class balance that nothing fits makes targets, and so predictions, one-sided."""
-    options = {"class_balance": [0.9999, 0.0001], **options}
-    return WeaSEL(
-        linear(),
-        recipe="robust",
-        encoder=(4,),
-        epoch_size=320,
-        epochs=40,
-        blind_epochs=40,
-        lr=0.05,
-        **{"members": 1, "warm_start": None, **options},
-    )
+    given = {"class_balance": [0.9999, 0.0001], "encoder": (4,), "epochs": 40, "lr": 0.05}
+    return WeaSEL(linear(), **{**ONE_PASS, **given, "warm_up": 1, "members": 1, **options})
 
 
 def test_one_class_for_all_is_a_collapse():
@@ -41,19 +33,19 @@ def test_classes_that_are_told_apart_are_no_collapse_whatever_the_threshold():
 
 
 @pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
-def test_a_collapsed_fit_is_done_again_and_says_so():
+def test_a_collapsed_fit_learns_the_start_alone_and_says_so():
     X, votes, _ = tiny_task()
     model = collapsing()
-    with pytest.warns(WieselWarning, match="done again"):
+    with pytest.warns(WieselWarning, match="the start alone was learned"):
         model.fit(X, votes)
     assert "fell_back_to" in model.selection_
 
 
 @pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
-def test_a_collapsed_fit_with_a_checkpoint_is_done_again_too(tmp_path):
+def test_a_collapsed_fit_with_a_checkpoint_learns_the_start_too(tmp_path):
     X, votes, _ = tiny_task()
     model = collapsing(checkpoint=tmp_path / "run.checkpoint")
-    with pytest.warns(WieselWarning, match="done again"):
+    with pytest.warns(WieselWarning, match="the start alone was learned"):
         model.fit(X, votes)
     assert model.checkpoint == tmp_path / "run.checkpoint"
 
@@ -61,19 +53,19 @@ def test_a_collapsed_fit_with_a_checkpoint_is_done_again_too(tmp_path):
 @pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 def test_models_that_are_fitted_together_recover_as_one_alone_does():
     X, votes, _ = tiny_task()
-    with pytest.warns(WieselWarning, match="done again"):
+    with pytest.warns(WieselWarning, match="the start alone was learned"):
         models = fit_together([collapsing(seed=seed) for seed in (0, 1)], X, votes)
     alone = collapsing(seed=1)
-    with pytest.warns(WieselWarning, match="done again"):
+    with pytest.warns(WieselWarning, match="the start alone was learned"):
         alone.fit(X, votes)
     assert models[1].selection_ == alone.selection_
     assert np.allclose(models[1].predict_proba(X), alone.predict_proba(X), atol=1e-4)
 
 
-def test_without_falling_back_a_collapse_is_only_told():
+def test_without_a_start_a_collapse_is_only_told():
     X, votes, _ = tiny_task()
     with pytest.warns(CollapseWarning, match="nearly all items"):
-        model = collapsing(fall_back=False).fit(X, votes)
+        model = collapsing(start=None).fit(X, votes)
     assert "fell_back_to" not in model.selection_
 
 
@@ -87,13 +79,11 @@ def test_a_healthy_fit_is_left_alone():
 @pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 def test_members_that_collapsed_are_dropped_from_an_ensemble_also_when_it_is_saved(tmp_path):
     X, votes, _ = tiny_task()
-    model = collapsing(class_balance="auto", members=3, fall_back=False).fit(X, votes)
+    model = collapsing(class_balance="auto", members=3).fit(X, votes)
     bad = model.members_[1]
     bad.history_.records[-1] |= ONE_SIDED
-    from wiesel.end_to_end.weasel.recovery import recover
-
     with pytest.warns(WieselWarning, match="1 members collapsed"):
-        recover(model, model._given(X, votes), None)
+        recover(model, model.fit_inputs(X, votes), None)
     assert bad not in model.members_
     assert len(model.members_) == 2
     model.save(tmp_path / "model")

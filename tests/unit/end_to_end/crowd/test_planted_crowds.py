@@ -43,7 +43,6 @@ def test_mutual_information_alone_beats_cross_entropy_on_majority_vote(
 def test_class_conditional_weasel_with_mutual_information_beats_majority_vote(
     make_task: Callable[[], Task],
 ):
-    model = WeaSEL(
-        network(), recipe="paper", loss="mig", class_conditional=True, encoder=(16,), **QUICK
-    )
+    given = {"loss": "mig", "class_conditional": True, "encoder": (16,), **QUICK}
+    model = WeaSEL.paper(network(), **given)
     assert right(model, make_task()) > majority_right(make_task) + 0.05

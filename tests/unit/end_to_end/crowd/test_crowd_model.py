@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from largest_tensor import LargestTensor
-from tiny_task import linear, tiny_task
+from tiny_task import ONE_PASS, linear, tiny_task
 
 from wiesel import (
     MBEM,
@@ -21,17 +21,19 @@ from wiesel import (
 )
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.end_to_end.crowd.voter_models import VoterMatrices, in_parts, matrix_rank
+from wiesel.end_to_end.vote_payloads import DensePayload, EntryPayload, vote_entries
 from wiesel.errors import FeatureError, VoteError
-from wiesel.training import TrainingData, as_inputs, vote_entries
+from wiesel.training import as_inputs
 
+CPU = torch.device("cpu")
 METHODS = [MaxMIG, CrowdLayer, DoctorNet, MBEM, AggNet, Raykar, ConfusionNet, CoNAL]
 
 
 def test_sparse_batches_hold_the_votes_of_dense_ones():
     X, votes, _ = tiny_task()
     rows = np.array([5, 0, 17, 3])
-    dense = TrainingData(as_inputs(X), votes).gather(rows).votes
-    entries = TrainingData(as_inputs(X), votes, sparse_votes=True).gather(rows).entries
+    dense = DensePayload(votes, as_inputs(X)).gather(rows, torch.empty(0), CPU).votes
+    entries = EntryPayload(votes).gather(rows, torch.empty(0), CPU)
     rebuilt = torch.zeros_like(dense)
     rebuilt[entries.items, entries.voters, entries.classes] = entries.mass
     assert torch.equal(dense, rebuilt)
@@ -49,7 +51,7 @@ def test_probabilistic_votes_are_entries_with_a_mass():
 
 def test_soft_labels_follow_bayes_rule():
     X, votes, _ = tiny_task()
-    model = Raykar(linear(), epochs=4, lr=0.05).fit(X, votes)
+    model = Raykar(linear(), **ONE_PASS, epochs=4, lr=0.05).fit(X, votes)
     joint, confusions = np.log(model.predict_proba(X)), model.confusions()
     for item, voter, voted in zip(
         votes.item_index, votes.voter_index, votes.class_index, strict=True
@@ -61,7 +63,7 @@ def test_soft_labels_follow_bayes_rule():
 
 def test_an_explanation_adds_up_to_the_log_odds_of_the_votes():
     X, votes, _ = tiny_task()
-    model = AggNet(linear(), epochs=4, lr=0.05).fit(X, votes)
+    model = AggNet(linear(), **ONE_PASS, epochs=4, lr=0.05).fit(X, votes)
     item = int(votes.votes_per_item.argmax())
     found = model.explain(X[item], votes[item])
     index = votes.labels.index(found.label)
@@ -73,14 +75,14 @@ def test_an_explanation_adds_up_to_the_log_odds_of_the_votes():
 
 def test_accuracies_are_those_that_the_summary_shows():
     X, votes, _ = tiny_task()
-    model = CrowdLayer(linear(), epochs=2, lr=0.05).fit(X, votes)
+    model = CrowdLayer(linear(), **ONE_PASS, epochs=2, lr=0.05).fit(X, votes)
     shown = summarize(votes, label_model=model).frame["learned"].to_numpy()
     assert np.allclose(shown, model.voter_accuracies())
 
 
 def test_unknown_voters_and_lengths_are_refused():
     X, votes, _ = tiny_task()
-    model = Raykar(linear(), epochs=1).fit(X, votes)
+    model = Raykar(linear(), **ONE_PASS, epochs=1).fit(X, votes)
     with pytest.raises(VoteError, match="voter_3"):
         model.soft_labels(X, votes.select(votes.voters[:3]))
     with pytest.raises(FeatureError, match="47"):
@@ -110,7 +112,7 @@ def test_ten_thousand_workers_take_little_memory(name: str):
     votes, gold = make_votes(100, 10_000, n_classes=4, coverage=3e-4, seed=0)
     X = make_features(gold, 4)
     cls, options = MANY[name]
-    model = cls(linear(4, 4), epochs=1, lr=0.01, **options)
+    model = cls(linear(4, 4), **ONE_PASS, epochs=1, lr=0.01, **options)
     with LargestTensor() as largest:
         model.fit(X, votes)
     numbers = sum(p.numel() for p in model.voter_model_.state_dict().values())
@@ -130,7 +132,7 @@ def test_many_workers_times_many_classes_never_stand_in_memory_at_once(name: str
     X = make_features(gold, 4)
     cls, options = MANY[name]
     with LargestTensor() as largest:
-        model = cls(linear(4, 100), epochs=1, lr=0.01, **options).fit(X, votes)
+        model = cls(linear(4, 100), **ONE_PASS, epochs=1, lr=0.01, **options).fit(X, votes)
         model.soft_labels(X, votes)
         model.voter_accuracies()
     assert 0 < largest.n_bytes <= 4 * 2**24
@@ -157,7 +159,7 @@ def test_factors_times_vectors_are_the_matrices_times_vectors():
 @pytest.mark.parametrize("cls", METHODS)
 def test_voters_of_an_ensemble_are_what_its_members_say_on_average(cls, tmp_path):
     X, votes, _ = tiny_task()
-    model = cls(linear(), epochs=1, lr=0.01, members=2).fit(X, votes)
+    model = cls(linear(), **ONE_PASS, epochs=1, lr=0.01, members=2).fit(X, votes)
     each = [member.confusions() for member in model.members_]
     assert len(each) == 2
     assert np.allclose(model.confusions(), np.mean(each, axis=0))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from crowd_tasks import QUICK, adversaries, busy_spammers, majority_right, network, right
-from tiny_task import linear, tiny_task
+from tiny_task import ONE_PASS, linear, tiny_task
 
 from wiesel import MaxMIG, VoteMatrix
 from wiesel.errors import ParameterError
@@ -66,7 +66,7 @@ def test_answers_that_agree_share_more_than_answers_that_do_not(name: str):
 def test_the_first_soft_labels_are_the_product_of_the_counted_confusions():
     votes = VoteMatrix.from_dense([[0, 0], [0, 1], [1, 1], [1, -1]], ["a", "b"])
     X = np.eye(4, dtype=np.float32)[:, :3]
-    model = MaxMIG(linear(), epochs=1, lr=0.0, batch_size=4).fit(X, votes)
+    model = MaxMIG(linear(), **ONE_PASS, epochs=1, lr=0.0, batch_size=4).fit(X, votes)
     # Vote shares are (1, 0), (1/2, 1/2), (0, 1), (0, 1). Voter 0 said "a" on items 0 and 1:
     # of class a it has met 1.5 items, all called "a"; of class b 2.5, of which 0.5 were.
     voter_0_a = np.log(np.array([1.5 / 1.5, 0.5 / 2.5]) + 0.01)
@@ -79,7 +79,7 @@ def test_the_first_soft_labels_are_the_product_of_the_counted_confusions():
 def test_whoever_only_ever_gives_one_answer_says_something_by_giving_it():
     votes = VoteMatrix.from_dense([[0, -1], [0, -1], [0, 1], [-1, 1]], ["a", "b"])
     X = np.eye(4, dtype=np.float32)[:, :3]
-    model = MaxMIG(linear(), epochs=1, lr=0.0, batch_size=4).fit(X, votes)
+    model = MaxMIG(linear(), **ONE_PASS, epochs=1, lr=0.0, batch_size=4).fit(X, votes)
     # Vote shares are (1, 0), (1, 0), (1/2, 1/2), (0, 1). Of the votes cast in class a, 2.5 of 3
     # are voter 0's "a"; in class b, 0.5 of 2: 0.3 times as often.
     logits = np.log(np.array([1.0, 0.3]) + 0.01)
@@ -90,14 +90,14 @@ def test_whoever_only_ever_gives_one_answer_says_something_by_giving_it():
 def test_an_item_without_votes_gets_the_prior():
     X, votes, _ = tiny_task()
     balance = {"class_0": 0.8, "class_1": 0.2}
-    model = MaxMIG(linear(), epochs=1, class_balance=balance).fit(X, votes)
+    model = MaxMIG(linear(), **ONE_PASS, epochs=1, class_balance=balance).fit(X, votes)
     silent = VoteMatrix.from_dense(np.full((1, 4), -1), votes.labels, votes.voters)
     assert np.allclose(model.soft_labels(X[:1], silent), [[0.8, 0.2]])
 
 
 def test_the_joint_answer_combines_the_end_model_and_the_votes():
     X, votes, _ = tiny_task()
-    model = MaxMIG(linear(), epochs=2, lr=0.01).fit(X, votes)
+    model = MaxMIG(linear(), **ONE_PASS, epochs=2, lr=0.01).fit(X, votes)
     product = model.predict_proba(X) * model.soft_labels(X, votes)
     expected = product / product.sum(axis=1, keepdims=True)
     assert np.allclose(model.joint_proba(X, votes), expected, atol=1e-6)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.special import softmax
 from sklearn.base import clone
-from tiny_task import linear, same_weights, tiny_task, weasel, weights_of
+from tiny_task import FROZEN, VOTES_ONLY, linear, same_weights, tiny_task, weasel, weights_of
 from torch import Tensor, nn
 
 from wiesel import VoteMatrix, WeaSEL
@@ -17,6 +17,7 @@ from wiesel.errors import (
     ParameterError,
     WieselWarning,
 )
+from wiesel.nn.encoders import EncoderLayers
 from wiesel.nn.losses import AGREEMENT_LOSSES
 from wiesel.training import seeded
 
@@ -47,14 +48,13 @@ def fitted(**options) -> WeaSEL:
         {"encoder": ()},
         {"encoder": (6,)},
         {"encoder": [6, 5, 4, 5, 6]},
-        {"encoder": (6,), "batch_norm": False},
-        {"encoder": (6,), "dropout": 0.0},
+        {"encoder": EncoderLayers((6,), batch_norm=False)},
+        {"encoder": EncoderLayers((6,), dropout=0.0)},
         {"encoder": OwnEncoder(4 * 3 + 3, 4)},
-        {"encoder": OwnEncoder(4 * 3, 4), "encoder_features": False},
         {"encoder": OwnEncoder(4 * 3 + 3, 8), "class_conditional": True},
         {"encoding": "signed"},
         {"encoding": "index"},
-        {"encoding": "signed", "encoder_features": False},
+        {"encoding": "signed", "encoder": VOTES_ONLY},
         {"activation": "sigmoid"},
         {"activation": "relu"},
         {"activation": "tanh"},
@@ -63,7 +63,7 @@ def fitted(**options) -> WeaSEL:
         {"tau_2": 1.5},
         {"class_conditional": True},
         {"class_conditional": True, "activation": "sigmoid"},
-        {"train_encoder": False},
+        {"encoder": FROZEN},
         {"class_balance": [0.7, 0.3]},
         {"class_balance": {"class_1": 1, "class_0": 3}},
         *({"loss": name} for name in AGREEMENT_LOSSES),
@@ -92,20 +92,20 @@ def test_the_accuracies_of_an_item_sum_to_tau_2(tau_2, total):
 
 
 def test_sqrt_input_without_features_counts_the_voters():
-    assert fitted(tau_2="sqrt_input", encoder_features=False).encoder_.weighing.tau_2 == 2.0
+    assert fitted(tau_2="sqrt_input", encoder=VOTES_ONLY).encoder_.weighing.tau_2 == 2.0
 
 
 def test_an_encoder_that_is_not_trained_keeps_its_parameters():
     X, votes, _ = tiny_task()
-    own = OwnEncoder(4 * 3 + 3, 4)
-    model = weasel(encoder=own, train_encoder=False, epochs=3).fit(X, votes)
+    own = OwnEncoder(4 * 3 + 3, 4).requires_grad_(False)
+    model = weasel(encoder=own, epochs=3).fit(X, votes)
     assert same_weights(weights_of(model.encoder_.network), weights_of(own))
     assert not same_weights(weights_of(model.end_model_), weights_of(linear()))
 
 
 def test_an_mlp_encoder_that_is_not_trained_is_the_one_the_seed_draws():
-    once = weights_of(fitted(train_encoder=False, epochs=1).encoder_)
-    more = weights_of(fitted(train_encoder=False, epochs=4).encoder_)
+    once = weights_of(fitted(encoder=FROZEN, epochs=1).encoder_)
+    more = weights_of(fitted(encoder=FROZEN, epochs=4).encoder_)
     parameters = [name for name in once if "running" not in name and "num_batches" not in name]
     assert len(parameters) > 2
     assert all(torch.equal(once[name], more[name]) for name in parameters)
@@ -300,7 +300,9 @@ class TestHistory:
         assert "loss_agreement" in fitted(loss="l1").history_.last
 
     def test_the_losses_fall(self):
-        losses = fitted(epochs=40, lr=0.05, dropout=0.0).history_.column("loss_end_model")
+        losses = fitted(
+            epochs=40, lr=0.05, encoder=EncoderLayers((5,), dropout=0.0)
+        ).history_.column("loss_end_model")
         assert losses[-1] < losses[0]
 
 
@@ -311,7 +313,7 @@ class TestCollapse:
         with torch.no_grad():
             net.bias.copy_(torch.tensor([50.0, -50.0]))
         with pytest.warns(CollapseWarning, match="'class_0' for nearly all items") as caught:
-            weasel(net, lr=1e-6, train_encoder=False).fit(X, votes)
+            weasel(net, lr=1e-6, encoder=FROZEN).fit(X, votes)
         assert "validation set" in str(caught[0].message)
         assert caught[0].filename == __file__
 
@@ -388,7 +390,7 @@ class TestOptionsAsParameters:
             ({"weight_decay": "no"}, "'weight_decay'.*got 'no'"),
             ({"seed": -1}, "'seed'"),
             ({"patience": 0}, "'patience'"),
-            ({"dropout": 1.5}, "'dropout'.*at most 1"),
+            ({"encoder": EncoderLayers(dropout=1.5)}, "'dropout'.*at most 1"),
             ({"tau_1": -0.1}, "'tau_1'"),
             ({"tau_2": "sqrt_voter"}, "'tau_2'.*'sqrt_input'.*Did you mean 'sqrt_voters'"),
             ({"tau_2": -1}, "'tau_2'"),
@@ -518,3 +520,73 @@ def test_the_trained_model_is_in_evaluation_mode_and_unfitted_ones_say_so():
     ):
         with pytest.raises(NotFittedError, match="This WeaSEL is not fitted yet"):
             use()
+
+
+class TestDefaults:
+    """What issue 17 names as wrong before the redesign."""
+
+    def test_the_papers_configuration_takes_an_array_as_class_balance(self):
+        X, votes, _ = tiny_task()
+        balance = np.array([0.7, 0.3])
+        model = WeaSEL.paper(linear(), class_balance=balance, epochs=1, tau_1=1.0)
+        for other in (clone(model), WeaSEL(linear()).set_params(**model.get_params(deep=False))):
+            assert np.array_equal(other.class_balance, balance)
+            assert (other.tau_2, other.start, other.lr) == ("sqrt_voters", None, 1e-4)
+        assert np.array_equal(model.fit(X, votes).class_balance_, balance)
+
+    def test_what_the_user_says_is_never_overwritten(self):
+        model = WeaSEL.paper(linear(), lr=0.5, voting_only=True)
+        assert (model.lr, model.voting_only) == (0.5, True)
+        assert model.set_params(epochs=3).lr == 0.5
+
+    def test_an_option_in_the_constructor_or_set_later_trains_the_same_model(self):
+        X, votes, _ = tiny_task()
+        quick = {"epoch_size": 96, "encoder": (5,)}
+        given = WeaSEL(linear(), epochs=9, **quick).fit(X, votes)
+        later = WeaSEL(linear(), **quick).set_params(epochs=9).fit(X, votes)
+        assert len(given.history_) == 9
+        assert same_weights(weights_of(given.end_model_), weights_of(later.end_model_))
+
+    def test_the_balance_that_is_stored_is_the_one_that_is_used(self):
+        X, votes, _ = tiny_task(coverage=0.3)
+        assert not votes.covered.all()
+        options = {"class_balance": [0.8, 0.2], "epochs": 2, "epoch_size": 96}
+        model = WeaSEL(linear(), **options).fit(X, votes)
+        assert np.array_equal(model.class_balance_, [0.8, 0.2])
+        assert np.allclose(model.soft_labels(X, votes)[~votes.covered], [0.8, 0.2])
+
+    def test_items_without_votes_are_not_trained_on(self):
+        X, votes, _ = tiny_task(coverage=0.3)
+        quick = {"epochs": 2, "epoch_size": 96, "encoder": (5,)}
+        model = WeaSEL(linear(), **quick).fit(X, votes)
+        other = X.copy()
+        other[~votes.covered] *= -50
+        assert model.trained_on_["items"] == votes.covered.sum()
+        again = WeaSEL(linear(), **quick).fit(other, votes)
+        assert same_weights(weights_of(model.end_model_), weights_of(again.end_model_))
+
+    def test_without_a_validation_set_training_is_shorter(self):
+        X, votes, gold = tiny_task()
+        quick = {"epoch_size": 48, "encoder": (5,)}
+        assert len(WeaSEL(linear(), **quick).fit(X, votes).history_) == 8
+        assert len(WeaSEL(linear(), **quick).fit(X, votes, (X, gold)).history_) == 20
+
+    def test_what_is_no_start_is_refused(self):
+        with pytest.raises(ParameterError, match=r"'start'.*MajorityVote\(\).*or None"):
+            fitted(start="auto")
+
+    def test_an_epoch_has_as_many_items_as_asked(self):
+        seen: list[int] = []
+
+        class Counting(nn.Linear):
+            def forward(self, values: Tensor) -> Tensor:
+                if self.training:
+                    seen.append(len(values))
+                return super().forward(values)
+
+        X, votes, _ = tiny_task()
+        weasel(Counting(3, 2), epochs=1, epoch_size=80, batch_size=16).fit(X, votes)
+        assert sum(seen) == 80
+
+    def test_it_has_at_most_25_options(self):
+        assert len(WeaSEL.option_names()) <= 25

@@ -3,10 +3,19 @@
 import numpy as np
 import pytest
 import torch
-from crowd_tasks import QUICK, adversaries, confused_class, majority_right, network, right
-from tiny_task import linear, tiny_task
+from crowd_tasks import (
+    QUICK,
+    adversaries,
+    confused_class,
+    majority_right,
+    network,
+    right,
+    untrained,
+)
+from tiny_task import ONE_PASS, linear, tiny_task
 
 from wiesel import CoNAL, ConfusionNet
+from wiesel.end_to_end.vote_payloads import EntryPayload
 from wiesel.errors import ParameterError
 from wiesel.training import TrainingData, as_inputs
 
@@ -14,9 +23,9 @@ from wiesel.training import TrainingData, as_inputs
 def objective_of(**options):
     """An untrained objective, its first items as a batch, and the end model's probabilities."""
     X, votes, _ = tiny_task(n_classes=3)
-    data = TrainingData(as_inputs(X), votes, sparse_votes=True)
+    data = TrainingData(as_inputs(X), payload=EntryPayload(votes))
     end_model = linear(n_classes=3)
-    objective = ConfusionNet(end_model, **options)._objective(end_model, data, None)
+    objective = untrained(ConfusionNet(end_model, **options), X, votes)
     proba = torch.softmax(end_model(torch.from_numpy(X[:8])), dim=1)
     return objective, data.gather(np.arange(8)), proba, votes
 
@@ -80,7 +89,9 @@ def test_other_structures_beat_majority_vote_where_a_class_is_confused(structure
 
 def test_a_shared_matrix_is_the_same_for_all():
     task = confused_class()
-    found = ConfusionNet(network(), structure="shared", epochs=2).fit(task.X, task.votes)
+    found = ConfusionNet(network(), structure="shared", **ONE_PASS, epochs=2).fit(
+        task.X, task.votes
+    )
     assert np.ptp(found.confusions(), axis=0).max() == 0
 
 
@@ -94,19 +105,19 @@ def test_conal_beats_majority_vote_where_a_class_is_confused():
 
 def test_conal_starts_as_if_everybody_were_right():
     X, votes, _ = tiny_task()
-    model = CoNAL(linear(), epochs=1, lr=0.0).fit(X, votes)
+    model = CoNAL(linear(), **ONE_PASS, epochs=1, lr=0.0).fit(X, votes)
     expected = np.exp(2) / (np.exp(2) + 1)
     assert np.allclose(model.voter_accuracies(), expected)
 
 
 def test_conal_pushes_voters_away_from_the_shared_matrix():
     X, votes, _ = tiny_task()
-    data = TrainingData(as_inputs(X), votes, sparse_votes=True)
-    objective = CoNAL(linear(), separation=0.5)._objective(linear(), data, None)
+    data = TrainingData(as_inputs(X), payload=EntryPayload(votes))
+    objective = untrained(CoNAL(linear(), separation=0.5), X, votes)
     with torch.no_grad():
         objective.voters.own.left[:, 0, 0] += 3.0
     batch = data.gather(np.arange(16))
-    n_voters = len(torch.unique(batch.entries.voters))
+    n_voters = len(torch.unique(batch.payload.voters))
     assert objective.losses(batch)["separation"].item() == pytest.approx(-0.5 * 3 * n_voters)
 
 

@@ -5,10 +5,9 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from wiesel import LabelSpace, MajorityVote, VoteMatrix
-from wiesel.end_to_end import cross_fitting
-from wiesel.end_to_end.cross_check import cross_checked, own_parts
-from wiesel.training import as_inputs
+from wiesel import FeatureChecked, LabelSpace, MajorityVote, VoteMatrix
+from wiesel.end_to_end.readings import linear_models
+from wiesel.errors import FeatureError, WieselWarning
 
 N_ITEMS = 1500
 EVEN = np.array([0.5, 0.5])
@@ -25,19 +24,18 @@ def task(*accuracies: float, copies: int = 1, seed: int = 0):
     return X, VoteMatrix.from_dense(votes, LabelSpace("no", "yes")), gold
 
 
-def checked(X: object, votes: VoteMatrix, balance: np.ndarray = EVEN) -> np.ndarray | None:
-    return cross_checked(votes, as_inputs(X), balance)
+def checked(X: object, votes: VoteMatrix, balance: np.ndarray = EVEN) -> np.ndarray:
+    return FeatureChecked().fit(votes, balance, X=X).predict_proba(votes)
 
 
-def accuracy(proba: np.ndarray | None, gold: np.ndarray) -> float:
-    assert proba is not None
+def accuracy(proba: np.ndarray, gold: np.ndarray) -> float:
     return float((proba.argmax(axis=1) == gold).mean())
 
 
 @pytest.mark.parametrize(
     ("accuracies", "copies"),
-    [([1.0] + [0.5] * 10, 1), ([1.0, 0.5], 4), ([1.0, 0.5], 400)],
-    ids=["ten coins", "four copies of a coin", "four hundred copies of a coin"],
+    [([1.0] + [0.5] * 10, 1), ([1.0, 0.5], 4)],
+    ids=["ten coins", "four copies of a coin"],
 )
 def test_the_truth_is_found_among_coins(accuracies: list[float], copies: int):
     X, votes, gold = task(*accuracies, copies=copies)
@@ -52,36 +50,7 @@ def test_a_vote_that_the_features_contradict_counts_for_the_other_class():
     by_the_adversary = VoteMatrix.from_dense(alone, votes.labels, voters=votes.voters)
     together = VoteMatrix.concatenate([votes, by_the_adversary])
     proba = checked(np.vstack([X, np.zeros((1, 6))]), together)
-    assert proba is not None
     assert proba[-1, 0] > 0.6
-
-
-def test_copies_count_as_one_voter():
-    _, votes, _ = task(0.8, 0.8, 0.8, copies=5)
-    assert own_parts(votes) == pytest.approx([1, 1, *[0.2] * 5], abs=0.01)
-
-
-def test_near_copies_count_in_part_and_good_voters_fully():
-    rng = np.random.default_rng(0)
-    gold = rng.integers(0, 2, N_ITEMS)
-    good = np.where(rng.random((N_ITEMS, 2)) < 0.85, gold[:, None], 1 - gold[:, None])
-    near = np.where(rng.random(N_ITEMS) < 0.95, good[:, 0], 1 - good[:, 0])
-    votes = VoteMatrix.from_dense(np.column_stack([good, near]), LabelSpace("no", "yes"))
-    first, second, third = own_parts(votes)
-    assert second == 1
-    assert first == third == pytest.approx(1 / 1.75, abs=0.03)
-
-
-def test_a_few_equal_votes_are_no_proof_of_copying():
-    votes = VoteMatrix.from_dense([[0, 0]] * 6 + [[0, -1]] * 50, LabelSpace("no", "yes"))
-    assert own_parts(votes).tolist() == [1, 1]
-    rare = VoteMatrix.from_dense([[0, 0, -1]] * 6 + [[-1, -1, 0]] * 50, LabelSpace("no", "yes"))
-    assert own_parts(rare).tolist() == [1, 1, 1]
-
-
-def test_thousands_of_voters_are_not_compared():
-    votes = VoteMatrix.from_dense(np.zeros((20, 3_001), dtype=int), LabelSpace("no", "yes"))
-    assert own_parts(votes).tolist() == [1.0] * 3_001
 
 
 def test_items_without_votes_have_the_class_balance():
@@ -90,7 +59,6 @@ def test_items_without_votes_have_the_class_balance():
     dense[:20] = -1
     balance = np.array([0.4, 0.6])
     proba = checked(X, VoteMatrix.from_dense(dense, votes.labels), balance)
-    assert proba is not None
     assert np.allclose(proba[:20], balance)
     assert proba[20:].mean(axis=0) == pytest.approx(balance, abs=0.01)
 
@@ -108,21 +76,19 @@ def test_the_scale_of_the_features_does_not_matter():
     X, votes, _ = task(0.9, 0.6, 0.5)
     moved = np.hstack([1e6 + 1e3 * X, np.full((N_ITEMS, 1), 7.0)])
     first, second = checked(X.astype(np.float32), votes), checked(moved, votes)
-    assert first is not None
     assert np.allclose(first, second, atol=0.02)
 
 
 def test_sparse_features_and_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     X, votes, _ = task(0.9, 0.6, 0.5)
     expected = checked(X.astype(np.float32), votes)
-    monkeypatch.setattr(cross_fitting, "_AT_ONCE", 600)
+    monkeypatch.setattr(linear_models, "_AT_ONCE", 600)
     found = checked(sp.csr_array(X.astype(np.float32)), votes)
-    assert expected is not None
     assert np.allclose(found, expected)
 
 
 def test_a_sample_of_many_items_is_enough(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cross_fitting, "_MOST_FITTED", 300)
+    monkeypatch.setattr(linear_models, "_MOST_FITTED", 300)
     X, votes, gold = task(1.0, *[0.5] * 6)
     assert accuracy(checked(X, votes), gold) > 0.97
 
@@ -138,11 +104,31 @@ def test_a_sample_of_many_items_is_enough(monkeypatch: pytest.MonkeyPatch):
     ],
     ids=["noise", "constant", "images", "token ids", "too wide"],
 )
-def test_features_that_cannot_tell_are_not_asked(features: object):
+def test_features_that_cannot_tell_leave_every_vote_the_same(features: object):
     _, votes, _ = task(0.9, 0.7)
-    assert checked(features, votes) is None
+    with pytest.warns(WieselWarning, match="do not confirm the votes") as caught:
+        model = FeatureChecked().fit(votes, EVEN, X=features)
+    assert caught[0].filename == __file__
+    assert np.allclose(model.evidence_[0], model.evidence_[1])
+    disagreed = votes.dense()[:, 0] != votes.dense()[:, 1]
+    proba = model.predict_proba(votes)
+    assert np.allclose(proba[disagreed], proba[disagreed][0])
+    assert 0.4 < proba[disagreed][0, 0] < 0.6
 
 
-def test_too_few_items_are_not_asked():
+def test_with_too_few_items_every_vote_is_the_same():
     X, votes, _ = task(0.9, 0.7)
-    assert checked(X[:9], votes[np.arange(9)]) is None
+    with pytest.warns(WieselWarning, match="do not confirm"):
+        checked(X[:9], votes[np.arange(9)])
+
+
+def test_without_features_it_says_what_is_missing():
+    _, votes, _ = task(0.9, 0.7)
+    with pytest.raises(FeatureError, match=r"fit\(votes, X=X\)"):
+        FeatureChecked().fit(votes)
+
+
+def test_a_batch_of_new_votes_is_read_with_what_was_learned():
+    X, votes, _ = task(0.9, 0.7, 0.5)
+    model = FeatureChecked().fit(votes, EVEN, X=X)
+    assert np.array_equal(model.predict_proba(votes[:7]), model.predict_proba(votes)[:7])

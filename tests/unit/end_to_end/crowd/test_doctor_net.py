@@ -5,12 +5,21 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from crowd_tasks import QUICK, busy_spammers, majority_right, many_lazy_spammers, network, right
-from tiny_task import linear, tiny_task
+from crowd_tasks import (
+    QUICK,
+    busy_spammers,
+    majority_right,
+    many_lazy_spammers,
+    network,
+    right,
+    untrained,
+)
+from tiny_task import ONE_PASS, linear, tiny_task
 from torch import Tensor, nn
 
 from wiesel import DoctorNet, VoteMatrix
 from wiesel.end_to_end.crowd.representation import find_last_layer, represent
+from wiesel.end_to_end.vote_payloads import EntryPayload
 from wiesel.errors import CollapseWarning, ParameterError
 from wiesel.testing.modules import small_task
 from wiesel.training import TrainingData, as_inputs
@@ -50,13 +59,13 @@ def test_the_representation_is_what_the_last_layer_reads():
 @pytest.mark.parametrize("net", [Doubled(), linear(), nn.Sequential(linear(), nn.ReLU())])
 def test_any_end_model_can_have_doctors(net: nn.Module):
     X, votes, _ = tiny_task()
-    model = DoctorNet(net, epochs=20, lr=0.02).fit(X, votes)
+    model = DoctorNet(net, **ONE_PASS, epochs=20, lr=0.02).fit(X, votes)
     assert np.isfinite(model.predict_proba(X)).all()
 
 
 def test_the_prediction_is_the_mean_of_all_heads():
     X, votes, _ = tiny_task()
-    model = DoctorNet(linear(), epochs=3, lr=0.05).fit(X, votes)
+    model = DoctorNet(linear(), **ONE_PASS, epochs=3, lr=0.05).fit(X, votes)
     doctors = model.voter_model_
     heads = doctors.heads(torch.arange(4)).detach().numpy()
     logits = np.einsum("nd,jcd->njc", np.column_stack([X, np.ones(len(X))]), heads)
@@ -66,8 +75,8 @@ def test_the_prediction_is_the_mean_of_all_heads():
 
 def test_both_ways_to_find_the_votes_of_doctors_agree():
     X, votes, _ = tiny_task()
-    data = TrainingData(as_inputs(X), votes, sparse_votes=True)
-    entries = data.gather(np.arange(20)).entries
+    data = TrainingData(as_inputs(X), payload=EntryPayload(votes))
+    entries = data.gather(np.arange(20)).payload
     doctors = DoctorNet(linear())._doctors(4, 2, width=3)
     with torch.no_grad():
         doctors.heads.left.normal_(generator=torch.Generator().manual_seed(0))
@@ -82,7 +91,7 @@ def test_a_head_learns_from_its_own_doctor_only():
     silent = votes.select(votes.voters[:3])
     dense = np.column_stack([silent.dense(), np.full(len(X), -1)])
     votes = type(votes).from_dense(dense, votes.labels)
-    model = DoctorNet(linear(), epochs=2, lr=0.05, weight_decay=0.0).fit(X, votes)
+    model = DoctorNet(linear(), **ONE_PASS, epochs=2, lr=0.05, weight_decay=0.0).fit(X, votes)
     moved = model.voter_model_.heads.left.detach().abs().sum(dim=(1, 2)) > 0
     assert moved.tolist() == [True, True, True, False]
 
@@ -90,8 +99,8 @@ def test_a_head_learns_from_its_own_doctor_only():
 @pytest.mark.parametrize("variant", ["WDN", "IWDN", "BIWDN"])
 def test_training_the_weights_moves_neither_heads_nor_trunk(variant: str):
     X, votes, _ = tiny_task()
-    data = TrainingData(as_inputs(X), votes, sparse_votes=True)
-    objective = DoctorNet(linear(), variant=variant)._objective(linear(), data, None)
+    data = TrainingData(as_inputs(X), payload=EntryPayload(votes))
+    objective = untrained(DoctorNet(linear(), variant=variant), X, votes)
     objective.losses(data.gather(np.arange(8)))["weights"].backward()
     assert objective.voters.heads.left.grad is None
     assert all(p.grad is None for p in objective.end_model.network.parameters())

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 import torch
-from tiny_task import linear, same_weights, tiny_task, weasel, weights_of
+from tiny_task import FROZEN, VOTES_ONLY, linear, same_weights, tiny_task, weasel, weights_of
 from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
@@ -133,7 +133,7 @@ def test_a_dict_of_tensors_feeds_a_transformer_and_encoder_x_its_encoder():
 
 def test_token_ids_are_no_encoder_features():
     X, votes, _ = tiny_task()
-    with pytest.raises(FeatureError, match=r"encoder_X=.*encoder_features=False"):
+    with pytest.raises(FeatureError, match=r"encoder_X=.*EncoderLayers\(features=False\)"):
         weasel(Reader()).fit(tokens(len(X)), votes)
     with pytest.raises(FeatureError, match="plain feature vector"):
         weasel().fit(X, votes, encoder_X=np.ones((48, 2), dtype=np.int64))
@@ -141,11 +141,13 @@ def test_token_ids_are_no_encoder_features():
 
 def test_the_encoder_may_read_the_votes_alone():
     X, votes, _ = tiny_task()
-    model = weasel(Reader(), encoder_features=False).fit(tokens(len(X)), votes)
+    model = weasel(Reader(), encoder=VOTES_ONLY).fit(tokens(len(X)), votes)
     assert model.encoder_width_ == 0
     assert model.soft_labels(tokens(len(X)), votes).shape == (48, 2)
-    with pytest.raises(ParameterError, match="encoder_X is given, but encoder_features=False"):
-        weasel(Reader(), encoder_features=False).fit(tokens(len(X)), votes, encoder_X=X)
+    with pytest.raises(
+        ParameterError, match=r"encoder_X is given, but EncoderLayers\(features=False\)"
+    ):
+        weasel(Reader(), encoder=VOTES_ONLY).fit(tokens(len(X)), votes, encoder_X=X)
 
 
 def test_a_dict_of_a_polars_column_and_a_list_is_read():
@@ -155,7 +157,7 @@ def test_a_dict_of_a_polars_column_and_a_list_is_read():
 
     X, votes, _ = tiny_task()
     columns = {"a": pl.Series(X[:, 0]), "b": X[:, 1].tolist()}
-    assert weasel(Sum(2, 2), encoder_features=False).fit(columns, votes).predict(columns).size == 48
+    assert weasel(Sum(2, 2), encoder=VOTES_ONLY).fit(columns, votes).predict(columns).size == 48
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_any_module_that_returns_logits_is_an_end_model(module: nn.Module):
 def test_images_feed_a_convolutional_network_and_can_be_explained():
     _, votes, _ = tiny_task()
     images = np.linspace(-1, 1, 48 * 16, dtype=np.float32).reshape(48, 1, 4, 4)
-    model = weasel(CNN(1, 2, filters=(2, 2)), encoder_features=False).fit(images, votes)
+    model = weasel(CNN(1, 2, filters=(2, 2)), encoder=VOTES_ONLY).fit(images, votes)
     assert model.predict_proba(images).shape == (48, 2)
     # One channel: an item of the shape (1, 4, 4) is an image, not a batch of one.
     explanation = model.explain(images[5], votes[5])
@@ -279,7 +281,7 @@ class TestRefusals:
     def test_a_module_without_trainable_parameters_is_refused(self):
         X, votes, _ = tiny_task()
         with pytest.raises(TrainingError, match="nothing to train"):
-            weasel(linear().requires_grad_(False), train_encoder=False).fit(X, votes)
+            weasel(linear().requires_grad_(False), encoder=FROZEN).fit(X, votes)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
     @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"reversed twice"}))
@@ -293,7 +295,7 @@ class TestRefusals:
         X, votes, gold = tiny_task()
         bad = X.copy()
         bad[7, 2] = np.nan
-        votes_only = weasel(encoder_features=False)
+        votes_only = weasel(encoder=VOTES_ONLY)
         with pytest.raises(FeatureError, match=r"X\['a'\] is nan at row 7, position 2"):
             votes_only.fit({"a": bad}, votes)
         with pytest.raises(FeatureError, match="X is nan at row 7, position 2"):
@@ -331,8 +333,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("validation", "error", "words"),
         [
-            (5, ParameterError, r"pair \(X, y\)"),
-            (lambda X, y: (X, y, y), ParameterError, r"pair \(X, y\)"),
+            (5, ParameterError, r"must be \(X, y\).*or \(X, y, votes\)"),
+            (lambda X, y: (X, y, y, y), ParameterError, r"must be \(X, y\)"),
+            (lambda X, y: (X, y, y), ParameterError, "must be a VoteMatrix.*got ndarray"),
+            (lambda X, y: (X, y, tiny_task().votes[:9]), FeatureError, "48 gold.*on 9 items"),
+            (lambda X, y: (X, y, tiny_task(n_voters=3).votes), VoteError, "voter_3"),
             (lambda X, y: (X, y + 5), FeatureError, "label of row"),
             (lambda X, y: (X, np.full(48, "eggs")), FeatureError, "'eggs'.*'class_0'"),
             (lambda X, y: (X, [None] * 48), FeatureError, "row 0 is None"),
@@ -368,7 +373,7 @@ class TestRefusals:
     def test_what_cannot_be_read_as_inputs_is_refused(self, X, words: str):
         _, votes, _ = tiny_task(n_items=2, coverage=1.0)
         with pytest.raises(FeatureError, match=words):
-            weasel(encoder_features=False).fit(X, votes)
+            weasel(encoder=VOTES_ONLY).fit(X, votes)
 
     def test_a_dataset_without_a_length_is_refused(self):
         class Endless(Dataset[Tensor]):
@@ -382,7 +387,7 @@ class TestRefusals:
     def test_an_empty_dataset_is_refused(self):
         _, votes, _ = tiny_task()
         with pytest.raises(FeatureError, match="X is empty"):
-            weasel(encoder_features=False).fit(RowsDataset([]), votes[:0])
+            weasel(encoder=VOTES_ONLY).fit(RowsDataset([]), votes[:0])
 
     def test_a_failed_fit_leaves_the_model_unfitted(self):
         X, votes, _ = tiny_task()

@@ -12,9 +12,13 @@ from torch import Tensor, nn
 
 from wiesel import VoteMatrix, WeaSEL
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.weasel.model import WeaSELObjective
-from wiesel.nn.encoders import VoteEncoder, Weighing, mlp_encoder
+from wiesel.end_to_end.vote_payloads import DensePayload
+from wiesel.end_to_end.weasel import WeaSELObjective
+from wiesel.nn.encoders import EncoderLayers, VoteEncoder, Weighing, mlp_encoder
 from wiesel.training import TrainingData, as_inputs, seeded
+
+NO_DROPOUT = EncoderLayers(hidden=(6,), dropout=0.0)
+FROZEN_LINEAR = EncoderLayers(hidden=(), trained=False)
 
 
 class Constant(nn.Module):
@@ -31,16 +35,21 @@ class Constant(nn.Module):
 def objective_of(votes: VoteMatrix, **options) -> WeaSELObjective:
     """An untrained objective in double precision: two networks and their losses."""
     with seeded(0):
-        network = mlp_encoder(votes.n_voters * 3 + 3, votes.n_voters, (6,), dropout=0.0)
+        network = mlp_encoder(votes.n_voters * 3 + 3, votes.n_voters, NO_DROPOUT)
         end_model = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
     encoder = VoteEncoder(network, votes.n_voters, Weighing(tau_2=2.0, **options))
-    objective = WeaSELObjective(end_model, encoder, "one_hot", np.array([0.5, 0.5]), "symmetric")
+    objective = WeaSELObjective(end_model, encoder, "one_hot", "symmetric", np.array([0.5, 0.5]))
     return objective.train()
+
+
+def training_data(X: np.ndarray, votes: VoteMatrix) -> TrainingData:
+    inputs = as_inputs(X)
+    return TrainingData(inputs, payload=DensePayload(votes, inputs, inputs))
 
 
 def test_with_a_constant_encoder_the_soft_label_is_softmax_of_counts_over_root_m():
     X, votes, _ = tiny_task()
-    model = weasel(encoder=Constant(4), train_encoder=False).fit(X, votes)
+    model = weasel(encoder=Constant(4).requires_grad_(False)).fit(X, votes)
     expected = softmax(votes.counts() / np.sqrt(4), axis=1)
     assert np.allclose(model.soft_labels(X, votes), expected, atol=1e-6)
 
@@ -55,7 +64,7 @@ def test_with_tau_1_zero_the_soft_label_is_the_same_whatever_the_encoder():
 
 def test_scaling_the_encoder_equals_scaling_tau_1():
     X, votes, _ = tiny_task()
-    model = weasel(encoder=(), train_encoder=False, tau_1=3.0).fit(X, votes)
+    model = weasel(encoder=FROZEN_LINEAR, tau_1=3.0).fit(X, votes)
     scaled = copy.deepcopy(model)
     scaled.encoder_.weighing = replace(scaled.encoder_.weighing, tau_1=1.0)
     with torch.no_grad():
@@ -69,10 +78,10 @@ def test_no_gradient_of_one_network_s_loss_reaches_the_other(class_conditional: 
     X, votes, _ = tiny_task()
     objective = objective_of(votes)
     if class_conditional:
-        network = mlp_encoder(votes.n_voters * 3 + 3, votes.n_voters * 2, (6,), dropout=0.0)
+        network = mlp_encoder(votes.n_voters * 3 + 3, votes.n_voters * 2, NO_DROPOUT)
         objective.encoder.network = network
         objective.encoder.weighing = replace(objective.encoder.weighing, class_conditional=True)
-    data = TrainingData(as_inputs(X), votes, as_inputs(X))
+    data = training_data(X, votes)
     losses = objective.losses(objective.prepare(data.gather(data.items)))
     end_model = list(objective.end_model.parameters())
     encoder = list(objective.encoder.parameters())
@@ -88,7 +97,7 @@ def test_no_gradient_of_one_network_s_loss_reaches_the_other(class_conditional: 
 def test_the_gradient_of_the_sum_is_each_network_s_own():
     """One backward pass over both losses is Algorithm 1: nothing is counted twice."""
     X, votes, _ = tiny_task()
-    data = TrainingData(as_inputs(X), votes, as_inputs(X))
+    data = training_data(X, votes)
     objective = objective_of(votes)
     losses = objective.losses(objective.prepare(data.gather(data.items)))
     parameters = list(objective.parameters())
@@ -133,7 +142,7 @@ def test_relabeling_the_classes_permutes_the_outputs():
     """The encoder's first layer is permuted with its input; all else must follow."""
     X, votes, _ = tiny_task(n_classes=3)
     relabeled = permuted_classes(votes)
-    model = weasel(linear(3, 3), encoder=(), train_encoder=False).fit(X, votes)
+    model = weasel(linear(3, 3), encoder=FROZEN_LINEAR).fit(X, votes)
     other = copy.deepcopy(model)
     other.labels_ = relabeled.labels
     first = other.encoder_.network[0]
@@ -164,7 +173,7 @@ def test_permuting_the_voters_permutes_their_weights():
     X, votes, _ = tiny_task()
     order = [2, 0, 3, 1]
     shuffled = votes.select([votes.voters[j] for j in order])
-    model = weasel(encoder=(), train_encoder=False).fit(X, votes)
+    model = weasel(encoder=FROZEN_LINEAR).fit(X, votes)
     other = copy.deepcopy(model)
     other.voters_ = shuffled.voters
     layer = other.encoder_.network[0]
@@ -181,9 +190,7 @@ def test_permuting_the_voters_permutes_their_weights():
 def test_five_hundred_voters_and_ten_thousand_items_give_no_nan():
     votes, gold = make_votes(10_000, 500, accuracies=0.7, coverage=0.05)
     X = make_features(gold, n_features=3)
-    model = WeaSEL(
-        linear(), recipe="paper", epochs=1, batch_size=1000, lr=0.01, tau_1=1.0, encoder=(8,)
-    )
+    model = WeaSEL.paper(linear(), epochs=1, batch_size=1000, lr=0.01, tau_1=1.0, encoder=(8,))
     model.fit(X, votes)
     for proba in (model.soft_labels(X, votes), model.predict_proba(X)):
         assert np.isfinite(proba).all()

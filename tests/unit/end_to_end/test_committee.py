@@ -1,0 +1,282 @@
+"""A committee: what its members are, what they see, and what becomes of their answers."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
+from torch import Tensor, nn
+
+from wiesel import Committee, MajorityVote, Triplet, TwoStage, VoteMatrix, WeaSEL, load_model
+from wiesel.end_to_end.committee import default_members
+from wiesel.errors import NotFittedError, ParameterError, VoteError, WieselWarning
+from wiesel.nn import CNN, Linear
+from wiesel.training import seeded
+
+# So few steps may end in one class; here that is no matter.
+pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
+
+QUICK: dict[str, Any] = {**ONE_PASS, "epochs": 2, "lr": 0.02, "batch_size": 16, "networks": 1}
+X, VOTES, GOLD = tiny_task(n_items=120, n_voters=5)
+HELD_OUT = tiny_task(n_items=40, n_voters=5, seed=7)
+BINARY = ["majority_vote", "feature_checked", "snorkel", "triplet"]
+
+
+def committee(**options: Any) -> Committee:
+    with seeded(0):
+        return Committee(Linear(3, 2), **{**QUICK, **options})
+
+
+def copied(votes: VoteMatrix, copies: int) -> VoteMatrix:
+    """The votes, with further copies of the first voter at the end."""
+    dense = votes.dense()
+    names = [*votes.voters, *(f"copy_{k}" for k in range(copies))]
+    return VoteMatrix.from_dense(np.hstack([dense, *[dense[:, :1]] * copies]), votes.labels, names)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Committee:
+    return committee().fit(X, VOTES)
+
+
+@pytest.fixture(scope="module")
+def with_gold_votes() -> Committee:
+    """A voter has copies, and gold labels weigh the voters."""
+    validation = (HELD_OUT.X, HELD_OUT.gold, copied(HELD_OUT.votes, 2))
+    return committee().fit(X, copied(VOTES, 2), validation)
+
+
+def test_members_count_the_same_without_gold(fitted: Committee):
+    assert list(fitted.member_weights_) == BINARY
+    assert list(fitted.member_weights_.values()) == [0.25] * 4
+    assert fitted.selection_["by"] == "last epoch"
+    assert fitted.selection_["left_out"] == {}
+    mean = fitted.member_probas(X).mean(axis=0)
+    assert np.allclose(fitted.predict_proba(X), mean, atol=1e-6)
+    assert np.allclose(fitted.spread(X), fitted.member_probas(X).std(axis=0))
+    assert fitted.spread(X).max() > 0
+
+
+def test_what_members_say_of_the_votes_is_averaged(fitted: Committee):
+    parts = [member.soft_labels(X, VOTES) for member in fitted.members_]
+    assert np.allclose(fitted.soft_labels(X, VOTES), np.mean(parts, axis=0))
+
+
+def test_a_member_is_what_its_own_fit_gives(fitted: Committee):
+    shared = {name: value for name, value in QUICK.items() if name != "networks"}
+    alone = default_members(fitted.end_model, 2, networks=1, **shared)
+    for name, member in zip(fitted.member_weights_, fitted.members_, strict=True):
+        found = alone[name].fit(X, VOTES).predict_proba(X)
+        assert np.allclose(member.predict_proba(X), found, atol=1e-3)
+
+
+def test_more_classes_are_learned_by_mutual_information_too():
+    members = default_members(linear(3, 3), n_classes=3, with_gold_votes=True, networks=3)
+    assert {member.loss for member in members.values()} == {"ce", "mig"}
+    assert all(m.class_balance == "auto" for m in members.values() if m.loss == "mig")
+    assert "gold_weighted" in members
+    seeds = [seed for m in members.values() for seed in range(m.seed, m.seed + m.members)]
+    assert len(set(seeds)) == len(seeds), "no two networks share a seed"
+    assert len({name for name in default_members(linear(), 2) if "gold" in name}) == 0
+
+
+def test_gold_weighs_the_members_and_no_single_one_wins():
+    model = committee().fit(X, VOTES, (HELD_OUT.X, HELD_OUT.gold))
+    weights = np.array(list(model.member_weights_.values()))
+    assert weights.sum() == pytest.approx(1)
+    assert 0.1 < weights.min() <= weights.max() < 0.7, "40 gold items tell little"
+    mixed = np.tensordot(weights, model.member_probas(X), axes=1)
+    assert np.allclose(model.predict_proba(X), mixed, atol=1e-6)
+    assert model.selection_["by"] == "auc"
+    assert model.threshold_ is not None
+    assert 0 <= model.selection_["score"] <= 1
+
+
+def test_votes_on_gold_items_give_a_member_more(with_gold_votes: Committee):
+    assert list(with_gold_votes.member_weights_) == [*BINARY, "gold_weighted"]
+    assert sum(with_gold_votes.member_weights_.values()) == pytest.approx(1)
+
+
+def test_copies_of_a_voter_count_once(fitted: Committee):
+    many = copied(VOTES, 9)
+    model = committee().fit(X, many)
+    assert model.copies_ == {f"copy_{k}": VOTES.voters[0] for k in range(9)}
+    assert model.voters_ == many.voters
+    assert model.members_[0].voters_ == VOTES.voters
+    assert np.allclose(model.soft_labels(X, many), fitted.soft_labels(X, VOTES))
+    assert np.allclose(model.predict_proba(X), fitted.predict_proba(X))
+
+
+def test_an_explanation_names_every_voter_and_every_member(with_gold_votes: Committee):
+    model, votes = with_gold_votes, copied(VOTES, 2)
+    item = int(np.flatnonzero(VOTES.dense()[:, 0] >= 0)[0])
+    found = model.explain(X[item], votes[item])
+    assert len(found.pushes) == votes[item].n_votes
+    pushes = {push.voter: push.effect for push in found.pushes}
+    own = [pushes[name] for name in (VOTES.voters[0], "copy_0", "copy_1")]
+    assert np.allclose(own, own[0]), "copies share what their original adds"
+    assert [view.name for view in found.members] == list(model.member_weights_)
+    shown = [view.weight * np.array(view.soft_label) for view in found.members]
+    assert np.allclose(np.sum(shown, axis=0), found.soft_label)
+    assert np.allclose(found.soft_label, model.soft_labels(X[[item]], votes[item])[0])
+    for name in model.member_weights_:
+        assert name in str(found)
+
+
+def test_it_comes_back_from_disk_with_copies_and_gold(with_gold_votes: Committee, tmp_path: Path):
+    model, votes = with_gold_votes, copied(VOTES, 2)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert np.array_equal(loaded.soft_labels(X, votes), model.soft_labels(X, votes))
+    assert np.array_equal(loaded.predict(X), model.predict(X))
+    assert str(loaded.explain(X[3], votes[3])) == str(model.explain(X[3], votes[3]))
+    assert loaded.member_weights_ == model.member_weights_
+    assert loaded.copies_ == model.copies_
+    assert loaded.selection_ == model.selection_
+    assert (loaded.members, loaded.networks) == (None, 1)
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_members_of_the_users_own_choice(tmp_path: Path):
+    quick = {name: value for name, value in QUICK.items() if name != "networks"}
+    members = [
+        WeaSEL(Linear(3, 2), encoder=(4,), warm_up=1, **quick),
+        TwoStage(MajorityVote(), LogisticRegression()),
+        TwoStage(MajorityVote(), Linear(3, 2), **quick, members=2),
+    ]
+    model = Committee(Linear(3, 2), members=members).fit(X, VOTES)
+    assert list(model.member_weights_) == ["weasel", "majority_vote", "majority_vote_3"]
+    assert all(not hasattr(member, "end_model_") for member in members), "they are copied"
+    assert np.allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert len(model.explain(X[0], VOTES[0]).members) == 3
+    assert model.members_[0].encoder_width_ == 3, "its encoder reads the features, as alone"
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert np.allclose(loaded.predict_proba(X), model.predict_proba(X))
+    assert [type(member).__name__ for member in loaded.members] == ["WeaSEL", *["TwoStage"] * 2]
+
+
+class Choosy(Triplet):
+    """A label model that wants more voters than there are."""
+
+    def _fit(self, votes: Any, class_balance: Any) -> None:
+        raise VoteError("Choosy needs nine voters; there are 5.")
+
+
+def test_a_member_that_cannot_learn_is_left_out_and_says_why(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("wiesel.end_to_end.committee.Triplet", Choosy)
+    model = committee().fit(X, VOTES)
+    assert model.selection_["left_out"] == {"choosy": "Choosy needs nine voters; there are 5."}
+    assert list(model.member_weights_) == BINARY[:3]
+    assert sum(model.member_weights_.values()) == pytest.approx(1)
+    with pytest.raises(VoteError, match="Choosy needs nine voters"):
+        committee(members=[TwoStage(Choosy(), Linear(3, 2))]).fit(X, VOTES)
+
+
+def no_overlap() -> VoteMatrix:
+    dense = np.full((120, 5), -1)
+    dense[np.arange(120), np.arange(120) % 5] = GOLD
+    return VoteMatrix.from_dense(dense, VOTES.labels)
+
+
+def one_sided() -> VoteMatrix:
+    three = VoteMatrix.from_dense(VOTES.dense(), ["a", "b", "c"], VOTES.voters)
+    assert (three.class_index < 2).all()
+    return three
+
+
+def probabilistic() -> VoteMatrix:
+    one_hot = VOTES.one_hot().toarray().reshape(120, 5, 2)
+    return VoteMatrix.from_proba(0.8 * one_hot + 0.2 * one_hot.mean(2, keepdims=True), VOTES.labels)
+
+
+@pytest.mark.parametrize(
+    "votes",
+    [VOTES.select(VOTES.voters[:1]), VOTES.select(VOTES.voters[:2]), no_overlap(), one_sided()],
+    ids=["one voter", "two voters", "no overlap", "a class without votes"],
+)
+def test_unusual_votes_are_learned_from(votes: VoteMatrix):
+    model = Committee(Linear(3, votes.n_classes), **QUICK)
+    proba = model.fit(X, votes).predict_proba(X)
+    assert np.isfinite(proba).all()
+    assert np.allclose(model.soft_labels(X, votes).sum(axis=1), 1)
+
+
+def test_probabilistic_votes_are_learned_from():
+    votes = probabilistic()
+    model = committee().fit(X, votes)
+    assert np.allclose(model.soft_labels(X, votes).sum(axis=1), 1)
+    assert len(model.explain(X[0], votes[0]).pushes) == votes[0].n_votes
+
+
+class DictNet(nn.Linear):
+    def forward(self, inputs: dict[str, Tensor]) -> Tensor:
+        return super().forward(inputs["x"])
+
+
+def test_inputs_need_not_be_vectors(fitted: Committee):
+    net = DictNet(3, 2)
+    model = Committee(net, **QUICK).fit({"x": X}, VOTES)
+    assert list(model.member_weights_) == BINARY, "checked votes fall back to equal ones"
+    assert model.explain({"x": X[0]}, VOTES[0]).members
+    images = np.zeros((120, 1, 4, 4), dtype=np.float32) + GOLD[:, None, None, None]
+    assert Committee(CNN(1, 2, filters=(2, 2)), **QUICK).fit(images, VOTES).spread(images).size
+    sparse = sp.csr_array(X)
+    assert np.allclose(
+        committee().fit(sparse, VOTES).predict_proba(sparse), fitted.predict_proba(X), atol=1e-4
+    )
+
+
+class Interrupting(nn.Linear):
+    """Stands for Ctrl-C in the second epoch."""
+
+    steps = 0
+
+    def forward(self, features: Tensor) -> Tensor:
+        if self.training:
+            self.steps += 1
+            if self.steps > 12:
+                raise KeyboardInterrupt
+        return super().forward(features)
+
+
+def test_an_interrupted_committee_keeps_what_was_learned():
+    with pytest.warns(WieselWarning, match="interrupted after 1 epochs"):
+        model = Committee(Interrupting(3, 2), **{**QUICK, "epochs": 9}).fit(X, VOTES)
+    assert model.history_.interrupted
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_it_goes_on_from_its_checkpoints(n_classes: int, tmp_path: Path):
+    X, votes, _ = tiny_task(n_items=60, n_classes=n_classes)
+    file = tmp_path / "run.ckpt"
+
+    def model(**options: Any) -> Committee:
+        with seeded(0):
+            return Committee(Linear(3, n_classes), **{**QUICK, **options})
+
+    whole = model(epochs=4).fit(X, votes)
+    model(epochs=2, checkpoint=file).fit(X, votes)
+    resumed = model(epochs=4, checkpoint=file).fit(X, votes)
+    assert same_weights(weights_of(resumed.end_model_), weights_of(whole.end_model_))
+    assert len(list(tmp_path.iterdir())) == n_classes - 1, "one for each loss"
+
+
+def test_wrong_options_are_refused():
+    for members in ([], [MajorityVote()], [nn.Linear(3, 2)]):
+        with pytest.raises(ParameterError, match="'members' option of Committee"):
+            committee(members=members).fit(X, VOTES)
+    with pytest.raises(ParameterError, match="checkpoint of its own"):
+        committee(members=[WeaSEL(linear())], checkpoint="run.ckpt").fit(X, VOTES)
+    with pytest.raises(ParameterError, match="networks"):
+        committee(networks=0).fit(X, VOTES)
+    for use in (lambda m: m.predict(X), lambda m: m.spread(X), lambda m: m.save("nowhere")):
+        with pytest.raises(NotFittedError, match="Committee"):
+            use(committee())
