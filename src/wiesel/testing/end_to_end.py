@@ -24,6 +24,7 @@ from wiesel.errors import (
 )
 from wiesel.explain import Explanation
 from wiesel.label_models import MajorityVote
+from wiesel.nn.encoders import EncoderLayers
 from wiesel.testing.contract import ContractError, require, require_equal, require_error
 from wiesel.testing.modules import (
     N_FEATURES,
@@ -127,9 +128,9 @@ def _every_kind_of_input_gives_the_same_answer(model: EndToEndModel) -> None:
     as_tensor = torch.from_numpy(task.X)
     got = _fit(_fresh(model), task, as_tensor).predict_proba(as_tensor)
     require_equal(expected, got, "a tensor and an array must give the same")
-    if "encoder_features" in model.option_names():
+    if "encoder" in model.option_names():
         # Dicts and Datasets are no encoder features; see `fit(..., encoder_X=)`.
-        model = _fresh(model, encoder_features=False)
+        model = _fresh(model, encoder=EncoderLayers(hidden=(8,), features=False))
         expected = _fit(_fresh(model), task).predict_proba(task.X)
     held_out, gold = task.validation
     reader = _fresh(model, DictReader(network()))

@@ -83,14 +83,15 @@ class History:
 
 
 def mean_record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the means of what several records hold.
+    """Return the means of what several records hold, each over the records that hold it.
 
     >>> mean_record([{"epoch": 1, "shares": [0.0, 1.0]}, {"epoch": 1, "shares": [1.0, 0.0]}])
     {'epoch': 1, 'shares': [0.5, 0.5]}
     """
     if len(records) == 1:
         return records[0]
-    return {name: _mean([record[name] for record in records]) for name in records[0]}
+    names = dict.fromkeys(name for record in records for name in record)
+    return {name: _mean([own[name] for own in records if name in own]) for name in names}
 
 
 def _mean(values: list[Any]) -> Any:
