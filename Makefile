@@ -33,7 +33,7 @@ $(READY): $(DEMO_READY)
 	$(PIP) -e '.[demo,plots,text,transformers,ray,dev]'
 	touch $(READY)
 
-demo: $(DEMO_READY) ## train WeaSEL on 20,000 movie reviews without labels and explain what it learned
+demo: $(DEMO_READY) ## train on 20,000 movie reviews without labels and explain what was learned
 	$(BIN)/wiesel run examples/movies
 
 test: check ## lint, type-check and run every test

@@ -66,8 +66,8 @@ def measure(method: str, n_classes: int, quick: bool) -> dict[str, float]:
     n_items, n_workers = (N_ITEMS // 20, N_WORKERS // 20) if quick else (N_ITEMS, N_WORKERS)
     votes, gold = make_votes(n_items, n_workers, n_classes=n_classes, coverage=3 / n_workers)
     X = make_features(gold, n_features=16)
-    options = {"recipe": "paper"} if method == "WeaSEL" else {}
-    model = getattr(wiesel, method)(MLP(16, n_classes), epochs=1, progress=False, **options)
+    build = wiesel.WeaSEL.paper if method == "WeaSEL" else getattr(wiesel, method)
+    model = build(MLP(16, n_classes), epochs=1, epoch_size=None, progress=False)
     before, start = peak_megabytes(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # after one epoch it need not have learned

@@ -5,8 +5,8 @@
 Every method trains the same network with the same optimizer for the same number of updates, in
 three modes: without any gold (8 epochs of 3,200 items), with the validation split (the best of 20
 epochs), and with 50 items of it. Every method averages five networks; the committee averages two
-for each of its members. One set of options holds for all data sets. Test labels are looked at
-once, after a run has been trained and chosen. The reduced form has one seed, the full one three.
+or four for each of its members. One set of options holds for all data sets. Test labels are looked
+at once, after a run has been trained and chosen. The reduced form has one seed, the full one three.
 """
 
 import sys

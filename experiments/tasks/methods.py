@@ -1,7 +1,7 @@
 """The methods that are compared: one dictionary from a name to what builds the estimator.
 
 All of them train the same network with the same number of updates, and average five of them; the
-committee averages two for each of its members.
+committee averages two or four for each of its members.
 """
 
 from collections.abc import Callable

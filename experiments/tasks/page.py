@@ -77,9 +77,10 @@ def _introduction(n_tasks: int) -> list[str]:
     return [
         f"{n_tasks} generated tasks (`python -m experiments tasks --list` describes each). Scores "
         "are ROC-AUC for binary tasks and accuracy for multi-class ones, in percent; every method "
-        f"is five networks averaged, {50 * EPOCHS['blind']} updates without gold, with gold the "
-        f"best of {EPOCHS['validation']} times 50. Differences are to {BASELINE} on the same "
-        "tasks, in points, with the standard error of their mean over tasks.",
+        "is five networks averaged (the committee two or four for each member), "
+        f"{50 * EPOCHS['blind']} updates without gold, with gold the best of "
+        f"{EPOCHS['validation']} times 50. Differences are to {BASELINE} on the same tasks, in "
+        "points, with the standard error of their mean over tasks.",
         "",
     ]
 

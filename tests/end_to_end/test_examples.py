@@ -89,30 +89,6 @@ def test_the_movie_reviews_run(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_options_of_the_starter_are_chosen_without_its_own_draw_or_any_test_row(
-    monkeypatch, capsys
-):
-    spec = importlib.util.spec_from_file_location("choose", EXAMPLES / "choose_starter_options.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert 0 not in module.DRAWS, "users get the draw with seed 0"
-    monkeypatch.setattr(module, "DRAWS", (1,))
-    monkeypatch.setattr(module, "TRAINING", {"short": {"epochs": 2, "lr": 3e-3}})
-    read: list[str] = []
-    original = module.prepare
-
-    def noted(project, say):
-        prepared = original(project, say)
-        read.extend(prepared.data.splits)
-        return prepared
-
-    monkeypatch.setattr(module, "prepare", noted)
-    module.main()
-    assert read == ["train", "dev"]
-    assert len(capsys.readouterr().out.splitlines()) == len(module.WEASEL)
-
-
-@pytest.mark.slow
 def test_the_starter_runs_in_a_process_of_its_own(tmp_path):
     import subprocess
 

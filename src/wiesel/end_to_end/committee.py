@@ -255,7 +255,7 @@ def default_members(
     checked votes and Snorkel's model also by mutual information, which does not mind that some
     classes got too many votes; majority vote has twice the networks there. Where there are votes
     on items with gold labels, further members weigh the voters by them.
-    `experiments/results/default.md` has what it gains.
+    `experiments/README.md` tells how they were chosen.
 
     >>> import torch
     >>> list(default_members(torch.nn.Linear(4, 2), n_classes=2))

@@ -31,3 +31,11 @@ def test_records_are_taken_by_position():
     assert history().last["loss"] == 0.6
     with pytest.raises(IndexError):
         history()[5]
+
+
+def test_members_of_different_methods_are_averaged_over_what_each_recorded():
+    first = History([{"epoch": 1, "loss": 0.2, "effective_voters": 3.0}])
+    second = History([{"epoch": 1, "loss": 0.4, "agreement": 0.5}])
+    expected = {"epoch": 1, "loss": pytest.approx(0.3), "effective_voters": 3.0, "agreement": 0.5}
+    for members in ([first, second], [second, first]):
+        assert History.of_members(members).records == [expected]
