@@ -16,6 +16,7 @@ from wiesel.evaluation import Comparison, Report, compare_paired_proba, evaluate
 from wiesel.explain import Explanation
 from wiesel.io import write_votes
 from wiesel.project.bundle import save_bundle
+from wiesel.project.labels import with_labeled_dev
 from wiesel.project.leftovers import remove_leftovers
 from wiesel.project.outputs import (
     item_weights,
@@ -138,6 +139,7 @@ def prepare(project: Project, say: Say) -> Prepared:
     if project.classes:
         project_classes(project, named)
     labels, splits = read_splits(project, named)
+    splits = with_labeled_dev(project, splits, labels)
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in splits.items())
     say("read", f"{sizes} items, classes {', '.join(labels)}")
     cache.mkdir(parents=True, exist_ok=True)
