@@ -24,6 +24,7 @@ from wiesel.cli.run import run
 from wiesel.cli.spans import spans
 from wiesel.cli.suggest import suggest
 from wiesel.cli.trial import trial
+from wiesel.cli.workbench import workbench
 from wiesel.version import __version__
 
 __all__ = ["app", "main"]
@@ -48,6 +49,7 @@ for _name, _function in {
     "inspect": inspect,
     "aggregate": aggregate,
     "fit": fit,
+    "workbench": workbench,
     "suggest": suggest,
     "rows-to-label": rows_to_label,
     "blame": blame,

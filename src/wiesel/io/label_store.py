@@ -80,6 +80,14 @@ class LabelStore:
             connection.execute("UPDATE labels SET withdrawn = 1 WHERE number = ?", (row[0],))
         return str(row[1])
 
+    def purpose_of(self, item: str) -> str:
+        """Return what an item was last asked for, also where the answer was taken back."""
+        with self._open() as connection:
+            row = connection.execute(
+                "SELECT purpose FROM labels WHERE item = ? ORDER BY number DESC LIMIT 1", (item,)
+            ).fetchone()
+        return "learn" if row is None else str(row[0])
+
     def answers(self) -> pl.DataFrame:
         """Return the last answer of every person to every item, in the order given."""
         with self._open() as connection:

@@ -56,6 +56,21 @@ class SnapshotStore:
             )
             return int(done.lastrowid or 0)
 
+    def follow(self, text: str) -> None:
+        """Keep the text if it is not the last state already: `start`, or `changed outside`."""
+        with self._open() as connection, connection:
+            # Taken before looking: two that look at the same time would both add it.
+            connection.execute("BEGIN IMMEDIATE")
+            last = connection.execute(
+                "SELECT text FROM snapshots ORDER BY number DESC LIMIT 1"
+            ).fetchone()
+            if last is None or last[0] != text:
+                change = "start" if last is None else "changed outside"
+                connection.execute(
+                    "INSERT INTO snapshots (text, change, time, figures) VALUES (?, ?, ?, '{}')",
+                    (text, change, time.time()),
+                )
+
     def note(self, number: int, figures: Mapping[str, float]) -> None:
         """Keep how a state scored."""
         with self._open() as connection, connection:

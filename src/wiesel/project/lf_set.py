@@ -129,11 +129,8 @@ class LFSet:
 
         What was changed with an editor in between is one state of its own.
         """
-        text, states = self._text(), self.store.all()
-        if not states or states[-1].text != text:
-            self.store.add(text, "changed outside" if states else "start")
-            states = self.store.all()
-        return states
+        self.store.follow(self._text())
+        return self.store.all()
 
     def note(self, figures: Mapping[str, float]) -> None:
         """Keep how the present state scores."""

@@ -34,6 +34,7 @@ from wiesel.project.training import (
     Say,
     Trained,
     TrainingSet,
+    Watch,
     chosen_methods,
     end_model_name,
     taken,
@@ -112,18 +113,21 @@ class Outcome:
 
 
 def run_project(
-    project: Project, methods: Sequence[str] | None = None, say: Say | None = None
+    project: Project,
+    methods: Sequence[str] | None = None,
+    say: Say | None = None,
+    watch: Watch | None = None,
 ) -> Outcome:
     """Run all stages and write the results into the project's output folder.
 
     `methods` replaces those of the project file: the first is the main one. `say(stage, text)`
-    is told what happens.
+    is told what happens, `watch(method, seed, record)` every epoch of training.
     """
     tell = say or _silent
     prepared = prepare(project, tell)
     names = chosen_methods(project, methods, prepared.data.splits)
     cache = project.output_folder / ".cache"
-    trained = train_models(prepared.data, names, project.method.seeds, cache, tell)
+    trained = train_models(prepared.data, names, project.method.seeds, cache, tell, watch)
     outcome = judge(prepared, trained)
     _write(outcome, tell)
     if reused := _reused(outcome):

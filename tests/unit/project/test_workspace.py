@@ -1,6 +1,7 @@
 """A project that is worked on: labeling functions change, labels come in, everything follows."""
 
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -208,3 +209,12 @@ def test_what_was_labeled_is_used_by_a_run(empty: Workspace, wiesel):
 
 def test_a_project_file_of_only_rows_can_be_read(empty: Workspace):
     assert read_project(empty.project.folder).votes.lfs == ("rules.toml",)
+
+
+def test_two_that_look_at_the_history_at_once_start_it_once(space: Workspace):
+    threads = [threading.Thread(target=space.lf_set.history) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [state.change for state in space.lf_set.history()] == ["start"]
