@@ -49,7 +49,7 @@ class BlameBox:
                 "Switch voters off to see what they did.", "w-faint", "blame-effect"
             )
             self._voters(self.found)
-            words("Through these rows", tag="h3").style("font-weight: 600")
+            words("Through these rows", "w-h3", tag="h3")
             self._neighbors(self.found)
 
     def _voters(self, found: Blame) -> None:

@@ -9,10 +9,11 @@ from nicegui import ui
 from wiesel.guidance import ItemFilter
 from wiesel.guidance.labeling_order import reading_disagreement
 from wiesel.guidance.suggesting import rule_words
+from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, empty_state, table
 from wiesel.workbench.lf_maker import LFMaker
-from wiesel.workbench.row_view import chip, open_row
+from wiesel.workbench.row_view import open_row
 from wiesel.workbench.texts import cut, percent, shown, words
 
 __all__ = ["DataPage"]
@@ -171,13 +172,9 @@ class DataPage:
             with ui.element("td"):
                 if gold:
                     chip(self.desk, gold)
-        opening = partial(open_row, self.desk, self.split, place, self._marked)
+        opening = partial(open_row, self.desk, self.split, place, self.refresh)
         row.on("click", opening)
         row.on("keydown.enter", opening)
-
-    async def _marked(self, text: str) -> None:
-        await self.maker.show(text)
-        ui.notify("The words are in the box 'Make a labeling function'.", position="top")
 
     def _cells(self, places: Any) -> list[tuple[Any, ...]]:
         """What the rows of the table say: plain text and numbers."""

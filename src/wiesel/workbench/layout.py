@@ -40,6 +40,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
   background: var(--w-page); min-width: 0; display: flex; flex-direction: column; gap: 8px; }
 .w-row { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; }
 .w-h { font-size: 17px; font-weight: 600; margin: 0; line-height: 1.3; }
+.w-h3 { font-size: 15px; font-weight: 600; margin: 0; line-height: 1.3; }
 .w-faint { color: var(--w-faint); }
 .w-text { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: isolate;
   max-height: 50vh; overflow-y: auto; line-height: 1.5; }

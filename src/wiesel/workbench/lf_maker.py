@@ -11,9 +11,9 @@ from wiesel.guidance.suggesting import rule_words
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import keywords, regex
 from wiesel.lfs.trying import matched_spans
+from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import heading, table
-from wiesel.workbench.row_view import chip
+from wiesel.workbench.layout import table
 from wiesel.workbench.texts import cut, marked, percent, words
 
 __all__ = ["LFMaker", "preview_figures", "preview_hits"]
@@ -157,7 +157,7 @@ def preview_hits(desk: Desk, rule: LabelRule, preview: LFPreview) -> None:
     if column is None or not len(preview.rows):
         words("No row matches.", "w-faint")
         return
-    heading("For example")
+    words("For example", "w-h3", tag="h3")
     for place in preview.rows[:_HITS]:
         row = desk.space.train.rows.row(int(place), named=True)
         try:

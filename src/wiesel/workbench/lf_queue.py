@@ -8,10 +8,10 @@ from nicegui.events import KeyEventArguments
 
 from wiesel.guidance import LFPreview, Suggestion
 from wiesel.guidance.suggesting import rule_words
+from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card
 from wiesel.workbench.lf_maker import preview_hits
-from wiesel.workbench.row_view import chip
 from wiesel.workbench.texts import cut, percent, words
 
 __all__ = ["LFQueue"]

@@ -7,12 +7,12 @@ from nicegui import ui
 
 from wiesel.lfs.rules import LabelRule
 from wiesel.project.lf_set import LFEntry
+from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import card, empty_state, heading
 from wiesel.workbench.lf_history import HistoryBox
 from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.lf_queue import LFQueue
-from wiesel.workbench.row_view import chip
 from wiesel.workbench.texts import cut, percent, shown, words
 
 __all__ = ["LFsPage"]

@@ -12,11 +12,15 @@ from wiesel.explain import Explanation
 from wiesel.lfs.trying import matched_spans
 from wiesel.project.explaining import explain_item
 from wiesel.project.runs import kept_runs
+from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import heading, table
-from wiesel.workbench.texts import cut, marked, percent, shade, shown, words
+from wiesel.workbench.lf_maker import LFMaker
+from wiesel.workbench.texts import cut, marked, percent, shown, words
 
-__all__ = ["RowFacts", "chip", "open_row", "row_facts"]
+_SPREAD = "justify-content: space-between; width: 100%"
+
+__all__ = ["RowFacts", "open_row", "row_facts"]
 
 
 @dataclass(frozen=True)
@@ -78,26 +82,21 @@ def _spans(desk: Desk, row: dict[str, Any], voters: set[str]) -> list[tuple[int,
     return sorted(set(found))
 
 
-def chip(desk: Desk, label: str, before: str = "") -> None:
-    """Show a class in its color."""
-    color = shade(desk.space.labels, label)
-    words(f"{before}{cut(label, 40)}", "w-chip").style(f"background: {color}")
-
-
 async def open_row(
-    desk: Desk, split: str, place: int, on_select: Callable[[str], Any] | None = None
+    desk: Desk, split: str, place: int, on_added: Callable[[], Any] | None = None
 ) -> None:
-    """Open a row in a dialog; words that are marked in its text go to `on_select`."""
+    """Open a row in a dialog; words that are marked in its text become labeling functions.
+
+    `on_added` is called when one was added.
+    """
     facts = await work(row_facts, desk, split, place)
     if facts is None:
         return
-    with ui.dialog() as dialog, ui.card().style("max-width: 860px; width: 100%"):
-        with (
-            ui.element("div").classes("w-row").style("justify-content: space-between; width: 100%")
-        ):
-            heading(f"Row {facts.item}")
+    with ui.dialog() as dialog, ui.card().style("max-width: 900px; width: 100%"):
+        with ui.element("div").classes("w-row").style(_SPREAD):
+            heading(f"Row {cut(facts.item, 60)}")
             ui.button(icon="close", on_click=dialog.close).props('flat round aria-label="Close"')
-        _text(desk, facts, on_select)
+        _text(desk, facts, on_added)
         _other_columns(desk, facts)
         _verdict(desk, facts)
         _votes(desk, facts)
@@ -107,17 +106,25 @@ async def open_row(
     dialog.open()
 
 
-def _text(desk: Desk, facts: RowFacts, on_select: Callable[[str], Any] | None) -> None:
+def _text(desk: Desk, facts: RowFacts, on_added: Callable[[], Any] | None) -> None:
     column = desk.space.text_column
     if column is None:
         return
     box = marked(str(facts.row[column] or ""), facts.spans, limit=20_000).classes("row-text")
-    if on_select is not None:
-        words("Mark words in the text to make a labeling function of them.", "w-faint")
-        script = "() => { const s = String(getSelection()).trim(); if (s) emit(s.slice(0, 400)) }"
-        box.props('tabindex="0"')
-        box.on("mouseup", lambda event: on_select(str(event.args)), js_handler=script)
-        box.on("keyup", lambda event: on_select(str(event.args)), js_handler=script)
+    if on_added is None or not desk.space.has_lfs:
+        return
+    words("Mark words in the text to make a labeling function of them.", "w-faint")
+    maker = LFMaker(desk, on_added)
+    with ui.element("div").style("width: 100%; display: flex; flex-direction: column; gap: 8px"):
+        maker.build()
+
+    async def marked_words(event: Any) -> None:
+        await maker.show(str(event.args))
+
+    script = "() => { const s = String(getSelection()).trim(); if (s) emit(s.slice(0, 400)) }"
+    box.props('tabindex="0"')
+    box.on("mouseup", marked_words, js_handler=script)
+    box.on("keyup", marked_words, js_handler=script)
 
 
 def _other_columns(desk: Desk, facts: RowFacts) -> None:

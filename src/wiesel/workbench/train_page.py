@@ -110,13 +110,13 @@ class TrainPage:
         current = self.desk.jobs.current()
         if current is not None and current != self.name:
             self.name, self.ended = current, False  # somebody else started it
+        self._enable()
         if self.name is None or self.ended:
             return
         await self._show_progress()
         if self.ended:
             self.desk.version += 1
             await self._show_runs()
-        self._enable()
 
     async def _show_progress(self) -> None:
         name = self.name or ""
@@ -177,6 +177,19 @@ def _state(found: Progress) -> str:
     return f"{name}, epoch {len(records)}"
 
 
+def _networks(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The epochs of each network: where they start anew, the next network begins."""
+    parts: list[list[dict[str, Any]]] = []
+    last = 0
+    for number, record in enumerate(records, start=1):
+        epoch = int(record.get("epoch", number))
+        if epoch <= last or not parts:
+            parts.append([])
+        parts[-1].append({**record, "epoch": epoch})
+        last = epoch
+    return parts
+
+
 def _curves(epochs: dict[str, list[dict[str, Any]]], kind: str) -> dict[str, Any]:
     """One line for each method and figure of a kind."""
     series = []
@@ -184,19 +197,20 @@ def _curves(epochs: dict[str, list[dict[str, Any]]], kind: str) -> dict[str, Any
         names = [key for key in (records[0] if records else {}) if key.startswith(kind)]
         for key in names[:2]:
             title = f"{run.removesuffix(', seed 0')}: {key.removeprefix(kind).strip('_') or kind}"
-            points = [[number, record.get(key)] for number, record in enumerate(records, start=1)]
-            series.append(
-                {"name": title, "type": "line", "showSymbol": len(records) < 3, "data": points}
-            )
+            for part in _networks(records):
+                points = [[record["epoch"], record.get(key)] for record in part]
+                few = len(part) < 3
+                series.append({"name": title, "type": "line", "showSymbol": few, "data": points})
     gray = "#8a939c"
     return {
         "animation": False,
-        "grid": {"left": 48, "right": 10, "top": 48, "bottom": 26},
+        "grid": {"left": 48, "right": 10, "top": 34, "bottom": 26},
         "title": {
+            "left": 0,
             "text": "loss" if kind == "loss" else "score on dev rows",
             "textStyle": {"fontSize": 13, "color": gray},
         },
-        "legend": {"top": 20, "type": "scroll", "textStyle": {"color": gray}},
+        "legend": {"top": 2, "left": 150, "type": "scroll", "textStyle": {"color": gray}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},
         "xAxis": {"type": "value", "minInterval": 1, "min": 1},
         "yAxis": {"type": "value", "scale": True},
