@@ -139,19 +139,17 @@ def _inputs(
 
 def _voter_table(votes: VoteMatrix, preview: EndPreview, near: Floats, place: int) -> Table:
     """The push of every voter: what its votes add to the score of the class."""
-    trust = np.where(np.isnan(preview.trust), 1 / votes.n_classes, preview.trust)
-    pull = np.maximum(np.log(trust * (votes.n_classes - 1) / (1 - trust)), 0.01)[votes.voter_index]
     for_class = votes.class_index == place
     # The mass of the class on an item is shared by the votes for it; what it lacks of one, by
     # the votes for other classes.
-    own = np.bincount(votes.item_index[for_class], pull[for_class], minlength=len(votes))
-    other = np.bincount(votes.item_index[~for_class], pull[~for_class], minlength=len(votes))
+    own = np.bincount(votes.item_index[for_class], minlength=len(votes))
+    other = np.bincount(votes.item_index[~for_class], minlength=len(votes))
     mass = preview.soft_labels[:, place]
     item = votes.item_index
     share = np.where(
         for_class,
-        mass[item] * pull / np.maximum(own[item], 1e-12),
-        -(1 - mass[item]) * pull / np.maximum(other[item], 1e-12),
+        mass[item] / np.maximum(own[item], 1),
+        -(1 - mass[item]) / np.maximum(other[item], 1),
     )
     frame = pl.DataFrame(
         {

@@ -1,7 +1,8 @@
 """The end model before it is trained: a linear model on the features, in a fraction of a second.
 
-Votes become soft labels, a ridge regression learns them from the features, voters are judged by
-what it says of items it did not learn from, and the soft labels are made again with that trust.
+The shares of the votes are soft labels, and a ridge regression learns them from the features, every
+class weighing the same: votes for one class are often far more common than the class. Voters are
+judged by what it says of items that it did not learn from.
 """
 
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ _GOLD_WEIGHT = 3.0
 """How many soft labels one gold label outweighs."""
 _LEAST, _MOST = 0.02, 0.98
 """Trust and probabilities stay between these: no voter and no linear model is certain."""
+_MOST_BALANCE = 50.0
+"""A class is weighed up by this much at most: a handful of votes do not stand for it all."""
 _DOUBT = 5.0
 """Votes that a voter's trust starts from, at the mean over all voters."""
 
@@ -41,11 +44,12 @@ class EndPreview:
     proba: Floats
     """P(class) of every item: (n_items, n_classes)."""
     soft_labels: Floats
-    """What the votes say, each voter trusted as far as the features confirm it."""
+    """The share of the votes for each class; gold where it is known, equal shares without votes."""
     trust: Floats
     """How often each voter is right, as far as the features can tell; NaN if it never voted."""
     weights: Floats
-    """How much each item counts in learning: 0 without a vote and without gold."""
+    """How much each item counts in learning: 0 without a vote and without gold, more for classes
+    that few votes are for."""
     inputs: npt.NDArray[np.float32]
     """The features with a column of ones."""
     coefficients: Floats
@@ -78,15 +82,15 @@ def preview_end_model(X: Any, votes: VoteMatrix, gold: Any = None) -> EndPreview
     if len(inputs) != votes.n_items:
         raise FeatureError(f"There are features of {len(inputs):,} items, votes on {len(votes):,}.")
     known = _gold(gold, votes)
-    weights = np.where(known != ABSTAIN, _GOLD_WEIGHT, votes.covered.astype(np.float64))
-    if not weights.any():
+    counted = np.where(known != ABSTAIN, _GOLD_WEIGHT, votes.covered.astype(np.float64))
+    if not counted.any():
         raise FeatureError(
             "A preview needs one vote or one gold label: write a labeling function, or label a row."
         )
     soft = _with_gold(_counted(votes), known)
+    weights = _by_class(counted, soft)
     halves = [_moments(inputs, weights, part) for part in _halves(votes.n_items)]
     trust = _trust(inputs, votes, soft, weights, halves)
-    soft = _with_gold(_trusted(votes, trust, soft, weights), known)
     inverse = _inverse(halves[0] + halves[1])
     coefficients = inverse @ (inputs.T @ (weights[:, None] * soft))
     return EndPreview(
@@ -133,6 +137,15 @@ def _counted(votes: VoteMatrix) -> Floats:
     return shares
 
 
+def _by_class(weights: Floats, soft: Floats) -> Floats:
+    """Weights under which every class that is named at all has the same mass."""
+    mass = weights @ soft
+    named = mass > 0
+    share = np.divide(mass.sum(), mass * named.sum(), out=np.zeros_like(mass), where=named)
+    balanced: Floats = weights * (soft @ np.minimum(share, _MOST_BALANCE))
+    return balanced
+
+
 def _halves(n_items: int) -> list[npt.NDArray[np.int64]]:
     """Two random halves, the same each time; every other item might be of one class."""
     order = np.random.default_rng(0).permutation(n_items)
@@ -174,19 +187,6 @@ def _trust(
     mean = total.sum() / max(count.sum(), 1)
     trust = np.clip((total + _DOUBT * mean) / (count + _DOUBT), _LEAST, _MOST)
     return np.where(count > 0, trust, np.nan)
-
-
-def _trusted(votes: VoteMatrix, trust: Floats, counted: Floats, weights: Floats) -> Floats:
-    """Soft labels in which a voter that is right with probability t counts log(t (C-1) / (1-t))."""
-    n_classes = votes.n_classes
-    known = np.where(np.isnan(trust), 1 / n_classes, trust)
-    pull = np.log(known * (n_classes - 1) / (1 - known))
-    cells = votes.item_index * n_classes + votes.class_index
-    size = votes.n_items * n_classes
-    scores = np.bincount(cells, pull[votes.voter_index], minlength=size)
-    prior = (weights @ counted + 1) / (weights.sum() + n_classes)
-    scores = scores.reshape(votes.n_items, n_classes) + np.log(prior)
-    return softmax(scores)
 
 
 def softmax(scores: Floats) -> Floats:
