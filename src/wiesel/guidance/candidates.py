@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import scipy.sparse as sp
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from wiesel.guidance.terms import TermIndex
 from wiesel.lfs.rules import LabelRule
@@ -82,10 +83,11 @@ def _add_terms(found: Candidates, column: str, index: TermIndex) -> None:
 
 
 def _meaningful(term: str) -> bool:
-    """Whether a term may be a rule: not a lone letter, not a number, no lone fragment of one."""
+    """Whether a term may be a rule: no number, no lone letter, no "of" or "the" alone."""
     words = term.split()
     letters = [word for word in words if any(map(str.isalpha, word))]
-    return len(letters) == len(words) and max(map(len, words)) > 1
+    says_something = any(len(word) > 1 and word not in ENGLISH_STOP_WORDS for word in words)
+    return len(letters) == len(words) and says_something
 
 
 def _keyword_rule(term: str, column: str) -> Build:
