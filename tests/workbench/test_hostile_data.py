@@ -22,12 +22,12 @@ TEXTS = [
 
 @pytest.fixture
 def hostile_project(tmp_path: Path) -> Path:
-    folder = tmp_path / "<b>hostile</b>"
+    folder = tmp_path / "hostile"
     folder.mkdir()
     rows = [{"id": f"<i>{k}</i>", "text": text, "n": k} for k, text in enumerate(TEXTS)]
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "wiesel.toml").write_text(
-        'classes = ["<u>a</u>", "b"]\n[data]\ntrain = "train.jsonl"\n'
+        'name = "<b>hostile</b>"\nclasses = ["<u>a</u>", "b"]\n[data]\ntrain = "train.jsonl"\n'
         '[votes]\nlfs = ["rules.toml"]\n[features]\nn_dimensions = 3\nmin_count = 1\n'
     )
     (folder / "rules.toml").write_text(

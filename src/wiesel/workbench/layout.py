@@ -8,7 +8,14 @@ from nicegui import ui
 from wiesel.workbench.desk import Desk
 from wiesel.workbench.texts import words
 
-__all__ = ["card", "empty_state", "frame", "heading", "table"]
+GRAY = "#8a939c"
+AXIS = {
+    "axisLabel": {"color": GRAY},
+    "splitLine": {"lineStyle": {"color": "rgba(128,128,128,0.25)"}},
+}
+"""How the axes of charts look, on a light and on a dark page."""
+
+__all__ = ["AXIS", "GRAY", "card", "empty_state", "frame", "heading", "table"]
 
 PAGES = (
     ("/", "Data"),
@@ -23,6 +30,9 @@ CSS = """
   --w-page: #ffffff; --w-ink: #1c2127; --w-accent: #28597a; }
 body.body--dark { --w-line: #3a424b; --w-soft: #22282e; --w-faint: #a3adb8; --w-mark: #7a5c00;
   --w-page: #171b1f; --w-ink: #e7ebef; --w-accent: #8fc1e3; }
+body { --q-primary: #28597a !important; }
+body.body--dark { --q-primary: #8fc1e3 !important; }
+body.body--dark .q-btn.bg-primary { color: #10202c !important; }
 body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .nicegui-content { padding: 0; }
 .w-bar { background: var(--w-soft) !important; color: var(--w-ink) !important;
@@ -63,11 +73,16 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
   overflow-wrap: anywhere; margin: 0; }
 .w-bad { color: #b3261e; } body.body--dark .w-bad { color: #f2a7a1; }
 .w-wait { min-height: 220px; display: flex; align-items: center; justify-content: center; }
+.w-name-cell { white-space: nowrap; }
 .w-key { border: 1px solid var(--w-line); border-radius: 4px; padding: 0 6px; font-size: 12px;
   margin-left: 6px; }
 @media (max-width: 800px) {
   .w-columns { grid-template-columns: minmax(0, 1fr); }
   .w-main { padding: 10px; } .w-wide { display: none; } .w-bar { padding: 4px 8px; gap: 2px 4px; }
+  .data-rows thead { display: none; }
+  .data-rows tr { display: block; padding: 6px 0; border-bottom: 1px solid var(--w-line); }
+  .data-rows td { display: inline-block; border: 0; padding: 2px 6px; }
+  .data-rows td:first-child { display: block; }
   .w-bar a { padding: 6px 8px; } .w-name { max-width: 92vw; flex-basis: 100%; }
 }
 """
@@ -77,7 +92,6 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 def frame(desk: Desk, path: str) -> Iterator[None]:
     """Put a page into the common frame."""
     ui.add_css(CSS)
-    ui.colors(primary="#28597a", secondary="#5c6670", accent="#b4542d")
     with ui.header(elevated=False).classes("w-bar").props('role="navigation"'):
         words(desk.space.project.name, "w-name")
         for address, name in PAGES:

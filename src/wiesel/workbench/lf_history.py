@@ -8,7 +8,7 @@ from nicegui import ui
 
 from wiesel.io import Snapshot
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import card
+from wiesel.workbench.layout import AXIS, GRAY, card
 from wiesel.workbench.texts import cut, percent, words
 
 __all__ = ["HistoryBox"]
@@ -85,13 +85,13 @@ def _options(states: list[Snapshot]) -> dict[str, Any]:
     return {
         "animation": False,
         "grid": {"left": 34, "right": 8, "top": 28, "bottom": 20},
-        "legend": {"top": 0, "textStyle": {"color": "#8a939c"}},
+        "legend": {"top": 0, "textStyle": {"color": GRAY}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},
         "xAxis": {
             "type": "category",
             "data": [cut(state.change, 40) for state in states],
             "axisLabel": {"show": False},
         },
-        "yAxis": {"type": "value", "min": 0, "max": 100},
+        "yAxis": {"type": "value", "min": 0, "max": 100, **AXIS},
         "series": series,
     }

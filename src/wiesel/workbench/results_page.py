@@ -9,7 +9,7 @@ from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
 from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import card, empty_state, table
+from wiesel.workbench.layout import AXIS, GRAY, card, empty_state, table
 from wiesel.workbench.texts import cut, percent, words
 
 __all__ = ["ResultsPage"]
@@ -253,14 +253,13 @@ def _title(run: KeptRun) -> str:
 
 
 def _threshold_options(points: list[Any]) -> dict[str, Any]:
-    gray = "#8a939c"
     return {
         "animation": False,
         "grid": {"left": 40, "right": 10, "top": 30, "bottom": 26},
-        "legend": {"top": 0, "textStyle": {"color": gray}},
+        "legend": {"top": 0, "textStyle": {"color": GRAY}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},
-        "xAxis": {"type": "value", "min": 0, "max": 1},
-        "yAxis": {"type": "value", "min": 0, "max": 1},
+        "xAxis": {"type": "value", "min": 0, "max": 1, **AXIS},
+        "yAxis": {"type": "value", "min": 0, "max": 1, **AXIS},
         "series": [
             {
                 "name": name,

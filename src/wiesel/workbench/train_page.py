@@ -10,7 +10,7 @@ from wiesel.labels import ABSTAIN
 from wiesel.project.runs import KeptRun, kept_runs
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.jobs import Progress
-from wiesel.workbench.layout import card, empty_state, table
+from wiesel.workbench.layout import AXIS, GRAY, card, empty_state, table
 from wiesel.workbench.texts import cut, percent, shown, words
 
 __all__ = ["TrainPage"]
@@ -154,7 +154,7 @@ class TrainPage:
 
     def _run(self, run: KeptRun, row: dict[str, Any]) -> None:
         with ui.element("tr"):
-            with ui.element("td"):
+            with ui.element("td").classes("w-name-cell"):
                 words(run.name, tag="a").props(f'href="/results?run={run.name}"')
                 when = time.strftime("%d %b %H:%M", time.localtime(run.about.get("time", 0)))
                 words(f" {when}", "w-faint", "w-wide")
@@ -201,18 +201,17 @@ def _curves(epochs: dict[str, list[dict[str, Any]]], kind: str) -> dict[str, Any
                 points = [[record["epoch"], record.get(key)] for record in part]
                 few = len(part) < 3
                 series.append({"name": title, "type": "line", "showSymbol": few, "data": points})
-    gray = "#8a939c"
     return {
         "animation": False,
         "grid": {"left": 48, "right": 10, "top": 34, "bottom": 26},
         "title": {
             "left": 0,
             "text": "loss" if kind == "loss" else "score on dev rows",
-            "textStyle": {"fontSize": 13, "color": gray},
+            "textStyle": {"fontSize": 13, "color": GRAY},
         },
-        "legend": {"top": 2, "left": 150, "type": "scroll", "textStyle": {"color": gray}},
+        "legend": {"top": 2, "left": 150, "type": "scroll", "textStyle": {"color": GRAY}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},
-        "xAxis": {"type": "value", "minInterval": 1, "min": 1},
-        "yAxis": {"type": "value", "scale": True},
+        "xAxis": {"type": "value", "minInterval": 1, "min": 1, **AXIS},
+        "yAxis": {"type": "value", "scale": True, **AXIS},
         "series": series,
     }
