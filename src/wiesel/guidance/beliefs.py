@@ -25,6 +25,8 @@ _ROUNDS = 12
 _COMMON, _COMMON_SHORT, _SHORT = 0.1, 0.3, 30
 """Words in a larger share of the texts say how people write, not what about; in short texts (on
 average below so many words) even common ones tell something."""
+_EQUAL = 6.0
+"""Rows of every class that the class balance starts from: a few labels tell it only roughly."""
 _LENGTH = 10.0
 """A text counts as this many independent words at most: its words hang together."""
 _GOLD_SHARE = 0.02
@@ -91,7 +93,7 @@ def _prior(
     else:
         counts = weights @ given
         counts *= min(1.0, 20 / counts.sum())
-    prior: Floats = (counts + 2) / (counts.sum() + 2 * votes.n_classes)
+    prior: Floats = (counts + _EQUAL) / (counts.sum() + _EQUAL * votes.n_classes)
     return prior
 
 
