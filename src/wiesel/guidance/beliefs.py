@@ -22,7 +22,7 @@ __all__ = ["row_beliefs"]
 Floats = npt.NDArray[np.float64]
 
 _ROUNDS = 12
-_COMMON, _COMMON_SHORT, _SHORT = 0.1, 0.3, 30
+_FREQUENT, _FREQUENT_SHORT, _SHORT = 0.1, 0.3, 30
 """Words in a larger share of the texts say how people write, not what about; in short texts (on
 average below so many words) even common ones tell something."""
 _EQUAL = 6.0
@@ -101,8 +101,8 @@ def _word_beliefs(index: TermIndex, given: Floats, weights: Floats, prior: Float
     matrix = index.matrix
     single = np.array([" " not in term for term in index.terms], dtype=bool)
     mean_length = index.counts[single].sum() / max(matrix.shape[0], 1) if len(single) else 0.0
-    common = _COMMON_SHORT if mean_length < _SHORT else _COMMON
-    rare = index.counts < max(common * matrix.shape[0], 2)
+    frequent = _FREQUENT_SHORT if mean_length < _SHORT else _FREQUENT
+    rare = index.counts < max(frequent * matrix.shape[0], 2)
     words = matrix[:, np.flatnonzero(rare & single)] if len(index.terms) else matrix
     length = np.maximum(np.asarray(words.sum(axis=1)).ravel(), 1e-9)
     scale = (np.minimum(length, _LENGTH) / length)[:, None]

@@ -54,7 +54,7 @@ class Jobs:
         command = [sys.executable, "-m", "wiesel.workbench.worker", str(self.project.file), name]
         with (folder / "log.txt").open("wb") as log:
             # A session of its own: Ctrl-C at the server's terminal does not reach it.
-            process = subprocess.Popen(
+            worker = subprocess.Popen(
                 command,
                 stdout=log,
                 stderr=log,
@@ -62,7 +62,7 @@ class Jobs:
                 start_new_session=True,
                 env={**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
             )
-        self.running = (name, process)
+        self.running = (name, worker)
         return name
 
     def current(self) -> str | None:

@@ -14,11 +14,11 @@ import sys
 
 import numpy as np
 
-from experiments.definitions import Effort
-from experiments.methods import dataset_of, paper_network
-from experiments.robust import score
-from experiments.runner import Record, Run, finished, run_all
-from experiments.tables import percentages, spread, write_page
+from experiments.framework.definitions import Effort
+from experiments.framework.methods import dataset_of, paper_network
+from experiments.studies.default import score
+from experiments.framework.runner import Record, Run, finished, run_all
+from experiments.framework.tables import percentages, spread, write_page
 from wiesel import VoteMatrix, apply_lfs, suggest_lfs
 from wiesel.compare import build_method
 from wiesel.io import Dataset
