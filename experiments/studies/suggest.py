@@ -16,9 +16,9 @@ import numpy as np
 
 from experiments.framework.definitions import Effort
 from experiments.framework.methods import dataset_of, paper_network
-from experiments.studies.default import score
 from experiments.framework.runner import Record, Run, finished, run_all
 from experiments.framework.tables import percentages, spread, write_page
+from experiments.studies.default import score
 from wiesel import VoteMatrix, apply_lfs, suggest_lfs
 from wiesel.compare import build_method
 from wiesel.io import Dataset

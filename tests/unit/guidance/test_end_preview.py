@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-
 from planted import LABELS, noisy_votes, planted
+
 from wiesel import VoteMatrix
 from wiesel.errors import FeatureError
 from wiesel.guidance import preview_end_model

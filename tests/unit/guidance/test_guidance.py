@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 import pytest
-
 from planted import LABELS, noisy_votes, planted
+
 from wiesel import VoteMatrix, apply_lfs, blame, keywords, regex, rows_to_label, threshold
 from wiesel.errors import DataError, FeatureError, ParameterError
 from wiesel.guidance import (

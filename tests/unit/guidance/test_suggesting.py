@@ -1,8 +1,8 @@
 import numpy as np
 import polars as pl
 import pytest
-
 from planted import LABELS, WORDS, noisy_votes, planted
+
 from wiesel import apply_lfs, suggest_lfs
 from wiesel.errors import DataError, ParameterError
 
