@@ -73,9 +73,9 @@ def load_lfs(*paths: FilePath, access: Access | None = None) -> LoadedLFs:
     return LoadedLFs(voting, spaces[0] if spaces else None, silent)
 
 
-def load_lf_file(path: FilePath) -> list[LabelingFunction]:
+def load_lf_file(path: FilePath, access: Access | None = None) -> list[LabelingFunction]:
     """Return the labeling functions of one file as they stand in it, switched on or off."""
-    return list(_read(existing_file(path))[0])
+    return list(_read(existing_file(path), access)[0])
 
 
 def _switched_off(lfs: list[LabelingFunction], paths: list[Path]) -> set[str]:
