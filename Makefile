@@ -15,7 +15,7 @@ NUMERIC_TESTS := tests/contracts tests/parity tests/unit/analysis tests/unit/end
 	tests/unit/training tests/unit/test_compare.py tests/unit/test_explain.py src/wiesel
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-jitter fuzz check format bench repro docs clean
+.PHONY: help setup demo test browser test-unit test-jitter fuzz check format bench repro docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -30,13 +30,23 @@ $(DEMO_READY): pyproject.toml constraints.txt
 	touch $(DEMO_READY)
 
 $(READY): $(DEMO_READY)
-	$(PIP) -e '.[demo,plots,text,transformers,ray,dev]'
+	$(PIP) -e '.[demo,plots,text,transformers,ray,workbench,dev]'
 	touch $(READY)
 
 demo: $(DEMO_READY) ## train on 20,000 movie reviews without labels and explain what was learned
 	$(BIN)/wiesel run examples/movies
 
-test: check ## lint, type-check and run every test
+# The workbench is tested in a real browser: Debian's chromium, or the one WIESEL_CHROMIUM names.
+browser: ## install chromium for the tests of the workbench, where it is missing
+	@if [ -n "$$WIESEL_CHROMIUM" ] || command -v chromium >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing chromium, which the tests of the workbench drive"; \
+	  (apt-get update -qq && apt-get install -y -qq chromium >/dev/null) || \
+	    echo "chromium could not be installed: the browser tests will be skipped"; \
+	else echo "there is no chromium, and only root can install it (apt-get install chromium):" \
+	  "the browser tests will be skipped"; fi
+
+test: check browser ## lint, type-check and run every test
 	$(PYTEST)
 
 test-unit: $(READY) ## the fast tests only, under a minute

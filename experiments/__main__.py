@@ -27,6 +27,7 @@ BY_NAME = (
     "paper_sample",
     "tasks",
     "spans",
+    "suggest",
 )
 EXPERIMENTS = (*ALL, *BY_NAME)
 MODULES = {"tasks": "experiments.tasks.compare"}

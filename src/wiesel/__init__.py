@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from wiesel.evaluation import evaluate
     from wiesel.features import TextFeatures
+    from wiesel.guidance import blame, rows_to_label, suggest_lfs
     from wiesel.label_models import (
         GLAD,
         MACE,
@@ -101,6 +102,7 @@ __all__ = [
     "aggregate",
     "agreement",
     "apply_lfs",
+    "blame",
     "compare",
     "estimate_class_balance",
     "evaluate",
@@ -116,6 +118,8 @@ __all__ = [
     "prompt",
     "rank_workers",
     "regex",
+    "rows_to_label",
+    "suggest_lfs",
     "summarize",
     "threshold",
     "try_lfs",
@@ -147,6 +151,7 @@ _HOMES = {
     ),
     "wiesel.evaluation": ("evaluate",),
     "wiesel.features": ("TextFeatures",),
+    "wiesel.guidance": ("blame", "rows_to_label", "suggest_lfs"),
     "wiesel.label_models": (
         "DataProgramming",
         "DawidSkene",

@@ -11,6 +11,7 @@ LEVELS = (
     ("catalog",),
     ("end_to_end", "spans"),
     ("training", "nn"),
+    ("guidance",),
     ("label_models", "analysis", "evaluation", "features", "lfs", "io", "datasets"),
     ("saving", "explain"),
     ("replacing",),

@@ -50,6 +50,9 @@ DESIGNED = [
     "compare",
     "load_model",
     "load_dataset",
+    "suggest_lfs",
+    "blame",
+    "rows_to_label",
 ]
 """Design.md section 3, "Importable from `wiesel` itself"."""
 

@@ -8,6 +8,7 @@ import typer
 
 from wiesel.cli.aggregate import aggregate
 from wiesel.cli.apply import apply
+from wiesel.cli.blame import blame
 from wiesel.cli.compare import compare
 from wiesel.cli.doctor import doctor
 from wiesel.cli.evaluate import evaluate
@@ -18,9 +19,12 @@ from wiesel.cli.inspect import inspect
 from wiesel.cli.methods import methods
 from wiesel.cli.predict import predict
 from wiesel.cli.reproduce import reproduce
+from wiesel.cli.rows_to_label import rows_to_label
 from wiesel.cli.run import run
 from wiesel.cli.spans import spans
+from wiesel.cli.suggest import suggest
 from wiesel.cli.trial import trial
+from wiesel.cli.workbench import workbench
 from wiesel.version import __version__
 
 __all__ = ["app", "main"]
@@ -45,6 +49,10 @@ for _name, _function in {
     "inspect": inspect,
     "aggregate": aggregate,
     "fit": fit,
+    "workbench": workbench,
+    "suggest": suggest,
+    "rows-to-label": rows_to_label,
+    "blame": blame,
     "methods": methods,
     "reproduce": reproduce,
     "doctor": doctor,

@@ -10,14 +10,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from wiesel.errors import LabelingFunctionError, WieselError, listed
+from wiesel.errors import LabelingFunctionError, WieselError, listed, suggest
 from wiesel.io import FilePath, existing_file
 from wiesel.labels import LabelSpace
 from wiesel.lfs.access import Access
 from wiesel.lfs.function import LabelingFunction, as_lfs
-from wiesel.lfs.rules_file import read_rules
+from wiesel.lfs.rules_file import read_off, read_rules
 
-__all__ = ["LoadedLFs", "is_lf_module", "load_lfs", "load_module"]
+__all__ = ["LoadedLFs", "is_lf_module", "load_lf_file", "load_lfs", "load_module"]
 
 _PREFIX = "wiesel_lfs_"
 """Modules of labeling functions are named so, that they do not shadow others."""
@@ -29,6 +29,8 @@ class LoadedLFs:
 
     lfs: tuple[LabelingFunction, ...]
     labels: LabelSpace | None = None
+    off: tuple[LabelingFunction, ...] = ()
+    """Labeling functions that are there but switched off by `off = [...]` in a rules file."""
 
     def __iter__(self) -> Iterator[LabelingFunction]:
         return iter(self.lfs)
@@ -60,7 +62,35 @@ def load_lfs(*paths: FilePath, access: Access | None = None) -> LoadedLFs:
         spaces += [labels] if labels is not None else []
     if len(set(spaces)) > 1:
         raise LabelingFunctionError(f"The files name different classes: {listed(set(spaces))}.")
-    return LoadedLFs(tuple(as_lfs(found)), spaces[0] if spaces else None)
+    every = as_lfs(found)
+    off = _switched_off(every, [Path(path) for path in paths])
+    voting = tuple(lf for lf in every if lf.name not in off)
+    if not voting:
+        raise LabelingFunctionError(
+            f"All {len(every)} labeling functions are switched off: take a name out of off = [...]."
+        )
+    silent = tuple(lf for lf in every if lf.name in off)
+    return LoadedLFs(voting, spaces[0] if spaces else None, silent)
+
+
+def load_lf_file(path: FilePath, access: Access | None = None) -> list[LabelingFunction]:
+    """Return the labeling functions of one file as they stand in it, switched on or off."""
+    return list(_read(existing_file(path), access)[0])
+
+
+def _switched_off(lfs: list[LabelingFunction], paths: list[Path]) -> set[str]:
+    """The names that rules files switch off, in any of the files that are loaded together."""
+    names = [lf.name for lf in lfs]
+    off: set[str] = set()
+    for path in paths:
+        if path.suffix == ".toml":
+            for name in read_off(path):
+                if name not in names:
+                    raise LabelingFunctionError(
+                        f"{path}: off names {name!r}, which there is not. {suggest(name, names)}"
+                    )
+                off.add(name)
+    return off
 
 
 def _read(file: Path, access: Access | None) -> tuple[list[Any], LabelSpace | None]:

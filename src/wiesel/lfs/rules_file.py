@@ -1,8 +1,9 @@
 """Rules files: declarative labeling functions in TOML, for people who do not program.
 
-A file looks like this; `labels` is optional:
+A file looks like this; `labels` and `off` (labeling functions that do not vote) are optional:
 
     labels = ["ham", "spam"]
+    off = ["very_short"]
 
     [[lf]]
     kind = "keywords"
@@ -36,7 +37,7 @@ from wiesel.lfs.rules import Rule
 from wiesel.lfs.table_rules import Expression, Threshold
 from wiesel.lfs.text_rules import Keywords, Regex
 
-__all__ = ["RULES", "read_rules", "rule_from_dict", "rule_of_own"]
+__all__ = ["RULES", "read_off", "read_rules", "rule_from_dict", "rule_of_own"]
 
 RULES: dict[str, type[Rule]] = {
     rule.kind: rule for rule in (Keywords, Regex, Expression, Threshold, Lookup, ColumnRule, Prompt)
@@ -91,6 +92,15 @@ def read_rules(path: Path, access: Access | None = None) -> tuple[list[Rule], La
     return rules, _labels(path, content)
 
 
+def read_off(path: Path) -> tuple[str, ...]:
+    """Return the names of the labeling functions that a rules file switches off."""
+    content = tomllib.loads(read_text(path))
+    names = content.get("off", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise LabelingFunctionError(f"{path}: off is a list of names; got {names!r:.60}.")
+    return tuple(names)
+
+
 def _rule(entry: Mapping[str, Any], folder: Path, access: Access | None) -> Rule:
     if entry.get("kind") != Lookup.kind or "known_file" not in entry:
         return rule_from_dict(entry, access=access, folder=folder)
@@ -104,10 +114,10 @@ def _rule(entry: Mapping[str, Any], folder: Path, access: Access | None) -> Rule
 
 def _check_top(path: Path, content: Mapping[str, Any]) -> None:
     for name in content:
-        if name not in ("lf", "labels"):
+        if name not in ("lf", "labels", "off"):
             raise LabelingFunctionError(
                 f"{path}: there is no entry {name!r} in a rules file. "
-                f"{suggest(name, ['lf', 'labels'])}"
+                f"{suggest(name, ['lf', 'labels', 'off'])}"
             )
     entries = content.get("lf")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

@@ -58,18 +58,23 @@ class Keywords(LabelRule):
         """What is looked for, without the name and the class."""
         return KeywordQuery(self.keywords, self.whole_words, self.case_sensitive, self.min_matches)
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The regular expression that finds each keyword."""
+        return tuple(self._pattern(keyword) for keyword in self.keywords)
+
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return where keywords start and end in a text."""
-        return sorted(span for keyword in self.keywords for span in self._spans_of(keyword, text))
+        return sorted(span for pattern in self.patterns for span in pattern_spans(pattern, text))
 
-    def _spans_of(self, keyword: str, text: str) -> list[tuple[int, int]]:
+    def _pattern(self, keyword: str) -> str:
         flag = "" if self.case_sensitive else "(?i)"
         if not self.whole_words:
-            return pattern_spans(flag + pl.escape_regex(keyword), text)
+            return flag + pl.escape_regex(keyword)
         words = keyword.split()
         ends = [r"\b" if _is_word(end) else "" for end in (words[0][0], words[-1][-1])]
         phrase = r"\s+".join(map(pl.escape_regex, words))
-        return pattern_spans(flag + ends[0] + phrase + ends[1], text)
+        return flag + ends[0] + phrase + ends[1]
 
     @classmethod
     def matching_rows(cls, rules: Sequence[Self], frame: pl.DataFrame) -> list[npt.NDArray[Any]]:

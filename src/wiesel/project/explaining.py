@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from wiesel.errors import DataError, ParameterError, SavedModelError, listed, suggest
@@ -13,7 +12,7 @@ from wiesel.explain import Explanation
 from wiesel.io import FilePath, Split
 from wiesel.labels import LabelSpace
 from wiesel.project.bundle import Bundle, load_bundle
-from wiesel.project.rows import read_splits
+from wiesel.project.rows import part_of, read_splits
 from wiesel.project.seen import was_run
 from wiesel.project.settings import Project, read_project
 from wiesel.project.training import taken
@@ -51,7 +50,7 @@ def explained_by(
     labels, splits = read_splits(source, None if lfs is None else lfs.labels)
     name, row = _find(splits, item)
     votes = _votes(source, lfs, splits, labels, (name, row))
-    raw = _raw(bundle, _part(splits[name], row))
+    raw = _raw(bundle, part_of(splits[name], [row]))
     inputs = taken(bundle.features.transform(raw), 0)
     explanation: Explanation = bundle.model.explain(inputs, votes)
     return explanation, splits[name].rows.row(row, named=True)
@@ -87,17 +86,6 @@ def _find(splits: dict[str, Split], item: str) -> tuple[str, int]:
     raise DataError(f"There is no item {item!r} in the project. {shown}")
 
 
-def _part(split: Split, row: int) -> Split:
-    chosen = [row]
-    return Split(
-        split.rows[chosen],
-        split.gold[chosen],
-        None if split.votes is None else split.votes[np.array(chosen)],
-        None if split.features is None else split.features[chosen],
-        None if split.images is None else split.images[chosen],
-    )
-
-
 def _votes(
     project: Project, lfs: Any, splits: dict[str, Split], labels: LabelSpace, place: Sequence[Any]
 ) -> VoteMatrix:
@@ -105,7 +93,7 @@ def _votes(
     name, row = place
     cache = project.output_folder / ".cache"
     if lfs is not None:
-        only: Votes = cast_votes(project, lfs, {name: _part(splits[name], row)}, labels, cache)
+        only: Votes = cast_votes(project, lfs, {name: part_of(splits[name], [row])}, labels, cache)
         return only.by_split[name]
     everything = cast_votes(project, None, splits, labels, cache).by_split
     if name not in everything:

@@ -16,6 +16,7 @@ from wiesel.evaluation import Comparison, Report, compare_paired_proba, evaluate
 from wiesel.explain import Explanation
 from wiesel.io import write_votes
 from wiesel.project.bundle import save_bundle
+from wiesel.project.labels import with_labeled_dev
 from wiesel.project.leftovers import remove_leftovers
 from wiesel.project.outputs import (
     item_weights,
@@ -33,6 +34,7 @@ from wiesel.project.training import (
     Say,
     Trained,
     TrainingSet,
+    Watch,
     chosen_methods,
     end_model_name,
     taken,
@@ -111,18 +113,21 @@ class Outcome:
 
 
 def run_project(
-    project: Project, methods: Sequence[str] | None = None, say: Say | None = None
+    project: Project,
+    methods: Sequence[str] | None = None,
+    say: Say | None = None,
+    watch: Watch | None = None,
 ) -> Outcome:
     """Run all stages and write the results into the project's output folder.
 
     `methods` replaces those of the project file: the first is the main one. `say(stage, text)`
-    is told what happens.
+    is told what happens, `watch(method, seed, record)` every epoch of training.
     """
     tell = say or _silent
     prepared = prepare(project, tell)
     names = chosen_methods(project, methods, prepared.data.splits)
     cache = project.output_folder / ".cache"
-    trained = train_models(prepared.data, names, project.method.seeds, cache, tell)
+    trained = train_models(prepared.data, names, project.method.seeds, cache, tell, watch)
     outcome = judge(prepared, trained)
     _write(outcome, tell)
     if reused := _reused(outcome):
@@ -138,6 +143,7 @@ def prepare(project: Project, say: Say) -> Prepared:
     if project.classes:
         project_classes(project, named)
     labels, splits = read_splits(project, named)
+    splits = with_labeled_dev(project, splits, labels)
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in splits.items())
     say("read", f"{sizes} items, classes {', '.join(labels)}")
     cache.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,11 @@
 """The first stage: the rows and gold labels of a project, from wherever it says they are."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from wiesel.datasets import load_dataset, load_movie_reviews
@@ -15,7 +16,7 @@ from wiesel.lfs.loading import load_module
 from wiesel.project.settings import Project, located
 from wiesel.tables import require_columns
 
-__all__ = ["SPLITS", "project_classes", "read_splits", "with_ids"]
+__all__ = ["SPLITS", "part_of", "project_classes", "read_splits", "with_ids"]
 
 SPLITS = ("train", "dev", "test")
 """The parts of a project's data; only the first must be there."""
@@ -83,6 +84,17 @@ def with_ids(frame: pl.DataFrame, column: str | None, prefix: str = "") -> pl.Da
             "Name another column as id, or leave it out to number the rows."
         )
     return frame
+
+
+def part_of(split: Split, rows: Sequence[int] | npt.NDArray[np.int64]) -> Split:
+    """Return some rows of a split."""
+    return Split(
+        split.rows[rows],
+        split.gold[rows],
+        None if split.votes is None else split.votes[np.asarray(rows)],
+        None if split.features is None else split.features[rows],
+        None if split.images is None else split.images[rows],
+    )
 
 
 def _file_split(project: Project, name: str, path: Path, labels: LabelSpace) -> Split:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from wiesel.parameters import Parameterized
 from wiesel.project.settings import Project, located
 from wiesel.project.vectors import Vectors
 from wiesel.saving import write_file
+from wiesel.training.progress import watching
 from wiesel.version import __version__
 from wiesel.votes import VoteMatrix
 
@@ -34,6 +36,9 @@ __all__ = ["Trained", "TrainingSet", "chosen_methods", "train_models"]
 
 Say = Callable[[str, str], None]
 """Tells the person at the terminal about a stage: its name, and what came of it."""
+
+Watch = Callable[[str, int, Mapping[str, Any]], None]
+"""Is told every epoch of training: the method, the seed, and the epoch's record."""
 
 
 @dataclass(frozen=True)
@@ -91,16 +96,27 @@ def chosen_methods(
 
 
 def train_models(
-    data: TrainingSet, methods: Sequence[str], seeds: Sequence[int], cache: Path, say: Say
+    data: TrainingSet,
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    cache: Path,
+    say: Say,
+    watch: Watch | None = None,
 ) -> list[Trained]:
-    """Return a fitted model for every method and seed, those trained before from the cache."""
+    """Return a fitted model for every method and seed, those trained before from the cache.
+
+    `watch(method, seed, record)` is told every epoch. Someone who watches may stop: then the model
+    in training is kept with its best weights so far, and those after it are not trained.
+    """
     unfitted = [(name, seed, _unfitted(data, name, seed)) for name in methods for seed in seeds]
     trained = []
     for name, seed, model in unfitted:
-        done = _trained(data, name, seed, model, cache / "models")
+        done = _trained(data, name, seed, model, cache / "models", watch)
         trained.append(done)
         how = f"{_length(done.model)}, {done.seconds:.1f} s"
         say("train", f"{name}, seed {seed}: {'reused' if done.reused else how}")
+        if done.model.history_.interrupted:
+            break
     return trained
 
 
@@ -151,7 +167,14 @@ def _is_matrix(inputs: Any) -> bool:
     return not isinstance(inputs, dict) and inputs.ndim == 2 and inputs.dtype.kind == "f"
 
 
-def _trained(data: TrainingSet, name: str, seed: int, model: EndToEndModel, cache: Path) -> Trained:
+def _trained(
+    data: TrainingSet,
+    name: str,
+    seed: int,
+    model: EndToEndModel,
+    cache: Path,
+    watch: Watch | None = None,
+) -> Trained:
     folder = cache / f"{name}-{seed}-{_key(data, name, model)}"
     known = _loaded(folder, model)
     if known is not None:
@@ -161,10 +184,14 @@ def _trained(data: TrainingSet, name: str, seed: int, model: EndToEndModel, cach
     model.set_params(checkpoint=str(checkpoint))
     learn_from: Any = data.splits["train"].gold if name == "supervised" else data.votes
     start = time.perf_counter()
-    model.fit(data.vectors.train, learn_from, validation=data.validation)
+    with watching(partial(watch, name, seed)) if watch else nullcontext():
+        model.fit(data.vectors.train, learn_from, validation=data.validation)
     seconds = time.perf_counter() - start
     if model.history_.interrupted:
-        raise KeyboardInterrupt
+        if watch is None:
+            raise KeyboardInterrupt
+        model.set_params(checkpoint=None)
+        return Trained(name, seed, model, seconds, reused=False)
     # The checkpoint has done its work, and a saved model must not point at it.
     model.set_params(checkpoint=None)
     save_end_to_end(model, folder)

@@ -1,0 +1,65 @@
+"""How far the people who labeled items agree."""
+
+from typing import Any
+
+import polars as pl
+
+from wiesel.analysis.agreement import agreement
+from wiesel.analysis.table import Table, count, number, percent, text
+from wiesel.labels import LabelSpace
+from wiesel.tables import as_frame, require_columns
+from wiesel.votes import VoteMatrix
+
+__all__ = ["annotator_agreement", "label_disagreements"]
+
+
+def annotator_agreement(answers: Any, labels: LabelSpace) -> Table:
+    """Return a row per pair of people that labeled the same items, with agreement and kappa.
+
+    `answers` has the columns item, person and label, as `LabelStore.answers()` gives them.
+
+    >>> answers = {"item": ["a", "a", "b", "b"], "person": ["ada", "bob"] * 2,
+    ...            "label": ["ham", "ham", "spam", "ham"]}
+    >>> print(annotator_agreement(answers, LabelSpace("ham", "spam")).to_text(width=60))
+    2 people labeled; 1 pair met on an item
+     first   second   both   agreement   kappa
+    ───────────────────────────────────────────
+     ada     bob         2      50.0 %    0.00
+    """
+    votes = _as_votes(answers, labels)
+    columns = (text("first"), text("second"), count("both"), percent("agreement"), number("kappa"))
+    if votes is None or votes.n_voters < 2:
+        n_people = 0 if votes is None else votes.n_voters
+        frame = pl.DataFrame(schema=dict.fromkeys(("first", "second", "both"), pl.String))
+        people = "1 person" if n_people == 1 else f"{n_people} people"
+        return Table(frame, columns[:3], f"{people} labeled; agreement needs two")
+    frame = agreement(votes).frame.select("first", "second", "both", "agreement", "kappa")
+    pairs = "1 pair" if len(frame) == 1 else f"{len(frame)} pairs"
+    return Table(frame, columns, f"{votes.n_voters} people labeled; {pairs} met on an item")
+
+
+def label_disagreements(answers: Any) -> pl.DataFrame:
+    """Return the items to which people gave different labels, with what each of them said.
+
+    >>> answers = {"item": ["a", "a", "b"], "person": ["ada", "bob", "ada"],
+    ...            "label": ["ham", "spam", "ham"]}
+    >>> label_disagreements(answers).to_dicts()
+    [{'item': 'a', 'said': ['ada: ham', 'bob: spam']}]
+    """
+    frame = _given(answers)
+    said = pl.concat_str(pl.col("person"), pl.lit(": "), pl.col("label")).alias("said")
+    grouped = frame.group_by("item", maintain_order=True).agg(said, pl.col("label").n_unique())
+    return grouped.filter(pl.col("label") > 1).select("item", "said")
+
+
+def _given(answers: Any) -> pl.DataFrame:
+    frame = as_frame(answers)
+    require_columns(frame, ("item", "person", "label"), "of the answers")
+    return frame.filter(pl.col("label").is_not_null())
+
+
+def _as_votes(answers: Any, labels: LabelSpace) -> VoteMatrix | None:
+    frame = _given(answers)
+    if not len(frame):
+        return None
+    return VoteMatrix.from_long(frame, item="item", voter="person", label="label", labels=labels)

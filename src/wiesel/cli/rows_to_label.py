@@ -1,0 +1,28 @@
+"""`wiesel rows-to-label`: the rows whose label would help a project most."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wiesel.cli.verb import Answer, command_line, verb
+
+__all__ = ["rows_to_label"]
+
+
+@verb
+def rows_to_label(
+    project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
+    n: Annotated[int, typer.Option("-n", help="How many rows.")] = 20,
+    way: Annotated[
+        str, typer.Option(help="helpful, random, conflict, uncertain, or the name of a voter.")
+    ] = "helpful",
+    seed: Annotated[int, typer.Option(help="What the random part is drawn from.")] = 0,
+) -> Answer:
+    """List the rows to label next, a random part of them kept apart for evaluation."""
+    from wiesel.project.workspace import Workspace
+
+    workspace = Workspace(project)
+    table = workspace.to_label(n, way, seed=seed)
+    step = command_line("wiesel", "workbench", project)
+    return Answer({"rows": table.to_records()}, table.to_text(), step)

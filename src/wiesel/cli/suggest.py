@@ -1,0 +1,33 @@
+"""`wiesel suggest`: labeling functions that a project might gain from."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wiesel.cli.verb import Answer, command_line, verb
+
+__all__ = ["suggest"]
+
+
+@verb
+def suggest(
+    project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
+    n: Annotated[int, typer.Option("-n", help="How many suggestions.")] = 20,
+    accept: Annotated[
+        int, typer.Option(help="Write so many of the first to the project's rules file.")
+    ] = 0,
+) -> Answer:
+    """Suggest labeling functions, from the rows, the votes and the labels of a project."""
+    from wiesel.guidance import Suggestions
+    from wiesel.project.workspace import Workspace
+
+    workspace = Workspace(project)
+    found = Suggestions(tuple(workspace.suggestions(max(n, accept))))
+    names = [workspace.accept(each.lf) for each in list(found)[:accept]]
+    data = {"suggestions": [each.to_dict() for each in found], "accepted": names}
+    text = found.table.to_text()
+    if names:
+        text += f"\nWritten to {workspace.lf_set.rules_file}: {', '.join(names)}"
+        return Answer(data, text, command_line("wiesel", "run", project))
+    return Answer(data, text, command_line("wiesel", "suggest", project, "--accept", 10))

@@ -1,0 +1,31 @@
+"""`wiesel workbench`: the web page for looking, writing, labeling, training and judging."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wiesel.cli.verb import Answer, verb
+
+__all__ = ["workbench"]
+
+
+@verb
+def workbench(
+    project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
+    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 8330,
+    host: Annotated[
+        str, typer.Option(help="Another address than this machine's own; needs the token shown.")
+    ] = "127.0.0.1",
+    show: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+) -> Answer | None:
+    """Open the workbench of a project in the browser."""
+    from wiesel.workbench import serve
+
+    serve(project, host=host, port=port, show=show, say=_say)
+    return None
+
+
+def _say(address: str) -> None:
+    typer.echo(f"The workbench is at {address}")
+    typer.echo("Ctrl-C ends it; labels and labeling functions are on disk already.", err=True)

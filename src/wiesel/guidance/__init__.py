@@ -1,0 +1,30 @@
+"""What to do next: labeling functions to write, rows to label, votes to blame, items to look at."""
+
+from wiesel.guidance.blaming import Blame, blame
+from wiesel.guidance.clusters import Cluster, uncovered_clusters
+from wiesel.guidance.end_preview import EndPreview, preview_end_model
+from wiesel.guidance.filters import ItemFacts, ItemFilter
+from wiesel.guidance.labeling_order import rows_to_label
+from wiesel.guidance.lf_preview import LFPreview, preview_lf
+from wiesel.guidance.suggesting import Suggestion, Suggestions, suggest_lfs
+from wiesel.guidance.terms import TermIndex
+from wiesel.guidance.word_selection import lfs_from_selection
+
+__all__ = [
+    "Blame",
+    "Cluster",
+    "EndPreview",
+    "ItemFacts",
+    "ItemFilter",
+    "LFPreview",
+    "Suggestion",
+    "Suggestions",
+    "TermIndex",
+    "blame",
+    "lfs_from_selection",
+    "preview_end_model",
+    "preview_lf",
+    "rows_to_label",
+    "suggest_lfs",
+    "uncovered_clusters",
+]

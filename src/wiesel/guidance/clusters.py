@@ -1,0 +1,78 @@
+"""Groups of items that no voter reaches, with the words that tell what they are about."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.cluster import MiniBatchKMeans
+
+from wiesel.errors import FeatureError
+from wiesel.guidance.terms import TermIndex, telling_terms
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Cluster", "uncovered_clusters"]
+
+_SAMPLE = 20_000
+"""Centers are found on so many items at most; all items are then assigned."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """Items without a vote that lie close together."""
+
+    rows: npt.NDArray[np.int64]
+    """Positions of the items, nearest to the center first."""
+    words: tuple[str, ...]
+    """Terms that tell these items from all others; empty where there are no texts."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def uncovered_clusters(
+    X: Any,
+    votes: VoteMatrix,
+    index: TermIndex | None = None,
+    *,
+    n_clusters: int = 8,
+    seed: int = 0,
+) -> list[Cluster]:
+    """Return groups of the items that have no vote, the largest first.
+
+    `X` are the features of all items; `index` the terms of their texts, for the telling words.
+
+    >>> from wiesel import VoteMatrix
+    >>> some = VoteMatrix.from_dense([[0], [-1], [-1], [-1]], ["ham", "spam"], ["keyword"])
+    >>> index = TermIndex.of(["hi", "win cash", "cash now", "lunch"], min_count=1)
+    >>> found = uncovered_clusters([[0.0], [5.0], [5.1], [-5.0]], some, index, n_clusters=2)
+    >>> [(cluster.words[:1], len(cluster)) for cluster in found]
+    [(('cash',), 2), (('lunch',), 1)]
+    """
+    features = np.asarray(X, dtype=np.float32)
+    if features.ndim != 2 or len(features) != votes.n_items:
+        raise FeatureError(f"Features are items x numbers, for {votes.n_items:,} items.")
+    rows = np.flatnonzero(~votes.covered)
+    if not len(rows):
+        return []
+    rng = np.random.default_rng(seed)
+    sample = rows if len(rows) <= _SAMPLE else np.sort(rng.choice(rows, _SAMPLE, replace=False))
+    means = MiniBatchKMeans(
+        min(n_clusters, len(sample)), random_state=seed, n_init=3, batch_size=1024
+    )
+    means.fit(features[sample])
+    group = means.predict(features[rows])
+    distance = np.linalg.norm(features[rows] - means.cluster_centers_[group], axis=1)
+    found = [_cluster(rows, distance, group == k, index) for k in range(means.n_clusters)]
+    return sorted((each for each in found if len(each)), key=len, reverse=True)
+
+
+def _cluster(
+    rows: npt.NDArray[np.int64],
+    distance: npt.NDArray[np.floating[Any]],
+    own: npt.NDArray[np.bool_],
+    index: TermIndex | None,
+) -> Cluster:
+    nearest = np.argsort(distance[own], kind="stable")
+    chosen = rows[own][nearest]
+    return Cluster(chosen, () if index is None else tuple(telling_terms(index, chosen)))

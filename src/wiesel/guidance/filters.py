@@ -1,0 +1,156 @@
+"""Which items to look at: by votes, prediction, confidence, gold and words."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.analysis.counts import conflicted
+from wiesel.errors import DataError, ParameterError, suggest
+from wiesel.labels import ABSTAIN
+from wiesel.votes import VoteMatrix
+
+__all__ = ["ItemFacts", "ItemFilter"]
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class ItemFacts:
+    """What is known of all items; None where it is not known yet."""
+
+    rows: pl.DataFrame
+    votes: VoteMatrix | None = None
+    proba: npt.NDArray[np.float64] | None = None
+    """P(class) of every item, by whichever model predicts."""
+    gold: npt.NDArray[np.int64] | None = None
+    """Class indices, -1 where unknown."""
+
+
+@dataclass(frozen=True)
+class ItemFilter:
+    """Items that fulfil every condition given; `rows(facts)` returns their positions.
+
+    >>> facts = ItemFacts(pl.DataFrame({"text": ["hi", "see www", "win www", "www ok"]}), votes)
+    >>> ItemFilter(conflict=True).rows(facts).tolist()
+    [1, 3]
+    >>> ItemFilter(search="WIN").rows(facts).tolist()
+    [2]
+    >>> ItemFilter(voter="keyword", vote="ham").rows(facts).tolist()
+    [0, 1]
+    """
+
+    search: str = ""
+    """Words that occur in one of the text columns, upper or lower case."""
+    covered: bool | None = None
+    """True: at least one vote; False: none."""
+    conflict: bool | None = None
+    """True: two voters name different classes; False: none do."""
+    voter: str = ""
+    """A voter that voted on the item."""
+    vote: str = ""
+    """The class it (or, without `voter`, any voter) voted for."""
+    predicted: str = ""
+    """The class that is predicted."""
+    least_confidence: float = 0.0
+    most_confidence: float = 1.0
+    """The probability of the predicted class lies between these."""
+    gold: str = ""
+    """A class; `known` or `unknown`; `wrong` where the prediction differs from the gold label."""
+
+    def rows(self, facts: ItemFacts) -> npt.NDArray[np.int64]:
+        """Return the positions of the items that fulfil all conditions, in order."""
+        mask = np.ones(len(facts.rows), dtype=bool)
+        for condition in (_search, _votes, _prediction, _gold):
+            mask &= condition(self, facts)
+        return np.flatnonzero(mask)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every item fulfils it."""
+        return self == ItemFilter()
+
+    @classmethod
+    def of(cls, conditions: dict[str, Any]) -> "ItemFilter":
+        """Return the filter of named conditions; an unknown name is refused.
+
+        >>> ItemFilter.of({"serch": "free"})
+        Traceback (most recent call last):
+        wiesel.errors.ParameterError: There is no condition 'serch'. Did you mean 'search'?
+        """
+        known = [field.name for field in fields(cls)]
+        for name in conditions:
+            if name not in known:
+                raise ParameterError(f"There is no condition {name!r}. {suggest(name, known)}")
+        return cls(**conditions)
+
+
+def _search(wanted: ItemFilter, facts: ItemFacts) -> Mask:
+    if not wanted.search:
+        return np.ones(len(facts.rows), dtype=bool)
+    pattern = "(?i)" + pl.escape_regex(wanted.search)
+    texts = facts.rows.select(pl.col(pl.String))
+    if not texts.width:
+        raise DataError("There is no column of text to search.")
+    found = texts.select(pl.any_horizontal(pl.all().str.contains(pattern)).fill_null(False))
+    return found.to_series().to_numpy().astype(bool)
+
+
+def _votes(wanted: ItemFilter, facts: ItemFacts) -> Mask:
+    mask = np.ones(len(facts.rows), dtype=bool)
+    asked = (wanted.covered, wanted.conflict, wanted.voter or None, wanted.vote or None)
+    if all(each is None for each in asked):
+        return mask
+    if facts.votes is None:
+        raise DataError("There are no votes yet to choose items by.")
+    votes = facts.votes
+    if wanted.covered is not None:
+        mask &= votes.covered == wanted.covered
+    if wanted.conflict is not None:
+        mask &= conflicted(votes) == wanted.conflict
+    if wanted.voter or wanted.vote:
+        mask &= _voted(wanted, votes)
+    return mask
+
+
+def _voted(wanted: ItemFilter, votes: VoteMatrix) -> Mask:
+    chosen = np.ones(votes.n_votes, dtype=bool)
+    if wanted.voter:
+        if wanted.voter not in votes.voters:
+            hint = suggest(wanted.voter, votes.voters)
+            raise ParameterError(f"There is no voter {wanted.voter!r}. {hint}")
+        chosen &= votes.voter_index == votes.voters.index(wanted.voter)
+    if wanted.vote:
+        chosen &= votes.class_index == votes.labels.index(wanted.vote)
+    return np.bincount(votes.item_index[chosen], minlength=votes.n_items) > 0
+
+
+def _prediction(wanted: ItemFilter, facts: ItemFacts) -> Mask:
+    mask = np.ones(len(facts.rows), dtype=bool)
+    limited = wanted.least_confidence > 0 or wanted.most_confidence < 1
+    if not wanted.predicted and not limited:
+        return mask
+    if facts.proba is None or facts.votes is None:
+        raise DataError("There are no predictions yet to choose items by.")
+    if wanted.predicted:
+        mask &= facts.proba.argmax(axis=1) == facts.votes.labels.index(wanted.predicted)
+    confidence = facts.proba.max(axis=1)
+    mask &= (confidence >= wanted.least_confidence) & (confidence <= wanted.most_confidence)
+    return mask
+
+
+def _gold(wanted: ItemFilter, facts: ItemFacts) -> Mask:
+    if not wanted.gold:
+        return np.ones(len(facts.rows), dtype=bool)
+    gold = np.full(len(facts.rows), ABSTAIN) if facts.gold is None else facts.gold
+    if wanted.gold in ("known", "unknown"):
+        return (gold != ABSTAIN) == (wanted.gold == "known")
+    if wanted.gold == "wrong":
+        if facts.proba is None:
+            raise DataError("There are no predictions yet that could be wrong.")
+        return (gold != ABSTAIN) & (facts.proba.argmax(axis=1) != gold)
+    if facts.votes is None:
+        raise DataError("There are no votes yet that name the classes.")
+    return gold == facts.votes.labels.index(wanted.gold)

@@ -1,0 +1,285 @@
+"""suggest_lfs: labeling functions mined from the rows, the most useful first."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.analysis.table import UNKNOWN, Column, Table, percent, text
+from wiesel.errors import DataError, ParameterError
+from wiesel.guidance.beliefs import row_beliefs
+from wiesel.guidance.candidates import Candidates, mined_candidates
+from wiesel.guidance.terms import TermIndex
+from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.lfs.rules import LabelRule
+from wiesel.parameters import check_number
+from wiesel.tables import as_frame, require_columns
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Suggestion", "Suggestions", "suggest_lfs"]
+
+Floats = npt.NDArray[np.float64]
+
+_MOST_ROWS = 30_000
+"""Rules are mined from a sample of so many rows."""
+_LEAST_ROWS, _LEAST_SHARE, _MOST_SHARE = 3, 0.002, 0.4
+"""A rule votes on so many rows: too few tell nothing, too many are no rule."""
+_DOUBT = 4.0
+"""Rows by which a precision is drawn to the class balance."""
+_GOLD_PRIOR = 8.0
+"""How many gold rows the estimate from beliefs is worth."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A labeling function that might be worth having, and what speaks for it."""
+
+    lf: LabelRule
+    precision: float
+    """How often it would be right, by what is believed of its rows and by gold."""
+    coverage: float
+    """The share of the rows it would vote on."""
+    support: int
+    """Rows with gold among them."""
+    correct: int
+    """Those it gets right."""
+    score: float
+    """What the order goes by."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule and its figures as plain data."""
+        figures = {name: getattr(self, name) for name in ("precision", "coverage", "support")}
+        return {"lf": self.lf.to_dict(), "name": self.lf.name, "label": self.lf.label, **figures}
+
+
+@dataclass(frozen=True, eq=False)
+class Suggestions:
+    """What `suggest_lfs` found, the most useful first; `lfs` are the rules alone."""
+
+    found: tuple[Suggestion, ...]
+
+    def __iter__(self) -> Iterator[Suggestion]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __getitem__(self, place: int) -> Suggestion:
+        return self.found[place]
+
+    @property
+    def lfs(self) -> list[LabelRule]:
+        """The labeling functions, in order."""
+        return [each.lf for each in self.found]
+
+    @property
+    def table(self) -> Table:
+        """The suggestions as a table."""
+        frame = pl.DataFrame(
+            {
+                "name": [each.lf.name for each in self.found],
+                "label": [each.lf.label for each in self.found],
+                "rule": [rule_words(each.lf) for each in self.found],
+                "coverage": [each.coverage for each in self.found],
+                "precision": [each.precision for each in self.found],
+                "support": [each.support for each in self.found],
+                "correct": [each.correct for each in self.found],
+            },
+            schema_overrides={"name": pl.String, "label": pl.String, "rule": pl.String},
+        )
+        columns = (text("label", "votes for"), text("rule"), percent("coverage"))
+        more = (percent("precision", "estimated precision"), _gold_column())
+        return Table(frame, (*columns, *more), f"{len(frame)} suggested labeling functions")
+
+    def __str__(self) -> str:
+        return self.table.to_text()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.table.to_html()
+
+
+def suggest_lfs(
+    rows: Any,
+    votes: VoteMatrix | None = None,
+    *,
+    labels: LabelSpace | Sequence[str] | None = None,
+    gold: Any = None,
+    features: Any = None,
+    column: str | None = None,
+    n: int = 30,
+) -> Suggestions:
+    """Return labeling functions that might be worth having, the most useful first.
+
+    Words, phrases, signs and limits of numbers are mined from the rows. What the present `votes`
+    and a few `gold` labels (names or indices, None where unknown) say is carried to all rows by
+    their words and, where given, by `features`; a rule is scored by how sure that makes its
+    votes, how many rows it reaches that earlier ones do not, and by gold. Without votes, `labels`
+    names the classes and gold has a row of each. `column` is the column of text; by default
+    `text`, else the one with the longest texts.
+
+    >>> rows = {"text": ["free cash now", "win free cash", "lunch at noon", "lunch with you"] * 3}
+    >>> gold = ["spam", None, "ham", None] * 3
+    >>> found = suggest_lfs(rows, labels=["ham", "spam"], gold=gold, n=2)
+    >>> sorted(suggestion.lf.label for suggestion in found)
+    ['ham', 'spam']
+    """
+    check_number(Suggestions, "n", n, low=1, whole=True)
+    frame = as_frame(rows)
+    if votes is None:
+        votes = _no_votes(frame, labels)
+    if len(frame) != votes.n_items:
+        raise DataError(f"There are {len(frame):,} rows but votes on {votes.n_items:,} items.")
+    known = _gold(gold, votes)
+    sample = _sample(known, votes)
+    frame, votes, known = frame[sample], votes[sample], known[sample]
+    X = None if features is None else np.asarray(features, dtype=np.float32)[sample]
+    place = text_column_of(frame, column)
+    index = TermIndex.empty(len(frame))
+    if place is not None:
+        index = TermIndex.of(frame[place].fill_null("").to_list())
+    beliefs = row_beliefs(index, votes, known, X)
+    candidates = mined_candidates(frame, place, index)
+    return Suggestions(tuple(_chosen(candidates, beliefs, known, votes, n)))
+
+
+def text_column_of(frame: pl.DataFrame, column: str | None = None) -> str | None:
+    """Return the column of text to look at: the one named, `text`, or the one with most text.
+
+    >>> text_column_of(pl.DataFrame({"id": ["a"], "mail": ["A long letter"]}))
+    'mail'
+    """
+    if column is not None:
+        require_columns(frame, [column], "the text to look for words in")
+        return column
+    texts = [name for name in frame.columns if frame[name].dtype == pl.String and name != "id"]
+    if "text" in texts or not texts:
+        return "text" if texts else None
+    return max(texts, key=lambda name: frame[name].str.len_chars().mean() or 0)
+
+
+def rule_words(lf: LabelRule) -> str:
+    """Return what a rule looks for, in a few words.
+
+    >>> from wiesel import keywords, threshold
+    >>> rule_words(keywords("spam", ["free", "prize"], column="text"))
+    'free, prize'
+    >>> rule_words(threshold("spam", "n_links", above=3))
+    'n_links above 3'
+    """
+    data = lf.to_dict()
+    if "keywords" in data:
+        return ", ".join(data["keywords"])
+    if "pattern" in data:
+        return str(data["pattern"])
+    limits = [f"{side} {data[side]:g}" for side in ("above", "below") if side in data]
+    if limits:
+        return f"{data['column']} {' and '.join(limits)}"
+    return ", ".join(f"{k} {v}" for k, v in data.items() if k not in ("kind", "label", "name"))
+
+
+def _no_votes(frame: pl.DataFrame, labels: LabelSpace | Sequence[str] | None) -> VoteMatrix:
+    if labels is None:
+        raise ParameterError("Without votes, say what the classes are: labels=['ham', 'spam'].")
+    empty = np.full((len(frame), 1), ABSTAIN)
+    return VoteMatrix.from_dense(empty, LabelSpace.of(labels), ["nobody"])
+
+
+def _gold(gold: Any, votes: VoteMatrix) -> npt.NDArray[np.int64]:
+    if gold is None:
+        return np.full(votes.n_items, ABSTAIN, dtype=np.int64)
+    known = votes.labels.indices(gold, allow_unknown=True)
+    if len(known) != votes.n_items:
+        raise DataError(f"There are {len(known):,} gold labels for {votes.n_items:,} rows.")
+    return known
+
+
+def _sample(known: npt.NDArray[np.int64], votes: VoteMatrix) -> npt.NDArray[np.int64]:
+    """All rows, or a fixed sample of them that has every row with gold."""
+    if votes.n_items <= _MOST_ROWS:
+        return np.arange(votes.n_items)
+    drawn = np.random.default_rng(0).choice(votes.n_items, _MOST_ROWS, replace=False)
+    return np.union1d(drawn, np.flatnonzero(known != ABSTAIN))
+
+
+def _chosen(
+    candidates: Candidates,
+    beliefs: Floats,
+    known: npt.NDArray[np.int64],
+    votes: VoteMatrix,
+    n: int,
+) -> Iterator[Suggestion]:
+    """Greedily the candidate that adds most; rows that have votes already count less."""
+    if not len(candidates):
+        return
+    rows = candidates.rows
+    size = np.asarray(rows.sum(axis=0)).ravel()
+    allowed = (size >= max(_LEAST_ROWS, _LEAST_SHARE * len(known))) & (
+        size <= _MOST_SHARE * len(known)
+    )
+    precision, support, correct = _precisions(rows, size, beliefs, known)
+    base = beliefs.mean(axis=0)
+    # How much better than guessing, in units of log-odds: a rule for a rare class is worth more.
+    lift = np.log(precision / (1 - precision)) - np.log(base / (1 - base))
+    value = np.where(allowed[:, None] & (precision > _least(base)), lift, 0.0)
+    freshness = 1.0 / (1.0 + votes.votes_per_item.astype(np.float64))
+    given = base.copy() * votes.covered.sum() + 1e-9
+    for _ in range(n):
+        reach = np.sqrt(np.asarray(rows.T @ freshness).ravel())
+        # The class that got least so far, for its size, is served first.
+        need = (base / base.max()) / (given / given.max())
+        gain = value * reach[:, None] * np.sqrt(np.minimum(need / need.min(), 16.0))
+        place, label = np.unravel_index(int(gain.argmax()), gain.shape)
+        if gain[place, label] <= 0:
+            return
+        value[place] = 0.0
+        # A longer phrase around the same word, or a word of the same phrase, adds next to nothing.
+        value[_near_copies(candidates.words, int(place))] = 0.0
+        freshness[rows[:, [place]].indices] *= 0.5
+        given[label] += size[place]
+        yield Suggestion(
+            candidates.build[place](votes.labels.names[int(label)]),
+            float(precision[place, label]),
+            float(size[place] / len(known)),
+            int(support[place]),
+            int(correct[place, label]),
+            float(gain[place, label]),
+        )
+
+
+def _near_copies(words: Sequence[frozenset[str]], place: int) -> list[int]:
+    own = words[place]
+    return [k for k, each in enumerate(words) if own and each and (own <= each or each <= own)]
+
+
+def _least(base: Floats) -> Floats:
+    """The precision a rule must have: above one half, or well above a rare class's share."""
+    least: Floats = np.maximum(base + 0.1, np.minimum(0.5, 3 * base))
+    return least
+
+
+def _precisions(
+    rows: Any, size: Floats, beliefs: Floats, known: npt.NDArray[np.int64]
+) -> tuple[Floats, Floats, Floats]:
+    """By candidate and class: precision by beliefs and gold; gold rows; those that are right."""
+    labeled = np.flatnonzero(known != ABSTAIN)
+    truth = np.eye(beliefs.shape[1])[known[labeled]]
+    gold_rows = rows.tocsr()[labeled]
+    support = np.asarray(gold_rows.sum(axis=0)).ravel()
+    correct = np.asarray(gold_rows.T @ truth)
+    believed = np.asarray(rows.T @ beliefs)
+    base = beliefs.mean(axis=0)
+    prior = (believed + _DOUBT * base) / (size + _DOUBT)[:, None]
+    precision = (_GOLD_PRIOR * prior + correct) / (_GOLD_PRIOR + support)[:, None]
+    return np.clip(precision, 0.001, 0.999), support, correct
+
+
+def _gold_column() -> Column:
+    def cell(row: Any) -> str:
+        return f"{row['correct']} of {row['support']}" if row["support"] else UNKNOWN
+
+    return Column("right on gold", cell)

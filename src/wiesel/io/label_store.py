@@ -1,0 +1,168 @@
+"""Labels that people gave, in a SQLite file: every one is on disk before the next is asked for."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from wiesel.errors import DataError
+from wiesel.io.files import FilePath
+
+__all__ = ["RESOLVED", "LabelStore"]
+
+RESOLVED = "resolved"
+"""The name under which a disagreement is settled: what it says counts, whatever others said."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS labels (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    item TEXT NOT NULL,
+    person TEXT NOT NULL,
+    label TEXT,
+    purpose TEXT NOT NULL,
+    time REAL NOT NULL,
+    withdrawn INTEGER NOT NULL DEFAULT 0
+)
+"""
+_INDEX = "CREATE INDEX IF NOT EXISTS by_item ON labels (item, person)"
+_LATEST = """
+SELECT item, person, label, purpose, time FROM labels
+WHERE number IN (SELECT MAX(number) FROM labels WHERE withdrawn = 0 GROUP BY item, person)
+ORDER BY number
+"""
+
+
+@dataclass(eq=False)
+class LabelStore:
+    """The labels of a project; several people and processes may use the file at a time.
+
+    Nothing is overwritten: a person's last answer to an item counts, and `undo` takes the last one
+    back. A skipped item has no label but is not asked again.
+
+    >>> import tempfile
+    >>> store = LabelStore(Path(tempfile.mkdtemp()) / "labels.sqlite")
+    >>> store.add("m1", "ham", "ada")
+    >>> store.add("m2", None, "ada")
+    >>> store.undo("ada"), store.labels().to_dicts()
+    ('m2', [{'item': 'm1', 'label': 'ham', 'purpose': 'learn', 'people': 1, 'agreed': True}])
+    """
+
+    path: FilePath
+
+    def add(self, item: str, label: str | None, person: str, purpose: str = "learn") -> None:
+        """Keep one answer; it is on disk when this returns. No label means: skipped."""
+        _check_text("The item", item)
+        _check_text("The name of the person", person)
+        if purpose not in ("learn", "evaluate"):
+            raise DataError(f"The purpose is 'learn' or 'evaluate'; got {purpose!r}.")
+        values = (item, person, label, purpose, time.time())
+        with self._open() as connection, connection:
+            connection.execute(
+                "INSERT INTO labels (item, person, label, purpose, time) VALUES (?, ?, ?, ?, ?)",
+                values,
+            )
+
+    def undo(self, person: str) -> str | None:
+        """Take back the last answer of a person and return its item; None if there is none."""
+        with self._open() as connection, connection:
+            row = connection.execute(
+                "SELECT number, item FROM labels WHERE person = ? AND withdrawn = 0 "
+                "ORDER BY number DESC LIMIT 1",
+                (person,),
+            ).fetchone()
+            if row is None:
+                return None
+            connection.execute("UPDATE labels SET withdrawn = 1 WHERE number = ?", (row[0],))
+        return str(row[1])
+
+    def purpose_of(self, item: str) -> str:
+        """Return what an item was last asked for, also where the answer was taken back."""
+        with self._open() as connection:
+            row = connection.execute(
+                "SELECT purpose FROM labels WHERE item = ? ORDER BY number DESC LIMIT 1", (item,)
+            ).fetchone()
+        return "learn" if row is None else str(row[0])
+
+    def answers(self) -> pl.DataFrame:
+        """Return the last answer of every person to every item, in the order given."""
+        with self._open() as connection:
+            found = connection.execute(_LATEST).fetchall()
+        schema = {
+            "item": pl.String,
+            "person": pl.String,
+            "label": pl.String,
+            "purpose": pl.String,
+            "time": pl.Float64,
+        }
+        return pl.DataFrame(found, schema=schema, orient="row")
+
+    def labels(self) -> pl.DataFrame:
+        """Return the label of every item: the one settled, else the one most people gave.
+
+        Where as many people say one thing as another the label is null, `agreed` false.
+        """
+        answers = self.answers().filter(pl.col("label").is_not_null())
+        rows = [
+            _settled(item[0], group)
+            for item, group in answers.group_by("item", maintain_order=True)
+        ]
+        schema = {
+            "item": pl.String,
+            "label": pl.String,
+            "purpose": pl.String,
+            "people": pl.Int64,
+            "agreed": pl.Boolean,
+        }
+        return pl.DataFrame(rows, schema=schema)
+
+    def asked(self, person: str) -> set[str]:
+        """Return the items that a person has answered or skipped."""
+        answers = self.answers()
+        return set(answers.filter(pl.col("person") == person)["item"])
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        path = Path(self.path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(path, timeout=30)) as connection:
+                # A write-ahead log that is flushed at every commit: neither a killed process nor
+                # a power cut loses an answer, and readers do not wait for writers.
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute(_SCHEMA)
+                connection.execute(_INDEX)
+                yield connection
+        except (sqlite3.Error, OSError) as error:
+            raise DataError(
+                f"The labels in {path} cannot be used: {error}. They are your work: keep the file, "
+                "and see whether another program holds it or the disk is full."
+            ) from error
+
+
+def _settled(item: object, group: pl.DataFrame) -> dict[str, Any]:
+    people = group.filter(pl.col("person") != RESOLVED)
+    settled = group.filter(pl.col("person") == RESOLVED)
+    counts = people["label"].value_counts(sort=True)
+    tie = len(counts) > 1 and counts["count"][0] == counts["count"][1]
+    label = None if tie or not len(counts) else counts["label"][0]
+    if len(settled):
+        label = settled["label"][-1]
+    return {
+        "item": str(item),
+        "label": label,
+        # An item that was drawn at random stays one, whoever asked for it again.
+        "purpose": "evaluate" if "evaluate" in group["purpose"].to_list() else "learn",
+        "people": people["person"].n_unique(),
+        "agreed": len(settled) > 0 or len(counts) <= 1,
+    }
+
+
+def _check_text(what: str, value: object) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f"{what} is a text that is not empty; got {value!r}.")

@@ -1,0 +1,127 @@
+"""The states that a text went through, in a SQLite file: what changed, when, and how it scored."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wiesel.errors import DataError
+from wiesel.io.files import FilePath
+
+__all__ = ["Snapshot", "SnapshotStore"]
+
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS snapshots (number INTEGER PRIMARY KEY AUTOINCREMENT, "
+    "text TEXT NOT NULL, change TEXT NOT NULL, time REAL NOT NULL, figures TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS refused (entry TEXT PRIMARY KEY, time REAL NOT NULL)",
+)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One state of the text, and the change that led to it."""
+
+    number: int
+    text: str
+    change: str
+    time: float
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class SnapshotStore:
+    """Keeps every state of a text, and entries that were refused.
+
+    >>> import tempfile
+    >>> store = SnapshotStore(Path(tempfile.mkdtemp()) / "history.sqlite")
+    >>> store.add("a = 1", "start"), store.add("a = 2", "more")
+    (1, 2)
+    >>> store.note(2, {"accuracy": 0.9})
+    >>> [(each.change, each.figures) for each in store.all()]
+    [('start', {}), ('more', {'accuracy': 0.9})]
+    """
+
+    path: FilePath
+
+    def add(self, text: str, change: str) -> int:
+        """Keep a state and return its number."""
+        with self._open() as connection, connection:
+            done = connection.execute(
+                "INSERT INTO snapshots (text, change, time, figures) VALUES (?, ?, ?, '{}')",
+                (text, change, time.time()),
+            )
+            return int(done.lastrowid or 0)
+
+    def follow(self, text: str) -> None:
+        """Keep the text if it is not the last state already: `start`, or `changed outside`."""
+        with self._open() as connection, connection:
+            # Taken before looking: two that look at the same time would both add it.
+            connection.execute("BEGIN IMMEDIATE")
+            last = connection.execute(
+                "SELECT text FROM snapshots ORDER BY number DESC LIMIT 1"
+            ).fetchone()
+            if last is None or last[0] != text:
+                change = "start" if last is None else "changed outside"
+                connection.execute(
+                    "INSERT INTO snapshots (text, change, time, figures) VALUES (?, ?, ?, '{}')",
+                    (text, change, time.time()),
+                )
+
+    def note(self, number: int, figures: Mapping[str, float]) -> None:
+        """Keep how a state scored."""
+        with self._open() as connection, connection:
+            connection.execute(
+                "UPDATE snapshots SET figures = ? WHERE number = ?",
+                (json.dumps(dict(figures)), number),
+            )
+
+    def drop(self, number: int) -> None:
+        """Forget a state: it was undone."""
+        with self._open() as connection, connection:
+            connection.execute("DELETE FROM snapshots WHERE number = ?", (number,))
+
+    def all(self) -> list[Snapshot]:
+        """Return all states, the oldest first."""
+        with self._open() as connection:
+            rows = connection.execute(
+                "SELECT number, text, change, time, figures FROM snapshots ORDER BY number"
+            ).fetchall()
+        return [
+            Snapshot(number, text, change, when, _figures(figures))
+            for number, text, change, when, figures in rows
+        ]
+
+    def refuse(self, entry: str) -> None:
+        """Remember an entry that shall not be offered again."""
+        with self._open() as connection, connection:
+            connection.execute("INSERT OR REPLACE INTO refused VALUES (?, ?)", (entry, time.time()))
+
+    def refused(self) -> set[str]:
+        """Return the entries that were refused."""
+        with self._open() as connection:
+            return {entry for (entry,) in connection.execute("SELECT entry FROM refused")}
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        path = Path(self.path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(path, timeout=30)) as connection:
+                connection.execute("PRAGMA journal_mode = WAL")
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+                yield connection
+        except (sqlite3.Error, OSError) as error:
+            raise DataError(f"The history in {path} cannot be used: {error}.") from error
+
+
+def _figures(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,73 @@
+"""Labels that people gave to rows of a project, as gold."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.errors import DataError
+from wiesel.io import LabelStore, Split
+from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.project.lf_set import WORKBENCH_FOLDER
+from wiesel.project.rows import part_of
+from wiesel.project.settings import Project
+
+__all__ = ["label_store", "labeled_gold", "with_labeled_dev"]
+
+_FEWEST_DEV = 10
+"""Fewer rows than this choose no epoch and no threshold."""
+
+
+def label_store(project: Project) -> LabelStore:
+    """Return where the labels of a project are kept."""
+    return LabelStore(project.folder / WORKBENCH_FOLDER / "labels.sqlite")
+
+
+def labeled_gold(
+    project: Project, split: Split, labels: LabelSpace, purpose: str | None = None
+) -> npt.NDArray[np.int64]:
+    """Return the class index that people gave each row of a split, -1 where they gave none.
+
+    `purpose` takes only the labels for learning (`learn`) or for evaluation (`evaluate`).
+    """
+    gold = np.full(len(split), ABSTAIN, dtype=np.int64)
+    path = project.folder / WORKBENCH_FOLDER / "labels.sqlite"
+    if not path.is_file():
+        return gold
+    given = label_store(project).labels().drop_nulls("label")
+    if purpose is not None:
+        given = given.filter(pl.col("purpose") == purpose)
+    unknown = given.filter(~pl.col("label").is_in(list(labels)))["label"].unique()
+    if len(unknown):
+        raise DataError(
+            f"{path} has labels {unknown.to_list()}, which are no classes of the project "
+            f"({', '.join(labels)}). Were its classes renamed?"
+        )
+    places = split.ids.cast(pl.String).to_frame("item").with_row_index("row")
+    found = places.join(given, on="item", how="inner")
+    gold[found["row"].to_numpy()] = labels.indices(found["label"].to_list())
+    return gold
+
+
+def with_labeled_dev(
+    project: Project, splits: Mapping[str, Split], labels: LabelSpace
+) -> dict[str, Split]:
+    """Return the splits with dev rows from the workbench, where the project names no dev file.
+
+    They are the training rows that were drawn at random for evaluation, and labeled. Nothing is
+    trained on their labels, so they stay among the training rows too.
+    """
+    if "dev" in splits:
+        return dict(splits)
+    gold = labeled_gold(project, splits["train"], labels, "evaluate")
+    rows = np.flatnonzero(gold != ABSTAIN)
+    if len(rows) < _FEWEST_DEV or len(np.unique(gold[rows])) < 2:
+        return dict(splits)
+    dev = replace(part_of(splits["train"], rows), gold=gold[rows])
+    return {
+        "train": splits["train"],
+        "dev": dev,
+        **{k: v for k, v in splits.items() if k != "train"},
+    }

@@ -1,0 +1,107 @@
+"""A kept run, looked at row by row: which rows are behind a figure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.errors import DataError
+from wiesel.evaluation import Report, evaluate_proba
+from wiesel.evaluation.metrics import calibration_parts
+from wiesel.evaluation.thresholds import threshold_curve
+from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.project.runs import KeptRun
+
+__all__ = ["RunView", "ThresholdPoint", "view_run"]
+
+_BINS = 15
+_POINTS = 40
+
+
+@dataclass(frozen=True)
+class ThresholdPoint:
+    """What predicting the second of two classes from some probability on would give."""
+
+    threshold: float
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True, eq=False)
+class RunView:
+    """What a run predicts for the rows of a split, beside gold."""
+
+    labels: LabelSpace
+    split: str
+    ids: pl.Series
+    proba: npt.NDArray[np.float64]
+    predicted: npt.NDArray[np.int64]
+    gold: npt.NDArray[np.int64]
+    """Class indices, -1 where unknown."""
+    threshold: float | None = None
+
+    @property
+    def has_gold(self) -> bool:
+        """Whether a single label is known."""
+        return bool((self.gold != ABSTAIN).any())
+
+    def report(self, n_resamples: int = 200) -> Report:
+        """Return the figures of the rows with gold."""
+        return evaluate_proba(
+            self.proba, self.gold, self.labels, threshold=self.threshold, n_resamples=n_resamples
+        )
+
+    def confusion_rows(self, true: int, predicted: int) -> npt.NDArray[np.int64]:
+        """Return the rows of one class that were taken for another (or for itself)."""
+        return np.flatnonzero((self.gold == true) & (self.predicted == predicted))
+
+    def bin_rows(self, number: int) -> npt.NDArray[np.int64]:
+        """Return the rows in one group of confidence, from 0 to 14."""
+        known = np.flatnonzero(self.gold != ABSTAIN)
+        _, _, group = calibration_parts(
+            self.gold[known], self.proba[known], self.predicted[known], _BINS
+        )
+        return known[group == number]
+
+    def threshold_points(self) -> list[ThresholdPoint]:
+        """Return what other thresholds would give, for two classes with gold of both."""
+        known = np.flatnonzero(self.gold != ABSTAIN)
+        if len(self.labels) != 2 or not (self.gold == 1).any():
+            return []
+        curve = threshold_curve(self.proba[known], self.gold[known])
+        chosen = np.unique(np.linspace(0, len(curve.threshold) - 1, _POINTS).astype(int))
+        return [ThresholdPoint(*(float(part[place]) for part in curve)) for place in chosen]
+
+    def changed_rows(self, threshold: float) -> npt.NDArray[np.int64]:
+        """Return the rows whose prediction another threshold would change."""
+        other = (self.proba[:, 1] >= threshold).astype(np.int64)
+        return np.flatnonzero(other != self.predicted)
+
+    def wrong_rows(self) -> npt.NDArray[np.int64]:
+        """Return the rows whose prediction is wrong, the most certain first."""
+        wrong = np.flatnonzero((self.gold != ABSTAIN) & (self.predicted != self.gold))
+        certainty = self.proba[wrong, self.predicted[wrong]]
+        return wrong[np.argsort(-certainty, kind="stable")]
+
+
+def view_run(run: KeptRun, split: str, labels: LabelSpace) -> RunView:
+    """Return what a run predicts for a split."""
+    frame = run.predictions().filter(pl.col("split") == split)
+    columns = [f"p: {name}" for name in labels]
+    if not len(frame) or not set(columns) <= set(frame.columns):
+        raise DataError(
+            f"The run {run.name} has no predictions on {split} rows for these classes; train again."
+        )
+    gold = labels.indices(frame["gold"].to_list(), allow_unknown=True)
+    saved = run.metrics.get("splits", {}).get(split, {})
+    return RunView(
+        labels,
+        split,
+        frame["id"],
+        frame.select(columns).to_numpy(),
+        labels.indices(frame["prediction"].to_list()),
+        gold,
+        saved.get("threshold"),
+    )

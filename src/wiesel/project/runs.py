@@ -1,0 +1,153 @@
+"""Runs that are kept side by side: what was asked, what came of it, and what it predicts."""
+
+import io
+import json
+import shutil
+import time
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from wiesel.errors import DataError, listed
+from wiesel.io import read_rows
+from wiesel.project.outputs import write_json
+from wiesel.project.pipeline import Outcome, metrics_of
+from wiesel.project.settings import Project
+
+__all__ = ["KeptRun", "compare_runs", "keep_run", "kept_runs", "read_run", "run_folder"]
+
+_FILES = ("metrics.json", "predictions.parquet", "soft_labels.parquet", "votes.parquet")
+_ABOUT = "run.json"
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """One run of a project, as it was kept."""
+
+    name: str
+    folder: Path
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Every figure of the run."""
+        found: dict[str, Any] = json.loads((self.folder / "metrics.json").read_bytes())
+        return found
+
+    @property
+    def histories(self) -> dict[str, list[dict[str, Any]]]:
+        """The epochs of every method."""
+        found: dict[str, list[dict[str, Any]]] = dict(self.about.get("histories", {}))
+        return found
+
+    def predictions(self) -> pl.DataFrame:
+        """Return id, split, prediction, probabilities and gold of every item."""
+        return read_rows(self.folder / "predictions.parquet")
+
+    def soft_labels(self) -> pl.DataFrame | None:
+        """Return what the method made of the votes; None if it makes nothing of them."""
+        file = self.folder / "soft_labels.parquet"
+        return read_rows(file) if file.is_file() else None
+
+    def model_archive(self) -> bytes:
+        """Return the saved model as a zip file."""
+        folder = self.folder / "model"
+        if not folder.is_dir():
+            raise DataError(f"The run {self.name} has no saved model.")
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in sorted(folder.rglob("*")):
+                if file.is_file():
+                    archive.write(file, Path("model") / file.relative_to(folder))
+        return content.getvalue()
+
+
+def run_folder(project: Project) -> Path:
+    """Return the folder in which runs are kept."""
+    return project.output_folder / "runs"
+
+
+def keep_run(outcome: Outcome, name: str, about: Mapping[str, Any] | None = None) -> KeptRun:
+    """Keep what a run wrote under a name of its own, beside earlier runs."""
+    project = outcome.prepared.data.project
+    folder = run_folder(project) / _checked(name)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in _FILES:
+        source = project.output_folder / file
+        if source.is_file():
+            shutil.copyfile(source, folder / file)
+    model = project.output_folder / "model"
+    if model.is_dir():
+        shutil.copytree(model, folder / "model", dirs_exist_ok=True)
+    noted = {
+        "name": name,
+        "time": time.time(),
+        "methods": [run.method for run in outcome.trained],
+        "seconds": sum(run.seconds for run in outcome.trained),
+        "interrupted": any(run.model.history_.interrupted for run in outcome.trained),
+        "voters": list(outcome.prepared.votes.train.voters),
+        "weights": [None if np.isnan(w) else float(w) for w in outcome.weights],
+        "rows": metrics_of(outcome)["methods"],
+        "histories": {run.method: _plain(run.model.history_.records) for run in outcome.trained},
+        **(about or {}),
+    }
+    write_json(noted, folder / _ABOUT)
+    return KeptRun(name, folder, noted)
+
+
+def kept_runs(project: Project) -> list[KeptRun]:
+    """Return the runs that are kept, the latest first; unfinished ones are left out."""
+    found = []
+    for file in run_folder(project).glob(f"*/{_ABOUT}"):
+        try:
+            found.append(KeptRun(file.parent.name, file.parent, json.loads(file.read_bytes())))
+        except ValueError:
+            continue
+    return sorted(found, key=lambda run: run.about.get("time", 0.0), reverse=True)
+
+
+def read_run(project: Project, name: str) -> KeptRun:
+    """Return one run by its name."""
+    runs = {run.name: run for run in kept_runs(project)}
+    if name not in runs:
+        raise DataError(f"There is no run {name!r}. There are: {listed(runs) or 'none yet'}.")
+    return runs[name]
+
+
+def compare_runs(first: KeptRun, second: KeptRun, split: str) -> pl.DataFrame:
+    """Return the items of a split that two runs predict differently, with gold where known."""
+    left, right = (
+        run.predictions().filter(pl.col("split") == split).select("id", "prediction", "gold")
+        for run in (first, second)
+    )
+    both = left.join(right.drop("gold"), on="id", suffix="_2", maintain_order="left")
+    apart = both.filter(pl.col("prediction") != pl.col("prediction_2"))
+    return apart.select(
+        "id",
+        pl.col("prediction").alias("first"),
+        pl.col("prediction_2").alias("second"),
+        "gold",
+    )
+
+
+def _checked(name: str) -> str:
+    if not name or not all(c.isalnum() or c in "-_" for c in name):
+        raise DataError(f"A run is named with letters, digits, - and _; got {name!r}.")
+    return name
+
+
+def _plain(records: Any) -> list[dict[str, Any]]:
+    """Records without what JSON cannot hold."""
+    return [
+        {
+            key: None if isinstance(value, float) and not np.isfinite(value) else value
+            for key, value in record.items()
+            if isinstance(value, (int, float, str))
+        }
+        for record in records
+    ]

@@ -1,0 +1,355 @@
+"""A project while a person works on it: rows, votes, labels, and what follows from them.
+
+Nothing is computed twice: votes come from the cache of the project, everything else is kept until
+what it rests on changes. The command line and the workbench both ask here.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.analysis import Table, findings, summarize
+from wiesel.errors import DataError, FeatureError, LabelingFunctionError
+from wiesel.evaluation import evaluate_proba
+from wiesel.guidance import (
+    Blame,
+    Cluster,
+    EndPreview,
+    ItemFacts,
+    LFPreview,
+    Suggestion,
+    TermIndex,
+    blame,
+    preview_end_model,
+    preview_lf,
+    rows_to_label,
+    suggest_lfs,
+    uncovered_clusters,
+)
+from wiesel.guidance.suggesting import text_column_of
+from wiesel.io import FilePath, Split
+from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.lfs import FailureLog, VoteCache, apply_lfs
+from wiesel.lfs.loading import LoadedLFs
+from wiesel.lfs.rules import LabelRule
+from wiesel.project.labels import label_store, labeled_gold
+from wiesel.project.lf_set import LFSet, LFState
+from wiesel.project.rows import read_splits
+from wiesel.project.settings import Project, read_project
+from wiesel.project.vectors import make_vectors
+from wiesel.project.voting import cast_votes
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Workspace"]
+
+Made = TypeVar("Made")
+Gold = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Cast:
+    """The votes of the labeling functions that are switched on, and where they failed."""
+
+    by_split: dict[str, VoteMatrix]
+    failures: FailureLog = field(default_factory=FailureLog)
+    state: LFState | None = None
+
+    @property
+    def train(self) -> VoteMatrix:
+        """The votes on the training rows."""
+        return self.by_split["train"]
+
+
+class Workspace:
+    """An opened project; `refresh` looks at files and labels again."""
+
+    def __init__(self, project: Project | FilePath) -> None:
+        self.project = project if isinstance(project, Project) else read_project(project)
+        self.lf_set = LFSet(self.project)
+        self.store = label_store(self.project)
+        self.labels, self.splits = read_splits(self.project, self._named_classes())
+        self._kept: dict[str, Any] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def train(self) -> Split:
+        """The training rows."""
+        return self.splits["train"]
+
+    @property
+    def text_column(self) -> str | None:
+        """The column of text; None where there is none."""
+        column = self.project.features.column
+        return column if column in self.train.rows.columns else text_column_of(self.train.rows)
+
+    @property
+    def has_lfs(self) -> bool:
+        """Whether votes come from labeling functions, rather than from people or a file."""
+        return bool(self.project.votes.lfs)
+
+    @property
+    def votes(self) -> VoteMatrix:
+        """The votes on the training rows; of nobody where there is no labeling function yet."""
+        return self.cast.train
+
+    @property
+    def cast(self) -> Cast:
+        """All votes, and the failures of labeling functions."""
+        return self._keep("cast", self._cast)
+
+    @property
+    def gold(self) -> Gold:
+        """The labels of training rows: what people gave, else what the file says."""
+        return self._keep("gold", self._gold)
+
+    @property
+    def features(self) -> npt.NDArray[Any] | None:
+        """The features of the training rows, where they are a matrix of numbers."""
+        found = self.vectors.by_split["train"]
+        is_matrix = not isinstance(found, dict) and found.ndim == 2 and found.dtype.kind == "f"
+        return found if is_matrix else None
+
+    @property
+    def vectors(self) -> Any:
+        """What the end model reads, for every split; computed once and kept on disk."""
+        return self._keep(
+            "vectors", lambda: make_vectors(self.project, self.splits, self._cache_folder())
+        )
+
+    @property
+    def index(self) -> TermIndex | None:
+        """The words of the training texts; None where there is no text."""
+        column = self.text_column
+        if column is None:
+            return None
+        return self._keep(
+            "index", lambda: TermIndex.of(self.train.rows[column].fill_null("").to_list())
+        )
+
+    @property
+    def preview(self) -> EndPreview | None:
+        """The end model's preview; None where there is nothing to learn from yet."""
+        return self._keep("preview", self._preview)
+
+    @property
+    def facts(self) -> ItemFacts:
+        """What is known of the training rows, to filter them by."""
+        preview = self.preview
+        proba = None if preview is None else preview.proba
+        return ItemFacts(self.train.rows, self.votes, proba, self.gold)
+
+    def refresh(self, labels_only: bool = False) -> None:
+        """Forget what rests on labels, and on labeling functions unless only labels changed."""
+        with self._lock:
+            stale = {"gold", "preview", "suggestions", "clusters"}
+            stale |= set() if labels_only else {"cast"}
+            for name in stale:
+                self._kept.pop(name, None)
+
+    def summary(self) -> pl.DataFrame:
+        """Return a row per voter: coverage, overlap, conflict, precision from gold, trust."""
+        frame = summarize(self.votes).frame
+        known = [self._judged(name) for name in self.splits]
+        judged = [pair for pair in known if pair is not None]
+        if judged:
+            votes = VoteMatrix.concatenate([pair[0] for pair in judged])
+            gold = np.concatenate([pair[1] for pair in judged])
+            columns = ["voter", "support", "precision", "precision_low", "precision_high"]
+            more = summarize(votes, gold).frame.select(columns)
+            frame = frame.join(more, on="voter", how="left", maintain_order="left")
+        preview = self.preview
+        trust = np.full(len(frame), np.nan) if preview is None else preview.trust
+        return frame.with_columns(pl.Series("trust", trust).fill_nan(None))
+
+    def findings(self) -> list[dict[str, Any]]:
+        """Return what is odd about the votes, in plain words."""
+        if not self.votes.n_votes:
+            return []
+        judged = self._judged("dev")
+        found = [] if judged is None else findings(*judged).to_records()
+        against = [row for row in found if row["kind"] == "worse_than_chance"]
+        return against + findings(self.votes).to_records()
+
+    def preview_rule(self, rule: LabelRule) -> LFPreview:
+        """Return what a rule would do on the training rows."""
+        return preview_lf(rule, self.facts)
+
+    def suggestions(self, n: int = 30) -> list[Suggestion]:
+        """Return suggested rules that are neither there already nor refused before."""
+        found = self._keep("suggestions", lambda: self._suggested(3 * n))
+        there = {entry.lf.fingerprint for entry in self.lf_set.read().entries}
+        there |= self.lf_set.store.refused()
+        return [each for each in found if each.lf.fingerprint not in there][:n]
+
+    def accept(self, rule: LabelRule) -> str:
+        """Write a suggested rule to the rules file and return its name."""
+        name = self.lf_set.add(rule)
+        with self._lock:
+            self._kept.pop("cast", None)
+            self._kept.pop("preview", None)
+        return name
+
+    def refuse(self, rule: LabelRule) -> None:
+        """Remember that a suggested rule is not wanted."""
+        self.lf_set.store.refuse(rule.fingerprint)
+
+    def clusters(self) -> list[Cluster]:
+        """Return groups of rows that no labeling function reaches."""
+        features = self.features
+        if features is None:
+            return []
+        return self._keep("clusters", lambda: uncovered_clusters(features, self.votes, self.index))
+
+    def to_label(self, n: int, way: str, person: str = "", seed: int = 0) -> Table:
+        """Return rows for a person to label next, without those he or she has seen."""
+        gold = self.gold.copy()
+        if person:
+            ids = self.train.ids.cast(pl.String)
+            seen = ids.is_in(list(self.store.asked(person))).to_numpy()
+            gold[seen & (gold == ABSTAIN)] = 0  # a skipped row is not asked again
+            gold[~seen & self._labeled()] = ABSTAIN  # what others labeled shows agreement
+        return rows_to_label(self.votes, self.features, n=n, way=way, gold=gold, seed=seed)
+
+    def blame(self, row: int, label: str | None = None, split: str = "train") -> Blame:
+        """Return which votes on which neighbors led to a prediction."""
+        features = self.features
+        if features is None:
+            raise FeatureError("Blame needs features that are a matrix of numbers.")
+        item = row if split == "train" else self.vectors.by_split[split][row]
+        return blame(features, self.votes, item, label, gold=self._learning_gold())
+
+    def score(self) -> dict[str, float]:
+        """Return how the present labeling functions do: coverage, and the preview's accuracy."""
+        figures = {"coverage": float(self.votes.covered.mean()), "lfs": float(self._n_voting())}
+        preview = self.preview
+        if preview is None:
+            return figures
+        proba, gold = [], []
+        dev = self.splits.get("dev")
+        if dev is not None and self.features is not None:
+            proba.append(preview.predict_proba(self.vectors.by_split["dev"]))
+            gold.append(dev.gold)
+        honest = labeled_gold(self.project, self.train, self.labels, "evaluate")
+        proba.append(preview.proba)
+        gold.append(honest)
+        known = np.concatenate(gold)
+        if (known != ABSTAIN).any():
+            report = evaluate_proba(np.concatenate(proba), known, self.labels, n_resamples=0)
+            figures |= {"accuracy": float(report.accuracy), "labeled": float(report.n_items)}
+        return figures
+
+    def _named_classes(self) -> LabelSpace | None:
+        if self.project.classes or not self.project.votes.lfs:
+            return None
+        from wiesel.project.voting import project_lfs
+
+        try:
+            lfs = project_lfs(self.project)
+        except (LabelingFunctionError, DataError):
+            return None
+        return None if lfs is None else lfs.labels
+
+    def _cache_folder(self) -> Any:
+        folder = self.project.output_folder / ".cache"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _keep(self, name: str, make: Callable[[], Made]) -> Made:
+        with self._lock:
+            if name not in self._kept:
+                self._kept[name] = make()
+            found: Made = self._kept[name]
+            return found
+
+    def _cast(self) -> Cast:
+        cache = self._cache_folder()
+        if not self.has_lfs:
+            return Cast(
+                dict(cast_votes(self.project, None, self.splits, self.labels, cache).by_split)
+            )
+        state = self.lf_set.read()
+        if not state.voting:
+            nobody = {name: nobody_votes(split, self.labels) for name, split in self.splits.items()}
+            return Cast(nobody, state=state)
+        log = FailureLog()
+        lfs = LoadedLFs(tuple(state.voting))
+        store = VoteCache(cache / "lf_votes.sqlite")
+        votes = {
+            name: apply_lfs(
+                lfs, split.rows, labels=self.labels, cache=store, on_error=log, ids="id"
+            )
+            for name, split in self.splits.items()
+        }
+        return Cast(votes, log, state)
+
+    def _gold(self) -> Gold:
+        given = labeled_gold(self.project, self.train, self.labels)
+        return np.where(given != ABSTAIN, given, self.train.gold)
+
+    def _labeled(self) -> npt.NDArray[np.bool_]:
+        return labeled_gold(self.project, self.train, self.labels) != ABSTAIN
+
+    def _learning_gold(self) -> Gold:
+        """Labels that may be learned from: those for evaluation stay out."""
+        return labeled_gold(self.project, self.train, self.labels, "learn")
+
+    def _preview(self) -> EndPreview | None:
+        features, gold = self.features, self._learning_gold()
+        if features is None or not (self.votes.n_votes or (gold != ABSTAIN).any()):
+            return None
+        return preview_end_model(features, self.votes, gold)
+
+    def _suggested(self, n: int) -> list[Suggestion]:
+        found = suggest_lfs(
+            self.train.rows.drop("id", strict=False),
+            self.votes,
+            gold=self._learning_gold() if self._has_labels() else self.gold,
+            features=self.features,
+            column=self.text_column,
+            n=n,
+        )
+        return list(found)
+
+    def _has_labels(self) -> bool:
+        return bool((self._learning_gold() != ABSTAIN).any())
+
+    def _judged(self, name: str) -> tuple[VoteMatrix, Gold] | None:
+        """Votes and gold of a split, where votes meet gold."""
+        votes = self.cast.by_split.get(name)
+        gold = (
+            self.gold
+            if name == "train"
+            else self.splits[name].gold
+            if name in self.splits
+            else None
+        )
+        if votes is None or gold is None or name == "test" or (gold == ABSTAIN).all():
+            return None
+        known = np.flatnonzero(gold != ABSTAIN)
+        return votes[known], gold[known]
+
+    def _n_voting(self) -> int:
+        return self.votes.n_voters if self.votes.n_votes else 0
+
+
+def nobody_votes(split: Split, labels: LabelSpace) -> VoteMatrix:
+    """Return a vote matrix in which the only voter never votes."""
+    return VoteMatrix.from_dense(
+        np.full((len(split), 1), ABSTAIN), labels, ["nobody"], ids=split.ids.to_numpy()
+    )
+
+
+def positions(ids: pl.Series, wanted: Sequence[str]) -> dict[str, int]:
+    """Return the rows of some ids.
+
+    >>> positions(pl.Series(["a", "b", "c"]), ["c", "x"])
+    {'c': 2}
+    """
+    frame = ids.cast(pl.String).to_frame("item").with_row_index("row")
+    found = frame.filter(pl.col("item").is_in(list(wanted)))
+    return dict(zip(found["item"].to_list(), found["row"].to_list(), strict=True))

@@ -1,0 +1,12 @@
+"""A class in its color."""
+
+from wiesel.workbench.desk import Desk
+from wiesel.workbench.texts import cut, shade, words
+
+__all__ = ["chip"]
+
+
+def chip(desk: Desk, label: str, before: str = "") -> None:
+    """Show a class in its color."""
+    color = shade(desk.space.labels, label)
+    words(f"{before}{cut(label, 40)}", "w-chip").style(f"background: {color}")

@@ -1,0 +1,260 @@
+"""Data: the rows, page by page; what to look at next; a row opens with everything about it."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from nicegui import ui
+
+from wiesel.guidance import ItemFilter
+from wiesel.guidance.labeling_order import reading_disagreement
+from wiesel.guidance.suggesting import rule_words
+from wiesel.workbench.chips import chip
+from wiesel.workbench.desk import Desk, work
+from wiesel.workbench.layout import card, empty_state, table
+from wiesel.workbench.lf_maker import LFMaker
+from wiesel.workbench.row_view import open_row
+from wiesel.workbench.texts import cut, percent, shown, words
+
+__all__ = ["DataPage"]
+
+_PAGE = 25
+_ANY = "any"
+_VOTES = {_ANY: "any votes", "covered": "with votes", "uncovered": "without votes"}
+_VOTES |= {"conflict": "in conflict"}
+
+
+class DataPage:
+    """The rows that fulfil the conditions chosen, 25 at a time."""
+
+    def __init__(self, desk: Desk, selection: str = "") -> None:
+        self.desk = desk
+        self.split = "train"
+        self.conditions: dict[str, Any] = {}
+        self.chosen: Any = None
+        """Rows that something pointed at; None: all."""
+        self.title = ""
+        self.page = 0
+        self.rows: Any = np.arange(len(desk.space.train))
+        if selection.isdigit() and int(selection) < len(desk.selections):
+            found = desk.selections[int(selection)]
+            self.split, self.chosen, self.title = found.split, found.rows, found.title
+
+    def build(self) -> None:
+        """Show the page; what takes a moment follows."""
+        with ui.element("div").classes("w-columns"):
+            with card():
+                self._filters()
+                self.list = ui.element("div").classes("data-rows")
+                self._pager()
+            with ui.element("div").style("display: flex; flex-direction: column; gap: 14px"):
+                with card("Make a labeling function"):
+                    words("Open a row and mark words in it, or type them here.", "w-faint")
+                    self.maker = LFMaker(self.desk, self.refresh)
+                    self.maker.build()
+                with card("What to look at next"):
+                    self.next = ui.element("div").style(
+                        "display: flex; flex-direction: column; gap: 8px; min-height: 260px"
+                    )
+        ui.timer(0.01, self._first, once=True)
+
+    async def _first(self) -> None:
+        await self.refresh()
+        await self._what_next()
+
+    def _filters(self) -> None:
+        labels = {_ANY: "any class", **{name: cut(name, 40) for name in self.desk.space.labels}}
+        gold = {_ANY: "any gold", "known": "labeled", "unknown": "not labeled", "wrong": "wrong"}
+        with ui.element("div").classes("w-row"):
+            search = ui.input("Search", on_change=lambda e: self._set("search", e.value or ""))
+            search.props('dense outlined clearable debounce="300"').style("flex: 1 1 180px")
+            if len(self.desk.space.splits) > 1:
+                self._choice("Rows", {n: n for n in self.desk.space.splits}, self._set_split)
+            self._choice("Votes", _VOTES, self._set_votes)
+            self.voter = self._choice("Voter", {_ANY: "any voter"}, partial(self._set, "voter"))
+            self._choice("voted", labels, partial(self._set, "vote"))
+            self._choice("Predicted", labels, partial(self._set, "predicted"))
+            self._choice(
+                "Gold", gold | {n: cut(n, 40) for n in self.desk.space.labels}, self._set_gold
+            )
+            sure = {_ANY: "any", "low": "below 60 %", "middle": "60 to 90 %", "high": "above 90 %"}
+            self._choice("Confidence", sure, self._set_confidence)
+        self.note = ui.element("div").classes("w-row")
+
+    def _choice(self, title: str, options: dict[str, str], then: Any) -> ui.select:
+        first = self.split if title == "Rows" else _ANY
+        box = ui.select(options, value=first, label=title, on_change=lambda e: then(e.value))
+        box.props("dense outlined options-dense").style("min-width: 118px")
+        return box
+
+    async def _set(self, name: str, value: str) -> None:
+        self.conditions[name] = "" if value in (_ANY, None) else value
+        self.page = 0
+        await self.refresh()
+
+    async def _set_gold(self, value: str) -> None:
+        await self._set("gold", value)
+
+    async def _set_split(self, value: str) -> None:
+        self.split, self.chosen, self.page = value, None, 0
+        await self.refresh()
+
+    async def _set_votes(self, value: str) -> None:
+        self.conditions.pop("covered", None)
+        self.conditions.pop("conflict", None)
+        if value in ("covered", "uncovered"):
+            self.conditions["covered"] = value == "covered"
+        if value == "conflict":
+            self.conditions["conflict"] = True
+        self.page = 0
+        await self.refresh()
+
+    async def _set_confidence(self, value: str) -> None:
+        low, high = {"low": (0.0, 0.6), "middle": (0.6, 0.9), "high": (0.9, 1.0)}.get(
+            value, (0.0, 1.0)
+        )
+        self.conditions |= {"least_confidence": low, "most_confidence": high}
+        self.page = 0
+        await self.refresh()
+
+    async def point_at(self, rows: Any, title: str) -> None:
+        """Show some rows only."""
+        self.split, self.chosen, self.title, self.page = "train", rows, title, 0
+        await self.refresh()
+
+    async def refresh(self) -> None:
+        """Find the rows again and show the first of them."""
+        found = await work(self._found)
+        if found is not None:
+            self.rows = found
+        await self._show()
+
+    def _found(self) -> Any:
+        wanted = ItemFilter.of({k: v for k, v in self.conditions.items() if v != ""})
+        n_rows = len(self.desk.space.splits[self.split])
+        rows = np.arange(n_rows) if wanted.is_empty else wanted.rows(self.desk.facts(self.split))
+        if self.chosen is None:
+            return rows
+        return np.asarray(self.chosen)[np.isin(self.chosen, rows)]
+
+    async def _show(self) -> None:
+        shown_rows = self.rows[self.page * _PAGE : (self.page + 1) * _PAGE]
+        cells = await work(self._cells, shown_rows) or []
+        options = {_ANY: "any voter", **{v: cut(v, 40) for v in self.desk.voters()}}
+        if options != self.voter.options:
+            self.voter.set_options(options, value=self.voter.value)
+        self._show_note()
+        self.list.clear()
+        with self.list:
+            if not cells:
+                empty_state("No row is like that", "Take a condition away to see more rows.")
+                return
+            with table(("row", False), ("votes", False), ("predicted", False), ("gold", False)):
+                for place, text, votes, predicted, confidence, gold in cells:
+                    self._row(place, text, votes, (predicted, confidence), gold)
+
+    def _row(
+        self,
+        place: int,
+        text: str,
+        votes: dict[str, int],
+        predicted: tuple[str, float],
+        gold: str,
+    ) -> None:
+        with ui.element("tr").classes("w-open").props('tabindex="0"') as row:
+            words(text, tag="td").props('dir="auto"')
+            with ui.element("td"):
+                for name, count in votes.items():
+                    chip(self.desk, name, f"{count} ")
+            with ui.element("td"):
+                if predicted[0]:
+                    chip(self.desk, predicted[0], f"{percent(predicted[1])} ")
+            with ui.element("td"):
+                if gold:
+                    chip(self.desk, gold)
+        opening = partial(open_row, self.desk, self.split, place, self.refresh)
+        row.on("click", opening)
+        row.on("keydown.enter", opening)
+
+    def _cells(self, places: Any) -> list[tuple[Any, ...]]:
+        """What the rows of the table say: plain text and numbers."""
+        space = self.desk.space
+        part, votes = space.splits[self.split], space.cast.by_split.get(self.split)
+        column = space.text_column or part.rows.columns[0]
+        proba, _ = self.desk.proba(self.split)
+        gold = space.gold if self.split == "train" else part.gold
+        names = space.labels.names
+        counts = None if votes is None else votes[np.asarray(places, dtype=np.int64)].counts()
+        cells = []
+        for number, place in enumerate(map(int, places)):
+            said = (
+                {}
+                if counts is None
+                else {names[k]: round(c) for k, c in enumerate(counts[number]) if round(c)}
+            )
+            best = -1 if proba is None else int(np.argmax(proba[place]))
+            predicted = ("", 0.0) if proba is None else (names[best], float(proba[place][best]))
+            known = "" if gold[place] < 0 else names[gold[place]]
+            cells.append((place, cut(part.rows[column][place]), said, *predicted, known))
+        return cells
+
+    def _show_note(self) -> None:
+        self.note.clear()
+        n_rows, n_found = len(self.desk.space.splits[self.split]), len(self.rows)
+        with self.note:
+            words(f"{n_found:,} of {n_rows:,} {self.split} rows", "w-faint", "data-count")
+            if self.chosen is not None:
+                words(f"— {shown(self.title)}", "w-faint")
+                ui.button("show all", on_click=self._all).props("flat dense no-caps")
+        last = max(0, (n_found - 1) // _PAGE)
+        self.where.set_text(f"page {self.page + 1:,} of {last + 1:,}")
+        self.back.set_enabled(self.page > 0)
+        self.forward.set_enabled(self.page < last)
+
+    async def _all(self) -> None:
+        self.chosen, self.title, self.page = None, "", 0
+        await self.refresh()
+
+    def _pager(self) -> None:
+        with ui.element("div").classes("w-row"):
+            self.back = ui.button("Previous", on_click=partial(self._turn, -1))
+            self.where = ui.label("page 1").classes("w-faint")
+            self.forward = ui.button("Next", on_click=partial(self._turn, 1))
+            for button in (self.back, self.forward):
+                button.props("flat dense no-caps")
+
+    async def _turn(self, step: int) -> None:
+        self.page = max(0, self.page + step)
+        await self._show()
+
+    async def _what_next(self) -> None:
+        found = await work(self._next_found, quiet=True)
+        self.next.clear()
+        with self.next:
+            if not found:
+                words(
+                    "Write a labeling function or label some rows: then there is more.", "w-faint"
+                )
+                return
+            for title, rows, hint in found:
+                with ui.element("div").classes("w-row"):
+                    ui.button(title, on_click=partial(self.point_at, rows, title)).props(
+                        "flat dense no-caps align=left"
+                    ).classes("next-item")
+                    words(hint, "w-faint")
+
+    def _next_found(self) -> list[tuple[str, Any, str]]:
+        space = self.desk.space
+        found: list[tuple[str, Any, str]] = []
+        if space.votes.n_votes:
+            for cluster in space.clusters()[:5]:
+                name = ", ".join(cluster.words[:4]) or "no telling words"
+                found.append((cut(name, 60), cluster.rows, f"{len(cluster):,} rows without a vote"))
+            apart = reading_disagreement(space.votes, space.features)
+            order = np.argsort(-apart, kind="stable")[:100]
+            found.append(("readings of the votes disagree", order, "the 100 most disputed rows"))
+        for each in self.desk.suggested(3):
+            rows = space.preview_rule(each.lf).rows
+            title = cut(f"{rule_words(each.lf)} → {each.lf.label}", 60)
+            found.append((title, rows, f"a suggested LF would vote on {len(rows):,} rows"))
+        return found

@@ -1,0 +1,125 @@
+"""Training in processes beside the server: start, watch, stop."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wiesel.errors import ParameterError
+from wiesel.project.outputs import write_json
+from wiesel.project.runs import run_folder
+from wiesel.project.settings import Project
+
+__all__ = ["Jobs", "Progress"]
+
+
+@dataclass
+class Progress:
+    """What a run has told so far."""
+
+    stages: list[tuple[str, str]] = field(default_factory=list)
+    epochs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Records of every method and seed, in order."""
+    end: str = ""
+    """How it ended; empty while it runs."""
+    error: str = ""
+
+
+class Jobs:
+    """The runs that this server started; one at a time."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.running: tuple[str, subprocess.Popen[bytes]] | None = None
+
+    def start(
+        self, methods: Sequence[str], training: Mapping[str, Any], seeds: Sequence[int]
+    ) -> str:
+        """Start a run in a process of its own and return its name."""
+        if self.current() is not None:
+            raise ParameterError("A run is in training already: wait for it, or stop it.")
+        if not methods:
+            raise ParameterError("Choose a method to train.")
+        name = time.strftime("%Y%m%d-%H%M%S")
+        folder = run_folder(self.project) / name
+        folder.mkdir(parents=True, exist_ok=True)
+        request = {"methods": list(methods), "training": dict(training), "seeds": list(seeds)}
+        write_json(request, folder / "request.json")
+        command = [sys.executable, "-m", "wiesel.workbench.worker", str(self.project.file), name]
+        with (folder / "log.txt").open("wb") as log:
+            # A session of its own: Ctrl-C at the server's terminal does not reach it.
+            worker = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env={**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
+            )
+        self.running = (name, worker)
+        return name
+
+    def current(self) -> str | None:
+        """Return the name of the run in training; None if there is none."""
+        if self.running is None or self.running[1].poll() is not None:
+            return None
+        return self.running[0]
+
+    def cancel(self) -> None:
+        """Stop training; the best weights so far are kept."""
+        if self.running is not None and self.running[1].poll() is None:
+            self.running[1].send_signal(signal.SIGINT)
+
+    def progress(self, name: str) -> Progress:
+        """Return what a run has told so far."""
+        folder = run_folder(self.project) / name
+        found = Progress()
+        for line in _lines(folder / "progress.jsonl"):
+            _take_in(found, line)
+        if not found.end and self.current() != name:
+            found.end = "failed"
+            found.error = _last_line(folder / "log.txt") or "The process is gone; run it again."
+        return found
+
+    def close(self) -> None:
+        """Stop what is in training, for the server ends."""
+        self.cancel()
+        if self.running is not None:
+            try:
+                self.running[1].wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                self.running[1].kill()
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    if not path.is_file():
+        return []
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:  # the last line may be half-written
+            continue
+    return found
+
+
+def _take_in(found: Progress, line: Mapping[str, Any]) -> None:
+    if "record" in line:
+        found.epochs.setdefault(f"{line['method']}, seed {line['seed']}", []).append(line["record"])
+    elif "stage" in line:
+        found.stages.append((line["stage"], line["text"]))
+    elif "end" in line:
+        found.end, found.error = line["end"], line.get("error", "")
+
+
+def _last_line(path: Path) -> str:
+    if not path.is_file():
+        return ""
+    lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""

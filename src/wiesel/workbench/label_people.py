@@ -1,0 +1,110 @@
+"""Who labeled how much, how far people agree, and what they must still settle."""
+
+from functools import partial
+from typing import Any
+
+import polars as pl
+from nicegui import ui
+
+from wiesel.analysis.annotators import annotator_agreement, label_disagreements
+from wiesel.io import RESOLVED
+from wiesel.workbench.desk import Desk, work
+from wiesel.workbench.layout import card, table
+from wiesel.workbench.row_view import open_row
+from wiesel.workbench.texts import cut, percent, words
+
+__all__ = ["PeopleBox"]
+
+_LISTED = 10
+
+
+class PeopleBox:
+    """Counts, agreement and disagreements."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def build(self) -> None:
+        """Show the boxes."""
+        with card("Labels"):
+            self.counts = ui.element("div").classes("label-counts").style("min-height: 90px")
+        with card("Agreement"):
+            self.agreement = ui.element("div").style("min-height: 60px")
+
+    async def refresh(self) -> None:
+        """Show how things stand now."""
+        found = await work(self._figures, quiet=True)
+        if found is None:
+            return
+        people, labels, pairs, apart = found
+        self.counts.clear()
+        with self.counts:
+            self._counts(people, labels)
+        self.agreement.clear()
+        with self.agreement:
+            self._pairs(pairs)
+            self._apart(apart)
+
+    def _figures(self) -> tuple[Any, ...]:
+        store = self.desk.space.store
+        answers = store.answers()
+        own = answers.filter(pl.col("person") != RESOLVED)
+        people = own.filter(pl.col("label").is_not_null())["person"].value_counts(sort=True)
+        labels = store.labels()
+        settled = set(labels.filter(pl.col("agreed"))["item"])
+        apart = [row for row in label_disagreements(own).to_dicts() if row["item"] not in settled]
+        pairs = annotator_agreement(own, self.desk.space.labels)
+        return people.to_dicts(), labels, pairs, apart
+
+    def _counts(self, people: list[dict[str, Any]], labels: pl.DataFrame) -> None:
+        known = labels.drop_nulls("label")
+        if not len(known):
+            words("No row is labeled yet.", "w-faint")
+            return
+        honest = known.filter(pl.col("purpose") == "evaluate")
+        words(
+            f"{len(known):,} rows labeled, {len(honest):,} of them drawn at random to evaluate on"
+        )
+        for row in known["label"].value_counts(sort=True).to_dicts():
+            words(f"{cut(row['label'], 40)}: {row['count']:,}", "w-faint", tag="div")
+        for row in people:
+            words(f"by {cut(row['person'], 40)}: {row['count']:,}", "w-faint", tag="div")
+
+    def _pairs(self, pairs: Any) -> None:
+        words(pairs.caption, "w-faint")
+        if "kappa" not in pairs.frame.columns:
+            return
+        with table(("", False), ("", False), ("both", True), ("agree", True), ("kappa", True)):
+            for row in pairs.to_records()[:_LISTED]:
+                with ui.element("tr"):
+                    words(cut(row["first"], 24), tag="td")
+                    words(cut(row["second"], 24), tag="td")
+                    words(str(row["both"]), "w-number", tag="td")
+                    words(percent(row["agreement"]), "w-number", tag="td")
+                    kappa = "–" if row["kappa"] is None else f"{row['kappa']:.2f}"  # noqa: RUF001
+                    words(kappa, "w-number", tag="td")
+
+    def _apart(self, apart: list[dict[str, Any]]) -> None:
+        if not apart:
+            return
+        words(f"{len(apart)} row{'' if len(apart) == 1 else 's'} to settle", "w-h3", tag="h3")
+        for row in apart[:_LISTED]:
+            with ui.element("div").classes("w-row settle"):
+                ui.button(cut(row["item"], 24), on_click=partial(self._open, row["item"])).props(
+                    "flat dense no-caps"
+                )
+                words(cut(", ".join(row["said"]), 100), "w-faint")
+                for label in self.desk.space.labels:
+                    ui.button(
+                        cut(label, 24), on_click=partial(self._settle, row["item"], label)
+                    ).props("outline dense no-caps")
+
+    async def _open(self, item: str) -> None:
+        place = await work(self.desk.place_of, item)
+        if place is not None:
+            await open_row(self.desk, "train", place)
+
+    async def _settle(self, item: str, label: str) -> None:
+        await work(self.desk.space.store.add, item, label, RESOLVED)
+        self.desk.changed(labels_only=True)
+        await self.refresh()

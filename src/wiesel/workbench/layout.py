@@ -1,0 +1,136 @@
+"""What every page looks like: the bar on top, the colors, the empty states."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nicegui import ui
+
+from wiesel.workbench.desk import Desk
+from wiesel.workbench.texts import words
+
+GRAY = "#8a939c"
+AXIS = {
+    "axisLabel": {"color": GRAY},
+    "splitLine": {"lineStyle": {"color": "rgba(128,128,128,0.25)"}},
+}
+"""How the axes of charts look, on a light and on a dark page."""
+
+__all__ = ["AXIS", "GRAY", "card", "empty_state", "frame", "heading", "table"]
+
+PAGES = (
+    ("/", "Data"),
+    ("/lfs", "LFs"),
+    ("/label", "Label"),
+    ("/train", "Train"),
+    ("/results", "Results"),
+)
+
+CSS = """
+:root { --w-line: #d8dde3; --w-soft: #f4f6f8; --w-faint: #5c6670; --w-mark: #ffe08a;
+  --w-page: #ffffff; --w-ink: #1c2127; --w-accent: #28597a; }
+body.body--dark { --w-line: #3a424b; --w-soft: #22282e; --w-faint: #a3adb8; --w-mark: #7a5c00;
+  --w-page: #171b1f; --w-ink: #e7ebef; --w-accent: #8fc1e3; }
+body { --q-primary: #28597a !important; }
+body.body--dark { --q-primary: #8fc1e3 !important; }
+body.body--dark .q-btn.bg-primary { color: #10202c !important; }
+body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
+.nicegui-content { padding: 0; }
+.w-bar { background: var(--w-soft) !important; color: var(--w-ink) !important;
+  border-bottom: 1px solid var(--w-line); box-shadow: none; padding: 6px 16px;
+  display: flex; flex-wrap: wrap; gap: 4px 14px; align-items: center; }
+.w-bar a { color: var(--w-ink); text-decoration: none; padding: 6px 10px; border-radius: 6px; }
+.w-bar a[aria-current] { background: var(--w-accent); color: var(--w-page); }
+.w-name { font-weight: 600; max-width: 40vw; overflow: hidden; text-overflow: ellipsis;
+  white-space: nowrap; unicode-bidi: isolate; }
+.w-main { padding: 16px; width: 100%; max-width: 1280px; margin: 0 auto; display: flex;
+  flex-direction: column; gap: 14px; box-sizing: border-box; }
+.w-columns { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 1fr); gap: 14px;
+  align-items: start; width: 100%; }
+.w-card { border: 1px solid var(--w-line); border-radius: 8px; padding: 12px 14px;
+  background: var(--w-page); min-width: 0; display: flex; flex-direction: column; gap: 8px; }
+.w-row { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; }
+.w-h { font-size: 17px; font-weight: 600; margin: 0; line-height: 1.3; }
+.w-h3 { font-size: 15px; font-weight: 600; margin: 0; line-height: 1.3; }
+.w-faint { color: var(--w-faint); }
+.w-text { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: isolate;
+  max-height: 50vh; overflow-y: auto; line-height: 1.5; }
+.w-text mark, mark { background: var(--w-mark); color: inherit; border-radius: 3px; }
+.w-scroll { overflow-x: auto; width: 100%; }
+.w-table { border-collapse: collapse; width: 100%; font-size: 14px; }
+.w-table th { text-align: left; font-weight: 600; border-bottom: 1px solid var(--w-line);
+  padding: 6px 8px; white-space: nowrap; }
+.w-table td { padding: 6px 8px; border-bottom: 1px solid var(--w-line); vertical-align: top;
+  overflow-wrap: anywhere; unicode-bidi: isolate; }
+.w-table .w-number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.w-table tr.w-open { cursor: pointer; }
+.w-table tr.w-open:hover, .w-table tr.w-open:focus { background: var(--w-soft); outline: none; }
+.w-table tr.w-open:focus { box-shadow: inset 3px 0 0 var(--w-accent); }
+.w-chip { display: inline-block; border-radius: 10px; padding: 1px 9px; color: #fff;
+  font-size: 13px; margin: 1px 3px 1px 0; white-space: nowrap; max-width: 100%;
+  overflow: hidden; text-overflow: ellipsis; vertical-align: bottom; }
+.w-empty { border: 1px dashed var(--w-line); border-radius: 8px; padding: 22px; }
+.w-code { white-space: pre-wrap; font-family: ui-monospace, monospace; font-size: 13px;
+  overflow-wrap: anywhere; margin: 0; }
+.w-bad { color: #b3261e; } body.body--dark .w-bad { color: #f2a7a1; }
+.w-wait { min-height: 220px; display: flex; align-items: center; justify-content: center; }
+.w-name-cell { white-space: nowrap; }
+.w-key { border: 1px solid var(--w-line); border-radius: 4px; padding: 0 6px; font-size: 12px;
+  margin-left: 6px; }
+@media (max-width: 800px) {
+  .w-columns { grid-template-columns: minmax(0, 1fr); }
+  .w-main { padding: 10px; } .w-wide { display: none; } .w-bar { padding: 4px 8px; gap: 2px 4px; }
+  .data-rows thead { display: none; }
+  .data-rows tr { display: block; padding: 6px 0; border-bottom: 1px solid var(--w-line); }
+  .data-rows td { display: inline-block; border: 0; padding: 2px 6px; }
+  .data-rows td:first-child { display: block; }
+  .w-bar a { padding: 6px 8px; } .w-name { max-width: 92vw; flex-basis: 100%; }
+}
+"""
+
+
+@contextmanager
+def frame(desk: Desk, path: str) -> Iterator[None]:
+    """Put a page into the common frame."""
+    ui.add_css(CSS)
+    with ui.header(elevated=False).classes("w-bar").props('role="navigation"'):
+        words(desk.space.project.name, "w-name")
+        for address, name in PAGES:
+            link = words(name, tag="a").props(f'href="{address}"')
+            if address == path:
+                link.props('aria-current="page"')
+    with ui.element("main").classes("w-main"):
+        yield
+
+
+@contextmanager
+def card(title: str = "") -> Iterator[ui.element]:
+    """Put something into a box with a title."""
+    with ui.element("section").classes("w-card") as box:
+        if title:
+            heading(title)
+        yield box
+
+
+def heading(text: str) -> None:
+    """Show a heading."""
+    words(text, "w-h", tag="h2")
+
+
+def empty_state(title: str, what_to_do: str, address: str = "", button: str = "") -> None:
+    """Say that there is nothing here yet, and what to do about it."""
+    with ui.element("div").classes("w-empty"):
+        heading(title)
+        words(what_to_do, "w-faint", tag="p")
+        if address:
+            ui.button(button, on_click=lambda: ui.navigate.to(address)).props("unelevated")
+
+
+@contextmanager
+def table(*headers: tuple[str, bool]) -> Iterator[None]:
+    """Show a table: the head from (title, is a number), the rows by `with ui.element("tr")`."""
+    with ui.element("div").classes("w-scroll"), ui.element("table").classes("w-table"):
+        with ui.element("thead"), ui.element("tr"):
+            for title, is_number in headers:
+                words(title, *(["w-number"] if is_number else []), tag="th")
+        with ui.element("tbody"):
+            yield

@@ -1,0 +1,97 @@
+"""The history of the labeling functions: how each state scored, and the way back."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from nicegui import ui
+
+from wiesel.io import Snapshot
+from wiesel.workbench.desk import Desk, work
+from wiesel.workbench.layout import AXIS, GRAY, card
+from wiesel.workbench.texts import cut, percent, words
+
+__all__ = ["HistoryBox"]
+
+_LISTED = 12
+
+
+class HistoryBox:
+    """The score of the present state, the curve of all states, and a button to go back."""
+
+    def __init__(self, desk: Desk, on_changed: Callable[[], Any]) -> None:
+        self.desk, self.on_changed = desk, on_changed
+
+    def build(self) -> None:
+        """Show the box."""
+        with card("The end model, before training"):
+            self.now = ui.element("div").classes("end-preview").style("min-height: 48px")
+        with card("History"):
+            self.curve = ui.echart(_options([])).style("height: 170px; width: 100%")
+            self.list = ui.element("div").style("display: flex; flex-direction: column; gap: 2px")
+            self.back = ui.button("Undo the last change", on_click=self._undo)
+            self.back.props("flat dense no-caps").classes("lf-undo")
+
+    async def refresh(self) -> None:
+        """Show the score of the present state."""
+        figures = await work(self.desk.scored, quiet=True) or {}
+        states = await work(self.desk.space.lf_set.history, quiet=True) or []
+        self.now.clear()
+        with self.now:
+            words(_sentence(figures), tag="p")
+        self.curve.options.update(_options(states))
+        self.curve.update()
+        self.back.set_enabled(len(states) > 1)
+        self.list.clear()
+        with self.list:
+            for state in reversed(states[-_LISTED:]):
+                when = time.strftime("%H:%M", time.localtime(state.time))
+                words(f"{when}  {cut(state.change, 60)}", "w-faint")
+
+    async def _undo(self) -> None:
+        change = await work(self.desk.space.lf_set.undo)
+        if change is not None:
+            ui.notify(f"Undone: {change}")
+            self.desk.changed()
+            await self.on_changed()
+
+
+def _sentence(figures: dict[str, float]) -> str:
+    if not figures.get("lfs"):
+        return "With a first labeling function, a linear model on the features shows what it gives."
+    said = f"{figures['lfs']:.0f} voters reach {percent(figures['coverage'])} of the rows. "
+    if "accuracy" not in figures:
+        return said + "Label rows drawn at random to see how right a model on them would be."
+    return (
+        f"{said}A linear model learned from them is right on {percent(figures['accuracy'], 1)} of "
+        f"{figures['labeled']:.0f} labeled rows."
+    )
+
+
+def _options(states: list[Snapshot]) -> dict[str, Any]:
+    """The curve of accuracy and coverage over the states."""
+    series = [
+        {
+            "name": name,
+            "type": "line",
+            "showSymbol": True,
+            "data": [
+                None if name not in state.figures else round(100 * state.figures[name], 1)
+                for state in states
+            ],
+        }
+        for name in ("accuracy", "coverage")
+    ]
+    return {
+        "animation": False,
+        "grid": {"left": 34, "right": 8, "top": 28, "bottom": 20},
+        "legend": {"top": 0, "textStyle": {"color": GRAY}},
+        "tooltip": {"trigger": "axis", "renderMode": "richText"},
+        "xAxis": {
+            "type": "category",
+            "data": [cut(state.change, 40) for state in states],
+            "axisLabel": {"show": False},
+        },
+        "yAxis": {"type": "value", "min": 0, "max": 100, **AXIS},
+        "series": series,
+    }

@@ -1,0 +1,175 @@
+"""Making a labeling function: from marked words to proposals, each with what it would do."""
+
+from collections.abc import Callable
+from typing import Any
+
+from nicegui import ui
+
+from wiesel.errors import WieselError
+from wiesel.guidance import LFPreview, lfs_from_selection
+from wiesel.guidance.suggesting import rule_words
+from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.text_rules import keywords, regex
+from wiesel.lfs.trying import matched_spans
+from wiesel.workbench.chips import chip
+from wiesel.workbench.desk import Desk, work
+from wiesel.workbench.layout import table
+from wiesel.workbench.texts import cut, marked, percent, words
+
+__all__ = ["LFMaker", "preview_figures", "preview_hits"]
+
+_HITS = 5
+_AROUND = 120
+
+
+class LFMaker:
+    """A box with words to look for, the class to vote for, and a live preview."""
+
+    def __init__(self, desk: Desk, on_added: Callable[[], Any]) -> None:
+        self.desk, self.on_added = desk, on_added
+        self.label = desk.space.labels.names[0]
+        self.text = ""
+        self.is_pattern = False
+        self.editing = ""
+        """The rule that is replaced; empty for one that is added."""
+
+    def build(self) -> None:
+        """Show the box."""
+        names = list(self.desk.space.labels)
+        with ui.element("div").classes("w-row"):
+            self.input = (
+                ui.input("Words, or several separated by commas", on_change=self._typed)
+                .props('outlined dense debounce="150"')
+                .classes("lf-words")
+                .style("flex: 1 1 260px")
+            )
+            self.kind = ui.toggle(["words", "pattern"], value="words", on_change=self._typed)
+            self.kind.props("dense unelevated no-caps")
+        with ui.element("div").classes("w-row"):
+            words("vote for", "w-faint")
+            self.choice = ui.toggle(names, value=self.label, on_change=self._typed)
+            self.choice.props("dense unelevated no-caps").classes("lf-label")
+        self.place = ui.element("div").style("display: flex; flex-direction: column; gap: 8px")
+
+    async def show(self, text: str) -> None:
+        """Take marked words."""
+        self.editing = ""
+        self.kind.value = "words"
+        self.input.value = " ".join(text.split())[:200]
+        await self._typed()
+
+    async def edit(self, name: str, rule: LabelRule) -> None:
+        """Change a rule instead of making one more."""
+        self.editing = name
+        self.choice.value = rule.label
+        self.kind.value = "pattern" if rule.kind == "regex" else "words"
+        self.input.value = rule_words(rule)
+        await self._typed()
+
+    async def _typed(self) -> None:
+        text = (self.input.value or "").strip()
+        self.label, self.is_pattern = self.choice.value, self.kind.value == "pattern"
+        self.text = text
+        if not text:
+            self.place.clear()
+            return
+        found = await work(self.proposals, text, self.label, self.is_pattern, quiet=True)
+        if text != self.text:
+            return  # more was typed meanwhile
+        self.place.clear()
+        with self.place:
+            if found is None:
+                words("This is no pattern that can be looked for.", "w-bad")
+                return
+            self._proposals(found)
+
+    def proposals(
+        self, text: str, label: str, is_pattern: bool
+    ) -> list[tuple[LabelRule, LFPreview]]:
+        """Return rules for what was typed, each with what it would do."""
+        column = self.desk.space.text_column or "text"
+        rules: list[LabelRule]
+        if is_pattern:
+            rules = [regex(label, text, column=column)]
+        elif "," in text:
+            rules = [keywords(label, [w for w in text.split(",") if w.strip()], column=column)]
+        else:
+            rules = lfs_from_selection(text, label, column=column)
+        return [(rule, self.desk.space.preview_rule(rule)) for rule in rules]
+
+    def _proposals(self, found: list[tuple[LabelRule, LFPreview]]) -> None:
+        with table(
+            ("looks for", False),
+            ("rows", True),
+            ("conflicts", True),
+            ("fixes", True),
+            ("breaks", True),
+            ("precision", True),
+            ("", False),
+        ):
+            for rule, preview in found:
+                with ui.element("tr").classes("lf-proposal"):
+                    words(cut(rule_words(rule)), tag="td")
+                    for figure in preview_figures(preview):
+                        words(figure, "w-number", tag="td")
+                    with ui.element("td"):
+                        title = "Change" if self.editing else "Add"
+                        ui.button(title, on_click=lambda rule=rule: self._add(rule)).props(
+                            "dense unelevated no-caps"
+                        )
+        preview_hits(self.desk, *found[0])
+
+    async def _add(self, rule: LabelRule) -> None:
+        lfs = self.desk.space.lf_set
+        if self.editing:
+            done = await work(_replaced, lfs, self.editing, rule)
+        else:
+            done = await work(lfs.add, rule)
+        if done is None:
+            return
+        ui.notify(f"{done} is in {lfs.rules_file.name if lfs.rules_file else 'the rules'}")
+        self.editing, self.input.value = "", ""
+        self.place.clear()
+        self.desk.changed()
+        await self.on_added()
+
+
+def _replaced(lfs: Any, name: str, rule: LabelRule) -> str:
+    named = rule.renamed(name)
+    lfs.replace(name, named)
+    return name
+
+
+def preview_figures(preview: LFPreview) -> list[str]:
+    """Return rows, conflicts, fixes, breaks and the estimated precision as text."""
+    return [
+        f"{len(preview.rows):,} ({percent(preview.coverage, 1)})",
+        f"{preview.conflicts:,}",
+        f"{len(preview.fixes)}",
+        f"{len(preview.breaks)}",
+        percent(preview.estimate),
+    ]
+
+
+def preview_hits(desk: Desk, rule: LabelRule, preview: LFPreview) -> None:
+    """Show some rows that a rule would vote on, the matched words marked."""
+    column = desk.space.text_column
+    if column is None or not len(preview.rows):
+        words("No row matches.", "w-faint")
+        return
+    words("For example", "w-h3", tag="h3")
+    for place in preview.rows[:_HITS]:
+        row = desk.space.train.rows.row(int(place), named=True)
+        try:
+            spans = matched_spans(rule, row).get(column, [])
+        except WieselError:
+            spans = []
+        text = row[column] or ""
+        start = max(0, spans[0][0] - _AROUND) if spans else 0
+        part = text[start : start + 3 * _AROUND]
+        moved = [(a - start, b - start) for a, b in spans if b - start <= len(part)]
+        marked(
+            ("…" if start else "") + part, [(a + bool(start), b + bool(start)) for a, b in moved]
+        )
+    with ui.element("div").classes("w-row"):
+        chip(desk, rule.label, "votes for ")

@@ -1,0 +1,272 @@
+"""Results: figures that open the rows behind them, blame for errors, two runs compared."""
+
+from functools import partial
+from typing import Any
+
+from nicegui import ui
+
+from wiesel.project.run_views import RunView, view_run
+from wiesel.project.runs import KeptRun, compare_runs, kept_runs
+from wiesel.workbench.blame_box import BlameBox
+from wiesel.workbench.desk import Desk, work
+from wiesel.workbench.layout import AXIS, GRAY, card, empty_state, table
+from wiesel.workbench.texts import cut, percent, words
+
+__all__ = ["ResultsPage"]
+
+_FIGURES = ("accuracy", "f1", "macro_f1", "auc", "average_precision", "log_loss", "brier")
+_LISTED = 12
+_FILES = {
+    "predictions": "predictions.parquet",
+    "soft labels": "soft_labels.parquet",
+    "votes": "votes.parquet",
+    "figures": "metrics.json",
+}
+
+
+class ResultsPage:
+    """One run, and what is behind its figures."""
+
+    def __init__(self, desk: Desk, name: str = "") -> None:
+        self.desk, self.name, self.split = desk, name, ""
+
+    def build(self) -> None:
+        """Show the page."""
+        runs = kept_runs(self.desk.space.project)
+        if not runs:
+            empty_state(
+                "There are no results yet",
+                "Train a model first; every run is kept here with all its figures.",
+                "/train",
+                "To training",
+            )
+            return
+        self.runs = {run.name: run for run in runs}
+        if self.name not in self.runs:
+            self.name = runs[0].name
+        with ui.element("div").classes("w-row"):
+            self._choice("Run", {n: _title(r) for n, r in self.runs.items()}, self.name, self._run)
+            self.splits = self._choice("Rows", {}, None, self._split)
+            for title, file in _FILES.items():
+                ui.button(f"Download {title}", on_click=partial(self._download, file)).props(
+                    "flat dense no-caps"
+                )
+            ui.button("Download model", on_click=self._download_model).props("flat dense no-caps")
+        self.place = ui.element("div").classes("results").style("min-height: 400px; width: 100%")
+        ui.timer(0.01, self.refresh, once=True)
+
+    def _choice(self, title: str, options: dict[str, str], value: Any, then: Any) -> ui.select:
+        box = ui.select(options, value=value, label=title, on_change=lambda e: then(e.value))
+        box.props("dense outlined options-dense").style("min-width: 160px")
+        return box
+
+    async def _run(self, name: str) -> None:
+        if name != self.name:
+            self.name, self.split = name, ""
+            await self.refresh()
+
+    async def _split(self, split: str | None) -> None:
+        if split and split != self.split:
+            self.split = split
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Show the run that is chosen."""
+        found = await work(self._view)
+        self.place.clear()
+        if found is None:
+            return
+        view, report, splits = found
+        if self.splits.options != splits:
+            self.splits.set_options(splits, value=self.split)
+        stack = "display: flex; flex-direction: column; gap: 14px; min-width: 0"
+        with self.place, ui.element("div").classes("w-columns"):
+            with ui.element("div").style(stack):
+                if report is None:
+                    empty_state(
+                        "No row here has a gold label",
+                        "Label rows drawn at random: then figures appear.",
+                        "/label",
+                        "Label rows",
+                    )
+                else:
+                    self._figures(report)
+                    self._confusion(view, report)
+                    self._calibration(view, report)
+                    self._thresholds(view)
+            with ui.element("div").style(stack):
+                self._errors(view)
+                self.blame = BlameBox(self.desk)
+                self.blame.build()
+                self._compare()
+                self._weights(self.runs[self.name])
+
+    def _view(self) -> tuple[RunView, Any, list[str]]:
+        run, labels = self.runs[self.name], self.desk.space.labels
+        there = run.predictions()["split"].unique(maintain_order=True).to_list()
+        splits = [name for name in ("test", "dev", "train") if name in there]
+        if self.split not in splits:
+            self.split = splits[0]
+        view = view_run(run, self.split, labels)
+        return view, view.report() if view.has_gold else None, splits
+
+    def _figures(self, report: Any) -> None:
+        heads = (("figure", False), ("value", True), ("95 % interval", True))
+        with card(f"{report.n_items:,} rows with gold"), table(*heads):
+            for name in _FIGURES:
+                score = getattr(report, name)
+                with ui.element("tr"):
+                    words(name.replace("_", " "), tag="td")
+                    words("–" if score != score else f"{score:.3f}", "w-number", tag="td")  # noqa: RUF001
+                    known = score.low == score.low
+                    limits = f"{score.low:.3f} to {score.high:.3f}" if known else ""
+                    words(limits, "w-number", tag="td")
+
+    def _confusion(self, view: RunView, report: Any) -> None:
+        names = view.labels.names
+        with card("Confusion: click a cell to see its rows"):
+            heads = [(f"predicted {cut(name, 20)}", True) for name in names]
+            with table(("true class", False), *heads):
+                for true, name in enumerate(names):
+                    with ui.element("tr"):
+                        words(cut(name, 30), tag="td")
+                        for predicted, other in enumerate(names):
+                            count = int(report.confusion[true, predicted])
+                            title = f"{name} predicted as {other}"
+                            rows = view.confusion_rows(true, predicted)
+                            with ui.element("td").classes("w-number"):
+                                self._open_button(view, f"{count:,}", rows, title, "confusion-cell")
+
+    def _open_button(self, view: RunView, text: str, rows: Any, title: str, name: str = "") -> None:
+        button = ui.button(text, on_click=partial(self._open, view.split, rows, title))
+        button.props("flat dense no-caps").classes(name)
+        button.set_enabled(len(rows) > 0)
+
+    def _open(self, split: str, rows: Any, title: str) -> None:
+        ui.navigate.to(self.desk.select(split, rows, title))
+
+    def _calibration(self, view: RunView, report: Any) -> None:
+        bins = report.calibration
+        heads = (("confidence", False), ("rows", True), ("mean", True), ("right", True))
+        with card("Calibration: how often is it right when it is so sure?"), table(*heads):
+            for number, size in enumerate(bins.n_items):
+                if not size:
+                    continue
+                low, high = bins.edges[number], bins.edges[number + 1]
+                title = f"confidence {percent(low)} to {percent(high)}"
+                with ui.element("tr"):
+                    words(title.removeprefix("confidence "), tag="td")
+                    with ui.element("td").classes("w-number"):
+                        self._open_button(view, f"{size:,}", view.bin_rows(number), title)
+                    words(percent(bins.confidence[number]), "w-number", tag="td")
+                    words(percent(bins.accuracy[number]), "w-number", tag="td")
+
+    def _thresholds(self, view: RunView) -> None:
+        points = view.threshold_points()
+        if not points:
+            return
+        name = cut(view.labels.names[1], 30)
+        with card(f"Thresholds: predict {name} from which probability on? Click a point"):
+            chart = ui.echart(_threshold_options(points), on_point_click=partial(self._point, view))
+            chart.style("height: 240px; width: 100%")
+
+    def _point(self, view: RunView, event: Any) -> None:
+        threshold = float(event.value[0])
+        rows = view.changed_rows(threshold)
+        self._open(view.split, rows, f"predicted differently from {percent(threshold, 1)} on")
+
+    def _errors(self, view: RunView) -> None:
+        wrong = view.wrong_rows()
+        with card("Errors, the most certain first"):
+            if not len(wrong):
+                words("No error among the rows with gold.", "w-faint")
+                return
+            self._open_button(view, f"all {len(wrong):,} errors", wrong, "errors")
+            column = self.desk.space.text_column
+            rows = self.desk.space.splits[view.split].rows
+            for place in map(int, wrong[:_LISTED]):
+                predicted = view.labels.names[view.predicted[place]]
+                text = cut(rows[column][place], 90) if column else view.ids[place]
+                with ui.element("div").classes("w-row"):
+                    ask = partial(self._blame, view.split, place, predicted)
+                    ui.button("why?", on_click=ask).props("flat dense no-caps").classes("ask-why")
+                    words(f"{text} → {cut(predicted, 30)}").style("flex: 1; min-width: 0")
+
+    async def _blame(self, split: str, place: int, label: str) -> None:
+        await self.blame.show(split, place, label)
+
+    def _compare(self) -> None:
+        others = {name: _title(run) for name, run in self.runs.items() if name != self.name}
+        with card("Compare with another run"):
+            if not others:
+                words("There is only one run so far.", "w-faint")
+                return
+            found = ui.element("div")
+            self._choice("Other run", others, None, partial(self._compared, found))
+
+    async def _compared(self, place: ui.element, name: str | None) -> None:
+        if not name:
+            return
+        frame = await work(compare_runs, self.runs[self.name], self.runs[name], self.split)
+        if frame is None:
+            return
+        places = [self.desk.place_of(item, self.split) for item in frame["id"].to_list()]
+        rows = [row for row in places if row is not None]
+        better = frame.filter(frame["first"] == frame["gold"]).height
+        worse = frame.filter(frame["second"] == frame["gold"]).height
+        place.clear()
+        with place:
+            words(
+                f"They differ on {len(frame):,} rows: this run is right on {better:,}, the other "
+                f"on {worse:,} of those with gold."
+            )
+            button = ui.button(
+                "see them", on_click=partial(self._open, self.split, rows, "two runs differ")
+            )
+            button.props("flat dense no-caps").set_enabled(bool(rows))
+
+    def _weights(self, run: KeptRun) -> None:
+        pairs = zip(run.about.get("voters", []), run.about.get("weights", []), strict=False)
+        known = [(voter, weight) for voter, weight in pairs if weight is not None]
+        if not known:
+            return
+        with card("Learned weights"), table(("voter", False), ("weight", True)):
+            for voter, weight in sorted(known, key=lambda pair: -pair[1])[:40]:
+                with ui.element("tr"):
+                    words(cut(voter, 50), tag="td")
+                    words(f"{weight:.2f}", "w-number", tag="td")
+
+    async def _download(self, file: str) -> None:
+        path = self.runs[self.name].folder / file
+        content = await work(path.read_bytes)
+        if content is not None:
+            ui.download.content(content, f"{self.name}-{file}")
+
+    async def _download_model(self) -> None:
+        content = await work(self.runs[self.name].model_archive)
+        if content is not None:
+            ui.download.content(content, f"{self.name}-model.zip")
+
+
+def _title(run: KeptRun) -> str:
+    return f"{run.name} {', '.join(run.about.get('methods', [])[:2])}"
+
+
+def _threshold_options(points: list[Any]) -> dict[str, Any]:
+    return {
+        "animation": False,
+        "grid": {"left": 40, "right": 10, "top": 30, "bottom": 26},
+        "legend": {"top": 0, "textStyle": {"color": GRAY}},
+        "tooltip": {"trigger": "axis", "renderMode": "richText"},
+        "xAxis": {"type": "value", "min": 0, "max": 1, **AXIS},
+        "yAxis": {"type": "value", "min": 0, "max": 1, **AXIS},
+        "series": [
+            {
+                "name": name,
+                "type": "line",
+                "symbolSize": 7,
+                "data": [[round(p.threshold, 4), round(getattr(p, name), 4)] for p in points],
+            }
+            for name in ("precision", "recall", "f1")
+        ],
+    }

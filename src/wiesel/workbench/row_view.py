@@ -1,0 +1,187 @@
+"""One row, opened: its text with the matched words, every vote, the soft label, the prediction."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from nicegui import ui
+
+from wiesel.errors import WieselError
+from wiesel.explain import Explanation
+from wiesel.lfs.trying import matched_spans
+from wiesel.project.explaining import explain_item
+from wiesel.project.runs import kept_runs
+from wiesel.workbench.chips import chip
+from wiesel.workbench.desk import Desk, work
+from wiesel.workbench.layout import heading, table
+from wiesel.workbench.lf_maker import LFMaker
+from wiesel.workbench.texts import cut, marked, percent, shown, words
+
+_SPREAD = "justify-content: space-between; width: 100%"
+
+__all__ = ["RowFacts", "open_row", "row_facts"]
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """What there is to say about one row."""
+
+    item: str
+    row: dict[str, Any]
+    spans: list[tuple[int, int]]
+    """The words of the text column that labeling functions matched."""
+    votes: list[tuple[str, str, float]]
+    """Voter, class, and how far the voter is trusted (NaN if unknown)."""
+    soft_label: list[float] | None
+    proba: list[float] | None
+    source: str
+    """Which model predicts."""
+    gold: str
+
+
+def row_facts(desk: Desk, split: str, place: int) -> RowFacts:
+    """Collect everything about one row."""
+    space = desk.space
+    part = space.splits[split]
+    row = part.rows.row(place, named=True)
+    votes = space.cast.by_split.get(split)
+    preview = space.preview
+    found, spans = [], []
+    if votes is not None and votes.n_votes:
+        own = votes[place]
+        for voter, label in zip(own.voter_index, own.class_index, strict=True):
+            trust = float("nan") if preview is None else float(preview.trust[voter])
+            found.append((votes.voters[voter], space.labels.names[label], trust))
+        spans = _spans(desk, row, {name for name, _, _ in found})
+    proba, source = desk.proba(split)
+    gold = space.gold[place] if split == "train" else part.gold[place]
+    soft = preview.soft_labels[place].tolist() if preview is not None and split == "train" else None
+    return RowFacts(
+        str(row["id"]),
+        row,
+        spans,
+        found,
+        soft if found else None,
+        None if proba is None else np.asarray(proba[place]).tolist(),
+        source,
+        "" if gold < 0 else space.labels.names[gold],
+    )
+
+
+def _spans(desk: Desk, row: dict[str, Any], voters: set[str]) -> list[tuple[int, int]]:
+    column, state = desk.space.text_column, desk.space.cast.state
+    if column is None or state is None:
+        return []
+    found = [
+        span
+        for entry in state.entries
+        if entry.name in voters
+        for span in matched_spans(entry.lf, row).get(column, [])
+    ]
+    return sorted(set(found))
+
+
+async def open_row(
+    desk: Desk, split: str, place: int, on_added: Callable[[], Any] | None = None
+) -> None:
+    """Open a row in a dialog; words that are marked in its text become labeling functions.
+
+    `on_added` is called when one was added.
+    """
+    facts = await work(row_facts, desk, split, place)
+    if facts is None:
+        return
+    with ui.dialog() as dialog, ui.card().style("max-width: 900px; width: 100%"):
+        with ui.element("div").classes("w-row").style(_SPREAD):
+            heading(f"Row {cut(facts.item, 60)}")
+            ui.button(icon="close", on_click=dialog.close).props('flat round aria-label="Close"')
+        _text(desk, facts, on_added)
+        _other_columns(desk, facts)
+        _verdict(desk, facts)
+        _votes(desk, facts)
+        if kept_runs(desk.space.project) and facts.votes:
+            _explain_button(desk, facts)
+    dialog.on("hide", dialog.delete)
+    dialog.open()
+
+
+def _text(desk: Desk, facts: RowFacts, on_added: Callable[[], Any] | None) -> None:
+    column = desk.space.text_column
+    if column is None:
+        return
+    box = marked(str(facts.row[column] or ""), facts.spans, limit=20_000).classes("row-text")
+    if on_added is None or not desk.space.has_lfs:
+        return
+    words("Mark words in the text to make a labeling function of them.", "w-faint")
+    maker = LFMaker(desk, on_added)
+    with ui.element("div").style("width: 100%; display: flex; flex-direction: column; gap: 8px"):
+        maker.build()
+
+    async def marked_words(event: Any) -> None:
+        await maker.show(str(event.args))
+
+    script = "() => { const s = String(getSelection()).trim(); if (s) emit(s.slice(0, 400)) }"
+    box.props('tabindex="0"')
+    box.on("mouseup", marked_words, js_handler=script)
+    box.on("keyup", marked_words, js_handler=script)
+
+
+def _other_columns(desk: Desk, facts: RowFacts) -> None:
+    others = [name for name in facts.row if name not in ("id", desk.space.text_column)]
+    if not others:
+        return
+    with table(("column", False), ("value", False)):
+        for name in others:
+            with ui.element("tr"):
+                words(cut(name), tag="td")
+                words(cut(facts.row[name], 400), tag="td")
+
+
+def _verdict(desk: Desk, facts: RowFacts) -> None:
+    names = desk.space.labels.names
+    with ui.element("div").classes("w-row"):
+        if facts.gold:
+            chip(desk, facts.gold, "gold: ")
+        if facts.proba is not None:
+            best = int(np.argmax(facts.proba))
+            chip(desk, names[best], f"{facts.source}: {percent(facts.proba[best])} ")
+        if facts.soft_label is not None:
+            best = int(np.argmax(facts.soft_label))
+            chip(desk, names[best], f"votes: {percent(facts.soft_label[best])} ")
+
+
+def _votes(desk: Desk, facts: RowFacts) -> None:
+    if not facts.votes:
+        words("No labeling function votes on this row.", "w-faint")
+        return
+    n_classes = len(desk.space.labels)
+    with table(("voter", False), ("vote", False), ("trust", True), ("push", True)):
+        for voter, label, trust in facts.votes:
+            with ui.element("tr"):
+                words(shown(voter), tag="td")
+                with ui.element("td"):
+                    chip(desk, label)
+                words(percent(trust), "w-number", tag="td")
+                push = np.log(trust * (n_classes - 1) / (1 - trust))
+                words(percent(None) if np.isnan(push) else f"{push:+.2f}", "w-number", tag="td")
+
+
+def _explain_button(desk: Desk, facts: RowFacts) -> None:
+    run = kept_runs(desk.space.project)[0]
+    place = ui.element("pre").classes("w-code")
+
+    async def explain() -> None:
+        found = await work(_explained, desk, run.folder / "model", facts.item)
+        with place:
+            place.clear()
+            words(str(found) if found is not None else "It cannot be explained.")
+
+    ui.button(f"Explain with run {run.name}", on_click=explain).props("flat dense")
+
+
+def _explained(desk: Desk, model: Any, item: str) -> Explanation | str:
+    try:
+        return explain_item(model, item, project=desk.space.project.file)[0]
+    except WieselError as error:
+        return str(error)

@@ -1,0 +1,77 @@
+"""Text from data, shown as text and as nothing else."""
+
+from collections.abc import Iterable
+
+from nicegui import ui
+from nicegui.elements.mixins.text_element import TextElement
+
+from wiesel.labels import LabelSpace
+
+__all__ = ["cut", "marked", "percent", "shade", "shown", "words"]
+
+_SHORT = 160
+_LONG = 5_000
+_MOST_MARKS = 300
+_DASH = "\N{EN DASH}"
+_COLORS = ("#3b6ea5", "#b4542d", "#3f8f5f", "#8a5ba8", "#b08900", "#3d8b95", "#a3466b", "#6b7280")
+
+
+def shown(text: object) -> str:
+    r"""Return text in which characters that cannot be seen are replaced by signs for them.
+
+    >>> shown("a\x00b")
+    'a␀b'
+    """
+    plain = text if isinstance(text, str) else str(text)
+    return "".join(_sign(c) if c < " " and c not in "\n\t" else c for c in plain)
+
+
+def cut(text: object, length: int = _SHORT) -> str:
+    """Return the beginning of a text, on one line."""
+    plain = " ".join(shown(text if isinstance(text, str) else str(text))[: 4 * length].split())
+    return plain if len(plain) <= length else plain[: length - 1] + "…"
+
+
+def words(text: str, *classes: str, tag: str = "span") -> TextElement:
+    """Show text; the browser gets it as text, never as HTML."""
+    element = TextElement(tag=tag, text=text)
+    if classes:
+        element.classes(" ".join(classes))
+    return element
+
+
+def marked(text: str, spans: Iterable[tuple[int, int]], limit: int = _LONG) -> ui.element:
+    """Show a text with some stretches marked; a very long one only up to `limit` characters."""
+    plain = shown(text)
+    with ui.element("div").classes("w-text").props('dir="auto"') as box:
+        place = 0
+        for start, end in list(spans)[:_MOST_MARKS]:
+            if start < place or start >= limit:
+                continue
+            words(plain[place:start])
+            words(plain[start:end], tag="mark")
+            place = end
+        words(plain[place : max(limit, place)])
+        if len(plain) > limit:
+            words(f" … {len(plain) - limit:,} more characters", "w-faint")
+    return box
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """Return a share in percent, a dash where it is not known.
+
+    >>> percent(0.256), percent(None), percent(float("nan"))
+    ('26 %', '–', '–')
+    """
+    if share is None or share != share:
+        return _DASH
+    return f"{100 * share:.{digits}f} %"
+
+
+def shade(labels: LabelSpace, name: str) -> str:
+    """Return the color that stands for a class."""
+    return _COLORS[labels.index(name) % len(_COLORS)] if name in labels else _COLORS[-1]
+
+
+def _sign(character: str) -> str:
+    return chr(0x2400 + ord(character))

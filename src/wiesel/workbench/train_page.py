@@ -1,0 +1,217 @@
+"""Train: choose methods and options, start, watch the curves, stop; runs side by side."""
+
+import time
+from typing import Any
+
+from nicegui import ui
+
+from wiesel.catalog import METHODS
+from wiesel.labels import ABSTAIN
+from wiesel.project.runs import KeptRun, kept_runs
+from wiesel.workbench.desk import Desk, work
+from wiesel.workbench.jobs import Progress
+from wiesel.workbench.layout import AXIS, GRAY, card, empty_state, table
+from wiesel.workbench.texts import cut, percent, shown, words
+
+__all__ = ["TrainPage"]
+
+_SHOWN = ("accuracy", "f1", "auc")
+
+
+class TrainPage:
+    """Training, and the runs so far."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.name = desk.jobs.current()
+        self.ended = self.name is None
+
+    def build(self) -> None:
+        """Show the page."""
+        stack = "display: flex; flex-direction: column; gap: 14px; min-width: 0"
+        with ui.element("div").classes("w-columns"):
+            with ui.element("div").style(stack):
+                with card("Training"):
+                    self.state = ui.element("div").classes("train-state").style("min-height: 30px")
+                    self.losses = ui.echart(_curves({}, "loss")).style("height: 230px; width: 100%")
+                    self.scores = ui.echart(_curves({}, "validation")).style(
+                        "height: 230px; width: 100%"
+                    )
+                with card("Runs"):
+                    self.runs = ui.element("div").classes("train-runs").style("min-height: 60px")
+            with card("New run"):
+                self._options()
+        ui.timer(0.01, self._first, once=True)
+        ui.timer(1.0, self._tick)
+
+    def _options(self) -> None:
+        project = self.desk.space.project
+        chosen = [project.method.name, *project.method.baselines]
+        options = {
+            name: f"{name} — {cut(method.summary, 60)}"
+            for name, method in METHODS.items()
+            if name != "supervised" or (self.desk.space.train.gold != ABSTAIN).any()
+        }
+        self.methods = ui.select(
+            options,
+            value=[name for name in chosen if name in options],
+            multiple=True,
+            label="Methods, the main one first",
+        ).props("outlined dense use-chips options-dense")
+        self.methods.style("width: 100%")
+        training = project.training
+        self.epochs = ui.number("Epochs", value=training.get("epochs"), min=1, precision=0)
+        self.rate = ui.number("Learning rate", value=training.get("lr"), min=0)
+        self.seed = ui.number("Seed", value=project.method.seeds[0], min=0, precision=0)
+        for box in (self.epochs, self.rate, self.seed):
+            box.props("outlined dense").style("width: 100%")
+        words("What is left open is the method's own default.", "w-faint")
+        with ui.element("div").classes("w-row"):
+            self.begin = ui.button("Start", on_click=self.start).props("unelevated no-caps")
+            self.begin.classes("train-start")
+            self.stop = ui.button("Stop", on_click=self.cancel).props("outline no-caps")
+            self.stop.classes("train-stop")
+
+    async def _first(self) -> None:
+        runs = await self._show_runs()
+        if self.name is None and runs:
+            self.name = runs[0].name
+            await self._show_progress()
+        elif self.name is None:
+            with self.state:
+                words("Nothing is in training.", "w-faint")
+        self._enable()
+
+    def _enable(self) -> None:
+        is_running = self.desk.jobs.current() is not None
+        self.begin.set_enabled(not is_running)
+        self.stop.set_enabled(is_running)
+
+    async def start(self) -> None:
+        """Start a run with the options chosen."""
+        training: dict[str, Any] = {}
+        if self.epochs.value:
+            training["epochs"] = int(self.epochs.value)
+        if self.rate.value:
+            training["lr"] = float(self.rate.value)
+        seeds = [int(self.seed.value or 0)]
+        name = await work(self.desk.jobs.start, self.methods.value, training, seeds)
+        if name is not None:
+            self.name, self.ended = name, False
+            await self._show_progress()
+        self._enable()
+
+    async def cancel(self) -> None:
+        """Stop training; the best weights are kept."""
+        self.desk.jobs.cancel()
+        ui.notify("Stopping; the best weights so far are kept.")
+
+    async def _tick(self) -> None:
+        current = self.desk.jobs.current()
+        if current is not None and current != self.name:
+            self.name, self.ended = current, False  # somebody else started it
+        self._enable()
+        if self.name is None or self.ended:
+            return
+        await self._show_progress()
+        if self.ended:
+            self.desk.version += 1
+            await self._show_runs()
+
+    async def _show_progress(self) -> None:
+        name = self.name or ""
+        found = await work(self.desk.jobs.progress, name, quiet=True)
+        if found is None:
+            return
+        self.ended = bool(found.end)
+        self.state.clear()
+        with self.state:
+            words(f"Run {name}: {_state(found)}", "w-bad" if found.error else "")
+            if found.error:
+                words(shown(found.error), "w-bad", tag="p")
+        for chart, kind in ((self.losses, "loss"), (self.scores, "validation")):
+            chart.options.clear()
+            chart.options.update(_curves(found.epochs, kind))
+            chart.update()
+
+    async def _show_runs(self) -> list[KeptRun]:
+        runs = await work(kept_runs, self.desk.space.project, quiet=True) or []
+        self.runs.clear()
+        with self.runs:
+            if not runs:
+                empty_state(
+                    "No run yet",
+                    "Choose methods at the side and start. Votes and features are ready; training "
+                    "goes on while you look at other pages.",
+                )
+                return []
+            heads = [("run", False), ("method", False), *((name, True) for name in _SHOWN)]
+            with table(*heads, ("seconds", True)):
+                for run in runs:
+                    for row in run.about.get("rows") or [{}]:
+                        self._run(run, row)
+        return runs
+
+    def _run(self, run: KeptRun, row: dict[str, Any]) -> None:
+        with ui.element("tr"):
+            with ui.element("td").classes("w-name-cell"):
+                words(run.name, tag="a").props(f'href="/results?run={run.name}"')
+                when = time.strftime("%d %b %H:%M", time.localtime(run.about.get("time", 0)))
+                words(f" {when}", "w-faint", "w-wide")
+                if run.about.get("interrupted"):
+                    words(" stopped", "w-faint")
+            words(str(row.get("method", ", ".join(run.about.get("methods", [])))), tag="td")
+            for name in _SHOWN:
+                words(percent(row.get(name), 1), "w-number", tag="td")
+            seconds = row.get("seconds")
+            words("–" if seconds is None else f"{seconds:.1f}", "w-number", tag="td")  # noqa: RUF001
+
+
+def _state(found: Progress) -> str:
+    """Where a run is, in a few words."""
+    if found.end:
+        return found.end
+    if not found.epochs:
+        return ": ".join(found.stages[-1]) if found.stages else "starting"
+    name, records = list(found.epochs.items())[-1]
+    return f"{name}, epoch {len(records)}"
+
+
+def _networks(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The epochs of each network: where they start anew, the next network begins."""
+    parts: list[list[dict[str, Any]]] = []
+    last = 0
+    for number, record in enumerate(records, start=1):
+        epoch = int(record.get("epoch", number))
+        if epoch <= last or not parts:
+            parts.append([])
+        parts[-1].append({**record, "epoch": epoch})
+        last = epoch
+    return parts
+
+
+def _curves(epochs: dict[str, list[dict[str, Any]]], kind: str) -> dict[str, Any]:
+    """One line for each method and figure of a kind."""
+    series = []
+    for run, records in epochs.items():
+        names = [key for key in (records[0] if records else {}) if key.startswith(kind)]
+        for key in names[:2]:
+            title = f"{run.removesuffix(', seed 0')}: {key.removeprefix(kind).strip('_') or kind}"
+            for part in _networks(records):
+                points = [[record["epoch"], record.get(key)] for record in part]
+                few = len(part) < 3
+                series.append({"name": title, "type": "line", "showSymbol": few, "data": points})
+    return {
+        "animation": False,
+        "grid": {"left": 48, "right": 10, "top": 34, "bottom": 26},
+        "title": {
+            "left": 0,
+            "text": "loss" if kind == "loss" else "score on dev rows",
+            "textStyle": {"fontSize": 13, "color": GRAY},
+        },
+        "legend": {"top": 2, "left": 150, "type": "scroll", "textStyle": {"color": GRAY}},
+        "tooltip": {"trigger": "axis", "renderMode": "richText"},
+        "xAxis": {"type": "value", "minInterval": 1, "min": 1, **AXIS},
+        "yAxis": {"type": "value", "scale": True, **AXIS},
+        "series": series,
+    }

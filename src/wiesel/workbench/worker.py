@@ -1,0 +1,72 @@
+"""Trains one run in a process of its own: `python -m wiesel.workbench.worker PROJECT RUN`.
+
+What was asked for stands in the run's request.json; every stage and epoch is one line of its
+progress.jsonl. An interrupt (SIGINT) ends training with the best weights so far.
+"""
+
+import json
+import sys
+import traceback
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from wiesel.errors import WieselError
+from wiesel.project.pipeline import run_project
+from wiesel.project.runs import keep_run, run_folder
+from wiesel.project.settings import Project, read_project
+
+__all__ = ["main"]
+
+
+def main(project_file: str, name: str) -> int:
+    """Run what was asked for and return the exit code."""
+    project = read_project(project_file)
+    folder = run_folder(project) / name
+    request = json.loads((folder / "request.json").read_bytes())
+    with (folder / "progress.jsonl").open("a", encoding="utf-8") as log:
+
+        def tell(**what: Any) -> None:
+            log.write(json.dumps(what, allow_nan=False) + "\n")
+            log.flush()
+
+        try:
+            _run(project, name, request, tell)
+        except KeyboardInterrupt:
+            tell(end="stopped before any training was done")
+        except (WieselError, OSError) as error:
+            tell(end="failed", error=str(error))
+        except Exception as error:  # noqa: BLE001 - the page must be told of anything that went wrong
+            tell(end="failed", error=f"{type(error).__name__}: {error}")
+            traceback.print_exc()
+            return 1
+    return 0
+
+
+def _run(project: Project, name: str, request: Mapping[str, Any], tell: Any) -> None:
+    training = {**project.training, **request["training"]}
+    asked = replace(
+        project, training=training, method=replace(project.method, seeds=tuple(request["seeds"]))
+    )
+
+    def watch(method: str, seed: int, record: Mapping[str, Any]) -> None:
+        numbers = {
+            key: value
+            for key, value in record.items()
+            if isinstance(value, (int, float)) and value == value
+        }
+        tell(method=method, seed=seed, record=numbers)
+
+    def say(stage: str, text: str) -> None:
+        tell(stage=stage, text=text)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcome = run_project(asked, request["methods"], say, watch)
+    kept = keep_run(outcome, name, {"request": dict(request)})
+    tell(end="stopped, best weights kept" if kept.about["interrupted"] else "finished")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))

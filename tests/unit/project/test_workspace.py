@@ -1,0 +1,220 @@
+"""A project that is worked on: labeling functions change, labels come in, everything follows."""
+
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wiesel import keywords
+from wiesel.errors import DataError, ParameterError
+from wiesel.project.labels import labeled_gold, with_labeled_dev
+from wiesel.project.settings import read_project
+from wiesel.project.workspace import Workspace
+
+RULES = 'lfs = ["lfs.py"]', 'lfs = ["lfs.py", "rules.toml"]'
+
+
+@pytest.fixture
+def space(tiny: Path) -> Workspace:
+    toml = tiny / "wiesel.toml"
+    toml.write_text(toml.read_text().replace(*RULES))
+    return Workspace(tiny)
+
+
+@pytest.fixture
+def empty(tiny: Path) -> Workspace:
+    """Rows and classes, no labeling function, no dev rows."""
+    toml = tiny / "wiesel.toml"
+    text = toml.read_text().replace(RULES[0], 'lfs = ["rules.toml"]')
+    toml.write_text(text.replace('dev = "dev.csv"\ntest = "test.csv"\n', ""))
+    return Workspace(tiny)
+
+
+def log_in() -> object:
+    return keywords("technical", ["log in"], column="text", name="log_in")
+
+
+def test_a_project_without_labeling_functions_can_be_opened(empty: Workspace):
+    assert empty.votes.n_votes == 0
+    assert empty.preview is None
+    assert empty.score() == {"coverage": 0.0, "lfs": 0.0}
+    assert empty.lf_set.read().entries == ()
+    with pytest.raises(DataError, match="label a row of each class"):
+        empty.suggestions()
+
+
+def test_a_rule_is_added_votes_and_can_be_undone(space: Workspace):
+    before = space.votes.n_votes
+    space.accept(log_in())
+    assert "log_in" in space.votes.voters
+    assert space.votes.n_votes > before
+    assert space.lf_set.undo() == "added log_in"
+    space.refresh()
+    assert space.votes.n_votes == before
+
+
+def test_rules_are_switched_replaced_and_removed_and_python_is_only_switched(space: Workspace):
+    lfs = space.lf_set
+    lfs.add(log_in())
+    lfs.switch("crash", on=False)
+    lfs.replace("log_in", keywords("technical", ["error"], column="text", name="errors"))
+    space.refresh()
+    assert space.votes.voters == ("money", "errors")
+    assert [entry.name for entry in lfs.read().entries if entry.off] == ["crash"]
+    lfs.remove("errors")
+    lfs.switch("crash", on=True)
+    space.refresh()
+    assert space.votes.voters == ("money", "crash")
+    with pytest.raises(ParameterError, match=r"lfs.py, which is changed with an editor"):
+        lfs.remove("money")
+    changes = [state.change for state in lfs.history()]
+    assert changes == [
+        "start",
+        "added log_in",
+        "switched crash off",
+        "changed log_in",
+        "removed errors",
+        "switched crash on",
+    ]
+
+
+def test_undoing_everything_gives_back_the_first_file(space: Workspace):
+    lfs = space.lf_set
+    lfs.add(log_in())
+    lfs.switch("money", on=False)
+    while lfs.undo():
+        pass
+    assert lfs.rules_file.read_text() == ""
+    assert len(lfs.history()) == 1
+
+
+def test_a_change_with_an_editor_is_a_state_of_its_own(space: Workspace):
+    space.lf_set.add(log_in())
+    file = space.lf_set.rules_file
+    file.write_text(file.read_text() + "# by hand\n")
+    assert [state.change for state in space.lf_set.history()][-1] == "changed outside"
+
+
+def test_two_rules_of_one_name_become_two_names(space: Workspace):
+    assert space.lf_set.add(log_in()) == "log_in"
+    assert space.lf_set.add(log_in()) == "log_in_2"
+
+
+def test_a_broken_python_file_is_told_beside_the_rules(space: Workspace):
+    space.lf_set.add(log_in())
+    space.project.path("lfs.py").write_text("def broken(:\n")
+    state = space.lf_set.read()
+    assert [entry.name for entry in state.entries] == ["log_in"]
+    assert "line 1: SyntaxError" in state.errors["lfs.py"]
+
+
+def test_a_failing_function_is_told_with_its_row_and_the_others_vote(space: Workspace):
+    file = space.project.path("lfs.py")
+    file.write_text(file.read_text().replace('"crash" in row["text"]', '"crash" in row["txt"]'))
+    space.refresh()
+    failure = space.cast.failures.examples("crash")[0]
+    assert "KeyError: 'txt'" in failure.reason
+    assert "id 'm0'" in failure.item
+    assert space.votes.select(["money"]).n_votes > 0
+
+
+def test_a_rules_file_outside_the_project_is_not_written(tiny: Path):
+    toml = tiny / "wiesel.toml"
+    toml.write_text(toml.read_text().replace(RULES[0], 'lfs = ["lfs.py", "../rules.toml"]'))
+    with pytest.raises(ParameterError, match="outside the project"):
+        Workspace(tiny).lf_set.add(log_in())
+    assert not (tiny.parent / "rules.toml").exists()
+
+
+def test_labels_become_gold_suggestions_and_precision(space: Workspace):
+    for row, item in enumerate(space.train.ids.head(12)):
+        space.store.add(item, ("billing", "technical")[row % 2], "ada")
+    space.refresh(labels_only=True)
+    assert (space.gold[:12] == np.arange(12) % 2).all()
+    assert (space.gold[12:] == -1).all()
+    frame = space.summary()
+    assert frame["support"].min() > 0
+    assert frame["precision"].to_list() == [1.0, 1.0]
+    found = space.suggestions(5)
+    assert found
+    space.refuse(found[0].lf)
+    assert found[0].lf not in [each.lf for each in space.suggestions(5)]
+
+
+def test_rows_that_a_person_has_seen_are_not_offered_again(space: Workspace):
+    first = space.to_label(10, "random", "ada").frame["item"].to_list()
+    for item in first:
+        space.store.add(item, None, "ada")
+    space.refresh(labels_only=True)
+    second = space.to_label(30, "random", "ada").frame["item"].to_list()
+    assert len(second) == 30
+    assert not set(first) & set(second)
+    assert set(space.to_label(40, "random", "bob").frame["item"]) == set(space.train.ids)
+
+
+def test_random_labels_become_dev_rows_where_the_project_names_none(empty: Workspace):
+    for row, item in enumerate(empty.train.ids.head(12)):
+        empty.store.add(item, ("billing", "technical")[row % 2], "ada", purpose="evaluate")
+    empty.store.add(empty.train.ids[20], "billing", "ada", purpose="learn")
+    splits = with_labeled_dev(empty.project, empty.splits, empty.labels)
+    assert splits["dev"].ids.to_list() == empty.train.ids.head(12).to_list()
+    assert splits["dev"].gold.tolist() == [0, 1] * 6
+    assert labeled_gold(empty.project, empty.train, empty.labels, "learn").sum() == -39
+
+
+def test_labels_of_a_class_that_is_gone_are_told(empty: Workspace):
+    empty.store.add("m0", "sales", "ada")
+    empty.refresh()
+    with pytest.raises(DataError, match=r"'sales'.*no classes of the project"):
+        _ = empty.gold
+
+
+def test_the_score_of_a_state_is_kept_with_it(space: Workspace):
+    space.accept(log_in())
+    space.lf_set.note(space.score())
+    figures = space.lf_set.history()[-1].figures
+    assert figures["accuracy"] > 0.5
+    assert figures["lfs"] == 3
+
+
+def test_the_verbs_answer_in_words_and_in_json(tiny: Path, wiesel, wiesel_json):
+    toml = tiny / "wiesel.toml"
+    toml.write_text(toml.read_text().replace(*RULES))
+    found = wiesel_json("suggest", tiny, "-n", 3)
+    assert 0 < len(found["suggestions"]) <= 3
+    accepted = wiesel_json("suggest", tiny, "--accept", 1)["accepted"]
+    assert accepted[0] in [lf.name for lf in Workspace(tiny).lf_set.read().voting]
+    rows = wiesel_json("rows-to-label", tiny, "-n", 8)["rows"]
+    assert len(rows) == 8
+    blamed = wiesel_json("blame", tiny, "--item", "m0", "--without", "money")
+    assert set(blamed) >= {"voters", "neighbors", "without"}
+    assert "Through these items" in wiesel("blame", tiny, "--item", "t1").output
+    missing = wiesel("blame", tiny, "--item", "m99")
+    assert missing.exit_code == 1
+    assert "Ids look like 'm0'" in missing.output
+
+
+def test_what_was_labeled_is_used_by_a_run(empty: Workspace, wiesel):
+    empty.lf_set.add(keywords("billing", ["invoice", "refund", "bill"], column="text"))
+    empty.lf_set.add(keywords("technical", ["crash", "log in"], column="text"))
+    for row, item in enumerate(empty.train.ids.head(12)):
+        empty.store.add(item, ("billing", "technical")[row % 2], "ada", purpose="evaluate")
+    result = wiesel("run", empty.project.folder)
+    assert result.exit_code == 0, result.output
+    metrics = json.loads((empty.project.output_folder / "metrics.json").read_text())
+    assert metrics["items"]["dev"] == 12
+
+
+def test_a_project_file_of_only_rows_can_be_read(empty: Workspace):
+    assert read_project(empty.project.folder).votes.lfs == ("rules.toml",)
+
+
+def test_two_that_look_at_the_history_at_once_start_it_once(space: Workspace):
+    threads = [threading.Thread(target=space.lf_set.history) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [state.change for state in space.lf_set.history()] == ["start"]

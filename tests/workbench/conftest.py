@@ -1,0 +1,177 @@
+"""A real browser against a real server: what the tests of the workbench share."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE = 120_000
+"""Milliseconds to wait for something on a page: a busy machine is slow, a hung page is hung."""
+
+
+class Server:
+    """`wiesel workbench` in a process of its own."""
+
+    def __init__(self, project: Path, *options: str) -> None:
+        self.project, self.options = project, options
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-c", "from wiesel.cli.main import main; main()", "workbench"]
+        command += [str(self.project), "--port", "0", "--no-show", *self.options]
+        self.log = self.project.parent / "server.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+        line = self.process.stdout.readline()
+        assert "http://" in line, self.log.read_text()
+        self.address = line.split()[-1].rstrip("/")
+        self._wait()
+
+    def _wait(self) -> None:
+        for _ in range(1200):
+            try:
+                urllib.request.urlopen(self.address + "/", timeout=60).close()
+            except urllib.error.HTTPError:
+                return  # it answers, if only with a refusal
+            except OSError:
+                assert self.process.poll() is None, self.log.read_text()
+                time.sleep(0.1)
+                continue
+            return
+        raise AssertionError("the server did not answer")
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            self.process.stdout.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    """Start the workbench of a project; it is stopped after the test."""
+    pytest.importorskip("nicegui", reason="the extra 'workbench' is not installed")
+    started: list[Server] = []
+
+    def start(project: Path, *options: str) -> Server:
+        started.append(Server(project, *options))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+def chromium() -> str:
+    path = os.environ.get("WIESEL_CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        pytest.skip("there is no chromium: run `apt-get install chromium`, or set WIESEL_CHROMIUM")
+    return path
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One headless Chromium for all tests."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield found
+        found.close()
+
+
+class Errors(list[str]):
+    """What went wrong in a page."""
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open an address in a browser of its own; errors in the page fail the test."""
+    contexts, errors = [], Errors()
+
+    def open_(address: str, **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(address)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not errors
+
+
+PROJECT = """\
+classes = ["billing", "technical"]
+
+[data]
+train = "train.csv"
+{splits}
+[votes]
+lfs = ["rules.toml"]
+
+[features]
+n_dimensions = 20
+
+[end_model]
+name = "linear"
+
+[method]
+name = "majority_vote"
+baselines = []
+
+[training]
+epochs = 3
+lr = 0.05
+"""
+
+
+@pytest.fixture
+def empty_project(tmp_path: Path) -> Path:
+    """Messages of two kinds, and nothing else: no labeling function, no label."""
+    from wiesel.project import write_starter
+
+    starter = tmp_path / "starter"
+    write_starter(starter)
+    folder = tmp_path / "mails"
+    folder.mkdir()
+    shutil.copyfile(starter / "train.csv", folder / "train.csv")
+    shutil.copyfile(starter / "test.csv", folder / "test.csv")
+    (folder / "wiesel.toml").write_text(PROJECT.format(splits='test = "test.csv"\n'))
+    return folder

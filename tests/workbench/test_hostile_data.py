@@ -1,0 +1,90 @@
+"""Text from data is text: whatever it looks like, the page only shows it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+TEXTS = [
+    "<script>window.pwned = 1</script>",
+    "<img src=x onerror='window.pwned = 2'>",
+    "{{ window.pwned = 3 }} ${window.pwned = 4}",
+    "\u202egnp.evil\u202c right to left \u200f mark",
+    "🦡 weasel 👩‍👩‍👧 emoji",
+    "nul \x00 byte and \x1b[31m escape",
+    "long " * 20_000,
+    "javascript:window.pwned=5 [click](javascript:window.pwned=6)",
+    "' onmouseover='window.pwned = 7' \"quoted\" </td></table>",
+]
+
+
+@pytest.fixture
+def hostile_project(tmp_path: Path) -> Path:
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    rows = [{"id": f"<i>{k}</i>", "text": text, "n": k} for k, text in enumerate(TEXTS)]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "wiesel.toml").write_text(
+        'name = "<b>hostile</b>"\nclasses = ["<u>a</u>", "b"]\n[data]\ntrain = "train.jsonl"\n'
+        '[votes]\nlfs = ["rules.toml"]\n[features]\nn_dimensions = 3\nmin_count = 1\n'
+    )
+    (folder / "rules.toml").write_text(
+        '[[lf]]\nkind = "keywords"\nlabel = "<u>a</u>"\nkeywords = ["script", "img"]\n'
+        'column = "text"\nname = "<s>lf</s>"\n'
+    )
+    return folder
+
+
+def test_nothing_in_the_data_runs_or_becomes_markup(serve, open_page, hostile_project):
+    server = serve(hostile_project)
+    page = open_page(server.address)
+    page.wait_for_function(
+        f"document.querySelectorAll('.data-rows tbody tr').length == {len(TEXTS)}"
+    )
+    shown = page.inner_text(".data-rows")
+    assert "<script>window.pwned = 1</script>" in shown
+    assert "nul ␀ byte" in shown
+    assert len(shown) < 4_000  # the long row is cut on the server
+    for number in range(len(TEXTS)):
+        page.click(f"tr.w-open >> nth={number}")
+        page.wait_for_selector(".row-text")
+        if number == 6:
+            assert "more characters" in page.inner_text(".row-text")
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".row-text", state="detached")
+    for address in ("/lfs", "/label", "/train", "/results"):
+        page.goto(server.address + address)
+        page.wait_for_selector("main >> text=/./ >> nth=0")
+    page.goto(f"{server.address}/lfs")
+    page.wait_for_selector(".lf-table >> text=<s>lf</s>")
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("main u, main s, main i:not(.q-icon), main b, header b").count() == 0
+    assert page.locator("main img").count() == 0
+
+
+def test_what_is_typed_as_a_rule_is_data_and_wrong_patterns_are_told(
+    serve, open_page, hostile_project
+):
+    server = serve(hostile_project)
+    page = open_page(f"{server.address}/lfs")
+    page.wait_for_selector(".lf-table tbody tr")
+    page.click("text=pattern")
+    page.fill(".lf-words input", "(unclosed")
+    page.wait_for_selector("text=This is no pattern")
+    page.fill(".lf-words input", "__import__('os').system('touch pwned')")
+    page.wait_for_selector("text=No row matches")
+    assert not list(hostile_project.parent.rglob("pwned"))
+
+
+def test_no_file_is_served_from_disk(serve, hostile_project):
+    import urllib.error
+    import urllib.request
+
+    server = serve(hostile_project)
+    for path in ("/wiesel.toml", "/../wiesel.toml", "/_nicegui/../../etc/passwd", "/openapi.json"):
+        with pytest.raises(urllib.error.HTTPError) as answer:
+            urllib.request.urlopen(server.address + path)
+        assert answer.value.code in (403, 404)
+        answer.value.close()

@@ -1,0 +1,195 @@
+"""The whole loop in a real browser: from an empty project to a trained model."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from conftest import PATIENCE
+from wiesel.io import LabelStore
+from wiesel.project.runs import kept_runs
+from wiesel.project.settings import read_project
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def rules(project: Path) -> list[dict[str, Any]]:
+    file = project / "rules.toml"
+    return tomllib.loads(file.read_text()).get("lf", []) if file.exists() else []
+
+
+def labels(project: Path) -> pl.DataFrame:
+    return LabelStore(project / "workbench" / "labels.sqlite").labels()
+
+
+def truth(text: str) -> str:
+    """What a person would say of a starter message."""
+    money = r"charged|invoice|refund|my payment from|subscription|contract|credit card|discount"
+    return "billing" if re.search(money + r"|price|receipt", text) else "technical"
+
+
+def label_rows(page: Any, n: int, person: str) -> None:
+    """Label rows by keyboard, as a person who knows the answers would."""
+    page.wait_for_selector(".label-person input")
+    page.wait_for_timeout(500)
+    page.fill(".label-person input", person)
+    page.press(".label-person input", "Tab")
+    page.wait_for_selector(".label-row .w-text")
+    page.evaluate("document.activeElement.blur()")
+    for number in range(n):
+        page.wait_for_function(
+            f"document.querySelector('.label-count')?.innerText.startsWith('{number} ')",
+            timeout=PATIENCE,
+        )
+        text = page.inner_text(".label-row .w-text")
+        page.keyboard.press("1" if truth(text) == "billing" else "2")
+    page.wait_for_function(
+        f"document.querySelector('.label-count')?.innerText.startsWith('{n} ')", timeout=PATIENCE
+    )
+
+
+def judge(page: Any, n_accepted: int, n_refused: int) -> None:
+    """Judge proposals by key: A accepts, R refuses."""
+    keys = ["a"] * n_accepted + ["r"] * n_refused
+    for number, key in enumerate(keys):
+        page.wait_for_function(
+            f"document.querySelector('.queue-count')?.innerText.startsWith('{number} judged')",
+            timeout=PATIENCE,
+        )
+        page.keyboard.press(key)
+    page.wait_for_function(
+        f"document.querySelector('.queue-count')?.innerText.startsWith('{len(keys)} judged')",
+        timeout=PATIENCE,
+    )
+
+
+def test_from_an_empty_project_to_a_trained_model(serve, open_page, empty_project):
+    server = serve(empty_project)
+    page = open_page(f"{server.address}/lfs")
+    page.wait_for_selector("text=There is no labeling function yet")
+
+    page.goto(f"{server.address}/label")
+    label_rows(page, 20, "ada")
+    assert len(labels(empty_project)) == 20
+
+    server.kill()
+    assert len(labels(empty_project)) == 20
+    server.start()
+
+    page.goto(f"{server.address}/lfs")
+    judge(page, 7, 3)
+    assert len(rules(empty_project)) == 7
+    page.wait_for_function("document.querySelectorAll('.lf-table tbody tr').length == 7")
+
+    lf_from_marked_words(page, server.address, empty_project)
+    train(page, server.address, empty_project)
+    results(page, server.address)
+
+    server.kill()
+    server.start()
+    page.goto(f"{server.address}/lfs")
+    page.wait_for_function("document.querySelectorAll('.lf-table tbody tr').length == 8")
+    page.goto(f"{server.address}/train")
+    page.wait_for_selector(".train-runs tbody tr")
+    page.click("text=Label")
+    page.wait_for_selector("text=20 rows labeled")
+
+
+def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
+    page.goto(address)
+    page.fill("input[aria-label='Search']", "sign in page")
+    page.wait_for_function("!document.querySelector('.data-count').innerText.startsWith('600 ')")
+    page.click("tr.w-open >> nth=0")
+    page.wait_for_selector(".row-text")
+    page.evaluate(
+        """() => {
+          const box = document.querySelector('.row-text');
+          const walker = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
+          let node; while ((node = walker.nextNode()) && !node.data.includes('sign in')) {}
+          const start = node.data.indexOf('sign in');
+          const range = document.createRange();
+          range.setStart(node, start); range.setEnd(node, start + 'sign in'.length);
+          getSelection().removeAllRanges(); getSelection().addRange(range);
+          box.dispatchEvent(new MouseEvent('mouseup', {bubbles: true}));
+        }"""
+    )
+    dialog = page.locator(".q-dialog")
+    dialog.locator(".lf-label >> text=technical").click()
+    dialog.locator(".lf-proposal mark, .w-text mark").first.wait_for()
+    assert dialog.locator(".lf-words input").input_value() == "sign in"
+    dialog.locator(".lf-proposal >> nth=0 >> text=Add").click()
+    page.wait_for_selector("text=is in rules.toml")
+    added = rules(project)[-1]
+    assert added["keywords"] == ["sign in"]
+    assert added["label"] == "technical"
+
+
+def train(page: Any, address: str, project: Path) -> None:
+    page.goto(f"{address}/train")
+    page.click(".train-start:not([disabled])")
+    page.wait_for_function(
+        "/finished|failed/.test(document.querySelector('.train-state').innerText)",
+        timeout=3 * PATIENCE,
+    )
+    assert "finished" in page.inner_text(".train-state")
+    page.wait_for_selector(".train-runs tbody tr")
+    run = kept_runs(read_project(project))[0]
+    assert run.about["rows"][0]["accuracy"] > 0.6
+    assert (run.folder / "model").is_dir()
+
+
+def results(page: Any, address: str) -> None:
+    page.goto(f"{address}/results")
+    page.wait_for_selector(".confusion-cell")
+    cells = page.locator(".confusion-cell")
+    counts = [int(text.replace(",", "")) for text in cells.all_inner_texts()]
+    assert sum(counts) == 150
+    biggest = counts.index(max(counts))
+    cells.nth(biggest).click()
+    page.wait_for_selector(f"text={counts[biggest]} of 150 test rows")
+    page.go_back()
+    if sum(counts) > counts[0] + counts[3]:
+        page.click(".ask-why >> nth=0")
+        page.wait_for_selector(".blame-switch")
+        page.click(".blame-switch >> nth=0")
+        page.wait_for_function(
+            "document.querySelector('.blame-effect').innerText.startsWith('Without')"
+        )
+
+
+def test_two_people_at_once_see_their_agreement_and_settle(serve, open_page, empty_project):
+    server = serve(empty_project)
+    store = LabelStore(empty_project / "workbench" / "labels.sqlite")
+    for person, label in (("ada", "billing"), ("bob", "technical")):
+        store.add("train-0", label, person)
+        store.add("train-1", "billing", person)
+    first = open_page(f"{server.address}/label")
+    second = open_page(f"{server.address}/label")
+    label_rows(first, 2, "cleo")
+    label_rows(second, 2, "dana")
+    people = set(store.answers()["person"])
+    assert people == {"ada", "bob", "cleo", "dana"}
+    second.wait_for_selector("text=1 row to settle")
+    second.click(".settle button:has-text('technical')")
+    second.wait_for_selector(".settle", state="detached")
+    settled = store.labels().filter(pl.col("item") == "train-0").to_dicts()[0]
+    assert settled["label"] == "technical"
+
+
+def test_a_rule_added_in_one_browser_appears_in_the_other_and_undo_removes_it(
+    serve, open_page, empty_project
+):
+    server = serve(empty_project)
+    first = open_page(f"{server.address}/lfs")
+    second = open_page(f"{server.address}/lfs")
+    first.wait_for_selector("text=There is no labeling function yet")
+    first.fill(".lf-words input", "invoice, refund")
+    first.wait_for_selector(".lf-proposal")
+    first.click(".lf-proposal >> text=Add")
+    second.wait_for_selector(".lf-table >> text=billing_invoice_refund")
+    second.click(".lf-undo:not([disabled])")
+    first.wait_for_selector("text=There is no labeling function yet")
+    assert rules(empty_project) == []
