@@ -3,7 +3,8 @@
 import copy
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
@@ -105,9 +106,10 @@ class Committee(EndToEndModel):
         """Return what the members say of the votes, averaged: (n_items, n_classes)."""
         self.check_fitted()
         merged = self._merged(votes)
+        with _one_of_several():
+            said = [member.soft_labels(X, merged) for member in self.members_]
         parts = [
-            weight * member.soft_labels(X, merged)
-            for member, weight in zip(self.members_, self.member_weights_.values(), strict=True)
+            weight * own for own, weight in zip(said, self.member_weights_.values(), strict=True)
         ]
         return np.sum(parts, axis=0)
 
@@ -215,7 +217,8 @@ class Committee(EndToEndModel):
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return what the votes on one item did; `one` is the item as a batch."""
         merged = self._merged(votes)
-        parts: list[VoteEffects] = [member.vote_effects(one, merged) for member in self.members_]
+        with _one_of_several():
+            parts: list[VoteEffects] = [m.vote_effects(one, merged) for m in self.members_]
         weights = list(self.member_weights_.values())
         # A copy has its part of what its original adds.
         place = np.searchsorted(
@@ -312,9 +315,7 @@ def _planned(
     left_out: dict[str, str] = {}
     for name, member in members.items():
         try:
-            with warnings.catch_warnings():
-                # A reading that has to fall back says so; here it is one of several.
-                warnings.simplefilter("ignore", WieselWarning)
+            with _one_of_several():
                 fits[name] = plan_all(separate(member), given, validation)
         except VoteError as error:
             if strict:
@@ -342,6 +343,14 @@ def _fitted(
         member.recover(given, validation)
         fitted[name] = member
     return _healthy(fitted)
+
+
+@contextmanager
+def _one_of_several() -> Iterator[None]:
+    """Leave out what a reading says of itself: where one has to fall back, others do not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WieselWarning)
+        yield
 
 
 def _healthy(fitted: Members) -> Members:

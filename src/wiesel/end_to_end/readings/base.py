@@ -62,6 +62,15 @@ class Reading(LabelModel):
         self._read(votes, known, inputs, labeled)
         return self._finish(votes)
 
+    def predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        """Return P(class | votes): (n_items, n_classes), in the order of `labels_.names`.
+
+        A vote may count against its own class, if features or gold say so: no warning is due.
+        """
+        self.check_fitted()
+        votes.check_same_voters(self.voters_, self.labels_)
+        return self._predict_proba(votes)
+
     @abstractmethod
     def _read(
         self,
