@@ -105,10 +105,14 @@ class Committee(EndToEndModel):
         """Return what the members say of the votes, averaged: (n_items, n_classes)."""
         self.check_fitted()
         merged = self._merged(votes)
-        parts = [
-            weight * member.soft_labels(X, merged)
-            for member, weight in zip(self.members_, self.member_weights_.values(), strict=True)
-        ]
+        weights = self.member_weights_.values()
+        with warnings.catch_warnings():
+            # As in `fit`: what one label model has to say of the votes is one answer of several.
+            warnings.simplefilter("ignore", WieselWarning)
+            parts = [
+                weight * member.soft_labels(X, merged)
+                for member, weight in zip(self.members_, weights, strict=True)
+            ]
         return np.sum(parts, axis=0)
 
     def saved_values(self) -> dict[str, Any]:
