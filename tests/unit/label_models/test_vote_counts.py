@@ -19,6 +19,8 @@ def test_more_votes_make_it_surer_than_their_share_does():
     assert proba[2, 1] > proba[1, 1] > 0.5
 
 
+# A balance that is far from the votes overrules some of them, as a warning says.
+@pytest.mark.filterwarnings("ignore:VoteCounts. on .* all votes agree")
 def test_with_a_class_balance_the_class_shares_are_that_balance():
     votes, _ = make_votes(800, n_voters=4, n_classes=3, coverage=0.6, seed=0)
     balance = np.array([0.2, 0.3, 0.5])
