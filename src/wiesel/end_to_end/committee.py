@@ -20,7 +20,7 @@ from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
 from wiesel.end_to_end.readings import FeatureChecked, GoldWeighted
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.storage import Saved
-from wiesel.end_to_end.together import plan_all, reseeded, separate, train_all
+from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselWarning, warn_user
 from wiesel.explain import Explanation, MemberView
@@ -339,10 +339,11 @@ def _fitted(
     for name, own in fits.items():
         member = members[name]
         if len(own) > 1:
-            member.join([fit.model for fit in own], validation)
+            member.join(begun([fit.model for fit in own]), validation)
         member.recover(given, validation)
         fitted[name] = member
-    return _healthy(fitted)
+    kept = begun(list(fitted.values()))
+    return _healthy({name: member for name, member in fitted.items() if member in kept})
 
 
 @contextmanager

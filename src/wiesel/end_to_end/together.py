@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
 
 __all__ = [
+    "begun",
     "fit_all",
     "fit_ensemble",
     "fit_together",
@@ -68,7 +69,7 @@ def fit_ensemble(model: Model, given: "FitInputs", validation: "GoldSet | None")
     """Fit the networks of an ensemble, and make `model` their average."""
     parts = separate(model)
     fit_all(parts, given, validation)
-    model.join(parts, validation)
+    model.join(begun(parts), validation)
     return model
 
 
@@ -125,13 +126,29 @@ def plan_all(
 
 
 def train_all(fits: "Sequence[PlannedFit]", quiet: bool = False) -> None:
-    """Train planned fits, those that can be as one stack, and let their models keep the result."""
+    """Train planned fits, those that can be as one stack, and let their models keep the result.
+
+    An interruption (Ctrl-C) ends the training that runs; what comes after it is not begun, and
+    has a history without epochs.
+    """
     groups: dict[str, list[PlannedFit]] = {}
     for fit in fits:
         groups.setdefault(fit.model.stack_key(), []).append(fit)
+    interrupted = False
     for group in groups.values():
-        for fit, history in zip(group, _train_group(group, quiet), strict=True):
+        histories = _not_begun(group) if interrupted else _train_group(group, quiet)
+        interrupted = any(history.interrupted for history in histories)
+        for fit, history in zip(group, histories, strict=True):
             fit.finish(history)
+
+
+def begun(models: Sequence[Model]) -> list[Model]:
+    """Return the models whose training was begun before an interruption; one at least."""
+    return [model for model in models if len(model.history_)] or list(models[:1])
+
+
+def _not_begun(fits: "Sequence[PlannedFit]") -> list[History]:
+    return [History([], interrupted=True) for _ in fits]
 
 
 def _train_group(fits: "Sequence[PlannedFit]", quiet: bool) -> list[History]:
@@ -143,7 +160,12 @@ def _train_group(fits: "Sequence[PlannedFit]", quiet: bool) -> list[History]:
                 name = type(fits[0].model).__name__
                 message = f"The {len(fits)} networks of {name} are trained one by one: {reason}."
                 warn_user(message, WieselWarning)
-    return [_train_alone(number, fit, len(fits)) for number, fit in enumerate(fits)]
+    histories: list[History] = []
+    for number, fit in enumerate(fits):
+        if histories and histories[-1].interrupted:
+            return histories + _not_begun(fits[number:])
+        histories.append(_train_alone(number, fit, len(fits)))
+    return histories
 
 
 def _train_stack(fits: "Sequence[PlannedFit]") -> list[History]:

@@ -209,9 +209,9 @@ def _key(data: TrainingSet, name: str, model: EndToEndModel) -> str:
     learn_from = votes_fingerprint(data.votes)
     if name == "supervised":
         learn_from = digest(data.splits["train"].gold)
-    return digest(
-        __version__, options, data.vectors.key, learn_from, None if dev is None else dev.gold
-    )
+    gold = None if dev is None else dev.gold
+    gold_votes = None if data.dev_votes is None else votes_fingerprint(data.dev_votes)
+    return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes)
 
 
 def _described(value: Any) -> Any:

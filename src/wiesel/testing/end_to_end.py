@@ -133,7 +133,9 @@ def _every_kind_of_input_gives_the_same_answer(model: EndToEndModel) -> None:
         return  # One of its members reads vectors, and has to do without where there are none.
     if isinstance(model, WeaSEL):
         # Dicts and Datasets are no encoder features; see `fit(..., encoder_X=)`.
-        model = _fresh(model, encoder=EncoderLayers(hidden=(8,), features=False))
+        # Nor can they confirm the votes it starts from.
+        layers = EncoderLayers(hidden=(8,), features=False)
+        model = _fresh(model, encoder=layers, start=MajorityVote())
         expected = _fit(_fresh(model), task).predict_proba(task.X)
     held_out, gold = task.validation
     reader = _fresh(model, DictReader(network()))
@@ -260,6 +262,8 @@ def _an_interrupt_keeps_the_best_weights(model: EndToEndModel) -> None:
     stopped = _fit(_fresh(model, Interrupted(network(), 12)), task)
     require(stopped.history_.interrupted, "history_.interrupted must say so")
     require(len(stopped.history_) == 2, f"2 epochs were finished, not {len(stopped.history_)}")
+    if isinstance(model, Committee):
+        return  # It has the networks that were begun: this one has no stacked form.
     require_equal(weights(two_epochs.end_model_), weights(stopped.end_model_), "the weights differ")
 
 

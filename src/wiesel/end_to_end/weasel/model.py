@@ -1,5 +1,6 @@
 """WeaSEL: the votes are weighed by a network that learns together with the end model."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final, Literal, Self
@@ -13,7 +14,7 @@ from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.class_balance import check_class_balance
 from wiesel.end_to_end.explaining import VoteEffects, as_batch, explain_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
-from wiesel.end_to_end.readings import READINGS, fit_label_model
+from wiesel.end_to_end.readings import READINGS, FeatureChecked, fit_label_model
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import DensePayload
 from wiesel.end_to_end.weasel.encoding import (
@@ -28,7 +29,7 @@ from wiesel.end_to_end.weasel.objective import WeaSELObjective
 from wiesel.end_to_end.weasel.recovery import recover
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.explain import Explanation
-from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
+from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.copies import find_copies, merge_copies
 from wiesel.label_models.storage import label_model_values, unfitted_label_model
 from wiesel.labels import class_prior
@@ -69,10 +70,10 @@ class WeaSEL(EndToEndModel):
         loss  = CE(P_f, stop(P_e)) + CE(P_e, stop(P_f))
 
     Items without votes are not trained on. Predictions need only f. Three things differ from the
-    paper by default, because they keep training from collapsing: both networks first learn the
-    soft labels of a label model (`start`), only voters that voted get weight (`voting_only`),
-    and tau_2 does not grow with the number of voters. `WeaSEL.paper(net)` is the paper's own
-    configuration.
+    paper by default, because they keep training from collapsing: both networks first learn soft
+    labels (`start`: votes as far as the features confirm them), only voters that voted get
+    weight (`voting_only`), and tau_2 does not grow with the number of voters.
+    `WeaSEL.paper(net)` is the paper's own configuration.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
@@ -109,7 +110,7 @@ class WeaSEL(EndToEndModel):
     class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
     """P(y): None is uniform (as in the paper's experiments), numbers, or where to estimate it;
     `auto` is the validation set if there is one, else the votes."""
-    start: LabelModel | None = field(default_factory=MajorityVote)
+    start: LabelModel | None = field(default_factory=FeatureChecked)
     """The label model whose soft labels both networks learn first; copies of a voter count once
     in it. None starts from random weights, as the paper does."""
     warm_up: int = 6
@@ -303,7 +304,10 @@ def initial_soft_labels(label_model: LabelModel, plan: FitPlan) -> npt.NDArray[n
     merged = merge_copies(votes, original)
     labeled = None if plan.gold_votes is None else merge_copies(plan.gold_votes, original)
     single = replace(plan, votes=merged, gold_votes=labeled)
-    return fit_label_model(label_model, single, plan.class_balance).predict_proba(merged)
+    with warnings.catch_warnings():
+        # What features cannot confirm, training goes on from all the same.
+        warnings.simplefilter("ignore", WieselWarning)
+        return fit_label_model(label_model, single, plan.class_balance).predict_proba(merged)
 
 
 def _layers_of(encoder: object) -> dict[str, Any] | None:
