@@ -100,8 +100,8 @@ def test_the_effects_of_an_explanation_add_up_to_the_soft_label():
     votes, gold = make_votes(200, 6, coverage=0.7, seed=3)
     X = make_features(gold, n_features=4, seed=3)
     balance = [0.7, 0.3]
-    model = WeaSEL(
-        MLP(4, 2, hidden=(6,)), recipe="paper", epochs=4, lr=0.01, tau_1=1.0, class_balance=balance
+    model = WeaSEL.paper(
+        MLP(4, 2, hidden=(6,)), epochs=4, lr=0.01, tau_1=1.0, class_balance=balance
     )
     model.fit(X, votes)
     checked = 0
@@ -125,8 +125,8 @@ def test_class_conditional_effects_add_up_too(kind: str):
         proba[votes.dense() < 0] = 0
         votes = VoteMatrix.from_proba(proba, votes.labels, votes.voters)
     X = make_features(gold, n_features=3, seed=4)
-    model = WeaSEL(
-        MLP(3, 2, hidden=(6,)), recipe="paper", epochs=3, lr=0.01, tau_1=1.0, class_conditional=True
+    model = WeaSEL.paper(
+        MLP(3, 2, hidden=(6,)), epochs=3, lr=0.01, tau_1=1.0, class_conditional=True
     )
     model.fit(X, votes)
     for item in range(10):
