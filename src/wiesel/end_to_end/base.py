@@ -335,7 +335,7 @@ class EndToEndModel(Parameterized, ABC):
     def _select(self, validation: Validation | None) -> None:
         """Note which epoch was kept, and tune the decision threshold for F1 (two classes)."""
         self.selection_ = {"by": "last epoch", "epoch": len(self.history_)}
-        if self.history_.interrupted and len(self.history_):
+        if self.history_.interrupted:
             message = f"Training was interrupted after {len(self.history_)} epochs"
             warn_user(f"{message}; the best weights so far are kept.", WieselWarning)
         if validation is None or self.history_.best_epoch is None:

@@ -137,7 +137,7 @@ def train_all(fits: "Sequence[PlannedFit]", quiet: bool = False) -> None:
     interrupted = False
     for group in groups.values():
         histories = _not_begun(group) if interrupted else _train_group(group, quiet)
-        interrupted = any(history.interrupted for history in histories)
+        interrupted = interrupted or any(history.interrupted for history in histories)
         for fit, history in zip(group, histories, strict=True):
             fit.finish(history)
 
@@ -148,7 +148,7 @@ def begun(models: Sequence[Model]) -> list[Model]:
 
 
 def _not_begun(fits: "Sequence[PlannedFit]") -> list[History]:
-    return [History([], interrupted=True) for _ in fits]
+    return [History([]) for _ in fits]
 
 
 def _train_group(fits: "Sequence[PlannedFit]", quiet: bool) -> list[History]:

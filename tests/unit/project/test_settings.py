@@ -83,7 +83,7 @@ def test_lines_of_quoted_keys_and_nested_tables_are_found():
 def test_the_starter_is_a_valid_project_and_is_never_written_over_something(tmp_path):
     written = write_starter(tmp_path / "demo")
     assert {file.name for file in written} >= {"wiesel.toml", "lfs.py", "rules.toml", "README.md"}
-    assert read_project(tmp_path / "demo").method.name == "weasel"
+    assert read_project(tmp_path / "demo").method.name == "committee"
     with pytest.raises(DataError, match="not empty"):
         write_starter(tmp_path / "demo")
 
