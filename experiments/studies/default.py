@@ -208,13 +208,16 @@ def verdict(found: Mapping[str, Mapping[str, Sequence[Record]]]) -> list[str]:
 
 
 def quoted(n_seeds: int = 1) -> str:
-    """Return the means over all data sets, for README."""
-    names = (BASELINE, "Snorkel", PAPER, WEASEL, COMMITTEE)
-    rows = []
-    for mode, words in MODES.items():
-        found = by_method(definitions(mode, n_seeds))
-        cells = [_cell(_over_sets(found[name])) if name in found else UNKNOWN for name in names]
-        rows.append([words, *cells])
+    """Return the means over all data sets, for README: of what is finished on all of them."""
+    found = {mode: by_method(definitions(mode, n_seeds)) for mode in MODES}
+    means = {(mode, name): _over_sets(sets) for mode in MODES for name, sets in found[mode].items()}
+    known = {key: mean for key, mean in means.items() if np.isfinite(mean)}
+    names = [name for name in METHODS if any(name == own for _, own in known)]
+    rows = [
+        [words, *(_cell(known.get((mode, name), float("nan"))) for name in names)]
+        for mode, words in MODES.items()
+        if (mode, COMMITTEE) in known
+    ]
     return markdown_table(["mean over 16 data sets, %", *names], rows)
 
 
