@@ -48,7 +48,7 @@ def compare(
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
     >>> X = make_features(gold, n_features=4)
-    >>> methods = {"majority_vote": {"epochs": 5}, "max_mig": {"epochs": 5}}
+    >>> methods = {"majority_vote": {"epochs": 5}, "snorkel": {"epochs": 5}}
     >>> table = compare(methods, X, votes, test=(X, gold), end_model="linear", seeds=[0, 1])
     >>> table.frame["seeds"].to_list()
     [2, 2]

@@ -108,6 +108,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line outside of Wiesel that led here, however deep inside it was noticed.
 
     >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
     ...     warn_user("Few items.", WieselWarning)
     >>> str(caught[0].message)
     'Few items.'

@@ -15,6 +15,7 @@ from wiesel import (
     OneCoin,
     Snorkel,
     Triplet,
+    VoteCounts,
     WeightedVote,
 )
 from wiesel.label_models import REGISTRY
@@ -24,6 +25,7 @@ MODELS: dict[str, LabelModel] = {
     "majority_vote": MajorityVote(),
     "majority_vote, hard": MajorityVote(hard=True),
     "weighted_vote": WeightedVote(),
+    "vote_counts": VoteCounts(),
     "dawid_skene": DawidSkene(),
     "dawid_skene, silence counts": DawidSkene(abstain_as_vote=True),
     "one_coin": OneCoin(),

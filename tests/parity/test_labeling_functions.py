@@ -41,6 +41,7 @@ def test_snorkel_is_no_worse_than_the_steps_of_the_snorkel_library(train_sets):
     assert mean_accuracy(Snorkel(), train_sets) > theirs - 0.005
 
 
+@pytest.mark.filterwarnings("ignore:.*outweighs all votes:wiesel.errors.WieselWarning")
 @pytest.mark.data
 def test_listening_to_silence_pays_where_voters_are_one_sided(train_sets):
     with pytest.warns(CollapseWarning, match="abstain_as_vote=True"):

@@ -40,6 +40,10 @@ def majority_accuracy(case, seed):
     return accuracy(MajorityVote().fit(votes, balance), votes, gold)
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*outweighs all votes:wiesel.errors.WieselWarning")
+"""A skewed class balance may outweigh a lone vote, and says so."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("method", [name for name in REGISTRY if "vote" not in name])

@@ -41,11 +41,11 @@ def test_a_seed_gives_the_same_figures_as_fitting_the_model_oneself():
     assert table.frame["accuracy"][0] == pytest.approx(right)
 
 
-def test_plain_weasel_is_an_ensemble_and_is_compared_as_its_own_fit_leaves_it():
+def test_a_method_by_name_averages_five_networks_and_is_compared_as_its_own_fit_leaves_it():
     sets = {"test": (X, GOLD), "validation": (X, GOLD)}
     quickly = {"epochs": 2, "warm_up": 1, "epoch_size": 64}
     table = compare({"weasel": quickly}, X, VOTES, **sets, end_model=NETWORK, seeds=[0, 5])
-    own = [WeaSEL(NETWORK, **quickly, seed=seed) for seed in (0, 5)]
+    own = [WeaSEL(NETWORK, **quickly, members=5, seed=seed) for seed in (0, 5)]
     right = [
         np.mean(model.fit(X, VOTES, (X, GOLD)).predict(X) == np.array(VOTES.labels.names)[GOLD])
         for model in own

@@ -60,7 +60,7 @@ def test_a_flag_is_true_or_false(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "estimator", [WeaSEL(nn.Linear(2, 2), align="no"), OneCoin(stop_at_drift=1)]
+    "estimator", [WeaSEL(nn.Linear(2, 2), voting_only="no"), OneCoin(stop_at_drift=1)]
 )
 def test_every_fit_checks_flags_first(estimator: Any) -> None:
     votes, gold = make_votes(20, 3, 2)

@@ -227,7 +227,7 @@ def test_lists_of_probabilities_are_probabilistic_votes() -> None:
         (LONG["said"], {"voters": ["ann"]}, "The voter 'bob' is not among the voters given"),
         (LONG["said"], {"voters": ["ann", "bob", "ann"]}, "voters given must be unique"),
         (LONG["said"], {"voters": "ann"}, "got the string 'ann'"),
-        (LONG["said"], {"duplicates": "any"}, "'refuse', 'first' or 'last'; got 'any'"),
+        (LONG["said"], {"duplicates": "any"}, "'refuse', 'first', 'last' or 'all'; got 'any'"),
     ],
 )
 def test_long_tables_that_are_wrong_are_located(

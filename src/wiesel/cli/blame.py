@@ -20,7 +20,7 @@ def blame(
         str | None, typer.Option(help="Voters to leave out, to see the effect: a,b.")
     ] = None,
 ) -> Answer:
-    """Show which votes, by which voters, on which neighbors led to a prediction."""
+    """Show which votes led to a prediction."""
     from wiesel.project.workspace import Workspace
 
     workspace = Workspace(project)

@@ -19,7 +19,7 @@ def rows_to_label(
     ] = "helpful",
     seed: Annotated[int, typer.Option(help="What the random part is drawn from.")] = 0,
 ) -> Answer:
-    """List the rows to label next, a random part of them kept apart for evaluation."""
+    """List the rows whose labels would help most."""
     from wiesel.project.workspace import Workspace
 
     workspace = Workspace(project)

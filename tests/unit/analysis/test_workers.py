@@ -17,7 +17,7 @@ from wiesel import (
     VoteMatrix,
     rank_workers,
 )
-from wiesel.analysis.workers import _skill
+from wiesel.analysis.workers import skill_of
 from wiesel.datasets.synthetic import make_features, make_votes, planted_confusions
 from wiesel.errors import NotFittedError, ParameterError
 from wiesel.label_models import DawidSkene, OneCoin, Snorkel
@@ -26,14 +26,14 @@ from wiesel.label_models import DawidSkene, OneCoin, Snorkel
 def test_measures_of_perfect_guessing_and_renaming_voters():
     perfect, guess = np.eye(3), np.full((3, 3), 1 / 3)
     always_first, renaming = np.tile([1.0, 0, 0], (3, 1)), np.roll(np.eye(3), 1, axis=1)
-    skill, informativeness = _skill(np.stack([perfect, guess, always_first, renaming]))
+    skill, informativeness = skill_of(np.stack([perfect, guess, always_first, renaming]))
     assert skill == pytest.approx([1, 0, 0, -0.5])
     assert informativeness == pytest.approx([1, 0, 0, 1])
 
 
 def test_informativeness_is_the_squared_youden_index_for_two_classes():
     """Raykar and Yu 2012: a spammer has sensitivity + specificity = 1."""
-    skill, informativeness = _skill(np.array([[[0.8, 0.2], [0.3, 0.7]]]))
+    skill, informativeness = skill_of(np.array([[[0.8, 0.2], [0.3, 0.7]]]))
     assert skill == pytest.approx([0.5])
     assert informativeness == pytest.approx([0.25])
 

@@ -65,6 +65,7 @@ def test_a_fit_on_parts_equals_the_fit_on_all_votes(name: str, tmp_path: Path):
         np.testing.assert_allclose(found[attribute], value, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:.*outweighs all votes:wiesel.errors.WieselWarning")
 def test_a_fit_on_parts_of_probabilistic_votes_equals_the_fit_on_all(tmp_path: Path):
     rng = np.random.default_rng(0)
     votes = VoteMatrix.from_proba(rng.dirichlet([1, 1, 1], (120, 5)), LABELS)

@@ -218,7 +218,7 @@ class _Parser:
         with self.deeper():
             term = self.atom()
         need(self.condition, term, "number", "-")
-        if term.constant:
+        if term.constant and term.value is not None:
             return Term(pl.lit(-term.value), "number", token.place, True, -term.value)
         return Term(-term.expression, "number", token.place)
 
