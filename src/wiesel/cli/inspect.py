@@ -44,8 +44,8 @@ def _read(path: Path, names: list[str] | None, id_column: str | None) -> tuple["
     from wiesel.votes import VoteMatrix
 
     columns = None
-    if vote_note(path) is None:
-        with explained(path):
+    with explained(path):
+        if vote_note(path) is None:
             columns = looks_like_answers(scan_rows(path).collect_schema().names())
     if columns is None:
         return read_votes(path, labels=names, id_column=id_column), False

@@ -26,7 +26,7 @@ Page = Annotated[Path | None, typer.Option("--html", help="Write a page with mar
 _SHOWN = 5
 
 spans = typer.Typer(
-    help="Label parts of texts: apply span functions, fit a tagger, predict, evaluate.",
+    help="Label parts of texts.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -18,7 +18,7 @@ def suggest(
         int, typer.Option(help="Write so many of the first to the project's rules file.")
     ] = 0,
 ) -> Answer:
-    """Suggest labeling functions, from the rows, the votes and the labels of a project."""
+    """Suggest labeling functions for a project."""
     from wiesel.guidance import Suggestions
     from wiesel.project.workspace import Workspace
 
