@@ -49,7 +49,9 @@ def votes_of_table(
         )
     labels = LabelSpace.of(labels)
     ids = None if id_column is None else id_array(frame[id_column])
-    dense = _cells(frame.select(chosen), labels) if chosen else np.empty((len(frame), 0), np.int16)
+    # Not by `select`, which takes a voter named "*" for all columns.
+    voted = pl.DataFrame([frame.get_column(name) for name in chosen])
+    dense = _cells(voted, labels) if chosen else np.empty((len(frame), 0), np.int16)
     return VoteMatrix.from_dense(dense, labels, chosen, ids)
 
 
