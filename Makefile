@@ -15,7 +15,7 @@ NUMERIC_TESTS := tests/contracts tests/parity tests/unit/analysis tests/unit/end
 	tests/unit/training tests/unit/test_compare.py tests/unit/test_explain.py src/wiesel
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser test-unit test-jitter fuzz check format bench repro docs clean
+.PHONY: help setup demo test browser test-unit test-shuffled test-jitter fuzz check format bench repro docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -52,6 +52,10 @@ test: check browser ## lint, type-check and run every test
 test-unit: $(READY) ## the fast tests only, under a minute
 	$(PYTEST) -m "not slow and not data"
 
+SEED ?= 1
+test-shuffled: $(READY) browser ## every test, in an order that SEED=7 decides
+	$(PYTEST) --shuffle $(SEED)
+
 # Another processor: noise on drawn inputs and weights, and the plainest code of each library.
 test-jitter: $(READY) ## the numeric tests with noise and without vector instructions
 	OMP_NUM_THREADS=1 $(JITTER) $(PYTEST) $(NUMERIC_TESTS)
@@ -76,8 +80,10 @@ bench: $(READY) ## time Wiesel beside its peers (installs them in an environment
 repro: $(READY) ## rerun every table and figure of the paper in its reduced form (about 2 hours on 2 cores)
 	$(BIN)/python -m experiments all --jobs 2
 
-docs: $(READY) ## regenerate the reference pages under docs/
+docs: $(READY) ## build the site into site/, and write the generated pages of docs/ anew
 	$(BIN)/python docs/generate.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "open site/index.html"
 
 clean: ## remove what the other targets created
-	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

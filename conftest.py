@@ -1,12 +1,35 @@
 """What doctests and tests share: a tiny vote matrix and the place of the real data."""
 
 import os
+import random
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wiesel import VoteMatrix
+from wiesel import VoteMatrix, registry
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let tests run in another order."""
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in random order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle the files, and the tests of each: what a file's tests share is still made once."""
+    if config.option.shuffle is None:
+        return
+    rng = random.Random(config.option.shuffle)
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    groups = list(files.values())
+    rng.shuffle(groups)
+    for group in groups:
+        rng.shuffle(group)
+    items[:] = [item for group in groups for item in group]
 
 
 def tiny_votes() -> VoteMatrix:
@@ -27,6 +50,18 @@ def votes() -> VoteMatrix:
 @pytest.fixture(autouse=True)
 def _doctest_names(doctest_namespace: dict[str, Any]) -> None:
     doctest_namespace["votes"] = tiny_votes()
+
+
+@pytest.fixture(autouse=True)
+def _only_our_methods() -> Iterator[None]:
+    """Forget the methods that a test or an example has registered."""
+    yield
+    for index in registry._REGISTRIES:
+        for name, method in list(index._methods.items()):
+            home = sys.modules.get(method.cls.__module__)
+            ours = method.package == "wiesel" and hasattr(home, method.cls.__name__)
+            if not ours:
+                del index._methods[name]
 
 
 @pytest.fixture(scope="session")

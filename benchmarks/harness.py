@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import ensure_peers
+from benchmarks.peers import ensure_peers, ensure_skweak
 
 __all__ = [
+    "ONE_THREAD",
     "RESULTS",
     "UNKNOWN",
     "arguments",
@@ -92,14 +93,18 @@ def _worker(package: str, given: Any) -> Any:
 def run_module(module: str, package: str, given: Any, one_thread: bool = True) -> Any:
     """Return what a module prints last, as JSON, when it gets JSON in a process of its own.
 
-    The process has Wiesel or, for another package, the peers.
+    The process has Wiesel or, for another package, the peers. Without `one_thread` no variable
+    limits its threads, even where this process has one.
     """
-    python = sys.executable if package == "wiesel" else str(ensure_peers())
+    unlimited = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
+    python = sys.executable
+    if package != "wiesel":
+        python = str(ensure_skweak() if package == "skweak" else ensure_peers())
     done = subprocess.run(
         [python, "-m", module],
         input=json.dumps(given),
         cwd=ROOT,
-        env={**os.environ, **(ONE_THREAD if one_thread else {})},
+        env={**unlimited, **(ONE_THREAD if one_thread else {})},
         capture_output=True,
         text=True,
         check=False,

@@ -46,14 +46,14 @@ class Case:
     """Package and class."""
     options: dict[str, Any] = field(default_factory=dict)
     balance_given: bool = False
-    """Tell both P(class). Snorkel takes the classes as equally frequent where it is not told;
+    """Give both P(class). Snorkel takes the classes as equally frequent where it is not given;
     ours estimates it, which costs time, so that both comparisons are of interest."""
 
     @property
     def name(self) -> str:
         """Method and votes, as in the table."""
-        told = ", balance given" if self.balance_given else ""
-        return f"{self.method}, {self.votes.title}{told}"
+        given = ", balance given" if self.balance_given else ""
+        return f"{self.method}, {self.votes.title}{given}"
 
 
 SNORKEL = ("snorkel", "LabelModel")

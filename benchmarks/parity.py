@@ -28,7 +28,7 @@ SLACK = 0.005
 
 
 class Pair(NamedTuple):
-    """A method of ours, the peer's of the same kind, and whether both are told P(class)."""
+    """A method of ours, the peer's of the same kind, and whether both are given P(class)."""
 
     ours: str
     package: str

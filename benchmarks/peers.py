@@ -16,7 +16,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / ".cache" / "peers"
-PYTHON = FOLDER / "bin" / "python"
 
 TORCH = ("torch==2.13.0",)
 PACKAGES = (
@@ -37,27 +36,34 @@ PEERS = (
     "pgmpy==0.1.14",
     "snorkel==0.10.0",
 )
+SKWEAK = ("skweak==0.3.3", "spacy==3.8.18", "hmmlearn==0.3.3", "numpy==2.4.6", "pandas==3.1.1")
+"""skweak needs spaCy, so it has an environment of its own, with its dependencies."""
 
 
 def ensure_peers() -> Path:
     """Return the Python that has the peers, after installing them where needed."""
-    stamp = FOLDER / ".ready"
-    wanted = hashlib.sha256(json.dumps([TORCH, PACKAGES, PEERS]).encode()).hexdigest()
+    return _ensured(FOLDER, TORCH, PACKAGES, ("--no-deps", *PEERS))
+
+
+def ensure_skweak() -> Path:
+    """Return the Python that has skweak, after installing it where needed."""
+    return _ensured(FOLDER.with_name("skweak"), SKWEAK)
+
+
+def _ensured(folder: Path, *installs: tuple[str, ...]) -> Path:
+    """The Python of an environment in which these were installed, one after the other."""
+    stamp, python = folder / ".ready", folder / "bin" / "python"
+    wanted = hashlib.sha256(json.dumps(installs).encode()).hexdigest()
     if stamp.exists() and stamp.read_text() == wanted:
-        return PYTHON
-    print(f"Installing the peers in {FOLDER} ...", file=sys.stderr, flush=True)
-    if not PYTHON.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(FOLDER)], check=True)
-    _pip(*TORCH)
-    _pip(*PACKAGES)
-    _pip("--no-deps", *PEERS)
+        return python
+    print(f"Installing {folder.name} in {folder} ...", file=sys.stderr, flush=True)
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    for packages in installs:
+        command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*command, *packages], check=True)
     stamp.write_text(wanted)
-    return PYTHON
-
-
-def _pip(*arguments: str) -> None:
-    command = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*command, *arguments], check=True)
+    return python
 
 
 if __name__ == "__main__":

@@ -3,13 +3,18 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from benchmarks.beyond_memory import results_table as beyond_memory_table
 from benchmarks.curves import write_curves
 from benchmarks.harness import RESULTS, UNKNOWN, markdown_table, peak, read_results, seconds
 from benchmarks.label_models import results_table
+from benchmarks.large_training import results_table as large_training_table
 from benchmarks.lfs import results_table as lfs_table
 from benchmarks.parity import crowd_table, planted_table
+from benchmarks.runs import results_table as runs_table
 from benchmarks.scaling import scaling_table
 from benchmarks.spans import results_table as spans_table
+from benchmarks.stacks import results_table as stacks_table
+from benchmarks.threads import results_table as threads_table
 from benchmarks.workers import results_table as workers_table
 
 __all__ = ["quotable_table", "write_report"]
@@ -28,6 +33,13 @@ class Section(NamedTuple):
 
 SECTIONS = (
     Section("label_models", "Speed and memory beside the peers", results_table),
+    Section(
+        "threads",
+        "Threads as a user has them",
+        threads_table,
+        "Defaults set no limit to the threads; one thread is OMP_NUM_THREADS=1 and its like. Busy: "
+        "another process counts without end beside it.",
+    ),
     Section(
         "lfs",
         "Labeling functions",
@@ -59,11 +71,38 @@ SECTIONS = (
         "Planted names in documents of 500 tokens; CPU seconds of one thread.",
     ),
     Section(
+        "stacks",
+        "Committee and stacks",
+        stacks_table,
+        "CPU seconds of one thread. Bare products: the matrix products of every layer, forward and "
+        "backward.",
+    ),
+    Section(
         "workers",
         "Ten thousand crowd workers",
         workers_table,
         "2,000 items, three answers each, one epoch. About 85 MB are modules that fitting loads; "
         "dense votes of all items would be 320 MB at 4 classes and 1.6 GB at 20.",
+    ),
+    Section(
+        "runs",
+        "The default method end to end",
+        runs_table,
+        "`wiesel run` on examples/movies: 20,000 reviews, 51 labeling functions.",
+    ),
+    Section(
+        "beyond_memory",
+        "Votes larger than memory",
+        beyond_memory_table,
+        "136 keyword functions on short texts, and 10 Python functions on those of one file; one "
+        "file is in memory at a time. Every stage was killed halfway and started again: its CPU "
+        "seconds are those of both processes.",
+    ),
+    Section(
+        "large_training",
+        "Training beyond memory",
+        large_training_table,
+        "Features in a memory-mapped file of float16 numbers, ten voters, one network.",
     ),
     Section(
         "scaling",
@@ -121,10 +160,9 @@ def _measured(rows: Rows) -> str:
         {f"{name} {number}" for run in runs for name, number in run.get("versions", {}).items()}
     )
     period = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return (
-        f"{period}, commit {', '.join(commits)}, {rows[0]['machine']}, one thread; "
-        f"{', '.join(versions)}."
-    )
+    threads = {1: "one thread"}.get(rows[0]["threads"], rows[0]["threads"])
+    with_what = f"; {', '.join(versions)}" if versions else ""
+    return f"{period}, commit {', '.join(commits)}, {rows[0]['machine']}, {threads}{with_what}."
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 A test compares them with what this would write, so that they cannot rot.
 """
 
+import sys
 from pathlib import Path
 
 import typer.main
@@ -12,6 +13,12 @@ from wiesel.cli.main import app
 from wiesel.nn.names import END_MODELS, classifier_names
 
 DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS))
+
+from builder.tutorial_files import (  # noqa: E402  (the path has to be there first)
+    tutorial_notebook,
+    tutorial_script,
+)
 
 INTRODUCTION = """\
 # The command line
@@ -27,15 +34,28 @@ methods (`--method weasel,sn<tab>`) and end models.
 
 ## A second run
 
-Every stage of `wiesel run` is kept in `out/.cache` under a fingerprint of what it was made from;
-the last lines say what was reused. After an edit of one labeling function, only that one votes
-again; features are reused, and so are models that do not learn from votes. Models that do are
-trained again from the start, because their input changed, so the edit saves everything but that.
-On `examples/movies`, in seconds of the processor (`python examples/time_second_run.py`,
+`wiesel run` caches every stage in `out/.cache` under a fingerprint of its inputs, and reports what
+it reused. After you edit one labeling function, only that one votes again. Features are reused, and
+so are models that do not learn from votes. Models that do are trained again.
+On `examples/movies`, in CPU seconds (`python examples/time_second_run.py`,
 16 November 2026, one thread): first run 62, one labeling function edited 38, nothing changed 7.
 
-An interrupted or killed run goes on from the last epoch that was finished; what it left
-half-written is removed by the next run. `rm -r out/.cache` is always safe.
+If nothing changed (rules, rows, settings, other files of the folder, outputs), the last result is
+shown at once, without loading torch. Projects whose rows come from `module = "..."` are checked
+each time.
+
+## CSV dialects
+
+The separator of CSV files (comma, semicolon, tab or bar) and their encoding (UTF-8 with or without
+a byte order mark, UTF-16, or Windows Excel's) are detected. To set them, use `separator = ";"` or
+`encoding = "latin-1"` in `[data]`. Excel workbooks are not supported: save the sheet as 'CSV
+UTF-8'. Ids must be unique within each of `train`, `dev` and `test`; `wiesel explain model --item
+dev:17` picks one of several items with the same id.
+
+## When a run is stopped
+
+The next run resumes an interrupted or killed one from its last finished epoch, and removes
+incomplete files. `rm -r out/.cache` is always safe.
 
 ## End models by name
 
@@ -46,12 +66,12 @@ half-written is removed by the next run. `rm -r out/.cache` is always safe.
 
 END_MODEL_NOTES = f"""
 Further keys of `[end_model]` in wiesel.toml are options of the network or classifier. A saved model
-is whole in itself: `wiesel predict` needs neither the folder of the transformer nor the project.
-Only a module of your own has to be named again (`--end-model`), because code is never stored.
+is complete: `wiesel predict` needs neither the folder of the transformer nor the project. Only your
+own module must be passed again (`--end-model`), because code is never stored.
 A transformer reads tokens: `[features]` has `kind = "tokens"` and `tokenizer = "PATH"`, the folder
 with its `tokenizer.json`.
 
-The classifiers of scikit-learn that have a name are those that can be stored as plain arrays:
+These scikit-learn classifiers have a name, because they can be stored as plain arrays:
 {", ".join(f"`{name}`" for name in classifier_names())}.
 They learn from weighted rows, so the method must have a label model.
 """
@@ -83,7 +103,11 @@ def block(title: str, words: list[str]) -> str:
     return f"## `{title}`\n\n```text\n{text}\n```\n"
 
 
-PAGES = {"cli.md": cli_page}
+PAGES = {
+    "cli.md": cli_page,
+    "tutorial/tutorial.ipynb": tutorial_notebook,
+    "tutorial/tutorial.py": tutorial_script,
+}
 """Every generated page, and what writes it."""
 
 

@@ -20,17 +20,27 @@ ALL = (
     "default",
 )
 BY_NAME = (
+    "blind_crowds",
     "equilibrium",
     "better_features",
     "default_planted",
+    "embedded_features",
     "few_labels",
+    "graph_encoder",
+    "paper",
     "paper_sample",
+    "rule_methods",
     "tasks",
     "spans",
+    "spouse_lstm",
+    "multilabel",
     "suggest",
 )
 EXPERIMENTS = (*ALL, *BY_NAME)
-MODULES = {"tasks": "experiments.tasks.compare"}
+MODULES = {
+    "tasks": "experiments.tasks.compare",
+    "paper": "experiments.studies.paper_page",
+}
 """Where an experiment is, if not in the file of its name among the studies."""
 
 

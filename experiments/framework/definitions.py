@@ -1,12 +1,12 @@
 """What a study consists of: rows (a method with options) on data sets, seeds, learning rates."""
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from experiments.framework.methods import PAPER, groups_of, train_and_test
-from experiments.framework.runner import Record, Run, finished, run_groups
+from experiments.framework.runner import Record, Run, finished, run_all, run_groups
 
 LEARNING_RATES = (1e-4, 3e-5)
 """The two that the paper chooses from, by validation AUC."""
@@ -80,6 +80,15 @@ class Effort:
             return finished(store)
         runs = [run for choices in rows for candidates in choices for run in candidates]
         return run_groups(store, groups_of(runs), train_and_test, self.jobs)
+
+    def records(
+        self, store: str, runs: Sequence[Run], execute: Callable[[Run], Record]
+    ) -> list[Record]:
+        """Return the results of the runs that are finished, after running what is missing."""
+        if not self.recorded:
+            run_all(store, runs, execute, self.jobs)
+        done = finished(store)
+        return [done[run.key] for run in runs if run.key in done]
 
     @property
     def words(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from sklearn.metrics import f1_score, roc_auc_score
 
+from experiments.framework.embeddings import with_features
 from experiments.framework.hints import with_hint
 from experiments.framework.planted import VOTE_OPTIONS, is_planted, votes_of
 from experiments.framework.runner import Record, Run
@@ -67,8 +68,10 @@ def dataset_of(name: str) -> Dataset:
 
 
 def data_of(run: Run) -> Dataset:
-    """Return the data set of a run, with a hint among the features if it has one."""
+    """Return the data set of a run, with other features or a hint among them if it names some."""
     dataset, hint = dataset_of(run.dataset), run.options.get("hint")
+    kind = run.options.get("features")
+    dataset = dataset if kind is None else with_features(dataset, kind)
     return dataset if hint is None else with_hint(dataset, hint)
 
 
@@ -98,7 +101,7 @@ def paper_network(dataset: Dataset, seed: int) -> torch.nn.Module:
 
 def build(run: Run, dataset: Dataset) -> EndToEndModel:
     """Return the estimator that a run describes."""
-    of_data = (*VOTE_OPTIONS, "hint")
+    of_data = (*VOTE_OPTIONS, "hint", "features")
     own = {name: value for name, value in run.options.items() if name not in of_data}
     options = {**PAPER, "seed": run.seed, "progress": False, **own}
     network = paper_network(dataset, run.seed)

@@ -19,7 +19,7 @@ def mean_ranks(scores: np.ndarray) -> list[float]:
 
 
 def critical_difference(n_methods: int, n_sets: int, level: float = 0.05) -> float:
-    """Return by how much mean ranks must differ to be told apart (Nemenyi's test).
+    """Return by how much mean ranks must differ to be distinguished (Nemenyi's test).
 
     >>> round(critical_difference(5, 30), 2)  # Demsar 2006 has q = 2.728 for five methods
     1.11
@@ -52,7 +52,7 @@ def draw_ranks(name: str, ranks: Mapping[str, float], n_sets: int) -> None:
 
 
 def _draw_ties(axes: Any, ranks: list[float], distance: float) -> None:
-    """Join the methods that cannot be told apart."""
+    """Join the methods that cannot be distinguished."""
     last = -1
     for first, rank in enumerate(ranks):
         end = max(i for i, other in enumerate(ranks) if other - rank <= distance)

@@ -36,10 +36,10 @@ def figure_of_paper(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.2f}"
 
 
-def told_cost(n_runs: int, cpu_seconds: float) -> str:
+def cost_sentence(n_runs: int, cpu_seconds: float) -> str:
     """Return what a page says about the time behind it.
 
-    >>> told_cost(3, 90.0)
+    >>> cost_sentence(3, 90.0)
     '3 runs are behind this table; they took 1.5 CPU minutes.'
     """
     return f"{n_runs} runs are behind this table; they took {cpu_seconds / 60:.1f} CPU minutes."

@@ -14,10 +14,10 @@ from experiments.framework.definitions import LEARNING_RATES, Choices, Effort, R
 from experiments.framework.runner import Record
 from experiments.framework.tables import (
     UNKNOWN,
+    cost_sentence,
     f1_and_auc,
     mean_of,
     percentages,
-    told_cost,
     write_page,
 )
 from experiments.studies.table1 import ROWS, setting_of, source_of
@@ -77,7 +77,7 @@ def show(found: Results, effort: Effort) -> None:
         "",
         *f1_and_auc(header, _rows(found, "f1"), _rows(found, "auc")),
         "",
-        told_cost(len(once), sum(once.values())) + " Those without a hint are of table 1.",
+        cost_sentence(len(once), sum(once.values())) + " Those without a hint are of table 1.",
     ]
     write_page(STORE, f"python -m experiments {STORE} {effort.words}", lines)
 

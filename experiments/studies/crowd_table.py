@@ -6,7 +6,7 @@ import numpy as np
 from benchmarks.harness import markdown_table
 
 from experiments.framework.runner import RESULTS
-from experiments.framework.tables import UNKNOWN, figure_of_paper, spread, told_cost
+from experiments.framework.tables import UNKNOWN, cost_sentence, figure_of_paper, spread
 
 Rows = list[dict[str, Any]]
 
@@ -147,4 +147,4 @@ def _scales(rows: Rows) -> str:
 
 def _cost(rows: Rows) -> str:
     runs, seconds = sum(row["runs"] for row in rows), sum(row["cpu_seconds"] for row in rows)
-    return told_cost(runs, seconds)
+    return cost_sentence(runs, seconds)

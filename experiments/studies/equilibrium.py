@@ -36,7 +36,7 @@ from experiments.framework.definitions import SIGNED, Effort
 from experiments.framework.methods import PAPER, data_of, dataset_of, paper_network
 from experiments.framework.planted import votes_of
 from experiments.framework.runner import Record, Run, finished, run_all
-from experiments.framework.tables import UNKNOWN, percentages, spread, told_cost, write_page
+from experiments.framework.tables import UNKNOWN, cost_sentence, percentages, spread, write_page
 from experiments.studies.random_voters import SET
 from wiesel import EndToEndModel, Supervised, WeaSEL
 
@@ -164,7 +164,7 @@ def show(effort: Effort) -> None:
         "",
         markdown_table(second, (_hint(found, done, hint) for hint in HINTS)),
         "",
-        told_cost(len(found), seconds),
+        cost_sentence(len(found), seconds),
     ]
     write_page(STORE, f"python -m experiments {STORE} {effort.words}", lines)
 

@@ -25,6 +25,8 @@ from experiments.studies.crowd_table import draw, print_table, write_markdown
 from wiesel import (
     MBEM,
     AggNet,
+    AnnotMix,
+    COINNet,
     CoNAL,
     ConfusionNet,
     CrowdLayer,
@@ -127,6 +129,8 @@ METHODS: dict[str, Entry] = {
                    settings=STRENGTH),
     "union": Entry("UnionNet-B", fixed(ConfusionNet, structure="union")),
     "conal": Entry("CoNAL", CoNAL),
+    "coin_net": Entry("COINNet", COINNet),
+    "annot_mix": Entry("annot-mix", AnnotMix),
 }  # fmt: skip
 """The paper's list, then further methods of ours. The paper's figure for Snorkel + CE is not at
 hand; ours is of other features (averaged maps of 512 numbers, where the paper has 8,192)."""

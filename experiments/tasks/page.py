@@ -7,7 +7,7 @@ import numpy.typing as npt
 from benchmarks.harness import markdown_table
 
 from experiments.framework.runner import Record
-from experiments.framework.tables import UNKNOWN, told_cost, write_page
+from experiments.framework.tables import UNKNOWN, cost_sentence, write_page
 from experiments.tasks.methods import BASELINE, EPOCHS, METHODS
 from experiments.tasks.specs import all_specs, spec_named
 
@@ -37,7 +37,7 @@ def write_tasks_page(records: Iterable[Record], command: str) -> None:
         if BASELINE in scores:
             lines += [f"## {title}", "", *section(scores), ""]
     seconds = sum(record["fit_cpu_seconds"] for record in current)
-    write_page("tasks", command, [*lines, told_cost(len(current), seconds)])
+    write_page("tasks", command, [*lines, cost_sentence(len(current), seconds)])
 
 
 def by_method(records: Iterable[Record]) -> Scores:
@@ -117,8 +117,8 @@ def _worst(scores: Scores, names: Sequence[str]) -> list[str]:
     for name in (name for name in names if name != BASELINE):
         gained = gains(scores, name)
         worst = sorted(gained, key=gained.__getitem__)[:N_WORST]
-        told = ", ".join(f"{task} {gained[task]:+.1f}" for task in worst)
-        lines.append(f"- {name}, worst tasks: {told or UNKNOWN}.")
+        shown = ", ".join(f"{task} {gained[task]:+.1f}" for task in worst)
+        lines.append(f"- {name}, worst tasks: {shown or UNKNOWN}.")
     return lines
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from wiesel.analysis.crowd import judge_workers, worker_mistakes
 from wiesel.analysis.table import Table
 from wiesel.errors import DataError, ParameterError, listed, suggest
+from wiesel.evaluation.rendering import html_fragment
 from wiesel.io.answer_columns import AnswerColumns, find_answer_columns
 from wiesel.label_models import REGISTRY, LabelModel
 from wiesel.labels import LabelSpace
@@ -34,7 +35,7 @@ def aggregate(
     labels: LabelSpace | Sequence[str] | None = None,
     repeated: Repeated = "last",
 ) -> "Aggregation":
-    """Return the label of every item, and how good every worker is, from a table of answers.
+    """Return the label of every item and a rating of every worker, from a table of answers.
 
     Parameters
     ----------
@@ -155,6 +156,15 @@ class Aggregation:
         return dict(zip(self.votes.labels.names, counts / max(1, len(best)), strict=True))
 
     def __str__(self) -> str:
+        return "\n".join([*self._sentences(), "", self.worker_table.to_text()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_fragment("wiesel-aggregation", self._sentences(), self.worker_table)
+
+    def _sentences(self) -> list[str]:
         votes = self.votes
         shares = ", ".join(f"{name} {share:.1%}" for name, share in self.class_shares().items())
         lines = [
@@ -164,13 +174,7 @@ class Aggregation:
         ]
         if self.n_repeated:
             lines.append(f"Left out, because the worker answered again: {self.n_repeated:,}")
-        return "\n".join([*lines, "", self.worker_table.to_text()])
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return self.worker_table.to_html()
+        return lines
 
     def _free(self, name: str) -> str:
         """A name for a column that the column of items does not have already."""

@@ -1,25 +1,29 @@
 """Every method in one view, and loading whatever one of them saved."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from wiesel import end_to_end, label_models
-from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end import EndToEndModel, readings
 from wiesel.end_to_end.storage import Saved, restore_end_to_end
 from wiesel.errors import ParameterError, SavedModelError, suggest
 from wiesel.label_models import LabelModel
 from wiesel.label_models.storage import ARRAYS, fitted_label_model
-from wiesel.registry import Method, find_method, index_methods
+from wiesel.multilabel.storage import KIND as MULTILABEL
+from wiesel.multilabel.storage import restore_multilabel
+from wiesel.registry import JoinedRegistries, Method, find_method, registered_classes
 from wiesel.saving import read_folder
+from wiesel.spans.storage import restore_span_model
 
 __all__ = ["METHODS", "load_model", "method"]
 
-METHODS: dict[str, Method] = index_methods(
-    *label_models.REGISTRY.values(), *end_to_end.REGISTRY.values()
+METHODS: Mapping[str, Method] = JoinedRegistries(
+    label_models.REGISTRY, readings.REGISTRY, end_to_end.REGISTRY
 )
-"""All methods by name: label models and end-to-end methods."""
+"""All methods by name: label models, readings and end-to-end methods; yours, too."""
 
 
 def method(name: str) -> Method:
@@ -36,8 +40,8 @@ def load_model(
 ) -> Any:
     """Return the fitted model saved at `path`; no stored code is run.
 
-    `end_model` is a module of the architecture that was trained, and `encoder` likewise; shipped
-    modules need neither.
+    Pass `end_model` (and `encoder`) if they are your own modules, with the trained architecture.
+    Wiesel's modules need neither.
 
     >>> from tempfile import TemporaryDirectory
     >>> from wiesel import MajorityVote
@@ -50,12 +54,17 @@ def load_model(
         if module is not None and not isinstance(module, nn.Module):
             raise ParameterError(f"{role} must be a torch.nn.Module; got {module!r:.60}.")
     manifest, files = read_folder(path)
-    classes = {entry.cls.__name__: entry.cls for entry in METHODS.values()}
+    if manifest.get("kind") == "spans":
+        return restore_span_model(path, manifest, files, end_model)
+    if manifest.get("kind") == MULTILABEL:
+        return restore_multilabel(manifest, files, end_model)
+    classes = registered_classes(object)
     cls = classes.get(str(manifest.get("class")))
     if cls is None:
         name = manifest.get("class")
         raise SavedModelError(
-            f"{path} holds an unknown kind of model, {name!r}. {suggest(name, classes)}"
+            f"{path} holds an unknown kind of model, {name!r}. {suggest(name, classes)} A method "
+            "that is not Wiesel's own must be installed, or registered with wiesel.register."
         )
     if issubclass(cls, LabelModel):
         return _label_model(manifest, files)

@@ -13,23 +13,40 @@ from wiesel.end_to_end import Committee, EndToEndModel, Supervised, TwoStage
 from wiesel.end_to_end.sklearn_stage import is_classifier
 from wiesel.end_to_end.together import fit_together
 from wiesel.errors import ParameterError, listed, suggest
-from wiesel.evaluation import Report, evaluate
+from wiesel.evaluation import Report, commonest_class, evaluate
 from wiesel.label_models import LabelModel
 from wiesel.labels import LabelSpace
 from wiesel.nn.names import end_model_by_name
+from wiesel.training.progress import one_line
 from wiesel.votes import VoteMatrix
 
 __all__ = ["build_method", "compare", "compare_datasets", "score_table"]
 
+Model = EndToEndModel | LabelModel
 _TASK = ("X", "votes", "test", "validation")
 """What a data set consists of; the last may be missing."""
 NETWORKS = 5
 """How many networks a method averages that is given by name."""
 _SHOWN = {"accuracy": "accuracy", "f1": "F1", "auc": "ROC-AUC", "log_loss": "log loss"}
+_SHOWN_OF_LABELS = {
+    "micro_f1": "micro F1",
+    "macro_f1": "macro F1",
+    "average_precision": "average precision",
+    "exact_match": "exact match",
+}
+"""What is shown of figures over several labels."""
+_SHOWN_OF_SPANS = {
+    "precision": "precision",
+    "recall": "recall",
+    "span_f1": "F1",
+    "overlap_f1": "overlap F1",
+    "token_accuracy": "tokens",
+}
+"""What is shown of figures on spans."""
 
 
 def compare(
-    methods: Iterable[str | EndToEndModel] | Mapping[str, EndToEndModel | Mapping[str, Any]],
+    methods: Iterable[str | Model] | Mapping[str, Model | Mapping[str, Any]],
     X: Any,
     votes: VoteMatrix,
     *,
@@ -40,25 +57,27 @@ def compare(
 ) -> Table:
     """Return a row for each method: its figures on `test=(X, y)`, mean and spread over seeds.
 
-    Methods are names (of `wiesel methods`; a label model trains the end model on its soft labels),
-    names with options, or models under names of your own. `end_model` is a name or a module, for
-    methods given by name. Every method sees the same data, trains alike, and averages five
-    networks.
+    Methods are names (of `wiesel methods`), names with options, or your own models by name. A label
+    model trains the end model on its soft labels. `end_model` is a name or a module, for label
+    models and methods given by name. All of these use the same data and training, and average five
+    networks. The last rows are baselines without votes: the most frequent class and, with
+    `validation`, the end model trained on those gold labels only.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
     >>> X = make_features(gold, n_features=4)
     >>> methods = {"majority_vote": {"epochs": 5}, "snorkel": {"epochs": 5}}
     >>> table = compare(methods, X, votes, test=(X, gold), end_model="linear", seeds=[0, 1])
-    >>> table.frame["seeds"].to_list()
-    [2, 2]
+    >>> table.frame["method"].to_list()
+    ['majority_vote', 'snorkel', "always 'class_1'"]
     """
     task = {"X": X, "votes": votes, "test": test, "validation": validation}
-    return score_table(_runs(methods, task, end_model, seeds))
+    with one_line():
+        return score_table(_runs(methods, task, end_model, seeds))
 
 
 def compare_datasets(
-    methods: Iterable[str | EndToEndModel] | Mapping[str, EndToEndModel | Mapping[str, Any]],
+    methods: Iterable[str | Model] | Mapping[str, Model | Mapping[str, Any]],
     datasets: Mapping[str, Mapping[str, Any]],
     *,
     end_model: Any = "mlp",
@@ -74,17 +93,17 @@ def compare_datasets(
     >>> tasks = {"mails": task(0), "reviews": task(1)}
     >>> table = compare_datasets({"snorkel": {"epochs": 3}}, tasks, end_model="linear")
     >>> table.frame.select("data", "method").rows()
-    [('mails', 'snorkel'), ('reviews', 'snorkel')]
+    [('mails', 'snorkel'), ('mails', "always 'class_1'"), ...]
     """
     if not datasets:
         raise ParameterError("There is nothing to compare on: no data sets were given.")
-    return score_table(
-        [
+    with one_line():
+        rows = [
             {"data": name, **row}
             for name, task in datasets.items()
             for row in _runs(methods, task, end_model, seeds)
         ]
-    )
+    return score_table(rows)
 
 
 def _runs(
@@ -110,7 +129,35 @@ def _runs(
         for seed, own in zip(seeds, models, strict=True):
             report = evaluate(own, *test, n_resamples=0)
             rows.append({"method": name, "seed": seed, "seconds": seconds, **_figures(report)})
-    return rows
+    return rows + _references(task, end_model if _any_by_name(methods) else None, seeds[0])
+
+
+def _references(task: Mapping[str, Any], end_model: Any, seed: int) -> list[dict[str, Any]]:
+    """What takes no votes: the commonest class, and the gold labels of the validation set alone."""
+    (X_test, y_test), labels = task["test"], task["votes"].labels
+    name, report = commonest_class(y_test, labels)
+    rows = [{"method": f"always {name!r}", "seed": seed, "seconds": 0.0, **_figures(report)}]
+    if task.get("validation") is None or end_model is None:
+        return rows
+    X, y = task["validation"][:2]
+    gold = labels.indices(y, allow_unknown=True)
+    if len(set(gold[gold >= 0].tolist())) < 2:
+        return rows
+    if isinstance(end_model, str):
+        end_model = end_model_by_name(end_model, X, len(labels))
+    if is_classifier(end_model):  # one of scikit-learn's learns from label models only
+        return rows
+    model = build_method("supervised", end_model, labels, {"seed": seed, "progress": False})
+    start = time.perf_counter()
+    model.fit(X, gold)
+    seconds = time.perf_counter() - start
+    title = f"gold: {int((gold >= 0).sum()):,} rows"
+    figures = _figures(evaluate(model, X_test, y_test, n_resamples=0))
+    return [*rows, {"method": title, "seed": seed, "seconds": seconds, **figures}]
+
+
+def _any_by_name(methods: Any) -> bool:
+    return any(not isinstance(entry, EndToEndModel) for _, entry in _entries(methods))
 
 
 def build_method(
@@ -183,7 +230,9 @@ def score_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         )
     )
     columns = [*map(text, keys), Column("seeds", lambda row: f"{row['seeds']}")]
-    columns += [_mean_column(name, title) for name, title in _SHOWN.items() if name in names]
+    shown = _SHOWN_OF_LABELS if "micro_f1" in names else _SHOWN
+    shown = _SHOWN_OF_SPANS if "span_f1" in names else shown
+    columns += [_mean_column(name, title) for name, title in shown.items() if name in names]
     if "seconds" in names:
         columns.append(Column("seconds", lambda row: f"{row['seconds']:.1f}"))
     return Table(frame, tuple(columns))
@@ -199,12 +248,17 @@ def _named_models(
             raise ParameterError(
                 f"{name!r} is given twice: name the models, compare({{'first': model, ...}}, ...)."
             )
-        if not isinstance(entry, EndToEndModel):
-            network = end_model
-            if isinstance(end_model, str):
-                network = end_model_by_name(end_model, X, len(labels))
-            entry = build_method(name, network, labels, entry)
-        models[name] = entry
+        if isinstance(entry, EndToEndModel):
+            models[name] = entry
+            continue
+        network = end_model
+        if isinstance(end_model, str):
+            network = end_model_by_name(end_model, X, len(labels))
+        if isinstance(entry, LabelModel):
+            networks = 1 if is_classifier(network) else NETWORKS
+            models[name] = TwoStage(copy.deepcopy(entry), network, members=networks)
+        else:
+            models[name] = build_method(name, network, labels, entry)
     if not models:
         raise ParameterError("There is nothing to compare: the list of methods is empty.")
     return models
@@ -214,7 +268,7 @@ def _entries(methods: Any) -> Iterable[tuple[str, Any]]:
     """Names with models or options, however they were given."""
     if isinstance(methods, Mapping):
         return methods.items()
-    given = [methods] if isinstance(methods, (str, EndToEndModel)) else list(methods)
+    given = [methods] if isinstance(methods, (str, EndToEndModel, LabelModel)) else list(methods)
     return [
         (entry, {}) if isinstance(entry, str) else (type(entry).__name__, entry) for entry in given
     ]

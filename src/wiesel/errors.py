@@ -31,7 +31,7 @@ _PACKAGE = str(Path(__file__).parent)
 
 
 class WieselError(Exception):
-    """Base of every error Wiesel raises on purpose."""
+    """Base class of all errors that Wiesel raises on purpose."""
 
 
 class DataError(WieselError, ValueError):
@@ -71,11 +71,11 @@ class MissingExtraError(WieselError, ImportError):
 
 
 class WieselWarning(UserWarning):
-    """Base of every warning Wiesel gives."""
+    """Base class of all warnings."""
 
 
 class CollapseWarning(WieselWarning):
-    """Training ended in a degenerate solution; the message says what to try."""
+    """Training ended in a degenerate solution; the message suggests what to try."""
 
 
 def suggest(name: object, options: Iterable[str]) -> str:

@@ -39,7 +39,7 @@ class Push:
 
 @dataclass(frozen=True)
 class MemberView:
-    """What one member of a committee says of an item's votes, and how much it counts.
+    """One member's soft label for an item, and the member's weight.
 
     >>> MemberView("majority_vote", 0.5, (0.25, 0.75)).name
     'majority_vote'
@@ -76,7 +76,7 @@ class Explanation:
     threshold: float | None = None
     """Two classes: the second is predicted from this probability on; None: the larger one is."""
     members: tuple[MemberView, ...] = ()
-    """What each member of a committee says of the votes."""
+    """The soft label of each member of a committee."""
 
     @property
     def label(self) -> str:
@@ -84,7 +84,7 @@ class Explanation:
         return self.labels.names[predicted_class(self.end_proba, self.threshold)]
 
     def __str__(self) -> str:
-        return "\n".join([self._headline(), *self._lines(), self._footer(), *self._readings()])
+        return "\n".join([self._headline(), *self._lines(), self._footer(), *self._member_views()])
 
     def _headline(self) -> str:
         index = self.labels.index(self.label)
@@ -113,16 +113,16 @@ class Explanation:
         share = f"{100 * self.abstaining_share:.0f} %"
         return f"{self.n_abstaining} {plural} abstained; they hold {share} of the weight."
 
-    def _readings(self) -> list[str]:
-        """A line that says what every member makes of the votes."""
+    def _member_views(self) -> list[str]:
+        """A line with the soft label and the weight of every member."""
         if not self.members:
             return []
         index = self.labels.index(self.label)
-        said = [
-            f"{view.name} {100 * view.soft_label[index]:.0f} % (counts {100 * view.weight:.0f} %)"
+        views = [
+            f"{view.name} {100 * view.soft_label[index]:.0f} % (weight {100 * view.weight:.0f} %)"
             for view in self.members
         ]
-        return [f"Readings of the votes, for {self.label!r}: {', '.join(said)}."]
+        return [f"Soft labels of the members for {self.label!r}: {', '.join(views)}."]
 
     def to_html(self) -> str:
         """Return the explanation as an HTML fragment."""
@@ -136,7 +136,7 @@ class Explanation:
         body = table if self.pushes else f"<p>{html.escape(self._lines()[0].strip())}</p>"
         return (
             f'<div class="wiesel-explanation"><p>{html.escape(self._headline())}</p>{body}'
-            f"<p>{html.escape(' '.join([self._footer(), *self._readings()]))}</p></div>"
+            f"<p>{html.escape(' '.join([self._footer(), *self._member_views()]))}</p></div>"
         )
 
     def _repr_html_(self) -> str:

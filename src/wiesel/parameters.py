@@ -8,16 +8,18 @@ from typing import Any, Self
 import numpy as np
 
 from wiesel.errors import NotFittedError, ParameterError, suggest
+from wiesel.options import DescribedClass
 
 __all__ = ["Parameterized", "check_choice", "check_number"]
 
 
-class Parameterized:
+class Parameterized(metaclass=DescribedClass):
     """A dataclass whose constructor arguments are its options.
 
     Options are the fields with `init=True`, stored untouched. What `fit` learns is declared as
     `name_: Type = field(init=False, repr=False)` and exists only after `fit`.
-    `sklearn.base.clone` and grid search work on it.
+    `sklearn.base.clone` and grid search work on it. The string under a field says what it means;
+    the class's docstring lists all options with it.
 
     >>> from wiesel import MajorityVote
     >>> MajorityVote(hart=True)
@@ -47,7 +49,7 @@ class Parameterized:
         params = {name: getattr(self, name) for name in self.option_names()}
         if deep:
             for name, value in list(params.items()):
-                if isinstance(value, Parameterized):
+                if _has_options(value):
                     nested = value.get_params().items()
                     params.update({f"{name}__{key}": option for key, option in nested})
         return params
@@ -59,9 +61,13 @@ class Parameterized:
             self._refuse_unknown(own)
             if not nested:
                 setattr(self, own, value)
+        # Whatever is replaced as a whole is replaced first, as in scikit-learn.
+        for name, value in params.items():
+            own, _, nested = name.partition("__")
+            if not nested:
                 continue
             inner = getattr(self, own)
-            if not isinstance(inner, Parameterized):
+            if not _has_options(inner):
                 raise ParameterError(
                     f"{name!r} cannot be set: the {own!r} of this {type(self).__name__} is "
                     f"a {type(inner).__name__}, which has no options."
@@ -97,6 +103,11 @@ got 'no'.
         known = cls.option_names()
         if name not in known:
             raise ParameterError(f"{cls.__name__} has no option {name!r}. {suggest(name, known)}")
+
+
+def _has_options(value: object) -> bool:
+    """Whether this is an estimator, ours or scikit-learn's; a class is none."""
+    return hasattr(value, "get_params") and not isinstance(value, type)
 
 
 def _check_flag(owner: object, name: str, value: object) -> None:

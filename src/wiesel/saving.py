@@ -172,10 +172,12 @@ def _steadily(folder: Path, read: Callable[[Path], Found]) -> Found:
         before = _identity(folder)
         try:
             return read(folder)
+        except FileNotFoundError:  # gone for a moment: another one takes its place
+            pass
         except SavedModelError:
             if _identity(folder) == before:
                 raise
-            time.sleep(0.01)
+        time.sleep(0.01)
     return read(folder)
 
 

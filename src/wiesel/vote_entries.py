@@ -15,6 +15,7 @@ __all__ = [
     "Entries",
     "Rows",
     "check_entries",
+    "check_voters",
     "dense_entries",
     "id_series",
     "item_ids",
@@ -138,11 +139,13 @@ def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
     """Return ids as an array of its own (strings as Python objects, so that they print well)."""
     if ids is None:
         return np.arange(n_items)
-    array = np.array(ids.to_list() if isinstance(ids, pl.Series) else ids)
+    array = _id_values(ids)
     if array.dtype.kind == "U":
         array = array.astype(object)
     if array.shape != (n_items,):
         raise VoteError(f"There are {n_items} items but ids of the shape {array.shape}.")
+    if array.dtype.kind in "iu" and (array[1:] > array[:-1]).all():
+        return array  # whole numbers in order: the millions of rows of a table
     values = array.tolist()
     missing = [row for row, value in enumerate(values) if _is_missing(value)]
     if missing:
@@ -151,6 +154,14 @@ def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
         repeated = [value for value, count in Counter(values).items() if count > 1]
         raise VoteError(f"Item ids must be unique; repeated: {listed(repeated, limit=3)}.")
     return array
+
+
+def _id_values(ids: Any) -> npt.NDArray[Any]:
+    """Ids as an array of its own."""
+    if not isinstance(ids, pl.Series):
+        return np.array(ids)
+    whole = ids.dtype.is_integer() and not ids.null_count()
+    return np.array(ids.to_numpy() if whole else ids.to_list())
 
 
 def id_series(ids: npt.NDArray[Any]) -> pl.Series:
@@ -212,9 +223,11 @@ def _entries(
     return Entries(indptr, voter.astype(np.int32), classes.astype(np.int16), distribution)
 
 
-def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDArray[np.int64]:
+def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDArray[Any]:
     """Class indices; what is neither a class nor an abstain becomes -2."""
     unknown = ABSTAIN - 1
+    if dense.dtype == np.int16:
+        return dense  # as files of votes have them: millions of items need no wider copy
     if dense.dtype.kind in "iu":
         return dense.astype(np.int64)
     known: dict[object, int] = {name: index for index, name in enumerate(labels)}
@@ -344,3 +357,24 @@ def _without_duplicates(coded: pl.DataFrame, duplicates: str) -> pl.DataFrame:
             "answers in all). Say which to keep: duplicates='first', 'last' or 'all'."
         )
     return coded.filter(~repeats.fill_null(False)) if len(repeated) else coded
+
+
+Voting = tuple[tuple[str, ...], LabelSpace]
+"""Who votes, and for which classes."""
+
+
+def check_voters(found: Voting, expected: Voting) -> None:
+    """Refuse votes that are not of the voters and classes a model was fitted on."""
+    if found[1] != expected[1]:
+        raise VoteError(f"These votes have {found[1]!r}; expected {expected[1]!r}.")
+    if found[0] != expected[0]:
+        known, wanted = set(found[0]), set(expected[0])
+        missing = [name for name in expected[0] if name not in known]
+        extra = [name for name in found[0] if name not in wanted]
+        problem = [f"missing: {listed(missing)}"] if missing else []
+        problem += [f"unknown: {listed(extra)}"] if extra else []
+        raise VoteError(
+            "These votes are not of the voters the model was fitted on "
+            f"({'; '.join(problem) or 'the order differs'}). "
+            "Use votes.select(voters=model.voters_) to bring them into order."
+        )

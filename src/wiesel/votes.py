@@ -1,6 +1,6 @@
 """VoteMatrix: who voted for what on which item. The one noun everything shares."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -17,6 +17,7 @@ from wiesel.vote_entries import (
     Entries,
     Rows,
     check_entries,
+    check_voters,
     dense_entries,
     id_series,
     item_ids,
@@ -55,6 +56,10 @@ class VoteSource(Protocol):
         """Return the sum of `statistic(part)` over all parts."""
         ...
 
+    def parts(self) -> Iterator["VoteMatrix"]:
+        """Yield part after part, in the order of the items."""
+        ...
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VoteMatrix:
@@ -64,7 +69,7 @@ class VoteMatrix:
     `indptr[i]:indptr[i + 1]`, ordered by voter. A vote is a class, and for probabilistic voters
     also a distribution over classes (`class_index` is then its largest entry).
 
-    Everything is checked when the matrix is made, and nothing changes afterwards.
+    A matrix is validated on creation and immutable afterwards.
 
     >>> votes = VoteMatrix.from_dense([[0, -1], [1, 1], [-1, -1]], ["ham", "spam"], ["a", "b"])
     >>> votes
@@ -219,8 +224,19 @@ class VoteMatrix:
         """The number of votes cast."""
         return len(self.voter_index)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of items and voters, as of `dense()`."""
+        return self.n_items, self.n_voters
+
     def __len__(self) -> int:
         return self.n_items
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        # What NumPy and scikit-learn look at. Without it NumPy would take items for sequences.
+        if copy is False:
+            raise ValueError("Votes are sparse: a dense array of them is always a copy.")
+        return self.dense().astype(dtype or np.int16, copy=False)
 
     def __repr__(self) -> str:
         covered = 100 * self.covered.mean() if self.n_items else 0.0
@@ -303,23 +319,22 @@ class VoteMatrix:
 
     def equals(self, other: "VoteMatrix") -> bool:
         """Whether both hold the same votes of the same voters on the same items."""
-        return (
-            self.labels == other.labels
-            and self.voters == other.voters
-            and np.array_equal(self.ids, other.ids)
-            and np.array_equal(self.indptr, other.indptr)
-            and np.array_equal(self.voter_index, other.voter_index)
-            and np.array_equal(self.class_index, other.class_index)
-            and (self.distribution is None) == (other.distribution is None)
-            and (self.distribution is None or np.array_equal(self.distribution, other.distribution))  # type: ignore[arg-type]
-        )
+        arrays = ("ids", "indptr", "voter_index", "class_index", "distribution")
+        same = (np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
+        return self.labels == other.labels and self.voters == other.voters and all(same)
 
     def sum(self, statistic: Callable[["VoteMatrix"], Statistics]) -> Statistics:
         """Return `statistic(self)`: one matrix is one part (see `VoteSource`)."""
         return statistic(self)
 
+    def parts(self) -> Iterator["VoteMatrix"]:
+        """Yield the matrix itself."""
+        yield self
+
     def __getitem__(self, rows: Rows) -> "VoteMatrix":
         """Return the votes on some items: an index, a slice, indices, or a boolean mask."""
+        if isinstance(rows, tuple) and rows[1:] == (...,):
+            rows = rows[0]  # scikit-learn splits by votes[rows, ...]
         chosen = row_indices(rows, self.n_items)
         lengths = self.votes_per_item[chosen]
         indptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -345,18 +360,7 @@ class VoteMatrix:
 
     def check_same_voters(self, voters: tuple[str, ...], labels: LabelSpace) -> None:
         """Refuse to go on if these votes are not of the voters and classes given."""
-        if self.labels != labels:
-            raise VoteError(f"These votes have {self.labels!r}; expected {labels!r}.")
-        if self.voters != voters:
-            missing = [name for name in voters if name not in set(self.voters)]
-            extra = [name for name in self.voters if name not in set(voters)]
-            problem = [f"missing: {listed(missing)}"] if missing else []
-            problem += [f"unknown: {listed(extra)}"] if extra else []
-            raise VoteError(
-                "These votes are not of the voters the model was fitted on "
-                f"({'; '.join(problem) or 'the order differs'}). "
-                "Use votes.select(voters=model.voters_) to bring them into order."
-            )
+        check_voters((self.voters, self.labels), (voters, labels))
 
     def _voter_position(self, voter: str | int) -> int:
         if isinstance(voter, str):

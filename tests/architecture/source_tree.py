@@ -42,11 +42,21 @@ class Source:
         return len(self.path.read_text().splitlines())
 
     def functions(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-        return [node for node in ast.walk(self.tree) if isinstance(node, kinds)]
+        return _functions(self.tree)
 
     def imports(self) -> list[Import]:
-        return list(_imports(self.tree, lazy=False))
+        return _all_imports(self.tree)
+
+
+@cache
+def _functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+@cache
+def _all_imports(tree: ast.Module) -> list[Import]:
+    return list(_imports(tree, lazy=False))
 
 
 @cache

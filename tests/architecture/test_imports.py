@@ -7,13 +7,14 @@ from source_tree import Source, parts, sources
 
 LEVELS = (
     ("cli", "workbench"),
-    ("aggregate", "compare", "project", "report", "testing"),
+    ("aggregate", "compare", "plots", "project", "report", "testing"),
     ("catalog",),
+    ("multilabel",),
     ("end_to_end", "spans"),
     ("training", "nn"),
     ("guidance",),
     ("label_models", "analysis", "evaluation", "features", "lfs", "io", "datasets"),
-    ("saving", "explain"),
+    ("saving", "explain", "scikit_learn"),
     ("replacing",),
     ("votes",),
     (
@@ -21,16 +22,20 @@ LEVELS = (
         "labels",
         "errors",
         "parameters",
+        "options",
         "registry",
         "tables",
         "version",
         "memory",
+        "threads",
+        "progress",
         "unfinished",
+        "notebook",
     ),
 )
 LEVEL_OF = {part: depth for depth, level in enumerate(LEVELS) for part in level}
 
-WITH_TORCH = {"end_to_end", "spans", "training", "nn", "catalog", "testing"}
+WITH_TORCH = {"end_to_end", "multilabel", "spans", "training", "nn", "catalog", "testing"}
 WITH_LAZY_TORCH = {"saving", "features"}
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import wiesel
+import wiesel.multilabel
 import wiesel.spans
 
 SNAPSHOT = Path(__file__).with_name("public_api.txt")
@@ -21,6 +22,8 @@ def public_api() -> str:
     lines: list[str] = []
     for name in sorted(wiesel.__all__):
         lines += _described(name, getattr(wiesel, name))
+    for name in sorted(wiesel.multilabel.__all__):
+        lines += _described(f"multilabel.{name}", getattr(wiesel.multilabel, name))
     for name in sorted(wiesel.spans.__all__):
         lines += _described(f"spans.{name}", getattr(wiesel.spans, name))
     return "\n".join(lines) + "\n"

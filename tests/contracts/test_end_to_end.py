@@ -5,14 +5,19 @@ import torch
 from torch import nn
 
 from wiesel import (
+    ASTRA,
     MBEM,
     AggNet,
+    AnnotMix,
+    COINNet,
     Committee,
     CoNAL,
     ConfusionNet,
     CrowdLayer,
+    DeepLogic,
     DoctorNet,
     EndToEndModel,
+    ImplyLoss,
     MajorityVote,
     MaxMIG,
     Raykar,
@@ -30,7 +35,9 @@ MODELS: dict[str, EndToEndModel] = {
     "weasel, class-conditional, mig": WeaSEL.paper(
         NET, encoder=(8,), lr=0.01, class_conditional=True, loss="mig"
     ),
-    "committee": Committee(NET, lr=0.01),
+    "weasel, graph": WeaSEL.paper(NET, encoder="graph", lr=0.01),
+    # How the networks of a member are averaged is told in test_committee.py.
+    "committee": Committee(NET, networks=1, lr=0.01),
     "two_stage": TwoStage(MajorityVote(), NET, lr=0.01),
     "two_stage, mig": TwoStage(MajorityVote(), NET, lr=0.01, loss="mig"),
     "supervised": Supervised(NET, lr=0.01),
@@ -53,6 +60,11 @@ MODELS: dict[str, EndToEndModel] = {
     "confusion_net, shared": ConfusionNet(NET, structure="shared", lr=0.01),
     "confusion_net, union": ConfusionNet(NET, structure="union", lr=0.01),
     "conal": CoNAL(NET, lr=0.01),
+    "coin_net": COINNet(NET, lr=0.01),
+    "annot_mix": AnnotMix(NET, lr=0.01),
+    "deep_logic": DeepLogic(NET, lr=0.01),
+    "imply_loss": ImplyLoss(NET, lr=0.01),
+    "astra": ASTRA(NET, lr=0.01),
 }
 
 

@@ -42,16 +42,7 @@ MODELS: dict[str, LabelModel] = {
     "glad": GLAD(),
     "mace": MACE(),
 }
-KNOWN_MISS = pytest.mark.xfail(
-    strict=True,
-    raises=ContractError,
-    reason="with a balance given, it breaks ties by its offsets: 0.941, majority vote 0.947",
-)
-MARKS = {"vote_counts": KNOWN_MISS}
-CASES = [
-    pytest.param(name, marks=MARKS.get(name, pytest.mark.slow if "," in name else ()))
-    for name in MODELS
-]
+CASES = [pytest.param(name, marks=pytest.mark.slow if "," in name else ()) for name in MODELS]
 
 
 @pytest.mark.parametrize("name", CASES)

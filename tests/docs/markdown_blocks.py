@@ -1,21 +1,37 @@
-"""The fenced code blocks of a Markdown page, and how the tests run them."""
+"""The fenced code blocks of a Markdown page, and how the tests run them.
+
+`python tests/docs/markdown_blocks.py docs/PAGE.md` runs a page and writes what it prints into its
+blocks titled "Output".
+"""
 
 import ast
+import contextlib
 import doctest
+import io
+import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import torch
+import typer.main
+
+from wiesel.cli.main import app
+from wiesel.errors import CollapseWarning
 
 ROOT = Path(__file__).resolve().parents[2]
 # A fence, its language, its content; before it perhaps a reason not to run it.
 _FENCE = re.compile(
     r"(?:<!-- not run: (?P<reason>[^>]+) -->\s*\n)?"
-    r"^(?P<indent> *)```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^ *```",
+    r"^(?P<indent> *)```(?P<language>\w+)(?P<rest>[^\n]*)\n(?P<code>.*?)^ *```",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -31,6 +47,8 @@ class Block:
     code: str
     reason: str | None
     """Why it is not run, if the page says so: `<!-- not run: needs a GPU -->`."""
+    is_output: bool = False
+    """Whether it shows what the Python block above it prints: ```` ```text title="Output" ````."""
 
 
 def blocks_of(page: Path) -> list[Block]:
@@ -41,7 +59,8 @@ def blocks_of(page: Path) -> list[Block]:
         line = text.count("\n", 0, match.start("code")) + 1
         indent = len(match["indent"])
         code = "".join(row[indent:] or "\n" for row in match["code"].splitlines(keepends=True))
-        found.append(Block(page, line, match["language"], code, match["reason"]))
+        is_output = 'title="Output"' in match["rest"]
+        found.append(Block(page, line, match["language"], code, match["reason"], is_output))
     return found
 
 
@@ -65,6 +84,54 @@ def _run_session(block: Block, namespace: dict[str, Any]) -> None:
     runner.run(parsed, out=said.append, clear_globs=False)
     namespace.update(parsed.globs)
     assert runner.failures == 0, "".join(said)
+
+
+@contextlib.contextmanager
+def _short_trainings() -> Iterator[None]:
+    """Pages train for an epoch or two: a network that has not learned yet is no mistake there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapseWarning)
+        yield
+
+
+def printed_by(page: Path) -> dict[int, str]:
+    """Run a page; return what was printed before each of its output blocks, by their lines."""
+    namespace: dict[str, Any] = {"__name__": "page"}
+    printed: dict[int, str] = {}
+    last = ""
+    torch.manual_seed(0)
+    for block in blocks_of(page):
+        if block.is_output:
+            printed[block.line] = last
+        elif block.language in ("python", "py", "pycon") and block.reason is None:
+            with contextlib.redirect_stdout(io.StringIO()) as stream, _short_trainings():
+                run_python(block, namespace)
+            last = stream.getvalue()
+    return printed
+
+
+def words_of(text: str) -> list[str]:
+    """The words of an output: figures of a trained network, and so their order, may differ.
+
+    >>> words_of("accuracy   0.753 (0.707 to 0.803)\\n────────  -----")
+    ['#', '#)', '(#', 'accuracy', 'to']
+    """
+    lines = re.sub(r"(?<!\S)[─+-]+(?!\S)", " ", text)
+    return sorted(re.sub(r"[+-]?\d[\d,.]*", "#", lines).split())
+
+
+def write_outputs(page: Path) -> None:
+    """Replace the content of every output block by what the page prints."""
+    lines = page.read_text().splitlines(keepends=True)
+    page = page.resolve()
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        os.environ.setdefault("COLUMNS", "100")
+        printed = printed_by(page)
+    for block in reversed([each for each in blocks_of(page) if each.is_output]):
+        start = block.line - 1
+        shown = "".join(f"{line.rstrip()}\n" for line in printed[block.line].splitlines())
+        lines[start : start + block.code.count("\n")] = [shown]
+    page.write_text("".join(lines))
 
 
 def commands_of(block: Block) -> list[str]:
@@ -106,11 +173,23 @@ def _make_problem(arguments: list[str]) -> str | None:
 
 
 def _verb_problem(arguments: list[str]) -> str | None:
-    verb = [word for word in arguments[:1] if not word.startswith("-")]
-    code = "from wiesel.cli.main import main; main()"
-    command = [sys.executable, "-c", code, *verb, "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else f"wiesel has no verb {verb}: {done.stderr[-200:]}"
+    """A verb, or an option of it, that the command line does not have."""
+    command: Any = _command_line()
+    words = list(arguments)
+    while hasattr(command, "commands") and words and not words[0].startswith("-"):
+        verb = words.pop(0)
+        if verb not in command.commands:
+            return f"wiesel has no verb {verb!r}"
+        command = command.commands[verb]
+    known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    options = [word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)]
+    unknown = [name for name in options if name not in {*known, "-h", "--help"}]
+    return f"wiesel has no option {unknown}" if unknown else None
+
+
+@cache
+def _command_line() -> Any:
+    return typer.main.get_command(app)
 
 
 def _extras_problem(arguments: list[str]) -> str | None:
@@ -130,3 +209,8 @@ def _script_problem(arguments: list[str]) -> str | None:
     scripts = [word for word in arguments if word.endswith(".py")]
     missing = [word for word in scripts if not (ROOT / word).exists()]
     return f"there is no file {missing}" if missing else None
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        write_outputs(Path(name))

@@ -4,7 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from markdown_blocks import ROOT, Block, blocks_of, commands_of, problem_of, run_python
+from markdown_blocks import (
+    ROOT,
+    Block,
+    blocks_of,
+    commands_of,
+    printed_by,
+    problem_of,
+    run_python,
+    words_of,
+)
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 SHELLS = ("bash", "console", "sh", "shell")
@@ -19,10 +28,14 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, Any] = {"__name__": "page"}
-    for block in blocks_of(page):
-        if block.language in ("python", "py", "pycon") and block.reason is None:
-            run_python(block, namespace)
+    monkeypatch.setenv("COLUMNS", "100")
+    printed = printed_by(page)
+    shown = {block.line: block.code for block in blocks_of(page) if block.is_output}
+    for line, text in shown.items():
+        assert words_of(text) == words_of(printed[line]), (
+            f"{page}:{line} prints something else by now: read it, then run "
+            f"python tests/docs/markdown_blocks.py {page_id(page)}"
+        )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
@@ -69,6 +82,16 @@ def test_a_session_is_compared_with_its_output(tmp_path: Path):
         run_python(bad, {})
 
 
+def test_an_output_block_is_compared_with_what_was_printed(tmp_path: Path):
+    text = '```python\nprint("accuracy", 0.5)\n```\n\n```text title="Output"\n%s\n```\n'
+    page = page_of(tmp_path, text % "accuracy 0.7")
+    (line, printed), (_, shown) = *printed_by(page).items(), blocks_of(page)
+    assert line == shown.line
+    assert words_of(shown.code) == words_of(printed) == ["#", "accuracy"]
+    wrong = blocks_of(page_of(tmp_path, text % "recall 0.7"))[1]
+    assert words_of(wrong.code) != words_of(printed)
+
+
 def test_a_reason_keeps_a_block_from_running(tmp_path: Path):
     page = page_of(tmp_path, "<!-- not run: needs a cluster -->\n```python\n1 / 0\n```\n")
     assert blocks_of(page)[0].reason == "needs a cluster"
@@ -96,6 +119,10 @@ def test_commands_are_told_from_their_output(code: str, commands: list[str]):
         ("python nowhere.py", "no file"),
         ("WIESEL_DATA=/data make test", None),
         ("frobnicate --now", "no command"),
+        ("wiesel predict model rows.csv -o labels.csv", None),
+        ("wiesel spans fit texts.jsonl --epochs=3", None),
+        ("wiesel foretell rows.csv", "no verb"),
+        ("wiesel predict model rows.csv --loudly", "no option"),
     ],
 )
 def test_commands_that_cannot_work_are_found(command: str, problem: str | None):

@@ -1,5 +1,6 @@
 """What all fuzzers share: trying for a while, counting, and ways to damage bytes and values."""
 
+import hashlib
 import json
 import random
 import sys
@@ -45,12 +46,12 @@ VALUES: list[Any] = [
 """What somebody may write where another value is expected."""
 
 
-def tries(share: float, least: int = 3) -> Iterator[random.Random]:
-    """Yield a generator of random numbers for each try, until the share of the time is over.
+def tries(name: str, least: int = 3) -> Iterator[random.Random]:
+    """Yield a generator of random numbers for each try, until a fuzzer's time is over.
 
     Try number n is the same on every machine; at least a few are made, however slow it is.
     """
-    end, number = time.monotonic() + fuzz_seconds(share), 0
+    end, number = time.monotonic() + fuzz_seconds(name), 0
     while number < least or time.monotonic() < end:
         yield random.Random(number)
         number += 1
@@ -138,3 +139,39 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 def tree(folder: Path) -> set[str]:
     """Every path below a folder."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def forged(folder: Path, rng: random.Random) -> None:
+    """Damage one file or change the manifest; afterwards the checksums fit, or they do not."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    names = sorted(manifest["files"])
+    if names and rng.random() < 0.5:
+        file = folder / rng.choice(names)
+        if file.suffix == ".json" and rng.random() < 0.7:
+            content = json.dumps(altered(json.loads(file.read_bytes()), rng)).encode()
+        else:
+            content = damaged(file.read_bytes(), rng)
+        file.write_bytes(content)
+    else:
+        manifest = altered(manifest, rng)
+    if rng.random() < 0.1:
+        manifest_text = damaged(json.dumps(manifest).encode(), rng)
+    else:
+        manifest_text = json.dumps(_signed(manifest, folder)).encode()
+    (folder / "manifest.json").write_bytes(manifest_text)
+
+
+def _signed(manifest: Any, folder: Path) -> Any:
+    """What somebody writes who knows how the checksums are made."""
+    if not isinstance(manifest, dict):
+        return manifest
+    for name in manifest["files"] if isinstance(manifest.get("files"), dict) else ():
+        file = folder / name if 0 < len(name) < 100 else folder
+        if file.is_file() and file.parent == folder:
+            content = file.read_bytes()
+            manifest["files"][name] = hashlib.sha256(content).hexdigest()
+            if isinstance(manifest.get("bytes"), dict):
+                manifest["bytes"][name] = len(content)
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    digest = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    return {**rest, "sha256": digest}

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from attacks import Tally, damaged, tree, tries
-from budget import fuzz_seconds
+from attacks import Tally, altered, damaged, tree, tries
+from budget import SHARES, fuzz_seconds
 
+from wiesel import MajorityVote, keywords
 from wiesel.io import read_answers, read_gold, read_rows, read_votes, write_votes
+from wiesel.lfs import apply_lfs_to_folder
 from wiesel.project import read_project
 from wiesel.project.overview import project_overview
 from wiesel.votes import VoteMatrix
@@ -81,7 +83,7 @@ def read_named_answers(file: Path) -> VoteMatrix:
 
 def test_tables(tmp_path):
     tally = Tally("tables")
-    for rng in tries(0.06):
+    for rng in tries("tables"):
         name = rng.choice(sorted(TABLES))
         file = tmp_path / name
         file.write_bytes(damaged(TABLES[name], rng))
@@ -126,7 +128,7 @@ def test_parquet(tmp_path):
     write_votes(votes, tmp_path / "list.parquet", layout="list")
     (tmp_path / "damaged").mkdir()
     here, tally, number = str(Path(__file__).parent), Tally("parquet"), 0
-    for _ in tries(0.1, least=1):
+    for _ in tries("parquet", least=1):
         words = [here, str(tmp_path), str(number), str(number + _AT_ONCE)]
         done = subprocess.run(
             [sys.executable, "-c", READER, *words],
@@ -145,6 +147,35 @@ def test_parquet(tmp_path):
         assert "memory allocation of" in done.stderr, done.stderr[-2000:]
         tally.counts["ended Polars for lack of memory"] += 1
     tally.report()
+    assert tally.counts["refused"]
+
+
+def test_vote_folders(tmp_path):
+    """A folder of votes with a damaged note or part: gone on with, or refused."""
+    tally, rows, folder = Tally("vote folders"), tmp_path / "rows", tmp_path / "votes"
+    rows.mkdir()
+    for number in range(2):
+        (rows / f"part-{number}.csv").write_bytes(CSV)
+    lf = keywords("spam", ["free"], column="text", name="gifts")
+
+    def vote():
+        return apply_lfs_to_folder(
+            lf, rows / "*.csv", folder, labels=LABELS, engine="local", ids="id"
+        )
+
+    vote()
+    note = json.loads((folder / "applied.json").read_text())
+    for rng in tries("vote folders", least=10):
+        text = json.dumps(altered(note, rng)).encode()
+        text = damaged(text, rng) if rng.random() < 0.3 else text
+        (folder / "applied.json").write_bytes(text)
+        if rng.random() < 0.3:
+            (folder / "part-0.parquet").unlink(missing_ok=True)
+        parts = tally.attempt(text, vote)
+        if parts is not None:
+            tally.attempt(text, MajorityVote().fit, parts)
+    tally.report()
+    assert tally.counts["worked"]
     assert tally.counts["refused"]
 
 
@@ -181,7 +212,7 @@ def _toml(rng: random.Random) -> bytes:
 def test_project_files(tmp_path):
     tally = Tally("project files")
     (tmp_path / "lfs.py").write_text("open('trace', 'w')")
-    for rng in tries(0.05):
+    for rng in tries("project files"):
         file = tmp_path / "wiesel.toml"
         file.write_bytes(_toml(rng))
         before = tree(tmp_path)
@@ -198,7 +229,7 @@ def test_verbs_on_damaged_files(tmp_path, wiesel):
     """Whatever the file, a verb ends with 0 or with one line that starts with Error."""
     tally = Tally("verbs")
     (tmp_path / "rules.toml").write_text(RULES)
-    for rng in tries(0.08):
+    for rng in tries("verbs"):
         name = rng.choice(sorted(TABLES))
         file, votes = tmp_path / name, tmp_path / "votes.csv"
         file.write_bytes(damaged(TABLES[name], rng))
@@ -226,8 +257,8 @@ def _check_ended_well(result, file: Path) -> None:
 
 
 def test_the_seconds_are_those_of_the_environment(monkeypatch):
-    monkeypatch.setenv("WIESEL_FUZZ_SECONDS", "10")
-    assert fuzz_seconds(0.5) == 5
+    monkeypatch.setenv("WIESEL_FUZZ_SECONDS", "100")
+    assert sum(map(fuzz_seconds, SHARES)) == pytest.approx(100), "an hour is an hour"
     monkeypatch.delenv("WIESEL_FUZZ_SECONDS")
-    assert fuzz_seconds() == 8
+    assert sum(map(fuzz_seconds, SHARES)) == pytest.approx(8)
     assert len(pl.read_csv(CSV)) == 3, "the file that is damaged is whole at first"

@@ -38,7 +38,7 @@ def killed(process: subprocess.Popen, rng: random.Random, within: float) -> None
 def test_killed_saves(tmp_path):
     tally, model = Tally("killed saves"), tmp_path / "model"
     write_folder(model, {"n": 0}, {"a.bin": bytes(20_000), "b.bin": bytes(9)})
-    for rng in tries(0.06, least=2):
+    for rng in tries("killed saves", least=2):
         command = [sys.executable, "-c", SAVER, str(model)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
@@ -66,7 +66,7 @@ def _check_whole(model: Path) -> None:
 
 def test_killed_runs(tiny, wiesel):
     tally = Tally("killed runs")
-    for rng in tries(0.1, least=1):
+    for rng in tries("killed runs", least=1):
         training = f"epochs = {rng.randrange(1, 400)}"
         text = (tiny / "wiesel.toml").read_text().replace("epochs = 2", training)
         (tiny / "wiesel.toml").write_text(text)
@@ -109,7 +109,7 @@ def test_killed_applies(tiny, wiesel):
     rows = read_rows(tiny / "train.csv").sample(400, with_replacement=True, seed=0).drop("id")
     rows.write_csv(tiny / "many.csv")
     rows.head(20).write_csv(tiny / "few.csv")
-    for rng in tries(0.1, least=1):
+    for rng in tries("killed applies", least=1):
         words = ["apply", str(tiny / "many.csv"), "--lfs", str(tiny / "lfs.py"), "-o", str(output)]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         with subprocess.Popen([*WIESEL, *words], **quiet) as process:

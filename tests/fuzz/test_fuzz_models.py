@@ -1,7 +1,5 @@
 """Model folders and bundles, damaged and forged: loaded whole, or refused, and never obeyed."""
 
-import hashlib
-import json
 import shutil
 import warnings
 from pathlib import Path
@@ -10,13 +8,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from attacks import Tally, altered, damaged, tree, tries
+from attacks import Tally, forged, tree, tries
 
-from wiesel import DawidSkene, MajorityVote, Snorkel, TwoStage, WeaSEL, load_model
+from wiesel import Committee, DawidSkene, MajorityVote, Snorkel, TwoStage, WeaSEL, load_model
 from wiesel.catalog import METHODS
 from wiesel.end_to_end import EndToEndModel
 from wiesel.errors import SavedModelError
+from wiesel.features import Standardizer
 from wiesel.io import write_votes
+from wiesel.multilabel import (
+    MultiLabelModel,
+    MultiLabelTwoStage,
+    MultiLabelVotes,
+    MultiLabelWeaSEL,
+    PerLabel,
+)
 from wiesel.nn import LSTM, MLP, Linear
 from wiesel.project import read_project, run_project
 from wiesel.project.bundle import load_bundle
@@ -46,50 +52,38 @@ def models(tmp_path_factory) -> dict[str, Path]:
         "doctor_net": METHODS["doctor_net"].cls(MLP(3, 2, hidden=(4,)), **quick).fit(X, votes()),
         "lstm": TwoStage(Snorkel(), LSTM(5, 2, 3, 3, (4,)), **quick).fit(tokens, votes()),
         "dawid_skene": DawidSkene().fit(votes()),
+        "committee": Committee(Linear(3, 2), networks=1, **quick).fit(X, votes()),
+        "imply_loss": METHODS["imply_loss"].cls(Linear(3, 2), **quick).fit(X, votes()),
+        "labels": PerLabel(MajorityVote()).fit(label_votes()),
+        "labels_two_stage": MultiLabelTwoStage(MajorityVote(), Linear(3, 2), **quick).fit(
+            X, label_votes()
+        ),
+        "labels_weasel": MultiLabelWeaSEL(Linear(3, 2), encoder=(4,), **quick).fit(
+            X, label_votes()
+        ),
     }
     for name, model in made.items():
         model.save(place / name)
+    made["reader"] = TwoStage(MajorityVote(), Linear(3, 2), **quick).fit(X, votes())
+    made["reader"].save(place / "reader", features=Standardizer().fit(X))
     return {name: place / name for name in made}
 
 
-def forged(folder: Path, rng) -> None:
-    """Damage one file or change the manifest; afterwards the checksums fit, or they do not."""
-    manifest = json.loads((folder / "manifest.json").read_text())
-    names = sorted(manifest["files"])
-    if rng.random() < 0.5:
-        file = folder / rng.choice(names)
-        if file.suffix == ".json" and rng.random() < 0.7:
-            content = json.dumps(altered(json.loads(file.read_bytes()), rng)).encode()
-        else:
-            content = damaged(file.read_bytes(), rng)
-        file.write_bytes(content)
-    else:
-        manifest = altered(manifest, rng)
-    if rng.random() < 0.1:
-        manifest_text = damaged(json.dumps(manifest).encode(), rng)
-    else:
-        manifest_text = json.dumps(_signed(manifest, folder)).encode()
-    (folder / "manifest.json").write_bytes(manifest_text)
-
-
-def _signed(manifest: Any, folder: Path) -> Any:
-    """What somebody writes who knows how the checksums are made."""
-    if not isinstance(manifest, dict):
-        return manifest
-    for name in manifest["files"] if isinstance(manifest.get("files"), dict) else ():
-        file = folder / name if 0 < len(name) < 100 else folder
-        if file.is_file() and file.parent == folder:
-            content = file.read_bytes()
-            manifest["files"][name] = hashlib.sha256(content).hexdigest()
-            if isinstance(manifest.get("bytes"), dict):
-                manifest["bytes"][name] = len(content)
-    rest = {key: value for key, value in manifest.items() if key != "sha256"}
-    digest = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-    return {**rest, "sha256": digest}
+def label_votes() -> MultiLabelVotes:
+    cells = [[[1, 0], [0, 0]], [[0, 1], [1, -1]], [[1, 1], [1, 0]], [[0, 0], [-1, 1]]] * 5
+    return MultiLabelVotes.from_dense(cells, ["sports", "money"], ["a", "b"])
 
 
 def used(model: Any) -> None:
     """Ask a model that could be loaded; its answers are probabilities."""
+    if isinstance(model, PerLabel):
+        cells = np.ones((2, len(model.voters_), len(model.labels_)), dtype=int)
+        several = MultiLabelVotes.from_dense(cells, model.labels_, model.voters_)
+        assert np.isfinite(model.predict_proba(several)).all()
+        return
+    if isinstance(model, MultiLabelModel):
+        assert np.isfinite(model.predict_proba(np.array([[0.0, 1, 2], [-3, 3, 1]]))).all()
+        return
     cells = [[0] * len(model.voters_), [1] * len(model.voters_)]
     matrix = VoteMatrix.from_dense(cells, model.labels_, model.voters_)
     if not isinstance(model, EndToEndModel):
@@ -104,7 +98,7 @@ def used(model: Any) -> None:
 
 def test_saved_models(models, tmp_path):
     tally = Tally("saved models")
-    for rng in tries(0.2):
+    for rng in tries("saved models"):
         name = rng.choice(sorted(models))
         folder = tmp_path / "model"
         shutil.rmtree(folder, ignore_errors=True)
@@ -123,7 +117,7 @@ def test_saved_models(models, tmp_path):
 
 def test_what_is_saved_again_is_what_was_loaded(models, tmp_path):
     tally = Tally("saved again")
-    for rng in tries(0.02):
+    for rng in tries("saved again"):
         name = rng.choice(sorted(models))
         model = load_model(models[name])
         tally.attempt(name, model.save, tmp_path / "again")
@@ -187,7 +181,7 @@ ROWS = {
 
 def test_bundles(bundles, tmp_path):
     tally, rows = Tally("bundles"), pl.DataFrame(ROWS)
-    for rng in tries(0.15):
+    for rng in tries("bundles"):
         name = rng.choice(sorted(bundles))
         folder = tmp_path / "model"
         shutil.rmtree(folder, ignore_errors=True)
@@ -203,7 +197,7 @@ def test_bundles(bundles, tmp_path):
 
 def test_files_beside_a_model(models, tmp_path):
     tally = Tally("files beside a model")
-    for rng in tries(0.01):
+    for rng in tries("files beside a model"):
         folder = tmp_path / "model"
         shutil.rmtree(folder, ignore_errors=True)
         write_folder(folder, {"class": "MajorityVote"}, {"arrays.safetensors": b""})

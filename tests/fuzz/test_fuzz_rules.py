@@ -91,7 +91,7 @@ def test_rules_files_are_read_or_refused(
     home = tmp_path / "project"
     home.mkdir()
     (home / "known.csv").write_text("n\n1\n")
-    rng, end = random.Random(16), time.monotonic() + fuzz_seconds(0.25)
+    rng, end = random.Random(16), time.monotonic() + fuzz_seconds("rules") / 2
     n_read = n_refused = 0
     while time.monotonic() < end or n_read + n_refused < 20:
         content = change(rng)
@@ -112,7 +112,7 @@ def test_rules_files_are_read_or_refused(
 
 
 def test_conditions_are_read_or_refused() -> None:
-    rng, end = random.Random(16), time.monotonic() + fuzz_seconds(0.25)
+    rng, end = random.Random(16), time.monotonic() + fuzz_seconds("conditions")
     n_read = n_refused = 0
     while time.monotonic() < end or n_read + n_refused < 200:
         condition = " ".join(rng.choice(WORDS) for _ in range(rng.randint(1, 9)))

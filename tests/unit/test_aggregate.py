@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from wiesel import DawidSkene, VoteMatrix, aggregate
+from wiesel import DawidSkene, MajorityVote, VoteMatrix, aggregate
+from wiesel.analysis.crowd import judge_workers
 from wiesel.cli.main import app
 from wiesel.errors import DataError, ParameterError, VoteError
 from wiesel.io.answer_columns import find_answer_columns, looks_like_answers
@@ -56,6 +57,23 @@ def test_two_perfect_workers_are_no_copies():
     rows = [(i, name, "ab"[i % 2]) for i in range(40) for name in ("ann", "bob", "eve")]
     table = pl.DataFrame(rows, schema=["task", "worker", "label"], orient="row")
     assert aggregate(table).workers["flag"].to_list() == ["", "", ""]
+
+
+def test_honest_workers_are_no_copies_of_each_other():
+    # A fifth of the tasks misleads everybody; good workers then share some mistakes by chance,
+    # and some pairs agree on all that both have seen.
+    alarms = 0
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        gold, hard = rng.integers(0, 2, 100), rng.random(100) < 0.2
+        accuracy = np.where(hard[:, None], 0.4, rng.uniform(0.8, 1, 20))
+        dense = np.where(rng.random((100, 20)) < accuracy, gold[:, None], 1 - gold[:, None])
+        dense[rng.random((100, 20)) > 0.5] = -1
+        votes = VoteMatrix.from_dense(dense, ["a", "b"])
+        model = MajorityVote().fit(votes)
+        judged = judge_workers(model, votes, model.predict_proba(votes)).frame
+        alarms += int((judged["flag"] == "copy").sum())
+    assert alarms == 0
 
 
 def test_labels_have_confidence_answers_and_disagreement():

@@ -6,15 +6,16 @@ import pytest
 
 from wiesel import catalog, end_to_end, label_models
 from wiesel.catalog import METHODS, method
-from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end import EndToEndModel, readings
 from wiesel.errors import ParameterError
 from wiesel.label_models import LabelModel
 from wiesel.parameters import Parameterized
 
 
-def test_both_registries_are_in_one_view():
-    assert set(METHODS) == {*label_models.REGISTRY, *end_to_end.REGISTRY}
-    assert len(METHODS) == len(label_models.REGISTRY) + len(end_to_end.REGISTRY)
+def test_all_registries_are_in_one_view():
+    parts = (label_models.REGISTRY, readings.REGISTRY, end_to_end.REGISTRY)
+    assert set(METHODS) == {name for part in parts for name in part}
+    assert len(METHODS) == sum(map(len, parts))
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
@@ -22,12 +23,13 @@ def test_every_method_says_what_it_is_and_what_it_needs(name: str):
     entry = METHODS[name]
     assert entry.name == name
     assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
-    assert entry.needs in ("votes", "features and votes", "features and gold")
+    assert re.fullmatch("votes|features and votes|features and gold|features, .*", entry.needs)
     assert not entry.summary.endswith(".")
     assert len(entry.summary) < 100
     assert entry.paper
-    base = LabelModel if entry.needs == "votes" else EndToEndModel
+    base = LabelModel if entry.needs == "votes" else (EndToEndModel, readings.Reading)
     assert issubclass(entry.cls, base)
+    assert entry.package == "wiesel"
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

@@ -96,6 +96,22 @@ def serve() -> Iterator[Callable[..., Server]]:
         server.stop()
 
 
+@pytest.fixture(scope="module")
+def serve_once() -> Iterator[Callable[..., Server]]:
+    """Start the workbench of a project for all tests of a module, which only read."""
+    pytest.importorskip("nicegui", reason="the extra 'workbench' is not installed")
+    started: dict[Path, Server] = {}
+
+    def start(project: Path) -> Server:
+        if project not in started:
+            started[project] = Server(project)
+        return started[project]
+
+    yield start
+    for server in started.values():
+        server.stop()
+
+
 def chromium() -> str:
     path = os.environ.get("WIESEL_CHROMIUM") or shutil.which("chromium")
     if path is None:
@@ -103,9 +119,12 @@ def chromium() -> str:
     return path
 
 
-@pytest.fixture(scope="session")
+# Playwright's event loop runs in this thread for as long as the browser is open, and nothing else
+# that needs a loop (a notebook, a second browser) can. So the browser closes before a worker takes
+# another module.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One headless Chromium for all tests."""
+    """One headless Chromium for the tests of a module."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
         found = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
@@ -165,11 +184,21 @@ lr = 0.05
 @pytest.fixture
 def empty_project(tmp_path: Path) -> Path:
     """Messages of two kinds, and nothing else: no labeling function, no label."""
+    return write_empty_project(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def read_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, for all tests of a module that change nothing in it."""
+    return write_empty_project(tmp_path_factory.mktemp("read"))
+
+
+def write_empty_project(place: Path) -> Path:
     from wiesel.project import write_starter
 
-    starter = tmp_path / "starter"
+    starter = place / "starter"
     write_starter(starter)
-    folder = tmp_path / "mails"
+    folder = place / "mails"
     folder.mkdir()
     shutil.copyfile(starter / "train.csv", folder / "train.csv")
     shutil.copyfile(starter / "test.csv", folder / "test.csv")

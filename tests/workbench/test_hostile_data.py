@@ -20,9 +20,9 @@ TEXTS = [
 ]
 
 
-@pytest.fixture
-def hostile_project(tmp_path: Path) -> Path:
-    folder = tmp_path / "hostile"
+@pytest.fixture(scope="module")
+def hostile_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("place") / "hostile"
     folder.mkdir()
     rows = [{"id": f"<i>{k}</i>", "text": text, "n": k} for k, text in enumerate(TEXTS)]
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -37,8 +37,8 @@ def hostile_project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_nothing_in_the_data_runs_or_becomes_markup(serve, open_page, hostile_project):
-    server = serve(hostile_project)
+def test_nothing_in_the_data_runs_or_becomes_markup(serve_once, open_page, hostile_project):
+    server = serve_once(hostile_project)
     page = open_page(server.address)
     page.wait_for_function(
         f"document.querySelectorAll('.data-rows tbody tr').length == {len(TEXTS)}"
@@ -65,9 +65,9 @@ def test_nothing_in_the_data_runs_or_becomes_markup(serve, open_page, hostile_pr
 
 
 def test_what_is_typed_as_a_rule_is_data_and_wrong_patterns_are_told(
-    serve, open_page, hostile_project
+    serve_once, open_page, hostile_project
 ):
-    server = serve(hostile_project)
+    server = serve_once(hostile_project)
     page = open_page(f"{server.address}/lfs")
     page.wait_for_selector(".lf-table tbody tr")
     page.click("text=pattern")
@@ -78,11 +78,11 @@ def test_what_is_typed_as_a_rule_is_data_and_wrong_patterns_are_told(
     assert not list(hostile_project.parent.rglob("pwned"))
 
 
-def test_no_file_is_served_from_disk(serve, hostile_project):
+def test_no_file_is_served_from_disk(serve_once, hostile_project):
     import urllib.error
     import urllib.request
 
-    server = serve(hostile_project)
+    server = serve_once(hostile_project)
     for path in ("/wiesel.toml", "/../wiesel.toml", "/_nicegui/../../etc/passwd", "/openapi.json"):
         with pytest.raises(urllib.error.HTTPError) as answer:
             urllib.request.urlopen(server.address + path)

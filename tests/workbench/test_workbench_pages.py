@@ -9,8 +9,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_is_wider_than_a_phone(serve, open_page, empty_project, scheme):
-    server = serve(empty_project)
+def test_no_page_is_wider_than_a_phone(serve_once, open_page, read_project, scheme):
+    server = serve_once(read_project)
     page = open_page(server.address, color_scheme=scheme)
     page.set_viewport_size({"width": 390, "height": 844})
     for address in ("/", "/lfs", "/label", "/train", "/results"):
@@ -22,8 +22,8 @@ def test_no_page_is_wider_than_a_phone(serve, open_page, empty_project, scheme):
     assert background == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(23, 27, 31)")
 
 
-def test_a_row_opens_by_keyboard_and_pages_turn(serve, open_page, empty_project):
-    server = serve(empty_project)
+def test_a_row_opens_by_keyboard_and_pages_turn(serve_once, open_page, read_project):
+    server = serve_once(read_project)
     page = open_page(server.address)
     page.wait_for_selector("text=page 1 of 24")
     page.focus("tr.w-open >> nth=2")

@@ -1,10 +1,20 @@
 """Votes to understanding: what voters do, how they agree, and what is odd about them."""
 
 from wiesel.analysis.agreement import agreement
+from wiesel.analysis.buckets import Buckets, label_buckets
 from wiesel.analysis.disagreements import disagreements
 from wiesel.analysis.findings import findings
 from wiesel.analysis.summary import summarize
 from wiesel.analysis.table import Table
 from wiesel.analysis.workers import rank_workers
 
-__all__ = ["Table", "agreement", "disagreements", "findings", "rank_workers", "summarize"]
+__all__ = [
+    "Buckets",
+    "Table",
+    "agreement",
+    "disagreements",
+    "findings",
+    "label_buckets",
+    "rank_workers",
+    "summarize",
+]

@@ -8,7 +8,8 @@ import polars as pl
 import scipy.sparse as sp
 
 from wiesel.analysis.table import Table, count, number, percent, text
-from wiesel.votes import VoteMatrix
+from wiesel.errors import VoteError
+from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
 __all__ = ["PairCounts", "agreement", "pair_counts"]
 
@@ -18,6 +19,8 @@ SHARED_ITEMS = 3
 _DENSE_CELLS = 2**23
 _DENSE_VOTERS = 4096
 _DENSE_SHARE = 0.02
+_SUMMED_CELLS = 2**25
+"""Voters x voters x classes that are summed over parts: 256 MB."""
 
 
 class PairCounts(NamedTuple):
@@ -35,7 +38,7 @@ class PairCounts(NamedTuple):
     """Items on which one of them votes, or both."""
 
 
-def agreement(votes: VoteMatrix, near: float = 0.95) -> Table:
+def agreement(votes: VoteSource, near: float = 0.95) -> Table:
     """Return a row per pair of voters that vote together, the most alike first.
 
     `both` counts the items on which both vote, `agreement` is the share of these on which they
@@ -74,12 +77,44 @@ def agreement(votes: VoteMatrix, near: float = 0.95) -> Table:
     return Table(frame, columns, caption, limit=20)
 
 
-def pair_counts(votes: VoteMatrix) -> PairCounts:
+def pair_counts(votes: VoteSource) -> PairCounts:
     """Return the counts of every pair of voters that vote together.
 
     Sums of products of (items x voters) indicators, one class at a time: memory grows with the
-    pairs, never with items x pairs.
+    pairs, never with items x pairs. Votes that are read part by part are summed in tables of
+    voters x voters, for each class.
     """
+    if isinstance(votes, VoteMatrix):
+        return _pairs_of_matrix(votes)
+    n_voters, n_classes = len(votes.voters), len(votes.labels)
+    if n_classes * n_voters**2 > _SUMMED_CELLS:
+        raise VoteError(
+            f"The pairs of {n_voters:,} voters and {n_classes} classes are too many to be summed "
+            "part by part: read the votes into one VoteMatrix."
+        )
+    agree, one_sided = votes.sum(_sum_of_pairs)
+    both = one_sided.sum(axis=0)
+    first, second = np.nonzero(np.triu(both, k=1))
+    n_votes = both.diagonal()
+    chance = (one_sided * one_sided.transpose(0, 2, 1)).sum(axis=0)[first, second]
+    met = both[first, second]
+    either = n_votes[first] + n_votes[second] - met
+    return PairCounts(first, second, met, agree[first, second], chance / met**2, either)
+
+
+def _sum_of_pairs(part: VoteMatrix) -> Statistics:
+    """Items on which two voters agree, and on which one votes for a class and the other votes."""
+    voting = _indicator(part, np.ones(part.n_votes, dtype=np.bool_))
+    agree = np.zeros((part.n_voters, part.n_voters))
+    one_sided = np.zeros((part.n_classes, part.n_voters, part.n_voters))
+    for label in range(part.n_classes):
+        voting_label = _indicator(part, part.class_index == label)
+        agree += _products(voting_label, voting_label).toarray()
+        one_sided[label] = _products(voting_label, voting).toarray()
+    return agree, one_sided
+
+
+def _pairs_of_matrix(votes: VoteMatrix) -> PairCounts:
     voting = _indicator(votes, np.ones(votes.n_votes, dtype=np.bool_))
     n_votes = np.bincount(votes.voter_index, minlength=votes.n_voters)
     both = sp.triu(_products(voting, voting), k=1, format="coo")
@@ -94,7 +129,7 @@ def pair_counts(votes: VoteMatrix) -> PairCounts:
     return PairCounts(first, second, both.data, agree, chance / both.data**2, either)
 
 
-def _pair_frame(votes: VoteMatrix, near: float) -> pl.DataFrame:
+def _pair_frame(votes: VoteSource, near: float) -> pl.DataFrame:
     pairs = pair_counts(votes)
     names = pl.Series(votes.voters, dtype=pl.String)
     rate, same = pairs.agree / pairs.both, pairs.agree / pairs.either

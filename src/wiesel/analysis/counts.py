@@ -7,15 +7,17 @@ import numpy.typing as npt
 
 from wiesel.errors import DataError
 from wiesel.labels import ABSTAIN, FloatArray, IntArray
-from wiesel.votes import VoteMatrix
+from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
 __all__ = [
     "GoldCounts",
+    "ItemCounts",
     "VoterCounts",
     "class_counts",
     "conflicted",
     "gold_counts",
     "gold_indices",
+    "item_counts",
     "ratio",
     "voter_counts",
     "wilson_interval",
@@ -34,6 +36,17 @@ class VoterCounts(NamedTuple):
     """Votes on items on which another voter voted for another class."""
 
 
+class ItemCounts(NamedTuple):
+    """Numbers of items."""
+
+    covered: int
+    """With one vote or more."""
+    shared: int
+    """With two votes or more."""
+    disputed: int
+    """With votes for different classes."""
+
+
 class GoldCounts(NamedTuple):
     """Votes beside known labels: (n_voters, n_classes) by the class voted for."""
 
@@ -45,24 +58,24 @@ class GoldCounts(NamedTuple):
     """The number of items of each class, (n_classes,)."""
 
 
-def voter_counts(votes: VoteMatrix) -> VoterCounts:
+def voter_counts(votes: VoteSource) -> VoterCounts:
     """Return how often every voter votes, not alone, and against another voter."""
-    lengths = votes.votes_per_item
-    shared = np.repeat(lengths > 1, lengths)
-    disputed = np.repeat(conflicted(votes), lengths)
-    return VoterCounts(
-        np.bincount(votes.voter_index, minlength=votes.n_voters),
-        np.bincount(votes.voter_index[shared], minlength=votes.n_voters),
-        np.bincount(votes.voter_index[disputed], minlength=votes.n_voters),
-    )
+    return VoterCounts(*votes.sum(_sum_of_voters))
 
 
-def class_counts(votes: VoteMatrix) -> Counts:
+def item_counts(votes: VoteSource) -> ItemCounts:
+    """Return how many items have a vote, several, and votes that differ."""
+    (counts,) = votes.sum(_sum_of_items)
+    return ItemCounts(*counts.astype(int).tolist())
+
+
+def class_counts(votes: VoteSource) -> Counts:
     """Return how often every voter votes for every class: (n_voters, n_classes).
 
     A probabilistic vote counts for its most probable class.
     """
-    return _by_voter_and_class(votes, np.ones(votes.n_votes, dtype=np.bool_))
+    (counts,) = votes.sum(_sum_of_classes)
+    return counts.astype(np.int64)
 
 
 def conflicted(votes: VoteMatrix) -> npt.NDArray[np.bool_]:
@@ -75,7 +88,7 @@ def conflicted(votes: VoteMatrix) -> npt.NDArray[np.bool_]:
     return disputed
 
 
-def gold_indices(votes: VoteMatrix, gold: object) -> IntArray:
+def gold_indices(votes: VoteSource, gold: object) -> IntArray:
     """Return gold labels, names or indices, as indices; -1 where the label is not known."""
     known = votes.labels.indices(gold, allow_unknown=True)
     if len(known) != votes.n_items:
@@ -86,15 +99,18 @@ def gold_indices(votes: VoteMatrix, gold: object) -> IntArray:
     return known
 
 
-def gold_counts(votes: VoteMatrix, gold: IntArray) -> GoldCounts:
+def gold_counts(votes: VoteSource, gold: IntArray) -> GoldCounts:
     """Return how often every voter is right where the label is known."""
-    truth = np.repeat(gold, votes.votes_per_item)
+    shape = (len(votes.voters), len(votes.labels))
+    support, correct = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    start = 0
+    for part in votes.parts():
+        truth = np.repeat(gold[start : start + part.n_items], part.votes_per_item)
+        support += _by_voter_and_class(part, truth != ABSTAIN)
+        correct += _by_voter_and_class(part, truth == part.class_index)
+        start += part.n_items
     known = gold[gold != ABSTAIN]
-    return GoldCounts(
-        _by_voter_and_class(votes, truth != ABSTAIN),
-        _by_voter_and_class(votes, truth == votes.class_index),
-        np.bincount(known, minlength=votes.n_classes),
-    )
+    return GoldCounts(support, correct, np.bincount(known, minlength=shape[1]))
 
 
 def ratio(part: IntArray, whole: IntArray | int) -> npt.NDArray[np.float64]:
@@ -118,6 +134,27 @@ def wilson_interval(
     center = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     spread = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return np.clip(center - spread, 0, 1), np.clip(center + spread, 0, 1)
+
+
+def _sum_of_voters(part: VoteMatrix) -> Statistics:
+    lengths = part.votes_per_item
+    shared = np.repeat(lengths > 1, lengths)
+    disputed = np.repeat(conflicted(part), lengths)
+    return (
+        np.bincount(part.voter_index, minlength=part.n_voters),
+        np.bincount(part.voter_index[shared], minlength=part.n_voters),
+        np.bincount(part.voter_index[disputed], minlength=part.n_voters),
+    )
+
+
+def _sum_of_items(part: VoteMatrix) -> Statistics:
+    shared = np.count_nonzero(part.votes_per_item > 1)
+    counts = (part.covered.sum(), shared, conflicted(part).sum())
+    return (np.array(counts, dtype=np.float64),)
+
+
+def _sum_of_classes(part: VoteMatrix) -> Statistics:
+    return (_by_voter_and_class(part, np.ones(part.n_votes, dtype=np.bool_)),)
 
 
 def _by_voter_and_class(votes: VoteMatrix, chosen: npt.NDArray[np.bool_]) -> Counts:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from scipy.stats import binom
 
 from wiesel.analysis.agreement import pair_counts
 from wiesel.analysis.counts import ratio, wilson_interval
@@ -36,7 +37,17 @@ COPIED = 0.95
 COPY_ITEMS = 20
 COPY_MARGIN = 0.1
 """Copies share twenty items or more, answer 95 % of them alike, and this is ten points more than
-workers as good as they are would."""
+workers as good as they are would. They also share their mistakes."""
+
+HARD_ITEMS = 0.5
+"""Honest workers make the same mistake in up to half of the cases where one of them makes any:
+some items mislead everybody."""
+
+CLEAR_LEAD = 2
+"""What the others say of an item counts where one class leads by so many of their votes."""
+
+FALSE_ALARM = 0.01
+"""The probability that anybody is called a copy by chance."""
 
 MOST_PAIRS = 5_000_000
 """Pairs of answers to one task beyond which copies are not looked for."""
@@ -220,10 +231,35 @@ def _copies(votes: VoteMatrix, accuracy: FloatArray) -> list[list[str]]:
     low, _ = wilson_interval(pairs.agree, pairs.both)
     alike = (pairs.both >= COPY_ITEMS) & (rate >= COPIED)
     alike &= np.nan_to_num(low - explained, nan=-1.0) > COPY_MARGIN
-    for first, second in zip(pairs.first[alike], pairs.second[alike], strict=True):
-        copies[first].append(votes.voters[second])
-        copies[second].append(votes.voters[first])
+    suspects = list(zip(pairs.first[alike].tolist(), pairs.second[alike].tolist(), strict=True))
+    for first, second in suspects:
+        shared, mistakes = _shared_mistakes(votes, first, second)
+        if binom.sf(shared - 1, mistakes, HARD_ITEMS) < FALSE_ALARM / len(suspects):
+            copies[first].append(votes.voters[second])
+            copies[second].append(votes.voters[first])
     return copies
+
+
+def _shared_mistakes(votes: VoteMatrix, first: int, second: int) -> tuple[int, int]:
+    """How often both make the same mistake, and how often one of them makes any.
+
+    A mistake is what most other workers would not have said. Good workers agree because they are
+    right; only copies agree where they are wrong, time after time.
+    """
+    entries = [np.flatnonzero(votes.voter_index == voter) for voter in (first, second)]
+    items = [votes.item_index[each] for each in entries]
+    both, *places = np.intersect1d(items[0], items[1], assume_unique=True, return_indices=True)
+    said = [votes.class_index[own[place]] for own, place in zip(entries, places, strict=True)]
+    counts = votes[both].counts()
+    rows = np.arange(len(both))
+    for answers in said:
+        counts[rows, answers] -= 1
+    ordered = np.sort(counts, axis=1)
+    clear = ordered[:, -1] - ordered[:, -2] >= CLEAR_LEAD
+    favorite = counts.argmax(axis=1)
+    wrong = [clear & (answers != favorite) for answers in said]
+    alike = wrong[0] & (said[0] == said[1])
+    return int(alike.sum()), int((wrong[0] | wrong[1]).sum())
 
 
 def _flags(

@@ -9,13 +9,21 @@ import polars as pl
 
 from wiesel.analysis.counts import conflicted, gold_indices
 from wiesel.errors import DataError, ParameterError
-from wiesel.labels import ABSTAIN
+from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.tables import as_frame
 from wiesel.votes import VoteMatrix
 
-__all__ = ["disagreements"]
+__all__ = ["class_names", "disagreements"]
 
-_AGREEING = ("duplicate", "few_votes", "constant", "one_sided", "skewed", "single_voter_class")
+_AGREEING = (
+    "duplicate",
+    "few_votes",
+    "constant",
+    "one_sided",
+    "skewed",
+    "single_voter_class",
+    "never_alone",
+)
 _AGAINST_OTHERS = ("spammer", "contrary")
 
 
@@ -63,7 +71,7 @@ def _mask(
     """Which items to show."""
     kind = "" if finding is None else str(finding.get("kind", ""))
     shown = votes if chosen is None else chosen
-    if kind == "low_coverage":
+    if kind in ("low_coverage", "uncovered_cluster"):
         return ~votes.covered
     if kind in _AGREEING:
         return shown.covered
@@ -105,7 +113,7 @@ def _beside(
     order: npt.NDArray[np.int64],
 ) -> pl.DataFrame:
     """The chosen rows with the vote of every voter and, for one or all, the votes per class."""
-    names = pl.Series(votes.labels.names, dtype=pl.String)
+    labels = votes.labels
     columns = [] if "item" in frame.columns else [pl.Series("item", votes.ids[order])]
     own = frame if truth is None else frame.drop("gold", strict=False)
     columns += own[order].get_columns()
@@ -115,14 +123,16 @@ def _beside(
     if chosen is not None:
         dense = chosen[order].dense()
         columns += [
-            _named(f"vote: {voter}", names, dense[:, j]) for j, voter in enumerate(chosen.voters)
+            class_names(f"vote: {voter}", labels, dense[:, j])
+            for j, voter in enumerate(chosen.voters)
         ]
     if truth is not None:
-        columns.append(_named("gold", names, truth[order]))
+        columns.append(class_names("gold", labels, truth[order]))
     return pl.DataFrame(columns)
 
 
-def _named(title: str, names: pl.Series, classes: npt.NDArray[Any]) -> pl.Series:
-    """Class names; null where there is none."""
+def class_names(title: str, labels: LabelSpace, classes: npt.NDArray[Any]) -> pl.Series:
+    """Return the names of class indices as a column; null where there is none."""
+    names = pl.Series(labels.names, dtype=pl.String)
     known = pl.Series(classes.astype(np.int64)).replace(ABSTAIN, None)
     return names.gather(known).alias(title)

@@ -1,15 +1,28 @@
 """One finding: a sentence, and what it is about as data."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-__all__ = ["Finding", "said"]
+import polars as pl
+
+__all__ = ["Finding", "finding_frame", "gravest_first", "said"]
 
 _NAMED = 3
 
+_GRAVITY = (
+    ("no_votes", "one_sided"),
+    ("missing_class", "worse_than_chance", "uncovered_class"),
+    ("contradicted", "contrary", "class_balance", "duplicate"),
+    ("near_duplicate", "uncovered_cluster", "conflict", "spammer", "high_conflict"),
+    ("never_votes", "constant", "skewed", "low_coverage"),
+    ("single_voter_class", "low_overlap", "never_alone", "few_votes"),
+)
+"""Kinds of findings, the gravest first: what makes figures wrong comes before what is wasted."""
+_TIER = {kind: tier for tier, kinds in enumerate(_GRAVITY) for kind in kinds}
+
 
 class Finding(NamedTuple):
-    """Something odd about the votes, and the evidence for it."""
+    """Something about the votes that a person can act on, and the evidence for it."""
 
     kind: str
     """The sort of finding, such as `duplicate` or `one_sided`."""
@@ -18,6 +31,42 @@ class Finding(NamedTuple):
     classes: Sequence[str] = ()
     value: float | None = None
     """The number behind it: a share, a rate or a count."""
+    words: Sequence[str] = ()
+    """Words that tell the items it is about from all others."""
+    rows: Sequence[int] = ()
+    """Positions of items to look at first."""
+
+
+def finding_frame(found: Iterable[Finding]) -> pl.DataFrame:
+    """Return findings as a table, a row for each.
+
+    >>> finding_frame([Finding("no_votes", "No voter votes on any item.")])["kind"].to_list()
+    ['no_votes']
+    """
+    schema: dict[str, pl.DataType | type[pl.DataType]] = {
+        "kind": pl.String,
+        "sentence": pl.String,
+        "voters": pl.List(pl.String),
+        "classes": pl.List(pl.String),
+        "value": pl.Float64,
+        "words": pl.List(pl.String),
+        "rows": pl.List(pl.Int64),
+    }
+    records: list[dict[str, Any]] = [
+        {name: list(v) if isinstance(v, (list, tuple)) else v for name, v in each._asdict().items()}
+        for each in found
+    ]
+    return pl.DataFrame(records, schema=schema, orient="row")
+
+
+def gravest_first(found: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order in which a person should look at them.
+
+    >>> few, none = Finding("few_votes", "Few."), Finding("no_votes", "None.")
+    >>> [each.kind for each in gravest_first([few, none])]
+    ['no_votes', 'few_votes']
+    """
+    return sorted(found, key=lambda each: _TIER.get(each.kind, len(_GRAVITY)))
 
 
 def said(value: float | Sequence[str]) -> str:

@@ -1,27 +1,20 @@
-"""Findings: what is odd about the votes, in plain sentences with the evidence beside them."""
+"""Findings: what a person can act on about the votes, in plain sentences with the evidence."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from wiesel.analysis.agreement import agreement
-from wiesel.analysis.counts import (
-    class_counts,
-    gold_counts,
-    gold_indices,
-    voter_counts,
-    wilson_interval,
-)
-from wiesel.analysis.finding import Finding, said
+from wiesel.analysis.counts import class_counts, gold_indices, item_counts, voter_counts
+from wiesel.analysis.finding import Finding, finding_frame, gravest_first, said
+from wiesel.analysis.gold_findings import balance_finding, gold_findings
 from wiesel.analysis.pair_findings import pair_findings
 from wiesel.analysis.peer_findings import peer_findings
 from wiesel.analysis.table import Table, text
-from wiesel.labels import IntArray
-from wiesel.votes import VoteMatrix
+from wiesel.labels import class_prior
+from wiesel.votes import VoteSource
 
-__all__ = ["findings"]
+__all__ = ["findings", "vote_findings"]
 
 FEW_VOTES = 10
 """Fewer votes than this do not tell how good a voter is."""
@@ -31,47 +24,60 @@ _LOW_OVERLAP = 0.05
 _RARE_VOTER = 0.1
 _CONSTANT = 0.99
 _SKEWED = 0.9
+_OFTEN_ALONE = 0.2
+"""The share of the votes that are alone on their item, from which on being alone is usual."""
 
 
-def findings(votes: VoteMatrix, gold: Any = None) -> Table:
-    """Return what is worth knowing before these votes are trusted, gravest first.
+def findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> Table:
+    """Return problems of the votes, the most serious first.
 
-    A row has `kind`, `sentence`, and as data the `voters` and `classes` it is about and the
-    `value` behind it. `gold` (class names or indices, None where unknown) adds the voters that
-    are worse than chance. `disagreements(votes, rows, finding=...)` lists the items behind a row.
+    A row has `kind`, `sentence`, and as data the `voters` and `classes` it is about, the `value`
+    behind it, and where there are any telling `words` and `rows` to look at. `gold` (class names
+    or indices, None where unknown) adds voters that are worse than the class balance and classes
+    that votes miss; without it, the votes' shares are compared with `class_balance` (shares, or
+    shares by name). `disagreements(votes, rows, finding=...)` lists the items behind a
+    row; `wiesel.guidance.feature_findings` looks at features and texts, too.
 
+    >>> from wiesel import VoteMatrix
     >>> votes = VoteMatrix.from_dense([[0, 0], [1, 1], [0, 0]] * 2, ["ham", "spam"], ["a", "b"])
     >>> print(findings(votes).frame["sentence"][0])
-    'a' and 'b' always vote the same: they count twice in a majority vote.
+    'a' and 'b' always vote the same: they count twice in a majority vote. Keep one of them.
     """
-    found = [*_class_findings(votes), *_voter_findings(votes)]
-    if gold is not None:
-        found += _gold_findings(votes, gold_indices(votes, gold))
-    found += pair_findings(agreement(votes).frame, votes)
-    found += peer_findings(votes)
-    found += _coverage_findings(votes)
-    schema: dict[str, pl.DataType | type[pl.DataType]] = {
-        "kind": pl.String,
-        "sentence": pl.String,
-        "voters": pl.List(pl.String),
-        "classes": pl.List(pl.String),
-        "value": pl.Float64,
-    }
-    frame = pl.DataFrame([finding._asdict() for finding in found], schema=schema, orient="row")
+    found = vote_findings(votes, gold, class_balance)
     caption = f"{len(found)} findings" if found else "Nothing odd was found in these votes."
-    return Table(frame, (text("kind"), text("sentence")), caption)
+    return Table(finding_frame(found), (text("kind"), text("sentence")), caption)
 
 
-def _class_findings(votes: VoteMatrix) -> Iterator[Finding]:
+def vote_findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> list[Finding]:
+    """Return the findings themselves, gravest first."""
+    found = [*_class_findings(votes), *_voter_findings(votes)]
+    trusted: set[str] = set()
+    if gold is not None:
+        known = gold_indices(votes, gold)
+        judged, trusted = gold_findings(votes, known)
+        found += judged
+    elif class_balance is not None:
+        found += balance_finding(votes, class_prior(votes.labels, class_balance), 0)
+    found += pair_findings(votes)
+    found += [each for each in peer_findings(votes) if not set(each.voters) & trusted]
+    found += _coverage_findings(votes)
+    return gravest_first(found)
+
+
+def _class_findings(votes: VoteSource) -> Iterator[Finding]:
     """Classes without votes, with one voter only, or with nearly all votes."""
     by_class = class_counts(votes)
     total = by_class.sum(axis=0)
-    if not votes.n_votes:
+    if not total.sum():
         yield Finding("no_votes", "No voter votes on any item.")
         return
     share, top = float(total.max() / total.sum()), votes.labels.names[int(total.argmax())]
     if share == 1:
-        sentence = f"One-sided: all voters vote {top!r}; nothing ever speaks against it."
+        others = said([name for name in votes.labels if name != top])
+        sentence = (
+            f"One-sided: all voters vote {top!r}; nothing ever speaks against it. Add a voter for "
+            f"{others}."
+        )
         yield Finding("one_sided", sentence, classes=[top], value=1.0)
         return
     if share >= _SKEWED:
@@ -83,68 +89,78 @@ def _class_findings(votes: VoteMatrix) -> Iterator[Finding]:
 
 def _supporters(name: str, voters: list[str]) -> Iterator[Finding]:
     if not voters:
-        sentence = f"Nothing votes for the class {name!r}: no label model can predict it."
+        sentence = (
+            f"Nothing votes for the class {name!r}: no label model can predict it. Add a voter "
+            "for it, or take it out of the classes."
+        )
         yield Finding("missing_class", sentence, classes=[name], value=0.0)
     if len(voters) == 1:
-        sentence = f"Only {voters[0]!r} votes for the class {name!r}: nothing can confirm it."
+        sentence = (
+            f"Only {voters[0]!r} votes for the class {name!r}: no other voter can confirm it. A "
+            "second one would show how good it is."
+        )
         yield Finding("single_voter_class", sentence, voters, [name], 1.0)
 
 
-def _voter_findings(votes: VoteMatrix) -> Iterator[Finding]:
-    """Voters that never vote, hardly vote, or always say the same."""
-    counts, by_class = voter_counts(votes).votes, class_counts(votes)
-    silent = [votes.voters[j] for j in np.flatnonzero(counts == 0)]
-    if silent and votes.n_votes:
-        yield Finding("never_votes", f"{said(silent)} never {_verb(silent)}.", silent, value=0.0)
-    rare = (counts > 0) & (counts < FEW_VOTES) & (counts < _RARE_VOTER * votes.n_items)
-    few = [votes.voters[j] for j in np.flatnonzero(rare)]
+def _voter_findings(votes: VoteSource) -> Iterator[Finding]:
+    """Voters that never vote, hardly vote, always say the same, or add no item."""
+    counts, by_class = voter_counts(votes), class_counts(votes)
+    silent = [votes.voters[j] for j in np.flatnonzero(counts.votes == 0)]
+    if silent and counts.votes.sum():
+        verb = "votes" if len(silent) == 1 else "vote"
+        yield Finding("never_votes", f"{said(silent)} never {verb}.", silent, value=0.0)
+    rare = (counts.votes > 0) & (counts.votes < FEW_VOTES)
+    few = [votes.voters[j] for j in np.flatnonzero(rare & _is_rare(counts.votes, votes))]
     if few:
         sentence = (
-            f"{len(few)} of {votes.n_voters} voters cast fewer than {FEW_VOTES} votes: too few to "
-            f"tell how good they are ({said(few)})."
+            f"{len(few)} of {len(votes.voters)} voters cast fewer than {FEW_VOTES} votes: too few "
+            f"to tell how good they are ({said(few)})."
         )
         yield Finding("few_votes", sentence, few, value=float(len(few)))
-    constant = (by_class.max(axis=1) == counts) & (counts >= _CONSTANT * max(votes.n_items, 1))
-    for j in np.flatnonzero(constant & (counts > 0)):
+    constant = by_class.max(axis=1) == counts.votes
+    constant &= counts.votes >= _CONSTANT * max(votes.n_items, 1)
+    for j in np.flatnonzero(constant & (counts.votes > 0)):
         label = votes.labels.names[int(by_class[j].argmax())]
         sentence = f"{votes.voters[j]!r} votes {label!r} on (nearly) every item: it tells nothing."
-        share = float(counts[j] / votes.n_items)
+        share = float(counts.votes[j] / votes.n_items)
         yield Finding("constant", sentence, [votes.voters[j]], [label], share)
+    yield from _never_alone(votes)
 
 
-def _gold_findings(votes: VoteMatrix, gold: IntArray) -> Iterator[Finding]:
-    """Voters whose precision is surely below that of guessing by the class balance."""
-    counts = gold_counts(votes, gold)
-    support, correct = counts.support.sum(axis=1), counts.correct.sum(axis=1)
-    low, high = wilson_interval(correct, support)
-    chance = counts.support @ (counts.items / max(counts.items.sum(), 1)) / np.maximum(support, 1)
-    for j in np.flatnonzero(high < chance):
-        precision = float(correct[j] / support[j])
+def _is_rare(counts: Any, votes: VoteSource) -> Any:
+    return counts < _RARE_VOTER * votes.n_items
+
+
+def _never_alone(votes: VoteSource) -> Iterator[Finding]:
+    """Voters that reach no item of their own, where others do, and that nobody contradicts."""
+    counts = voter_counts(votes)
+    total = int(counts.votes.sum())
+    if total - int(counts.overlap.sum()) < _OFTEN_ALONE * total:
+        return
+    useless = (counts.votes == counts.overlap) & (counts.votes >= FEW_VOTES)
+    useless &= counts.conflict == 0
+    names = [votes.voters[j] for j in np.flatnonzero(useless)]
+    if names:
+        verb = "votes" if len(names) == 1 else "vote"
         sentence = (
-            f"{votes.voters[j]!r} is worse than chance: right on {correct[j]:,} of {support[j]:,} "
-            f"items with a known label ({said(precision)}, 95 % interval {said(low[j])} to "
-            f"{said(high[j])}); guessing would be right on {said(chance[j])}."
+            f"{said(names)} never {verb} alone, nor against anybody: all items that "
+            f"{'it reaches' if len(names) == 1 else 'they reach'} have the same vote from others."
         )
-        yield Finding("worse_than_chance", sentence, [votes.voters[j]], value=precision)
+        yield Finding("never_alone", sentence, names, value=float(len(names)))
 
 
-def _coverage_findings(votes: VoteMatrix) -> Iterator[Finding]:
+def _coverage_findings(votes: VoteSource) -> Iterator[Finding]:
     """How much of the data the voters reach, alone and together."""
-    n_covered = int(votes.covered.sum())
+    n_covered, shared, _ = item_counts(votes)
     if not n_covered:
         return
     covered = n_covered / votes.n_items
     if covered < _LOW_COVERAGE:
         sentence = f"Only {said(covered)} of the items have a vote; the others get the prior."
         yield Finding("low_coverage", sentence, value=covered)
-    shared = int((votes.votes_per_item > 1).sum())
     if shared / n_covered < _LOW_OVERLAP:
         sentence = (
             f"Only {said(shared / n_covered)} of the covered items have two votes or more: label "
             "models learn from such items how good a voter is."
         )
         yield Finding("low_overlap", sentence, value=shared / n_covered)
-
-
-def _verb(voters: list[str]) -> str:
-    return "votes" if len(voters) == 1 else "vote"

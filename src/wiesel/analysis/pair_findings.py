@@ -3,28 +3,40 @@
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from wiesel.analysis.counts import wilson_interval
+from wiesel.analysis.agreement import PairCounts, agreement, pair_counts
+from wiesel.analysis.counts import class_counts
 from wiesel.analysis.finding import Finding, said
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteSource
 
 __all__ = ["pair_findings"]
 
 _SHARED_ITEMS = 10
 _CONFLICTS = 5
-_QUARREL = 0.8
+_SURE = 3.5
+"""Standard deviations beyond chance, so that among hundreds of pairs none stands out by luck."""
+_OPPOSED = 0.3
+"""The share of a voter's votes that another one contradicts, from which on it is worth a look."""
+_ENOUGH_MEETINGS = 50
+_HARDLY_AGREE = 0.1
 
 
-def pair_findings(pairs: pl.DataFrame, votes: VoteMatrix) -> Iterator[Finding]:
-    """Return the findings in `pairs`, the frame of `agreement(votes)`."""
-    voters = votes.voters
+def pair_findings(votes: VoteSource) -> Iterator[Finding]:
+    """Return copies of voters, and pairs that contradict each other more than chance would.
+
+    Two voters for different classes that never vote for the same one cannot agree, so that they do
+    not is no finding. That they meet far more often than their numbers of votes explain is one.
+    """
+    pairs, voters = agreement(votes).frame, votes.voters
     for group in _groups(pairs.filter(pl.col("relation") == "duplicate"), voters):
         names = _members(group, voters)
         sentence = (
-            f"{said(names)} always vote the same: they count {_times(names)} in a majority vote."
+            f"{said(names)} always vote the same: they count {_times(names)} in a majority vote. "
+            "Keep one of them."
         )
         yield Finding("duplicate", sentence, names, value=1.0)
     for group in _groups(pairs.filter(pl.col("relation") == "near-duplicate"), voters):
@@ -34,13 +46,9 @@ def pair_findings(pairs: pl.DataFrame, votes: VoteMatrix) -> Iterator[Finding]:
             f"them votes on): they count about {_times(names)} in a majority vote."
         )
         yield Finding("near_duplicate", sentence, names, value=same)
-    yield from _conflicts(pairs)
-    met, agree = int(pairs["both"].sum()), int(pairs["agree"].sum())
-    apart = 1 - agree / met if met else 0.0
-    # Voters that draw classes at random disagree in 1 - 1/n_classes of the cases.
-    if apart > _QUARREL * (1 - 1 / votes.n_classes):
-        sentence = f"Two votes on the same item differ in {said(apart)} of the cases."
-        yield Finding("high_conflict", sentence, value=apart)
+    counts = pair_counts(votes)
+    yield from _conflicts(votes, counts)
+    yield from _no_agreement(counts)
 
 
 def _groups(pairs: pl.DataFrame, voters: tuple[str, ...]) -> list[pl.DataFrame]:
@@ -65,15 +73,46 @@ def _times(names: list[str]) -> str:
     return "twice" if len(names) == 2 else f"{len(names)} times"
 
 
-def _conflicts(pairs: pl.DataFrame) -> Iterator[Finding]:
-    """The pairs that disagree on most items, among those that surely disagree more than agree."""
-    often = pairs.filter(pl.col("both") >= _SHARED_ITEMS)
-    _, high = wilson_interval(often["agree"].to_numpy(), often["both"].to_numpy())
-    opposed = often.filter(high < 0.5).with_columns(apart=pl.col("both") - pl.col("agree"))
-    for row in opposed.sort("apart", descending=True).head(_CONFLICTS).iter_rows(named=True):
-        names = [row["first"], row["second"]]
+def _conflicts(votes: VoteSource, pairs: PairCounts) -> Iterator[Finding]:
+    """The pairs that contradict each other most, among those that surely do so beyond chance."""
+    apart = pairs.both - pairs.agree
+    expected = pairs.both * (1 - pairs.chance)
+    spread = np.sqrt(np.maximum(expected * pairs.chance, 1e-12))
+    quarrel = (pairs.chance > 0) & (apart > expected + _SURE * spread)
+    meeting, by_luck = _meetings(votes, pairs)
+    opposed = (pairs.chance == 0) & meeting
+    chosen = np.flatnonzero((quarrel | opposed) & (pairs.both >= _SHARED_ITEMS))
+    order = chosen[np.argsort(-apart[chosen], kind="stable")][:_CONFLICTS]
+    for k in order:
+        names = [votes.voters[pairs.first[k]], votes.voters[pairs.second[k]]]
+        luck = by_luck[k] if opposed[k] else expected[k]
         sentence = (
-            f"{said(names)} disagree on {row['apart']:,} of the {row['both']:,} items that both "
-            f"vote on."
+            f"{said(names)} contradict each other on {int(apart[k]):,} items; by chance it would "
+            f"be about {luck:,.0f}. One of them is wrong there: look at these items."
         )
-        yield Finding("conflict", sentence, names, value=row["apart"] / row["both"])
+        yield Finding("conflict", sentence, names, value=float(apart[k] / pairs.both[k]))
+
+
+def _meetings(
+    votes: VoteSource, pairs: PairCounts
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+    """Which pairs meet far more often than independent voters would, and how often those would."""
+    n_votes = class_counts(votes).sum(axis=1).astype(np.float64)
+    first, second = n_votes[pairs.first], n_votes[pairs.second]
+    by_luck = first * second / max(votes.n_items, 1)
+    surely = pairs.both > 2 * by_luck + _SURE * np.sqrt(by_luck + 1)
+    return surely & (pairs.both >= _OPPOSED * np.minimum(first, second)), by_luck
+
+
+def _no_agreement(pairs: PairCounts) -> Iterator[Finding]:
+    """Whether voters that could agree do so hardly more than voters that draw at random."""
+    can = pairs.chance > 0
+    met, agree = float(pairs.both[can].sum()), float(pairs.agree[can].sum())
+    chance = float((pairs.both * pairs.chance)[can].sum())
+    if met < _ENOUGH_MEETINGS or agree - chance >= _HARDLY_AGREE * (met - chance):
+        return
+    sentence = (
+        f"Two votes on the same item differ in {said(1 - agree / met)} of the cases; votes drawn "
+        f"at random would in {said(1 - chance / met)}. Most of these voters tell little."
+    )
+    yield Finding("high_conflict", sentence, value=1 - agree / met)

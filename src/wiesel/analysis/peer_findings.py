@@ -1,6 +1,7 @@
 """Findings about a voter beside all others: votes at random, or against them."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +9,7 @@ import numpy.typing as npt
 from wiesel.analysis.counts import class_counts, wilson_interval
 from wiesel.analysis.finding import Finding, said
 from wiesel.labels import FloatArray
-from wiesel.votes import VoteMatrix
+from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
 __all__ = ["majority_agreement", "peer_findings"]
 
@@ -17,17 +18,24 @@ _BARELY = 0.1
 _SHARED_ITEMS = 30
 
 
-def peer_findings(votes: VoteMatrix) -> Iterator[Finding]:
+def peer_findings(votes: VoteSource) -> Iterator[Finding]:
     """Return the voters that agree with the others no more than chance would.
 
     Chance is the agreement of somebody who casts the same votes without looking at the items.
     Each is judged by the end of the 95 % interval that speaks for it, so that rare voters are
-    not accused.
+    not accused; and only by votes that somebody could agree with: the only voter of a class
+    is alone, not wrong. Rules for one class among rules for one class are left to gold labels
+    and to features.
     """
     agree, shared, chance = majority_agreement(votes)
     _, high = wilson_interval(agree, shared)
     # Agreement that is all but sure to stay within a tenth of the way from chance to perfect.
     suspect = (high < chance + _BARELY * (1 - chance)) & (shared >= _SHARED_ITEMS)
+    one_sided = (class_counts(votes) > 0).sum(axis=1) == 1
+    if 2 * one_sided.sum() > len(votes.voters):
+        # Where most voters know one class only, who agrees with whom is a matter of who meets
+        # whom: a rule for a rare class meets the rules for the common one, right or wrong.
+        suspect &= ~one_sided
     for j in np.flatnonzero(suspect):
         name, rate = votes.voters[j], float(agree[j] / shared[j])
         evidence = (
@@ -35,7 +43,7 @@ def peer_findings(votes: VoteMatrix) -> Iterator[Finding]:
             f"items, by chance it would on {said(chance[j])}"
         )
         if high[j] < (1 - _BARELY) * chance[j]:
-            sentence = f"{name!r} votes against the others: {evidence}."
+            sentence = f"{name!r} votes against the others: {evidence}. Mend it or switch it off."
             yield Finding("contrary", sentence, [name], value=rate)
         else:
             sentence = f"{name!r} agrees with the others no more than a random voter: {evidence}."
@@ -43,35 +51,68 @@ def peer_findings(votes: VoteMatrix) -> Iterator[Finding]:
 
 
 def majority_agreement(
-    votes: VoteMatrix,
+    votes: VoteSource,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return per voter: agreements with the majority of the others, items, chance agreement.
 
-    Where several classes lead, an agreement counts for one in as many.
+    Where several classes lead, an agreement counts for one in as many. Votes for a class that no
+    other voter ever votes for are left out.
     """
+    by_class = class_counts(votes)
+    confirmable = (by_class > 0).sum(axis=0) > 1
+    agree, shared, leading = votes.sum(partial(_sum_of_agreements, confirmable=confirmable))
+    by_class = by_class * confirmable
+    shares = by_class / np.maximum(by_class.sum(axis=1, keepdims=True), 1)
+    leading = leading / np.maximum(leading.sum(axis=1, keepdims=True), 1e-12)
+    return agree, shared, (shares * leading).sum(axis=1)
+
+
+def _sum_of_agreements(votes: VoteMatrix, confirmable: npt.NDArray[np.bool_]) -> Statistics:
+    """Agreements and items of every voter, and how often every class leads among the others."""
     agree, shared = np.zeros(votes.n_voters), np.zeros(votes.n_voters)
-    leading = np.zeros(votes.n_classes)
+    leading = np.zeros((votes.n_voters, votes.n_classes))
     for start in range(0, votes.n_items, _PART):
         part = votes[start : start + _PART]
         counts = _hard_counts(part)
-        leading += _leaders(counts[part.votes_per_item > 1]).sum(axis=0)
-        won, met = _others_agree(part, counts)
+        others, met = _others(part, counts)
+        leading += _leading(part, counts, others)
+        met &= confirmable[part.class_index]
+        won = others[np.arange(part.n_votes), part.class_index] * met
         agree += np.bincount(part.voter_index, won, minlength=votes.n_voters)
         shared += np.bincount(part.voter_index, met, minlength=votes.n_voters)
-    by_class = class_counts(votes)
-    shares = by_class / np.maximum(by_class.sum(axis=1, keepdims=True), 1)
-    return agree, shared, shares @ (leading / max(leading.sum(), 1))
+    return agree, shared, leading
 
 
-def _others_agree(
+def _others(
     part: VoteMatrix, counts: npt.NDArray[np.float64]
-) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """For every vote: agreement with the majority of the other votes, and whether there are any."""
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """For every vote: what leads among the other votes on its item, and whether there are any."""
     others = counts[part.item_index]
-    vote = np.arange(part.n_votes), part.class_index
-    others[vote] -= 1
+    others[np.arange(part.n_votes), part.class_index] -= 1
     met = others.sum(axis=1) > 0
-    return _leaders(others)[vote] * met, met
+    return _leaders(others) * met[:, None], met
+
+
+def _leading(
+    part: VoteMatrix,
+    counts: npt.NDArray[np.float64],
+    others: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """What leads among the others, over all items that others vote on: (n_voters, n_classes).
+
+    A voter's own votes are taken out of the items it votes on; elsewhere all votes are others'.
+    """
+    leaders = _leaders(counts) * (counts.sum(axis=1, keepdims=True) > 0)
+    changed = others - leaders[part.item_index]
+    own = np.stack(
+        [
+            np.bincount(part.voter_index, changed[:, k], minlength=part.n_voters)
+            for k in range(part.n_classes)
+        ],
+        axis=1,
+    )
+    total: npt.NDArray[np.float64] = leaders.sum(axis=0) + own
+    return total
 
 
 def _hard_counts(part: VoteMatrix) -> npt.NDArray[np.float64]:

@@ -8,9 +8,9 @@ import polars as pl
 
 from wiesel.analysis.counts import (
     class_counts,
-    conflicted,
     gold_counts,
     gold_indices,
+    item_counts,
     ratio,
     voter_counts,
     wilson_interval,
@@ -18,7 +18,8 @@ from wiesel.analysis.counts import (
 from wiesel.analysis.table import Column, Table, count, interval, percent, text
 from wiesel.errors import DataError
 from wiesel.labels import FloatArray, IntArray, LabelSpace
-from wiesel.votes import VoteMatrix
+from wiesel.vote_entries import check_voters
+from wiesel.votes import VoteSource
 
 __all__ = ["FittedModel", "summarize"]
 
@@ -39,14 +40,14 @@ class FittedModel(Protocol):
         """Raise unless `fit` has run."""
 
 
-def summarize(votes: VoteMatrix, gold: Any = None, label_model: FittedModel | None = None) -> Table:
+def summarize(votes: VoteSource, gold: Any = None, label_model: FittedModel | None = None) -> Table:
     """Return a row per voter: polarity, coverage, overlap, conflict, precision.
 
     Coverage is the share of all items on which it votes, overlap the share on which it votes and
     another voter does too, conflict the share on which another votes for another class. With
     `gold` (class names or indices, None where unknown) precision is the share of its votes that
     are right, with a 95 % Wilson interval; `frame` also has the recall of every class. With a
-    fitted `label_model`, `learned` is the accuracy that the model believes the voter has.
+    fitted `label_model`, `learned` is the accuracy that the model estimates for the voter.
 
     >>> print(summarize(votes, gold=["ham", "spam", "spam", None]).to_text(width=100))
     4 items, 100.0 % covered, 100.0 % by two voters or more, 50.0 % in conflict
@@ -62,7 +63,7 @@ def summarize(votes: VoteMatrix, gold: Any = None, label_model: FittedModel | No
         text("polarity", "votes for"),
         percent("coverage"),
         percent("overlap"),
-        percent("conflict"),
+        percent("conflict", color="orange"),
     ]
     if gold is not None:
         frame = frame.with_columns(_gold_columns(votes, gold_indices(votes, gold)))
@@ -74,7 +75,7 @@ def summarize(votes: VoteMatrix, gold: Any = None, label_model: FittedModel | No
     return Table(frame, tuple(columns), caption=_caption(votes))
 
 
-def _vote_columns(votes: VoteMatrix) -> pl.DataFrame:
+def _vote_columns(votes: VoteSource) -> pl.DataFrame:
     counts, classes = voter_counts(votes), class_counts(votes)
     names = np.array(votes.labels.names, dtype=object)
     return pl.DataFrame(
@@ -91,7 +92,7 @@ def _vote_columns(votes: VoteMatrix) -> pl.DataFrame:
     )
 
 
-def _gold_columns(votes: VoteMatrix, gold: IntArray) -> list[pl.Series]:
+def _gold_columns(votes: VoteSource, gold: IntArray) -> list[pl.Series]:
     counts = gold_counts(votes, gold)
     support, correct = counts.support.sum(axis=1), counts.correct.sum(axis=1)
     low, high = wilson_interval(correct, support)
@@ -108,14 +109,16 @@ def _gold_columns(votes: VoteMatrix, gold: IntArray) -> list[pl.Series]:
     return columns
 
 
-def _learned_column(votes: VoteMatrix, label_model: FittedModel) -> pl.Series:
+def _learned_column(votes: VoteSource, label_model: FittedModel) -> pl.Series:
     label_model.check_fitted()
-    votes.check_same_voters(label_model.voters_, label_model.labels_)
-    learned = _learned_accuracies(label_model, votes.n_voters)
-    if learned.shape != (votes.n_voters,):
+    expected = label_model.voters_, label_model.labels_
+    check_voters((votes.voters, votes.labels), expected)
+    n_voters = len(votes.voters)
+    learned = _learned_accuracies(label_model, n_voters)
+    if learned.shape != (n_voters,):
         raise DataError(
             f"The accuracies of {type(label_model).__name__} have the shape {learned.shape}; "
-            f"there must be one number for each of the {votes.n_voters} voters."
+            f"there must be one number for each of the {n_voters} voters."
         )
     return _unknown_is_null("learned", learned)
 
@@ -134,11 +137,11 @@ def _learned_accuracies(label_model: FittedModel, n_voters: int) -> npt.NDArray[
     return accuracies
 
 
-def _caption(votes: VoteMatrix) -> str:
+def _caption(votes: VoteSource) -> str:
     if not votes.n_items:
         return "0 items"
-    shares = (votes.covered.mean(), (votes.votes_per_item > 1).mean(), conflicted(votes).mean())
-    covered, shared, disputed = (f"{100 * share:.1f} %" for share in shares)
+    counts = item_counts(votes)
+    covered, shared, disputed = (f"{100 * count / votes.n_items:.1f} %" for count in counts)
     return (
         f"{votes.n_items:,} items, {covered} covered, {shared} by two voters or more, "
         f"{disputed} in conflict"

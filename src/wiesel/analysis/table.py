@@ -4,7 +4,6 @@ import io
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import polars as pl
@@ -12,6 +11,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
+
+from wiesel.analysis.table_html import Cell, Head, html_table
+from wiesel.errors import MissingExtraError
 
 __all__ = ["UNKNOWN", "Column", "Table", "count", "interval", "number", "percent", "text"]
 
@@ -22,6 +24,7 @@ _NARROWEST, _WIDEST = 60, 120
 _UNBROKEN, _NAME = 14, 16
 """How long a number may be to stay in one line; the room that names get if they need it."""
 _LISTED = 3
+_HTML_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,10 @@ class Column:
     header: str
     cell: Callable[[Mapping[str, Any]], str]
     numeric: bool = True
+    share: str = ""
+    """The column of the frame that bars in HTML show: shares, from 0 to 1."""
+    color: str = ""
+    """The color of these bars, one of `table_html.BARS`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,7 +61,7 @@ class Table:
     caption: str = ""
     """A sentence about the whole, above the rows."""
     limit: int = 40
-    """How many rows are printed."""
+    """How many rows are printed; HTML has more, because there they scroll and sort."""
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -71,6 +78,17 @@ class Table:
     def to_records(self) -> list[dict[str, Any]]:
         """Return the rows as dicts, ready for JSON: unknown is None."""
         return self.frame.to_dicts()
+
+    def to_pandas(self) -> Any:
+        """Return every value as a pandas DataFrame; unknown is None or NaN, as pandas has it."""
+        try:
+            from pandas import DataFrame
+        except ImportError:
+            raise MissingExtraError(
+                "to_pandas() needs pandas: pip install pandas. Without it, .frame is a Polars "
+                "frame with the same values."
+            ) from None
+        return DataFrame(self.frame.to_dict(as_series=False))
 
     def to_text(self, width: int | None = None) -> str:
         """Return the table for a terminal, `width` characters wide at most."""
@@ -95,30 +113,23 @@ class Table:
         for row in cells:
             # Text objects, because a name in square brackets would be taken for markup.
             grid.add_row(*(Text(cell) for cell in row))
-        parts = [self.caption, _rendered(grid, width) if len(self.frame) else "", self._rest()]
+        body = _rendered(grid, width) if len(self.frame) else ""
+        parts = [self.caption, body, self._rest(self.limit)]
         return "\n".join(part for part in parts if part)
 
     def to_html(self) -> str:
-        """Return the table as HTML; every name and value is escaped."""
-        head = "".join(_html_cell("th", c.header, c.numeric) for c in self.columns)
-        body = "\n".join(f"<tr>{self._html_row(row)}</tr>" for row in self._cells())
-        caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
-        rest = f"<p>{escape(self._rest())}</p>" if self._rest() else ""
-        return (
-            f'<table class="wiesel-table">{caption}\n<thead><tr>{head}</tr></thead>\n'
-            f"<tbody>\n{body}\n</tbody>\n</table>{rest}"
-        )
-
-    def _html_row(self, row: list[str]) -> str:
-        pairs = zip(row, self.columns, strict=True)
-        return "".join(_html_cell("td", content, column.numeric) for content, column in pairs)
+        """Return the table as HTML whose columns sort; every name and value is escaped."""
+        rows = self.frame.head(max(self.limit, _HTML_ROWS)).to_dicts()
+        cells = [[Cell(c.cell(row), row.get(c.share)) for c in self.columns] for row in rows]
+        heads = [Head(c.header, c.numeric, c.color) for c in self.columns]
+        return html_table(heads, cells, self.caption, self._rest(len(rows)))
 
     def _cells(self) -> list[list[str]]:
         rows = self.frame.head(self.limit).to_dicts()
         return [[column.cell(row) for column in self.columns] for row in rows]
 
-    def _rest(self) -> str:
-        hidden = len(self.frame) - self.limit
+    def _rest(self, shown: int) -> str:
+        hidden = len(self.frame) - shown
         return f"{hidden:,} more rows in .frame" if hidden > 0 else ""
 
 
@@ -137,9 +148,13 @@ def number(name: str, header: str | None = None) -> Column:
     return Column(header or name, lambda row: _known(row[name], "{:.2f}"))
 
 
-def percent(name: str, header: str | None = None) -> Column:
-    """Return a column of shares, printed as percentages."""
-    return Column(header or name, lambda row: _known(row[name], "{:.1%}").replace("%", " %"))
+def percent(name: str, header: str | None = None, color: str = "blue") -> Column:
+    """Return a column of shares, printed as percentages, with bars of a color in HTML."""
+
+    def cell(row: Mapping[str, Any]) -> str:
+        return _known(row[name], "{:.1%}").replace("%", " %")
+
+    return Column(header or name, cell, share=name, color=color)
 
 
 def interval(name: str, low: str, high: str, header: str | None = None) -> Column:
@@ -151,7 +166,7 @@ def interval(name: str, low: str, high: str, header: str | None = None) -> Colum
             return UNKNOWN
         return f"{share.cell(row)} ({100 * row[low]:.0f}{UNKNOWN}{100 * row[high]:.0f})"
 
-    return Column(header or name, cell)
+    return Column(header or name, cell, share=name, color=share.color)
 
 
 def _known(value: float | None, pattern: str) -> str:
@@ -185,10 +200,9 @@ def _total(room: Sequence[int]) -> int:
 
 def _rendered(grid: RichTable, width: int) -> str:
     page = io.StringIO()
-    Console(file=page, width=width, color_system=None, legacy_windows=False).print(grid)
+    # A console that notices a notebook shows the table there and writes nothing to the page.
+    console = Console(
+        file=page, width=width, color_system=None, legacy_windows=False, force_jupyter=False
+    )
+    console.print(grid)
     return "\n".join(line.rstrip() for line in page.getvalue().splitlines())
-
-
-def _html_cell(tag: str, content: str, numeric: bool) -> str:
-    align = ' style="text-align: right"' if numeric else ' style="text-align: left"'
-    return f"<{tag}{align}>{escape(content)}</{tag}>"

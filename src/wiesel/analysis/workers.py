@@ -32,8 +32,9 @@ def rank_workers(
     `informativeness` is how far its votes depend on the truth at all (Raykar and Yu 2012: 0 for
     a spammer, 1 for anyone whose votes tell the class, even if they name another).
 
-    A spammer's votes say next to nothing, an adversary's say the opposite. With `votes`, voters
-    with fewer than `least_answers` are never flagged, and nothing is said of those with none.
+    A spammer's votes are uninformative; an adversary's are systematically wrong. With `votes`,
+    voters with fewer than `least_answers` are never flagged, and those without votes have no
+    figures.
 
     >>> from wiesel.label_models import DawidSkene
     >>> from wiesel.datasets.synthetic import make_votes

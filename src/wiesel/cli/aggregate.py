@@ -5,9 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wiesel.cli.annotation_files import (
+    OutputFormat,
+    Question,
+    annotated_labels,
+    told_annotations,
+    write_labels,
+)
 from wiesel.cli.completion import label_model_name
 from wiesel.cli.lf_options import LabelNames
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
+from wiesel.errors import ParameterError
 
 if TYPE_CHECKING:
     from wiesel.aggregate import Aggregation
@@ -19,7 +27,10 @@ _MISTAKES = 10
 
 @verb
 def aggregate(  # noqa: PLR0913 - a command has an argument for each option
-    answers: Annotated[Path, typer.Argument(help="A table with one row for each answer.")],
+    answers: Annotated[
+        Path,
+        typer.Argument(help="A table with one row for each answer, or a file of a tool."),
+    ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the labels here.")
     ] = None,
@@ -31,16 +42,30 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
     label: Annotated[str | None, typer.Option(help="The column of answers.")] = None,
     labels: LabelNames = None,
     repeated: Annotated[
-        str, typer.Option(help="Of a worker's answers to one task: last, first, all or refuse.")
+        str, typer.Option(help="Which answer to a task counts: last, first, all or refuse.")
     ] = "last",
     workers: Annotated[Path | None, typer.Option(help="Write the table of workers here.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report for people here.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
+    question: Question = None,
+    output_format: OutputFormat = None,
 ) -> Answer:
-    """Turn crowd answers into labels, and rank the workers."""
+    """Turn crowd answers into labels, and rank the workers.
+
+    Answers are a table, or a JSON or JSONL file of Label Studio, doccano, Prodigy or Argilla, whose
+    annotators and model versions are workers. Labels go back there with --format.
+    """
     from wiesel.aggregate import aggregate as aggregate_answers
     from wiesel.io import explained, read_rows, write_rows
+    from wiesel.io.annotation import is_annotation_file
 
-    rows = read_rows(answers)
+    annotations, classes = None, split_names(labels)
+    if is_annotation_file(answers):
+        annotations = told_annotations(answers, classes, question)
+        classes = list(annotations.votes.labels)
+        rows = annotations.votes.to_long().rename({"item": "id"})
+        item, worker, label = "id", "voter", "label"
+    else:
+        rows = read_rows(answers)
     with explained(answers):
         found = aggregate_answers(
             rows,
@@ -48,12 +73,18 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
             worker=worker,
             label=label,
             method=method,
-            labels=split_names(labels),
+            labels=classes,
             repeated=repeated,  # type: ignore[arg-type]
         )
     written: dict[str, Path] = {}
     if output is not None:
-        write_rows(found.label_frame, output)
+        if annotations is not None and (output_format or output.suffix == ".json"):
+            source = annotated_labels(annotations, found.votes, found.proba)
+            write_labels(output, output_format or annotations.tool, source)
+        elif output_format is not None:
+            raise ParameterError("--format needs answers in a file of an annotation tool.")
+        else:
+            write_rows(found.label_frame, output)
         written["labels"] = output
     if workers is not None:
         write_rows(_flat(found), workers)
@@ -99,7 +130,7 @@ def _text(found: "Aggregation") -> str:
     ]
     head = "Commonest mistakes:" if lines else "No mistakes stand out."
     return "\n".join(
-        [str(found).replace(" more rows in .frame", " more workers"), "", head, *lines]
+        [str(found).replace(" more rows in .frame", " more workers in --html"), "", head, *lines]
     )
 
 

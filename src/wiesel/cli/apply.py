@@ -3,7 +3,7 @@
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +16,7 @@ from wiesel.cli.lf_options import (
     classes_of,
 )
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
+from wiesel.errors import ParameterError
 
 if TYPE_CHECKING:
     from wiesel.lfs import RayEngine
@@ -25,21 +26,27 @@ __all__ = ["apply"]
 
 @verb
 def apply(  # noqa: PLR0913 - the options of the command line
-    data: Annotated[Path, typer.Argument(help="Parquet, CSV, TSV or JSONL; or a 'pattern*.csv'.")],
+    data: Annotated[
+        Path, typer.Argument(help="Parquet, CSV, TSV, JSONL; a folder or 'pattern*.csv'.")
+    ],
     lfs: LFFiles,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to put the votes.")] = Path(
-        "votes.parquet"
-    ),
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", help="A file of votes, or a folder: one for each file."),
+    ] = Path("votes.parquet"),
     labels: LabelNames = None,
     id_column: IdColumn = None,
     cache: Annotated[
         Path | None, typer.Option(help="Keep votes here; only what changed is run again.")
     ] = None,
     on_error: Annotated[
-        Literal["raise", "abstain"], typer.Option(help="When a labeling function raises.")
+        Literal["raise", "abstain"], typer.Option(help="What to do if a labeling function raises.")
     ] = "raise",
     engine: Annotated[
-        str, typer.Option(help="local; ray; or ray:ADDRESS, a cluster that is running.")
+        str,
+        typer.Option(
+            help="local; isolated, which survives crashes; ray; or ray:ADDRESS, a cluster."
+        ),
     ] = "local",
     allow_host: AllowedHosts = None,
     allow_key: AllowedKeys = None,
@@ -51,6 +58,9 @@ def apply(  # noqa: PLR0913 - the options of the command line
 
     loaded = load_lfs(*lfs, access=Access.of_user(allow_host or (), allow_key or ()))
     space = classes_of(loaded, split_names(labels))
+    if not output.suffix:
+        _refuse_cache(cache)
+        return _into_folder(loaded, data, output, space, engine, on_error, id_column)
     kept = VoteCache.of(cache)
     with redirect_stdout(sys.stderr):  # what labeling functions and Ray print is not the answer
         votes = apply_lfs(
@@ -70,6 +80,42 @@ def apply(  # noqa: PLR0913 - the options of the command line
     result = {"output": output, "n_items": votes.n_items, "n_votes": votes.n_votes}
     result |= {"covered": float(votes.covered.mean()), "voters": table.to_records()}
     return Answer(result, table.to_text(), command_line("wiesel", "inspect", output))
+
+
+def _into_folder(
+    lfs: Any,
+    data: Path,
+    folder: Path,
+    labels: Any,
+    engine: str,
+    on_error: Literal["raise", "abstain"],
+    id_column: str | None,
+) -> Answer:
+    """A file of votes for each file of rows; those that are done are not done again."""
+    from wiesel.analysis import summarize
+    from wiesel.analysis.counts import item_counts
+    from wiesel.lfs import apply_lfs_to_folder
+
+    chosen: Any = _engine(engine)
+    with redirect_stdout(sys.stderr):
+        votes = apply_lfs_to_folder(
+            lfs, data, folder, labels=labels, engine=chosen, on_error=on_error, ids=id_column
+        )
+    tell(f"Wrote {len(votes):,} files of votes to {folder}.")
+    table = summarize(votes)
+    result = {"output": folder, "n_items": votes.n_items, "n_files": len(votes)}
+    result["n_votes"] = int(table.frame["votes"].sum())
+    result["covered"] = item_counts(votes).covered / max(1, votes.n_items)
+    result["voters"] = table.to_records()
+    return Answer(result, table.to_text(), command_line("wiesel", "inspect", folder))
+
+
+def _refuse_cache(cache: Path | None) -> None:
+    if cache is not None:
+        raise ParameterError(
+            "A folder of votes is its own cache: files that are done are not voted on again. Leave "
+            "--cache out, or give a file to --output."
+        )
 
 
 def _engine(name: str) -> "str | RayEngine":

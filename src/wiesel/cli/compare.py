@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wiesel.cli.completion import method_list, project_or_methods
+from wiesel.cli.multilabel import compare_labels
 from wiesel.cli.run import announce, say_stage
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
 
 if TYPE_CHECKING:
-    from wiesel.project.pipeline import Outcome
+    from wiesel.project.judging import Outcome
     from wiesel.project.settings import Project
 
 __all__ = ["best", "compare"]
@@ -36,45 +37,66 @@ def compare(
 ) -> Answer:
     """Compare methods on the data of one project or more.
 
-    As with `wiesel run`, the Python code of the projects is run.
+    As with `wiesel run`, this runs the Python code of the projects.
     """
     from wiesel.compare import score_table
+    from wiesel.project.rows import refuse_several_labels
     from wiesel.project.settings import read_project
 
     # All project files are read, and refused, before the first method is trained.
     settings = {project: read_project(project) for project in projects}
+    asked = split_names(methods) or []
+    if any(found.multi for found in settings.values()):
+        for found in settings.values():
+            announce(found)
+        return compare_labels(list(settings.values()), asked, seeds, say_stage)
+    for found in settings.values():
+        refuse_several_labels(found)
+        _check(found, asked)
     for found in settings.values():
         announce(found)
     names = _titles(settings)
-    asked = split_names(methods) or []
     outcomes = {}
     for project, title in names.items():
         if len(projects) > 1:
             tell(f"{title}:")
         outcomes[title] = _compared(settings[project], asked, seeds)
-    rows = [{"data": title, **row} for title, found in outcomes.items() for row in found.rows]
-    judged = {title: found.judged_on for title, found in outcomes.items()}
     step = command_line("wiesel", "run", projects[0], "--method", best(outcomes.values()))
-    if len(outcomes) > 1:
-        return Answer({"runs": rows, "on": judged}, str(score_table(rows)), step)
-    only = next(iter(outcomes.values()))
-    return Answer({"runs": only.rows, "on": only.judged_on}, str(only.table), step)
+    if len(outcomes) == 1:
+        only = next(iter(outcomes.values()))
+        return Answer(
+            {"runs": only.rows, "references": only.reference_rows, "on": only.judged_on},
+            str(only.table),
+            step,
+        )
+    rows = [{"data": title, **row} for title, found in outcomes.items() for row in found.rows]
+    references = [
+        {"data": title, **row} for title, found in outcomes.items() for row in found.reference_rows
+    ]
+    judged = {title: found.judged_on for title, found in outcomes.items()}
+    data = {"runs": rows, "references": references, "on": judged}
+    order = list(outcomes)
+    both = sorted([*rows, *references], key=lambda row: order.index(row["data"]))
+    return Answer(data, str(score_table(both)), step)
 
 
-def _compared(settings: "Project", methods: list[str], seeds: int) -> "Outcome":
-    from wiesel.project.pipeline import judge, prepare
-    from wiesel.project.training import chosen_methods, train_models
+def _check(settings: "Project", methods: list[str]) -> None:
+    from wiesel.project.checking import check_project
 
     if not (
         settings.data.dev or settings.data.test or settings.data.dataset or settings.data.module
     ):
         raise ParameterError(f"{settings.file} names neither dev nor test rows to compare on.")
-    prepared = prepare(settings, say_stage)
-    names = chosen_methods(settings, methods, prepared.data.splits)
-    if not {"dev", "test"} & set(prepared.data.splits):
+    check_project(settings, methods)
+
+
+def _compared(settings: "Project", methods: list[str], seeds: int) -> "Outcome":
+    from wiesel.project.pipeline import run_methods
+
+    outcome = run_methods(settings, list(dict.fromkeys(methods)), range(seeds), say_stage)
+    if outcome.judged_on is None:
         raise ParameterError(f"{settings.file}: the data have neither dev nor test rows.")
-    cache = settings.output_folder / ".cache"
-    return judge(prepared, train_models(prepared.data, names, range(seeds), cache, say_stage))
+    return outcome
 
 
 def _titles(settings: Mapping[Path, "Project"]) -> dict[Path, str]:

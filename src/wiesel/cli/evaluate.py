@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs, load_named
+from wiesel.cli.multilabel import evaluate_labels
 from wiesel.cli.verb import Answer, command_line, verb
 from wiesel.errors import DataError, listed
 
@@ -23,14 +24,14 @@ def evaluate(
     label_column: Annotated[str, typer.Option(help="The column of gold labels.")] = "label",
     gold: Annotated[Path | None, typer.Option(help="Gold labels in the order of X.npy.")] = None,
     votes: Annotated[
-        Path | None, typer.Option(help="Votes on the same items: covered ones apart.")
+        Path | None, typer.Option(help="Votes on the same items: reports covered items separately.")
     ] = None,
     against: Annotated[
         Path | None, typer.Option(help="Another model, to compare with on the same items.")
     ] = None,
     end_model: EndModelName = None,
 ) -> Answer:
-    """Judge a saved model by gold labels."""
+    """Evaluate a saved model on gold labels."""
     from wiesel.evaluation import evaluate_proba
     from wiesel.io import explained, read_gold
     from wiesel.project.rows import with_ids
@@ -40,6 +41,8 @@ def evaluate(
     if rows is not None and "id" in rows.columns:
         with explained(data):
             with_ids(rows, None)
+    if hasattr(bundle.model, "thresholds_"):
+        return evaluate_labels(bundle, inputs, rows, label_column, model)
     truth = read_gold(gold or data, bundle.labels, label_column=label_column)
     proba, threshold = bundle.model.predict_proba(inputs), bundle.model.threshold_
     covered = None if votes is None else _covered(votes, rows, len(proba), bundle.labels)

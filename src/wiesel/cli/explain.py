@@ -2,16 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from wiesel.cli.model_options import EndModelName, load_named
+from wiesel.cli.multilabel import explain_labels
+from wiesel.cli.span_projects import explain_marked, is_span_model
 from wiesel.cli.terminal import plain_text
 from wiesel.cli.verb import Answer, command_line, verb
-
-if TYPE_CHECKING:
-    from wiesel.explain import Explanation
 
 __all__ = ["explain"]
 
@@ -27,7 +26,7 @@ def explain(
     ] = None,
     end_model: EndModelName = None,
 ) -> Answer:
-    """Say why one item got its label.
+    """Explain the label of one item.
 
     The labeling functions of the project vote on the item, so its Python code is run. Without
     --project that is only the project that the model names, if it lies in the current folder, and
@@ -35,6 +34,8 @@ def explain(
     """
     from wiesel.project.explaining import explained_by
 
+    if is_span_model(model):
+        return explain_marked(model, item, project, _is_wanted)
     bundle = load_named(model, end_model)
     explanation, row = explained_by(bundle, item, project, confirm=_is_wanted)
     lines = [f"{name}: {str(value)[:_SHOWN]}" for name, value in row.items() if name != "id"]
@@ -51,7 +52,9 @@ def _is_wanted(file: Path) -> bool:
     return typer.confirm(plain_text(question), err=True)
 
 
-def _data(explanation: "Explanation") -> dict[str, Any]:
+def _data(explanation: Any) -> dict[str, Any]:
+    if hasattr(explanation, "by_label"):
+        return explain_labels(explanation)
     names = explanation.labels.names
     return {
         "item": explanation.item,

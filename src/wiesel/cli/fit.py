@@ -9,6 +9,7 @@ from wiesel.cli.completion import end_model_name, method_name
 from wiesel.cli.lf_options import LabelNames
 from wiesel.cli.model_options import read_array
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
+from wiesel.cli.vote_sources import VotePlace, votes_in
 from wiesel.errors import ParameterError
 
 __all__ = ["fit"]
@@ -19,7 +20,7 @@ def fit(
     method: Annotated[
         str, typer.Argument(help="A name of `wiesel methods`.", autocompletion=method_name)
     ],
-    votes: Annotated[Path, typer.Argument(help="A file of votes.")],
+    votes: VotePlace,
     output: Annotated[Path, typer.Option("-o", "--output", help="A folder for the model.")],
     features: Annotated[Path | None, typer.Option(help="X.npy, one row for each item.")] = None,
     end_model: Annotated[
@@ -33,12 +34,14 @@ def fit(
         list[str] | None, typer.Option(help="An option of the method, epochs=30; repeatable.")
     ] = None,
 ) -> Answer:
-    """Fit one method on a file of votes."""
+    """Fit one method on votes.
+
+    Label models read votes in many files part by part, so the votes need not fit into memory.
+    """
     from wiesel.catalog import method as registered
-    from wiesel.io import read_votes
 
     found = registered(method)
-    ballots = read_votes(votes, labels=split_names(labels))
+    ballots = votes_in(votes, split_names(labels))
     options = _options(option or [])
     if features is None and found.needs == "votes":
         model: Any = found.cls(**options).fit(ballots)
@@ -65,7 +68,10 @@ def _end_to_end(
         raise ParameterError("supervised learns from gold labels, not from votes: use wiesel run.")
     from wiesel.compare import build_method
     from wiesel.nn.names import end_model_by_name
+    from wiesel.votes import VoteMatrix
 
+    if not isinstance(votes, VoteMatrix):
+        votes = votes.read()  # beside features, which are in memory, votes are small
     X = read_array(features)
     seed = options.get("seed", 0)
     network = end_model_by_name(end_model, X, votes.n_classes, seed=seed)

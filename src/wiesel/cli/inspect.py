@@ -5,33 +5,59 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wiesel.cli.annotation_files import Question, told_annotations
 from wiesel.cli.lf_options import IdColumn, LabelNames
+from wiesel.cli.multilabel import inspect_labels
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
+from wiesel.cli.vote_sources import is_many, votes_in
 from wiesel.errors import DataError, listed
 
 if TYPE_CHECKING:
-    from wiesel.votes import VoteMatrix
+    from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = ["inspect"]
 
 
 @verb
 def inspect(
-    path: Annotated[Path, typer.Argument(help="A file of votes, a model, or a project.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="Votes (a file, a folder, a 'pattern*.parquet'), answers (a table, or a file of "
+            "an annotation tool), a model, or a project."
+        ),
+    ],
     gold: Annotated[Path | None, typer.Option(help="A file with gold labels.")] = None,
     label_column: Annotated[str, typer.Option(help="Its column of labels.")] = "label",
     id_column: IdColumn = None,
     labels: LabelNames = None,
+    question: Question = None,
 ) -> Answer:
     """Describe votes, a saved model, or a project.
 
-    Nothing of a model or a project is run: look at those of others here first.
+    Nothing is run, so this is safe for models and projects of others.
     """
+    from wiesel.io.annotation import is_annotation_file
+    from wiesel.multilabel.files import is_multilabel_votes
+
     if path.suffix == ".toml" or (path / "wiesel.toml").is_file():
         return _project_answer(path)
-    if path.is_dir():
+    if is_annotation_file(path):
+        found = told_annotations(path, split_names(labels), question)
+        given = (
+            None if gold is None else _gold_of(found.votes, gold, id_column or "id", label_column)
+        )
+        truth = given if given is not None else found.gold if (found.gold >= 0).any() else None
+        return _votes_answer(path, found.votes, truth, is_answers=True)
+    if is_many(path):
+        votes: VoteSource = votes_in(path, split_names(labels))
+        is_answers = False
+    elif path.is_dir():
         return _model_answer(path)
-    votes, is_answers = _read(path, split_names(labels), id_column)
+    elif is_multilabel_votes(path):
+        return inspect_labels(path, split_names(labels), gold, label_column)
+    else:
+        votes, is_answers = _read(path, split_names(labels), id_column)
     truth = None if gold is None else _gold_of(votes, gold, id_column or "id", label_column)
     return _votes_answer(path, votes, truth, is_answers)
 
@@ -65,18 +91,19 @@ def _read(path: Path, names: list[str] | None, id_column: str | None) -> tuple["
     return votes, True
 
 
-def _votes_answer(path: Path, votes: "VoteMatrix", gold: Any, is_answers: bool) -> Answer:
+def _votes_answer(path: Path, votes: "VoteSource", gold: Any, is_answers: bool) -> Answer:
     from wiesel.analysis import agreement, findings, summarize
+    from wiesel.analysis.counts import item_counts
 
     table, found, pairs = summarize(votes, gold), findings(votes, gold), agreement(votes)
     sentences = [f"  {row['sentence']}" for row in found.to_records()]
     text = "\n\n".join([table.to_text(), "\n".join([found.caption, *sentences]), pairs.caption])
     data = {
         "n_items": votes.n_items,
-        "n_voters": votes.n_voters,
-        "n_votes": votes.n_votes,
+        "n_voters": len(votes.voters),
+        "n_votes": int(table.frame["votes"].sum()),
         "classes": list(votes.labels),
-        "covered": float(votes.covered.mean()) if votes.n_items else None,
+        "covered": item_counts(votes).covered / votes.n_items if votes.n_items else None,
         "voters": table.to_records(),
         "findings": found.to_records(),
         "pairs": pairs.to_records(),
@@ -87,15 +114,16 @@ def _votes_answer(path: Path, votes: "VoteMatrix", gold: Any, is_answers: bool) 
     return Answer(data, text, step)
 
 
-def _gold_of(votes: "VoteMatrix", path: Path, id_column: str, label_column: str) -> Any:
+def _gold_of(votes: "VoteSource", path: Path, id_column: str, label_column: str) -> Any:
     """Gold labels of the voted items: by id, or in order where the file has no ids."""
+    import numpy as np
+
     from wiesel.io import read_gold, scan_rows
 
     columns = scan_rows(path).collect_schema().names()
     if id_column in columns:
-        return read_gold(
-            path, votes.labels, votes.ids, id_column=id_column, label_column=label_column
-        )
+        ids = np.concatenate([part.ids for part in votes.parts()])
+        return read_gold(path, votes.labels, ids, id_column=id_column, label_column=label_column)
     gold = read_gold(path, votes.labels, label_column=label_column)
     if len(gold) != votes.n_items:
         raise DataError(
@@ -117,7 +145,15 @@ def _model_answer(path: Path) -> Answer:
     lines = [f"{manifest.get('class')} model, saved by Wiesel {manifest.get('wiesel')}"]
     lines += [
         f"  {name:<11} {_shown(manifest[name])}"
-        for name in ("labels", "voters", "threshold", "selection", "trained_on", "features")
+        for name in (
+            "labels",
+            "voters",
+            "threshold",
+            "thresholds",
+            "selection",
+            "trained_on",
+            "features",
+        )
         if name in manifest
     ]
     options = manifest.get("parameters")
@@ -161,6 +197,9 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         few = ", ".join(map(str, value[:8]))
         return few if len(value) <= 8 else f"{few} and {len(value) - 8} more"
+    marked = [name for name in value if name.startswith("$")] if isinstance(value, dict) else []
+    if marked:  # how tuples, arrays and classes are told from lists in a manifest
+        return _shown(value[marked[0]])
     if isinstance(value, dict):
         return ", ".join(f"{key} {_shown(part)}" for key, part in value.items())
     return UNKNOWN if value is None else str(value)

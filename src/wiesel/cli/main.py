@@ -21,6 +21,7 @@ from wiesel.cli.predict import predict
 from wiesel.cli.reproduce import reproduce
 from wiesel.cli.rows_to_label import rows_to_label
 from wiesel.cli.run import run
+from wiesel.cli.soft_labels import soft_labels
 from wiesel.cli.spans import spans
 from wiesel.cli.suggest import suggest
 from wiesel.cli.trial import trial
@@ -49,6 +50,7 @@ for _name, _function in {
     "inspect": inspect,
     "aggregate": aggregate,
     "fit": fit,
+    "soft-labels": soft_labels,
     "workbench": workbench,
     "suggest": suggest,
     "rows-to-label": rows_to_label,

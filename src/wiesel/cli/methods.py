@@ -1,35 +1,87 @@
-"""`wiesel methods`: every registered method, one line each."""
+"""`wiesel methods`: every method, one line each; or one method with its options."""
 
-from typing import Annotated
+import textwrap
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wiesel.cli.completion import method_name
 from wiesel.cli.verb import Answer, verb
 
+if TYPE_CHECKING:
+    from wiesel.registry import Method
+
 __all__ = ["methods"]
+
+_WIDTH = 80
 
 
 @verb
 def methods(
-    paper: Annotated[bool, typer.Option("--papers", help="Show where each comes from.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Show this method and its options.", autocompletion=method_name),
+    ] = None,
+    paper: Annotated[bool, typer.Option("--papers", help="Show the paper of each method.")] = False,
 ) -> Answer:
-    """List every method, one line each."""
+    """List every method, or one with all its options."""
+    from wiesel.catalog import METHODS, method
+
+    if name is not None:
+        return _one(method(name))
+    data = [
+        {**_facts(found), "options": list(found.cls.option_names())}  # type: ignore[attr-defined]
+        for found in METHODS.values()
+    ]
+    return Answer({"methods": data}, _listed(data, paper), "wiesel methods NAME")
+
+
+def _facts(method: "Method") -> dict[str, Any]:
+    return {
+        "name": method.name,
+        "needs": method.needs,
+        "summary": method.summary,
+        "paper": method.paper,
+        "package": method.package,
+    }
+
+
+def _listed(data: list[dict[str, Any]], paper: bool) -> str:
     import polars as pl
 
     from wiesel.analysis.table import Table, text
-    from wiesel.catalog import METHODS
 
-    data = [
-        {
-            "name": method.name,
-            "needs": method.needs,
-            "summary": method.summary,
-            "paper": method.paper,
-            "options": list(method.cls.option_names()),  # type: ignore[attr-defined]
-        }
-        for method in METHODS.values()
+    columns = [text("name", "method"), text("needs", "learns from")]
+    if any(row["package"] != "wiesel" for row in data):
+        columns.append(text("package"))
+    columns.append(text("paper") if paper else text("summary", "what it does"))
+    return Table(pl.DataFrame(data).drop("options"), tuple(columns)).to_text()
+
+
+def _one(method: "Method") -> Answer:
+    from wiesel.label_models import LabelModel
+    from wiesel.options import options_of
+
+    options = options_of(method.cls)
+    facts = {**_facts(method), "class": f"{method.cls.__module__}.{method.cls.__qualname__}"}
+    data = {**facts, "options": [vars(option) for option in options]}
+    lines = [
+        f"{method.name}: {method.summary}",
+        "",
+        f"in Python    {method.cls.__name__} of {method.package}",
+        f"learns from  {method.needs}",
+        f"paper        {method.paper}",
+        "",
+        "Options" if options else "It has no options.",
     ]
-    last = text("paper") if paper else text("summary", "what it does")
-    frame = pl.DataFrame(data).drop("options")
-    table = Table(frame, (text("name", "method"), text("needs", "learns from"), last))
-    return Answer({"methods": data}, table.to_text(), "wiesel run PROJECT --method weasel,snorkel")
+    for option in options:
+        given = " (to be given)" if option.default is None else f" = {option.default}"
+        lines += ["", f"  {option.name}: {option.type}{given}", *_wrapped(option.meaning)]
+    if issubclass(method.cls, LabelModel):
+        note = "With features it is the first of two stages and takes the options of both:"
+        lines += ["", f"{note} wiesel methods two_stage"]
+    return Answer({"method": data}, "\n".join(lines), f"wiesel run PROJECT --method {method.name}")
+
+
+def _wrapped(words: str) -> list[str]:
+    return textwrap.wrap(words, _WIDTH, initial_indent="      ", subsequent_indent="      ")

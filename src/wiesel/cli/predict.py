@@ -11,7 +11,7 @@ import typer
 from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs, load_named
 from wiesel.cli.terminal import json_text
 from wiesel.cli.verb import Answer, command_line, tell, verb
-from wiesel.errors import DataError
+from wiesel.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from wiesel.project.bundle import Bundle
@@ -29,11 +29,20 @@ _SHOWN = 20
 def predict(
     model: ModelFolder,
     data: Annotated[str, typer.Argument(help="A table, X.npy, or - for JSONL on stdin.")],
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="A table to write.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="A table to write; with ray, a new folder of parts."),
+    ] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The column of item ids.")] = None,
     end_model: EndModelName = None,
+    engine: Annotated[
+        str,
+        typer.Option(help="local; ray; or ray:ADDRESS, a cluster, which reads Parquet files."),
+    ] = "local",
 ) -> Answer | None:
     """Predict the classes of rows."""
+    if engine != "local":
+        return _on_cluster(model, data, output, id_column, (engine, end_model))
     bundle = load_named(model, end_model, data)
     if data == "-":
         _stream(bundle)
@@ -60,6 +69,32 @@ def predict(
         hidden = len(frame) - _SHOWN
         text += f"\n{hidden:,} more: write all of them with -o FILE" if hidden > 0 else ""
     return Answer(result, text, step)
+
+
+def _on_cluster(
+    model: Path,
+    data: str,
+    output: Path | None,
+    id_column: str | None,
+    named: tuple[str, str | None],
+) -> Answer:
+    from wiesel.project.ray_predictions import predict_on_ray
+
+    engine, end_model = named
+    kind, _, address = engine.partition(":")
+    if kind != "ray":
+        raise ParameterError(f"--engine is local, ray or ray:ADDRESS; got {engine!r}.")
+    if output is None:
+        raise ParameterError("With --engine ray predictions are files: name a new folder with -o.")
+    if end_model is not None:
+        raise ParameterError(
+            "A network of your own cannot be loaded on other machines by its name: use "
+            "--engine local, one call for each file."
+        )
+    counts = predict_on_ray(model, data, output, id_column, address or None)
+    tell(f"Wrote {output}.")
+    text = "\n".join(f"{count:>8,}  {name}" for name, count in counts.items())
+    return Answer({"n_items": sum(counts.values()), "counts": counts}, text)
 
 
 def _indexed(n_items: int) -> Any:

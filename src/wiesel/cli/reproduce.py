@@ -15,7 +15,9 @@ __all__ = ["reproduce"]
 
 @verb
 def reproduce(
-    table: Annotated[str | None, typer.Argument(help="Which one; without it, list them.")] = None,
+    table: Annotated[
+        str | None, typer.Argument(help="The name of a study; without it, list all.")
+    ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="All seeds, learning rates and points of the paper.")
     ] = False,

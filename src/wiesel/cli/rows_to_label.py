@@ -17,7 +17,7 @@ def rows_to_label(
     way: Annotated[
         str, typer.Option(help="helpful, random, conflict, uncertain, or the name of a voter.")
     ] = "helpful",
-    seed: Annotated[int, typer.Option(help="What the random part is drawn from.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the random rows.")] = 0,
 ) -> Answer:
     """List the rows whose labels would help most."""
     from wiesel.project.workspace import Workspace

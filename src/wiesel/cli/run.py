@@ -1,21 +1,27 @@
 """`wiesel run`: the main job, from rows to a model and a report."""
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wiesel.cli.completion import method_list
-from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
+from wiesel.cli.multilabel import run_labels
+from wiesel.cli.span_projects import run_spans
+from wiesel.cli.verb import Answer, command_line, plain_data, split_names, tell, verb
 from wiesel.errors import listed
 
 if TYPE_CHECKING:
-    from wiesel.project.pipeline import Outcome
+    from wiesel.project.judging import Outcome
     from wiesel.project.settings import Project
 
 __all__ = ["announce", "run", "say_stage"]
 
-_EXPLAINED = 3
+_EXPLAINED, _FINDINGS = 1, 3
+_PATIENCE = 5.0
+"""Seconds after which something slow is worth a line in a log."""
 
 
 @verb
@@ -24,30 +30,61 @@ def run(
     method: Annotated[
         str | None,
         typer.Option(
-            "--method", help="Instead of the file's: weasel,snorkel.", autocompletion=method_list
+            "--method",
+            help="Replaces the method of wiesel.toml: weasel,snorkel.",
+            autocompletion=method_list,
         ),
     ] = None,
 ) -> Answer:
     """Run a project: votes, training, figures, report.
 
-    A project is code: its labeling functions in Python, its module: and its load() are run with
-    all your rights. Look at a project of somebody else's with `wiesel inspect` first, which runs
-    nothing of it.
+    A project is code: its Python labeling functions, its module: and its load() run with all your
+    rights. Check a stranger's project with `wiesel inspect` first, which runs nothing.
     """
-    from wiesel.project.pipeline import metrics_of, run_project
     from wiesel.project.settings import read_project
+    from wiesel.project.unchanged import keep_answer, known_answer
 
-    settings = read_project(project)
+    settings, methods = read_project(project), split_names(method)
+    known = known_answer(settings, methods)
+    if known is not None:
+        say_stage("reused", f"everything: nothing has changed since the last run of {project}")
+        return Answer(**known)
     announce(settings)
-    outcome = run_project(settings, split_names(method), say_stage)
+    if settings.multi:
+        return run_labels(settings, methods, say_stage)
+    if settings.spans:
+        return run_spans(settings, methods, say_stage)
+    answer, reused = _ran(settings, methods, project)
+    again = {"data": plain_data({**answer.data, "reused": reused}), "text": answer.text}
+    keep_answer(settings, methods, {**again, "next_step": answer.next_step})
+    return answer
+
+
+def _ran(
+    settings: "Project", methods: list[str] | None, given: Path
+) -> tuple[Answer, dict[str, Any]]:
+    """The answer of a run, and what an unchanged one reuses."""
+    from wiesel.progress import listening
+    from wiesel.project.pipeline import metrics_of, run_project
+
+    # Where there is no terminal to draw on, what is slow says so now and then.
+    shown = nullcontext() if sys.stderr.isatty() else listening(_say_progress, after=_PATIENCE)
+    with shown:
+        outcome = run_project(settings, methods, say_stage)
     folder = settings.output_folder
-    item = outcome.first_voted
     is_here = settings.file.resolve().is_relative_to(Path.cwd().resolve())
-    named = () if is_here else ("--project", project)
+    named = () if is_here else ("--project", given)
+    item = outcome.first_voted
     step = command_line("wiesel", "explain", folder / "model", "--item", item, *named)
-    data = {"output": folder, "report": folder / "report.html", **metrics_of(outcome)}
     page = command_line("open", folder / "report.html")
-    return Answer(data, _text(outcome), f"{page}, or: {step}")
+    data = {"output": folder, "report": folder / "report.html", **metrics_of(outcome)}
+    votes = outcome.prepared.votes
+    reused = {"votes": votes.total, "features": True, "models": len(outcome.trained)}
+    return Answer(data, _text(outcome), f"{page}, or: {step}"), reused
+
+
+def _say_progress(text: str) -> None:
+    say_stage("...", text)
 
 
 def announce(settings: "Project") -> None:
@@ -66,7 +103,7 @@ def announce(settings: "Project") -> None:
 
 
 def _text(outcome: "Outcome") -> str:
-    """What the voters do, how good the methods are, and why three items got their label."""
+    """What the voters do, what stands out, how good the methods are, and why an item is labeled."""
     from wiesel.analysis import summarize
 
     votes, splits = outcome.prepared.votes.by_split, outcome.prepared.data.splits
@@ -74,8 +111,19 @@ def _text(outcome: "Outcome") -> str:
     gold = None if judged is None else splits[judged].gold
     table = outcome.table
     parts = [summarize(votes[judged or "train"], gold).to_text()]
+    parts += _stands_out(outcome.finding_sentences)
     parts += ["There are no gold labels to judge by." if table is None else table.to_text()]
     return "\n\n".join([*parts, *map(str, outcome.explanations(_EXPLAINED))])
+
+
+def _stands_out(sentences: list[str]) -> list[str]:
+    """The gravest findings; the others are in the report."""
+    if not sentences:
+        return []
+    more = len(sentences) - _FINDINGS
+    rest = f" ({more} more in the report)" if more > 0 else ""
+    lines = [f"  {place}. {sentence}" for place, sentence in enumerate(sentences[:_FINDINGS], 1)]
+    return ["\n".join([f"What stands out{rest}:", *lines])]
 
 
 def say_stage(stage: str, text: str) -> None:

@@ -26,7 +26,7 @@ Page = Annotated[Path | None, typer.Option("--html", help="Write a page with mar
 _SHOWN = 5
 
 spans = typer.Typer(
-    help="Label parts of texts.",
+    help="Label spans of text.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -44,8 +44,8 @@ def apply(  # noqa: PLR0913 - the options of the command line
     id_column: IdColumn = None,
     page: Page = None,
 ) -> Answer:
-    """Run span functions; a hidden Markov model makes one set of spans of their votes."""
-    from wiesel.spans import HiddenMarkov, explain_spans
+    """Run span functions and combine their votes with a hidden Markov model."""
+    from wiesel.spans import HiddenMarkov, explain_spans, voter_table
 
     votes = _votes(texts, lfs, labels, text_column, id_column)
     found = HiddenMarkov().fit(votes).predict(votes)
@@ -53,10 +53,15 @@ def apply(  # noqa: PLR0913 - the options of the command line
     _write(votes.documents, found, output, output_format)
     if page is not None:
         _write_page(marked, page, texts.name)
-    table = _voter_table(votes)
+    table = voter_table(votes)
     n_spans = sum(map(len, found))
-    text = "\n".join([_shown_table(table), "", *map(str, marked[:_SHOWN])])
-    result = {"n_documents": len(found), "n_spans": n_spans, "voters": table, "output": output}
+    text = "\n".join([table.to_text(), "", *map(str, marked[:_SHOWN])])
+    result = {
+        "n_documents": len(found),
+        "n_spans": n_spans,
+        "voters": table.to_records(),
+        "output": output,
+    }
     step = ["wiesel", "spans", "fit", texts, *(w for file in lfs for w in ("--lfs", file))]
     return Answer(result, text, command_line(*step, "--labels", labels, "-o", "tagger"))
 
@@ -73,8 +78,8 @@ def fit_tagger(  # noqa: PLR0913 - the options of the command line
     ] = "two_stage",
     text_column: TextColumn = "text",
     id_column: IdColumn = None,
-    epochs: Annotated[int, typer.Option(help="How often to go through all texts.")] = 10,
-    seed: Annotated[int, typer.Option(help="Everything random is drawn from it.")] = 0,
+    epochs: Annotated[int, typer.Option(help="The number of passes over all texts.")] = 10,
+    seed: Annotated[int, typer.Option(help="The seed of all random numbers.")] = 0,
 ) -> Answer:
     """Train a tagger on the votes of span functions and save it."""
     from wiesel.spans import SpanTwoStage, SpanWeaSEL
@@ -126,10 +131,10 @@ def evaluate(
     predicted: Annotated[Path, typer.Argument(help="Predicted spans of the same texts.")],
 ) -> Answer:
     """Compare spans with gold ones: precision, recall and F1, exact and overlapping."""
-    from wiesel.spans import evaluate_spans
+    from wiesel.spans import evaluate_spans, read_annotated
 
-    documents, wanted = _annotated(gold)
-    others, found = _annotated(predicted)
+    documents, wanted = read_annotated(gold)
+    others, found = read_annotated(predicted)
     if documents.texts != others.texts:
         raise DataError(f"{gold} and {predicted} are not of the same texts in the same order.")
     labels = list(dict.fromkeys(s.label for own in (*wanted, *found) for s in own))
@@ -158,43 +163,12 @@ def _votes(
     return apply_span_lfs(functions, documents, labels=split_names(labels) or [])
 
 
-def _voter_table(votes: "TokenVotes") -> list[dict[str, Any]]:
-    """What each span function marked, and how often another said something else there."""
-    import numpy as np
-
-    matrix, rows = votes.votes, []
-    disagree = (matrix.counts() > 0).sum(axis=1) > 1
-    for voter in votes.voters:
-        own = matrix.select([voter])
-        found = votes.spans(voter)
-        rows.append(
-            {
-                "voter": voter,
-                "spans": sum(map(len, found)),
-                "documents": sum(map(bool, found)),
-                "tokens": own.n_votes,
-                "conflicts": int(np.count_nonzero(own.covered & disagree)),
-            }
-        )
-    return rows
-
-
-def _shown_table(rows: list[dict[str, Any]]) -> str:
-    width = max(len("voter"), *(len(row["voter"]) for row in rows))
-    names = ("spans", "documents", "tokens", "conflicts")
-    head = f"{'voter':<{width}}" + "".join(f"{name:>11}" for name in names)
-    lines = [
-        f"{row['voter']:<{width}}" + "".join(f"{row[name]:>11,}" for name in names) for row in rows
-    ]
-    return "\n".join([head, *lines])
-
-
 def _line(document: Any, own: Any) -> str:
-    told = ", ".join(
+    shown = ", ".join(
         f"{document.text[span.start : span.end]} ({span.label}, {100 * span.confidence:.0f} %)"
         for span in own
     )
-    return f"{document.id}: {told or 'no span'}"
+    return f"{document.id}: {shown or 'no span'}"
 
 
 def _write(documents: "Documents", found: Any, output: Path | None, how: str) -> None:
@@ -220,13 +194,3 @@ def _write_page(marked: Any, page: Path, title: str) -> None:
 
     write_file(page, spans_page(marked, title).encode())
     tell(f"Wrote {page}.")
-
-
-def _annotated(path: Path) -> Any:
-    from wiesel.io import explained
-    from wiesel.io.files import read_text
-    from wiesel.spans import read_conll, read_doccano
-
-    reader = read_conll if path.suffix in (".conll", ".txt", ".bio", ".iob") else read_doccano
-    with explained(path):
-        return reader(read_text(path))

@@ -15,7 +15,7 @@ def suggest(
     project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
     n: Annotated[int, typer.Option("-n", help="How many suggestions.")] = 20,
     accept: Annotated[
-        int, typer.Option(help="Write so many of the first to the project's rules file.")
+        int, typer.Option(help="Add this many of the best to the project's rules file.")
     ] = 0,
 ) -> Answer:
     """Suggest labeling functions for a project."""

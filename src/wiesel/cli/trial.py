@@ -19,7 +19,7 @@ def trial(
     allow_host: AllowedHosts = None,
     allow_key: AllowedKeys = None,
 ) -> Answer:
-    """Show what labeling functions say on a few rows."""
+    """Show how labeling functions vote on a few rows."""
     from wiesel.lfs import Access, load_lfs, try_lfs
 
     access = Access.of_user(allow_host or (), allow_key or ())

@@ -15,9 +15,10 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from wiesel.cli.terminal import json_text, plain_text, print_rich
+from wiesel.cli.wording import in_command_words
 from wiesel.errors import WieselError, WieselWarning
 
-__all__ = ["Answer", "command_line", "split_names", "tell", "verb"]
+__all__ = ["Answer", "command_line", "plain_data", "split_names", "tell", "verb"]
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -109,7 +110,8 @@ def _errors_in_one_line(as_json: bool, debug: bool) -> Iterator[None]:
         if debug:
             tell(traceback.format_exc())
         is_ours = isinstance(error, (WieselError, OSError))
-        _print_error(_one_line(error) if is_ours else _unexpected(error), as_json)
+        said = _one_line(error) if is_ours else _unexpected(error)
+        _print_error(in_command_words(said), as_json)
         raise typer.Exit(1) from error
 
 
@@ -128,7 +130,7 @@ def _plain_warnings() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, WieselWarning):
-                tell(f"Warning: {message}")
+                tell(f"Warning: {in_command_words(str(message))}")
             else:
                 tell(warnings.formatwarning(message, category, filename, lineno, line).rstrip())
 
@@ -143,7 +145,7 @@ def _print(answer: Answer, as_json: bool) -> None:
         return
     if isinstance(answer.text, str):
         if answer.text:
-            typer.echo(plain_text(answer.text))
+            typer.echo(plain_text(in_command_words(answer.text)))
     else:
         print_rich(answer.text)
     if answer.next_step:
@@ -170,17 +172,21 @@ def _one_line(error: BaseException) -> str:
 
 
 def _json(value: Mapping[str, Any]) -> str:
-    return json_text(_plain(value), indent=2)
+    return json_text(plain_data(value), indent=2)
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON has it: NaN and infinities are null, arrays are lists."""
+def plain_data(value: Any) -> Any:
+    """Return a value as JSON has it: NaN and infinities are null, arrays are lists.
+
+    >>> plain_data({"share": float("nan"), "folder": Path("out")})
+    {'share': None, 'folder': 'out'}
+    """
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
+        return {str(key): plain_data(part) for key, part in value.items()}
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return plain_data(value.tolist())
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(part) for part in value]
+        return [plain_data(part) for part in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int, str)):

@@ -13,7 +13,7 @@ __all__ = ["workbench"]
 @verb
 def workbench(
     project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
-    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 8330,
+    port: Annotated[int, typer.Option(help="The port; 0 picks a free one.")] = 8330,
     host: Annotated[
         str, typer.Option(help="Another address than this machine's own; needs the token shown.")
     ] = "127.0.0.1",

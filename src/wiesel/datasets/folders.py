@@ -45,8 +45,8 @@ def load_dataset(
     Folders have a `card.json` with the classes and either splits (`train.parquet`, ... with
     votes in `lf_*` columns, and `features_train.npy`, ...) or crowd answers (`answers.parquet`
     and `gold.parquet`, which become the split `train`). WRENCH folders are read too. `standardize`
-    gives the features mean 0 and deviation 1 on the training split. `duplicates` says which
-    answer counts where a worker answered a task twice.
+    scales the features to mean 0 and standard deviation 1 on the training split. `duplicates`
+    selects the answer that counts if a worker answered a task twice.
 
     >>> load_dataset("no such set")
     Traceback (most recent call last):

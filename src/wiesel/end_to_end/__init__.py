@@ -3,59 +3,72 @@
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.committee import Committee
 from wiesel.end_to_end.crowd.agg_net import AggNet
+from wiesel.end_to_end.crowd.annot_mix import AnnotMix
+from wiesel.end_to_end.crowd.coin_net import COINNet
 from wiesel.end_to_end.crowd.conal import CoNAL
 from wiesel.end_to_end.crowd.confusion_net import ConfusionNet
 from wiesel.end_to_end.crowd.crowd_layer import CrowdLayer
+from wiesel.end_to_end.crowd.deep_logic import DeepLogic
 from wiesel.end_to_end.crowd.doctor_net import DoctorNet
 from wiesel.end_to_end.crowd.max_mig import MaxMIG
 from wiesel.end_to_end.crowd.mbem import MBEM
 from wiesel.end_to_end.crowd.raykar import Raykar
-from wiesel.end_to_end.readings import FeatureChecked, GoldWeighted
+from wiesel.end_to_end.out_of_sample import out_of_sample_proba
+from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, GoldWeighted
+from wiesel.end_to_end.rules import ASTRA, ImplyLoss
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.together import fit_together
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.end_to_end.weasel.model import WeaSEL
-from wiesel.registry import Method, index_methods
+from wiesel.registry import Method, Registry
 
 __all__ = [
+    "ASTRA",
     "MBEM",
     "REGISTRY",
     "AggNet",
+    "AnnotMix",
+    "COINNet",
     "CoNAL",
     "Committee",
     "ConfusionNet",
     "CrowdLayer",
+    "DeepLogic",
     "DoctorNet",
     "EndToEndModel",
     "FeatureChecked",
+    "FeatureEM",
     "GoldWeighted",
+    "ImplyLoss",
     "MaxMIG",
     "Raykar",
     "Supervised",
     "TwoStage",
     "WeaSEL",
     "fit_together",
+    "out_of_sample_proba",
 ]
 
-REGISTRY = index_methods(
+REGISTRY = Registry(
+    EndToEndModel,
     Method(
         name="committee",
         cls=Committee,
-        summary="several readings of the votes, a network for each, averaged: the default",
+        summary="the default: networks trained on several label models, averaged",
         paper="Caruana et al. 2004, Ensemble Selection, ICML, for the weights",
         needs="features and votes",
     ),
     Method(
         name="weasel",
         cls=WeaSEL,
-        summary="an encoder weighs the votes of every item and learns together with the end model",
+        summary="an encoder weighs the voters on every item, trained jointly with the end model",
         paper="Rühling Cachay, Boecking, Dubrawski 2021, End-to-End Weak Supervision",
         needs="features and votes",
     ),
     Method(
         name="two_stage",
         cls=TwoStage,
-        summary="a label model makes soft labels, the end model learns them",
+        summary="a label model estimates soft labels, then the end model learns them",
         paper="Ratner et al. 2016, Data Programming",
         needs="features and votes",
     ),
@@ -69,35 +82,35 @@ REGISTRY = index_methods(
     Method(
         name="crowd_layer",
         cls=CrowdLayer,
-        summary="a small layer for every voter turns predictions into its votes",
+        summary="a layer per voter maps the end model's predictions to its votes",
         paper="Rodrigues and Pereira 2018, Deep Learning from Crowds, AAAI",
         needs="features and votes",
     ),
     Method(
         name="doctor_net",
         cls=DoctorNet,
-        summary="a head for every voter, averaged, with learned weights if wanted",
+        summary="a head per voter, averaged, optionally with learned weights",
         paper="Guan et al. 2018, Who Said What, AAAI",
         needs="features and votes",
     ),
     Method(
         name="mbem",
         cls=MBEM,
-        summary="EM that judges voters by the end model's hard answers",
+        summary="EM with confusions estimated from the end model's hard predictions",
         paper="Khetan, Lipton, Anandkumar 2018, Learning from Noisy Singly-Labeled Data, ICLR",
         needs="features and votes",
     ),
     Method(
         name="agg_net",
         cls=AggNet,
-        summary="EM over end model and voters, one step after every epoch",
+        summary="EM over end model and voters, one E-step per epoch",
         paper="Albarqouni et al. 2016, AggNet, IEEE TMI",
         needs="features and votes",
     ),
     Method(
         name="raykar",
         cls=Raykar,
-        summary="EM over end model and voters, some epochs for every step",
+        summary="EM over end model and voters, several epochs per M-step",
         paper="Raykar et al. 2010, Learning from Crowds, JMLR",
         needs="features and votes",
     ),
@@ -111,8 +124,43 @@ REGISTRY = index_methods(
     Method(
         name="conal",
         cls=CoNAL,
-        summary="mistakes that all voters share, beside each voter's own",
+        summary="a confusion matrix shared by all voters, mixed with each voter's own",
         paper="Chu, Ma, Wang 2021, Learning from Crowds by Modeling Common Confusions, AAAI",
+        needs="features and votes",
+    ),
+    Method(
+        name="coin_net",
+        cls=COINNet,
+        summary="a confusion matrix per voter, with sparse outliers for single votes",
+        paper="Nguyen, Ibrahim, Fu 2024, Instance-Dependent Outliers, NeurIPS",
+        needs="features and votes",
+    ),
+    Method(
+        name="annot_mix",
+        cls=AnnotMix,
+        summary="mixup over items, voters and votes; voters are embeddings",
+        paper="Herde, Lührs, Huseljic, Sick 2024, Annot-Mix, ECAI",
+        needs="features and votes",
+    ),
+    Method(
+        name="deep_logic",
+        cls=DeepLogic,
+        summary="votes are evidence with learned weights, the end model is the prior",
+        paper="Wang and Poon 2018, Deep Probabilistic Logic, EMNLP",
+        needs="features and votes",
+    ),
+    Method(
+        name="imply_loss",
+        cls=ImplyLoss,
+        summary="learns from a few gold labels where each rule holds",
+        paper="Awasthi et al. 2020, Learning from Rules Generalizing Labeled Exemplars, ICLR",
+        needs="features and votes",
+    ),
+    Method(
+        name="astra",
+        cls=ASTRA,
+        summary="a teacher combines rules and student, with a few gold labels",
+        paper="Karamanolakis et al. 2021, Self-Training with Weak Supervision, NAACL",
         needs="features and votes",
     ),
     Method(

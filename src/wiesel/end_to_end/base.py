@@ -3,7 +3,7 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,24 +13,30 @@ import torch
 from torch import nn
 
 from wiesel.end_to_end.checks import (
+    check_divisible,
     check_end_model,
     check_lengths,
+    check_training_numbers,
     checked_proba,
+    covered_items,
     gold_validation,
     gold_votes,
 )
 from wiesel.end_to_end.class_balance import chosen_class_balance
 from wiesel.end_to_end.diagnosis import warn_if_collapsed
+from wiesel.end_to_end.feature_reader import FeatureReader, ReadsFeatures
 from wiesel.end_to_end.fine_tuning import FineTuning, fine_tune
 from wiesel.end_to_end.fingerprints import run_fingerprint, short_hash
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
+from wiesel.end_to_end.reading_inputs import check_same_features, explained, feature_facts
 from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.end_to_end.together import fit_all, fit_ensemble
-from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselWarning, warn_user
+from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.evaluation import choose_threshold
 from wiesel.labels import LabelSpace
 from wiesel.nn.ensemble import Ensemble
-from wiesel.parameters import Parameterized, check_number
+from wiesel.parameters import check_number
+from wiesel.scikit_learn import Classifier, require_votes
 from wiesel.training import (
     History,
     Objective,
@@ -40,6 +46,7 @@ from wiesel.training import (
     as_inputs,
     seeded,
 )
+from wiesel.training.engines import TrainingEngine
 from wiesel.training.options import resolve_device
 from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix
@@ -53,45 +60,44 @@ _ONLY_NETWORKS = ("seed", "lr", "end_model")
 
 
 @dataclass(eq=False, kw_only=True)
-class EndToEndModel(Parameterized, ABC):
+class EndToEndModel(ReadsFeatures, Classifier, ABC):
     """Trains the user's own network from votes.
 
-    A method is a dataclass with an `end_model` field. It writes `_objective` (its networks and
-    losses) and may add to `_plan`, which decides everything before training starts. This class
-    does the rest: checks, training, selection on the validation set, prediction and saving. The
+    A method is a dataclass with an `end_model` field. It implements `_objective` (its networks and
+    losses) and may extend `_plan`, which prepares everything before training. This class provides
+    the rest: checks, training, selection on the validation set, prediction and saving. The
     end model is any `nn.Module` that returns logits; it is copied, and the trained copy is
     `end_model_`.
     """
 
     epochs: int | None = None
-    """How often training goes through `epoch_size` items; None is 20 times with a validation set,
-    which chooses among them, and 8 times without."""
+    """The number of epochs of `epoch_size` items; None is 20 with a validation set, of which the
+    best is kept, and 8 without."""
     lr: float = 1e-3
     """The learning rate of Adam."""
     batch_size: int = 64
-    """How many items make a step."""
+    """The number of items per step."""
     epoch_size: int | None = 3200
-    """How many items make an epoch, after which the network is looked at; None is every item
-    once. Large data want fewer, small data may have more: items then come several times."""
+    """The number of items per epoch; None is every item once. If it exceeds the number of items,
+    they repeat."""
     weight_decay: float = 7e-7
     """The weight of the squared norm of all parameters in the loss."""
     weight_average: float | None = 0.99
-    """Predict with a running average of the weights that forgets the old at this rate each step
-    (0.999: about a thousand steps); None predicts with the last ones."""
+    """Predict with a running average of the weights, with this decay per step (0.999 averages about
+    a thousand steps); None uses the last weights."""
     patience: int | None = None
-    """Stop when the validation score has not improved for so many epochs; None never does."""
+    """Stop after this many epochs without a better validation score; None never stops early."""
     seed: int = 0
-    """Everything random in `fit` is drawn from it."""
+    """The seed of all random numbers in `fit`."""
     members: int = 1
-    """How many networks to train, with the seeds `seed`, `seed + 1`, ...: an ensemble, whose
-    predictions are averaged. One of Wiesel's own end models starts anew from each seed; a module
-    of your own starts from the weights it has."""
+    """The number of networks to train and average, with the seeds `seed`, `seed + 1`, ... Wiesel's
+    end models are initialized from each seed; your own module starts from its current weights."""
     device: str = "auto"
     """Where to train: `auto`, `cpu`, `cuda`, ..."""
     checkpoint: str | Path | None = None
-    """A file written after every epoch; `fit` goes on from it if it exists."""
+    """A file written after every epoch; if it exists, `fit` resumes from it."""
     progress: bool | None = None
-    """Show a progress bar; None shows it on a terminal."""
+    """Show a progress bar; None shows it on a terminal and in a notebook."""
 
     fits_itself: ClassVar[bool] = False
     """Whether `fit_given` is the method's own: it has no single network to train."""
@@ -109,11 +115,18 @@ class EndToEndModel(Parameterized, ABC):
     selection_: dict[str, Any] = field(init=False, repr=False)
     """Which epoch was kept, and by what measure."""
     trained_on_: dict[str, Any] = field(init=False, repr=False)
-    """How many items were used, and a fingerprint of the votes."""
+    """How many items and features were used, and a fingerprint of the votes."""
     members_: tuple[Any, ...] = field(init=False, repr=False)
     """The fitted members of an ensemble; empty where there is one network."""
 
-    def fit(self, X: Any, votes: VoteMatrix, validation: GoldSet | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        votes: VoteMatrix,
+        validation: GoldSet | None = None,
+        *,
+        engine: TrainingEngine | None = None,
+    ) -> Self:
         """Train on inputs and votes; `validation=(X, y)` selects the epoch and the threshold.
 
         Parameters
@@ -125,13 +138,21 @@ class EndToEndModel(Parameterized, ABC):
         validation
             A few items with gold labels (names or indices): (X, y), or (X, y, votes) where votes
             on them are at hand. Nothing is trained on them.
+        engine
+            Other processes that train, such as `RayTrain(workers=2)`; None is this one.
         """
-        return self.fit_given(self.fit_inputs(X, votes), validation)
+        return self.fit_given(replace(self.fit_inputs(X, votes), engine=engine), validation)
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return P(class) from the inputs alone: (n_items, n_classes), as in `labels_.names`."""
+        """Return P(class) from the inputs alone: (n_items, n_classes), as in `labels_.names`.
+
+        A model that was saved with its features also takes texts, rows or pictures.
+        """
         self.check_fitted()
-        logits = predict_logits(self.end_model_, as_inputs(X))
+        inputs = self.inputs_of(X)
+        check_same_features(self.trained_on_, inputs, type(self).__name__)
+        with explained(self.end_model_, inputs):
+            logits = predict_logits(self.end_model_, inputs)
         if len(logits) == 0:
             return np.empty((0, len(self.labels_)))
         return checked_proba(proba_of(logits))
@@ -139,12 +160,13 @@ class EndToEndModel(Parameterized, ABC):
     def member_probas(self, X: Any) -> npt.NDArray[np.float64]:
         """Return P(class) by every member: (members, n_items, n_classes); one for one network."""
         self.check_fitted()
+        X = self.inputs_of(X)
         return np.stack([member.predict_proba(X) for member in self.members_ or (self,)])
 
     def spread(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return how far the members are apart, (n_items, n_classes): a measure of uncertainty.
+        """Return how much the members disagree, (n_items, n_classes): a measure of uncertainty.
 
-        It is the standard deviation of their probabilities, and 0 where there is one network.
+        It is the standard deviation of their probabilities, and 0 for a single network.
         """
         return self.member_probas(X).std(axis=0)
 
@@ -170,12 +192,17 @@ class EndToEndModel(Parameterized, ABC):
         lr = self.lr if lr is None else lr
         check_number(self, "epochs", epochs, low=1, whole=True)
         check_number(self, "lr", lr, low=0)
-        return fine_tune(self, X, y, epochs, lr, batch_size)
+        return fine_tune(self, self.inputs_of(X), y, epochs, lr, batch_size)
 
-    def save(self, path: str | Path) -> None:
-        """Write the model as a folder of data files; `wiesel.load_model` reads it."""
+    def save(self, path: str | Path, features: Any = None, column: str = "text") -> None:
+        """Write the model as a folder of data files; `wiesel.load_model` reads it.
+
+        With the fitted `features` that made X, the loaded model predicts from texts, rows or
+        pictures; `column` is where a table of rows has the texts.
+        """
         self.check_fitted()
-        save_end_to_end(self, path)
+        reader = self.reader_ if features is None else FeatureReader(features, column)
+        save_end_to_end(self, path, reader)
 
     def saved_modules(self) -> dict[str, nn.Module]:
         """Return the trained modules whose weights are saved, by name."""
@@ -208,6 +235,9 @@ class EndToEndModel(Parameterized, ABC):
     def restore_learned(self, saved: Saved) -> None:
         """Set the learned attributes that only this method has, from a folder."""
 
+    def _features_seen(self) -> dict[str, Any]:
+        return self.trained_on_
+
     @property
     def network(self) -> nn.Module:
         """The user's end model, as given: every method declares it, at its own position."""
@@ -223,19 +253,7 @@ class EndToEndModel(Parameterized, ABC):
 
     def _check_options(self) -> None:
         """Refuse values that are not allowed; whether the device exists is for `fit` to see."""
-        if self.epochs is not None:
-            check_number(self, "epochs", self.epochs, low=1, whole=True)
-        check_number(self, "batch_size", self.batch_size, low=2, whole=True)
-        check_number(self, "lr", self.lr, low=0)
-        check_number(self, "weight_decay", self.weight_decay, low=0)
-        check_number(self, "seed", self.seed, low=0, whole=True)
-        check_number(self, "members", self.members, low=1, whole=True)
-        if self.weight_average is not None:
-            check_number(self, "weight_average", self.weight_average, low=0, high=1)
-        if self.epoch_size is not None:
-            check_number(self, "epoch_size", self.epoch_size, low=2, whole=True)
-        if self.patience is not None:
-            check_number(self, "patience", self.patience, low=1, whole=True)
+        check_training_numbers(self)
 
     def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
         """Return what `fit` is given as one value; nothing but X and votes by default."""
@@ -259,7 +277,9 @@ class EndToEndModel(Parameterized, ABC):
             network = copy.deepcopy(self.network)
             plan = self._plan(given, validation, network) if plan is None else plan
             objective = self._objective(network, plan)
-            options, mark = self._train_options(plan), run_fingerprint(self, plan)
+            check_divisible(self, objective, given.engine)
+            options = replace(self._train_options(plan), engine=given.engine)
+            mark = run_fingerprint(self, plan.fingerprint)
             return PlannedFit(self, plan, objective, options, mark, torch.get_rng_state())
 
     def plan_key(self) -> str:
@@ -301,20 +321,18 @@ class EndToEndModel(Parameterized, ABC):
 
     def _items(self, given: FitInputs) -> npt.NDArray[np.int64]:
         """Return the positions of the items to train on: those with votes."""
-        covered = np.flatnonzero(given.votes.covered)  # type: ignore[union-attr]
-        if len(covered) < 2:
-            raise VoteError(
-                f"Only {len(covered)} of {len(given.inputs)} items have a vote; training needs two "
-                "or more. Write labeling functions that vote more often."
-            )
-        return covered
+        return covered_items(given)
 
     def finish(self, fit: PlannedFit, history: History) -> None:
         """Keep what a fit has learned."""
         plan, objective = fit.plan, fit.objective
-        self.labels_, self.voters_, self.members_ = plan.labels, plan.voters, ()
+        self.labels_, self.voters_, self.members_, self.reader_ = plan.labels, plan.voters, (), None
         self.end_model_, self.history_ = objective.end_model.eval(), history
-        self.trained_on_ = {"items": len(plan.data.items), "fingerprint": fit.fingerprint}
+        self.trained_on_ = {
+            "items": len(plan.data.items),
+            "fingerprint": fit.fingerprint,
+            **feature_facts(plan.data.inputs),
+        }
         for name, value in plan.learned.items():
             setattr(self, name, value)
         self._select(plan.validation)
@@ -325,12 +343,8 @@ class EndToEndModel(Parameterized, ABC):
         """Replace a fit that failed; a method that can tell knows how."""
 
     def _label_space(self, votes: VoteMatrix | None) -> LabelSpace:
-        if not isinstance(votes, VoteMatrix):
-            raise VoteError(
-                f"votes must be a VoteMatrix; got {type(votes).__name__}. "
-                "Make one with VoteMatrix.from_dense(array, labels) or apply_lfs(...)."
-            )
-        return votes.labels
+        require_votes(votes)
+        return votes.labels  # type: ignore[union-attr]
 
     def _select(self, validation: Validation | None) -> None:
         """Note which epoch was kept, and tune the decision threshold for F1 (two classes)."""
@@ -360,7 +374,7 @@ class EndToEndModel(Parameterized, ABC):
         # What a method learned besides is the first member's, unless the method knows better.
         for name in self.learned_names():
             setattr(self, name, getattr(first, name))
-        self.members_ = tuple(members)
+        self.members_, self.reader_ = tuple(members), None
         self.end_model_ = Ensemble(member.end_model_ for member in members).eval()
         self.history_ = History.of_members([member.history_ for member in members])
         marks = "".join(member.trained_on_["fingerprint"] for member in members)

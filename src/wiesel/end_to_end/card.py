@@ -7,11 +7,12 @@ from wiesel.version import __version__
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
+    from wiesel.end_to_end.feature_reader import FeatureReader
 
 __all__ = ["model_card"]
 
 
-def model_card(model: "EndToEndModel") -> str:
+def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) -> str:
     """Return a short description of a fitted model in Markdown."""
     names = ", ".join(f"`{name}`" for name in model.labels_)
     lines = [
@@ -38,11 +39,18 @@ def model_card(model: "EndToEndModel") -> str:
         "from wiesel import load_model",
         "",
         'model = load_model("this-folder")  # end_model=net, if the network is your own',
-        "model.predict(X)",
+        f"model.predict({_items(reader)})",
         "```",
         "",
     ]
     return "\n".join(lines)
+
+
+def _items(reader: "FeatureReader | None") -> str:
+    """What the model predicts from, as a reader of the card would write it."""
+    if reader is None:
+        return "X"
+    return {"tabular": "table", "images": "pictures", "given": "X"}.get(reader.kind, "texts")
 
 
 def _voters(model: "EndToEndModel") -> str:

@@ -1,39 +1,68 @@
 """What must hold before training starts, each with a message that says what to do."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.plan import FitInputs, GoldSet
-from wiesel.errors import FeatureError, ParameterError
+from wiesel.end_to_end.reading_inputs import explained
+from wiesel.errors import FeatureError, ParameterError, VoteError
 from wiesel.labels import LabelSpace
-from wiesel.training import Validation, as_inputs
-from wiesel.training.inputs import Batchable, Inputs, move
+from wiesel.parameters import check_number
+from wiesel.training import Objective, Validation, as_inputs
+from wiesel.training.inputs import Inputs, move
 from wiesel.training.validation import evaluating, logits_of
 from wiesel.votes import VoteMatrix
 
 __all__ = [
+    "check_divisible",
     "check_end_model",
     "check_lengths",
+    "check_training_numbers",
     "checked_proba",
-    "first_line",
+    "covered_items",
     "gold_validation",
     "gold_votes",
 ]
 
-MODULE_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What a module raises when it is given inputs it was not made for."""
-
 _TRIED_ITEMS = 8
+_WHOLE_NUMBERS = {"batch_size": 2, "seed": 0, "members": 1}
+_OPTIONAL_NUMBERS = {"epochs": 1, "epoch_size": 2, "patience": 1}
+"""The least that options may be which are whole numbers, or None."""
+
+
+def check_training_numbers(model: Any) -> None:
+    """Refuse numbers that no training can have."""
+    for name, low in {**_WHOLE_NUMBERS, **_OPTIONAL_NUMBERS}.items():
+        if getattr(model, name) is not None or name in _WHOLE_NUMBERS:
+            check_number(model, name, getattr(model, name), low=low, whole=True)
+    check_number(model, "lr", model.lr, low=0)
+    check_number(model, "weight_decay", model.weight_decay, low=0)
+    if model.weight_average is not None:
+        check_number(model, "weight_average", model.weight_average, low=0, high=1)
+
+
+def check_divisible(model: object, objective: Objective, engine: object) -> None:
+    """Refuse an engine for a method whose batches several workers cannot share."""
+    if engine is not None and not objective.is_divisible:
+        raise ParameterError(
+            f"{type(model).__name__} cannot be trained by several workers: TwoStage, WeaSEL and "
+            "Committee can. Leave engine out."
+        )
+
+
+def covered_items(given: FitInputs) -> npt.NDArray[np.int64]:
+    """Return the positions of the items with votes; there must be two."""
+    covered = np.flatnonzero(given.votes.covered)  # type: ignore[union-attr]
+    if len(covered) < 2:
+        raise VoteError(
+            f"Only {len(covered)} of {len(given.inputs)} items have a vote; training needs two "
+            "or more. Write labeling functions that vote more often."
+        )
+    return covered
 
 
 def check_lengths(given: FitInputs) -> None:
@@ -50,14 +79,15 @@ def check_lengths(given: FitInputs) -> None:
         raise FeatureError("There are no items: X is empty.")
 
 
-def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int) -> None:
+def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int, name: str = "X") -> None:
     """Call the end model on a few items and refuse it if it does not return logits."""
     if not isinstance(end_model, nn.Module):
         raise ParameterError(
             f"The end model must be a torch.nn.Module that returns logits; got {end_model!r:.80}."
         )
     rows = np.arange(min(_TRIED_ITEMS, len(inputs)))
-    logits = _tried(end_model, inputs, rows)
+    with explained(end_model, inputs, name):
+        logits = _tried(end_model, inputs, rows)
     if tuple(logits.shape) != (len(rows), n_classes):
         advice = " For two classes, return two logits." if n_classes == 2 else ""
         raise FeatureError(
@@ -90,7 +120,7 @@ def gold_validation(
             "it needs one label for each, and at least one item."
         )
     if end_model is not None:
-        check_end_model(end_model, inputs, len(labels))
+        check_end_model(end_model, inputs, len(labels), "validation X")
     return Validation(inputs, gold, len(labels))
 
 
@@ -119,13 +149,8 @@ def _tried(
     """What the end model makes of a few items, whatever its shape."""
     batch = inputs.take(rows)
     device = next((p.device for p in end_model.parameters()), torch.device("cpu"))
-    try:
-        with torch.no_grad(), evaluating(end_model):
-            return logits_of(end_model, move(batch, device)).cpu().float()
-    except MODULE_ERRORS as error:
-        raise FeatureError(
-            f"The end model cannot read X: {first_line(error)} (X is {_described(batch)})."
-        ) from error
+    with torch.no_grad(), evaluating(end_model):
+        return logits_of(end_model, move(batch, device)).cpu().float()
 
 
 def checked_proba(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -139,23 +164,6 @@ def checked_proba(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return proba
 
 
-def first_line(error: Exception) -> str:
-    """Return what kind of error it was and the first line of what it said.
-
-    >>> first_line(KeyError("tokens"))
-    "KeyError: 'tokens'"
-    """
-    said = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
-
-
 def _looks_like_probabilities(logits: Tensor) -> bool:
     sums_to_one = torch.allclose(logits.sum(dim=1), torch.ones(len(logits)), atol=1e-4)
     return bool((logits >= 0).all()) and sums_to_one
-
-
-def _described(batch: Batchable) -> str:
-    if isinstance(batch, Tensor):
-        return f"a batch of the shape {tuple(batch.shape)}, {batch.dtype}"
-    shapes = {name: tuple(value.shape) for name, value in batch.items()}
-    return f"a dict of tensors: {shapes}"

@@ -7,12 +7,13 @@ import numpy.typing as npt
 
 from wiesel.errors import ParameterError
 from wiesel.label_models import ClassBalance, MajorityVote, estimate_class_balance
+from wiesel.label_models.pair_moments import vote_totals
 from wiesel.labels import LabelSpace, class_prior
 from wiesel.parameters import check_choice
 from wiesel.training import Validation
 from wiesel.votes import VoteMatrix
 
-__all__ = ["alignment_offsets", "check_class_balance", "chosen_class_balance", "vote_balance"]
+__all__ = ["check_class_balance", "chosen_class_balance", "vote_balance"]
 
 
 _ESTIMATES = ("votes", "validation", "auto")
@@ -52,36 +53,19 @@ def chosen_class_balance(
     return class_prior(labels, counts)
 
 
-def alignment_offsets(
-    balance: npt.NDArray[np.float64], proba: npt.NDArray[np.float64], rounds: int = 30
-) -> npt.NDArray[np.float64]:
-    """Return what to add to the logits of soft labels so that their class shares are the balance.
-
-    As near as can be: every class gets a factor, found by repeated proportional fitting.
-
-    >>> proba = np.array([[0.9, 0.1], [0.6, 0.4]])
-    >>> scaled = proba * np.exp(alignment_offsets(np.array([0.5, 0.5]), proba))
-    >>> (scaled / scaled.sum(axis=1, keepdims=True)).mean(axis=0).round(3)
-    array([0.5, 0.5])
-    """
-    factors = np.ones(proba.shape[1])
-    for _ in range(rounds):
-        scaled = proba * factors
-        scaled /= scaled.sum(axis=1, keepdims=True)
-        factors *= (balance / np.maximum(scaled.mean(axis=0), 1e-4)) ** 0.7
-    offsets: npt.NDArray[np.float64] = np.log(factors)
-    return offsets
-
-
 def vote_balance(votes: VoteMatrix) -> npt.NDArray[np.float64]:
     """Return the class balance that votes suggest.
 
-    For two classes it is the shares of the votes. Of more classes voters that abstain cover some
-    much better than others, so that their shares exaggerate: the more they abstain the closer to
-    equal shares it is, at most half-way on a logarithmic scale.
+    It is the shares of the votes. But one-sided voters, who name a single class or abstain, show
+    which classes are easy to write rules for: of more than two classes, the more such voters
+    abstain, the closer to equal shares it is, at most half-way on a logarithmic scale.
     """
     covered = votes[np.flatnonzero(votes.covered)]
     shares = MajorityVote().fit(covered).predict_proba(covered).mean(axis=0) + 1e-3
+    if votes.n_classes == 2:
+        return class_prior(votes.labels, shares)
+    totals = vote_totals(votes).reshape(votes.n_voters, votes.n_classes)
+    one_sided = totals.max(axis=1) == totals.sum(axis=1)
     abstaining = 1 - votes.n_votes / (votes.covered.sum() * votes.n_voters)
-    power = 1.0 if votes.n_classes == 2 else 1 - abstaining / 2
-    return class_prior(votes.labels, shares**power)
+    exaggerated = abstaining * totals[one_sided].sum() / totals.sum()
+    return class_prior(votes.labels, shares ** (1 - exaggerated / 2))

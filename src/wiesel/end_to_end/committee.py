@@ -1,12 +1,11 @@
 """Committee: a few readings of the votes, a network for each, and their average."""
 
 import copy
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,20 +13,22 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import gold_validation, gold_votes
+from wiesel.end_to_end.class_balance import check_class_balance
 from wiesel.end_to_end.diagnosis import predicts_one_class
-from wiesel.end_to_end.explaining import VoteEffects, as_batch, explain_item
+from wiesel.end_to_end.explaining import VoteEffects, explain_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
-from wiesel.end_to_end.readings import FeatureChecked, GoldWeighted
+from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureReading, GoldWeighted
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselWarning, warn_user
 from wiesel.explain import Explanation, MemberView
-from wiesel.label_models import LabelModel, MajorityVote, Snorkel, Triplet, VoteCounts
+from wiesel.label_models import ClassBalance, LabelModel, MajorityVote, Triplet
 from wiesel.label_models.copies import find_copies, merge_copies
 from wiesel.nn.ensemble import Ensemble
 from wiesel.parameters import check_number
+from wiesel.registry import method_name
 from wiesel.training import History, Objective, Validation
 from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix
@@ -40,16 +41,15 @@ _LOSSES = ("ce", "mig")
 
 @dataclass(eq=False)
 class Committee(EndToEndModel):
-    """The default: several readings of the votes, one network or more for each, averaged.
+    """The default: networks trained on several label models, averaged.
 
-    No single way to read votes is best on all data, and without gold nothing tells which one is
-    best here. So a few plain ones are used side by side (`default_members` lists them). Each has
-    networks of its own; all networks are trained as stacks, and their probabilities are averaged.
-    Copies of a voter count once.
+    No label model is best on all data, and without gold nothing shows which one is best here. So
+    several are combined (see `default_members`). Each has its own networks; all networks are
+    trained as stacks, and their probabilities are averaged. Copies of a voter count once.
 
-    Without gold all networks count the same. With `validation=(X, y)` the weights come from greedy
-    selection on it, shrunk to equal ones where items are few. With
-    `validation=(X, y, votes)` a further member weighs every voter by its votes on these items.
+    Without gold, all networks have equal weight. With `validation=(X, y)` the weights come from
+    greedy selection, shrunk toward equal weights if items are few. With `validation=(X, y, votes)`
+    a further member weighs every voter by its precision on these items.
 
     >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -57,17 +57,20 @@ class Committee(EndToEndModel):
     >>> X = make_features(gold, n_features=4)
     >>> model = Committee(torch.nn.Linear(4, 2), epochs=5, lr=0.01).fit(X, votes)
     >>> list(model.member_weights_)
-    ['majority_vote', 'feature_checked', 'snorkel', 'triplet']
+    ['majority_vote', 'feature_em', 'feature_checked', 'triplet']
     """
 
     end_model: nn.Module
-    """Your network: any module that returns logits. It is copied, never changed."""
+    """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
     members: Sequence[EndToEndModel] | None = None  # type: ignore[assignment]
-    """Methods of your own choice, each with its own end model and options; None is what
-    `default_members` returns."""
+    """The methods to average, each with its own end model and options; None uses
+    `default_members`."""
     networks: int = 2
-    """How many networks each of the default members has."""
+    """The number of networks of each default member."""
+    class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
+    """P(class) for the default members: numbers, or where to estimate it (`auto` is the validation
+    set if there is one, else the votes). None lets each member decide."""
 
     member_weights_: dict[str, float] = field(init=False, repr=False)
     """How much each member counts, by name; they sum to 1."""
@@ -103,9 +106,9 @@ class Committee(EndToEndModel):
         return self
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-        """Return what the members say of the votes, averaged: (n_items, n_classes)."""
+        """Return the members' average soft labels: (n_items, n_classes)."""
         self.check_fitted()
-        merged = self._merged(votes)
+        merged, X = self._merged(votes), self.inputs_of(X)
         with _one_of_several():
             said = [member.soft_labels(X, merged) for member in self.members_]
         parts = [
@@ -148,13 +151,15 @@ class Committee(EndToEndModel):
         super()._check_options()
         self.members = given
         check_number(self, "networks", self.networks, low=1, whole=True)
+        check_class_balance(self)
         if given is None:
             return
-        if self.checkpoint is not None:
-            raise ParameterError(
-                "The 'checkpoint' option of Committee is for its default members: give each of "
-                "your own members a checkpoint of its own."
-            )
+        for name in ("checkpoint", "class_balance"):
+            if getattr(self, name) is not None:
+                raise ParameterError(
+                    f"The {name!r} option of Committee is for its default members: give each of "
+                    f"your own members a {name} of its own."
+                )
         if not len(given) or not all(isinstance(member, EndToEndModel) for member in given):
             raise ParameterError(
                 "The 'members' option of Committee must be a list of methods, such as "
@@ -170,6 +175,7 @@ class Committee(EndToEndModel):
         shared = {
             name: getattr(self, name) for name in EndToEndModel.option_names() if name != "members"
         }
+        shared["class_balance"] = self.class_balance
         return default_members(self.end_model, n_classes, with_gold_votes, self.networks, **shared)
 
     def _keep_members(self, fitted: Members, validation: Validation | None) -> None:
@@ -201,7 +207,7 @@ class Committee(EndToEndModel):
 
     def _merged(self, votes: VoteMatrix) -> VoteMatrix:
         """The votes as the members see them: copies of a voter are one."""
-        votes.check_same_voters(self.voters_, self.labels_)
+        self.check_votes(votes)
         return merge_copies(votes, self._originals())
 
     def _originals(self) -> npt.NDArray[np.int64]:
@@ -211,7 +217,7 @@ class Committee(EndToEndModel):
     def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
         """Return which voter pushed one item which way, and what each member made of the votes."""
         self.check_fitted()
-        one = as_batch(x)
+        one = self.input_of(x)
         return explain_item(self, one, votes, self.vote_effects(one, votes))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
@@ -253,38 +259,34 @@ def default_members(
 ) -> Members:
     """Return the members of a committee that was given none, unfitted, by name.
 
-    Majority vote, votes checked against the features, and Snorkel's label model, learned by
-    cross-entropy. For binary tasks the triplet method, too. For multi-class tasks vote counts,
-    checked votes and Snorkel's model also by mutual information, which does not mind that some
-    classes got too many votes; majority vote has twice the networks there. Where there are votes
-    on items with gold labels, further members weigh the voters by them.
-    `experiments/README.md` tells how they were chosen.
+    Majority vote, EM over votes and features, votes checked against the features. For binary
+    tasks the triplet method, too, and twice the networks for the two that learn from features.
+    For multi-class tasks EM also by mutual information, which does not mind that some classes got
+    too many votes. Where there are votes on items with gold labels, further members weigh the
+    voters by them.
+    `experiments/decisions.md` tells how they were chosen.
 
     >>> import torch
     >>> list(default_members(torch.nn.Linear(4, 2), n_classes=2))
-    ['majority_vote', 'feature_checked', 'snorkel', 'triplet']
-    >>> list(default_members(torch.nn.Linear(4, 3), n_classes=3))[3:]
-    ['vote_counts_mig', 'feature_checked_mig', 'snorkel_mig']
+    ['majority_vote', 'feature_em', 'feature_checked', 'triplet']
+    >>> list(default_members(torch.nn.Linear(4, 3), n_classes=3))
+    ['majority_vote', 'feature_em', 'feature_checked', 'feature_em_mig']
     """
     readings: list[tuple[LabelModel, str]] = [
         (MajorityVote(), "ce"),
+        (FeatureEM(), "ce"),
         (FeatureChecked(), "ce"),
-        (Snorkel(), "ce"),
+        (Triplet(), "ce") if n_classes == 2 else (FeatureEM(), "mig"),
     ]
-    if n_classes == 2:
-        readings.append((Triplet(), "ce"))
-    else:
-        readings += [(VoteCounts(), "mig"), (FeatureChecked(), "mig"), (Snorkel(), "mig")]
     if with_gold_votes:
         readings += [(GoldWeighted(), loss) for loss in _LOSSES[: min(n_classes - 1, 2)]]
     members: Members = {}
     for reading, loss in readings:
         network = reseeded(end_model, seed) if members else end_model
-        # With many classes the other readings go wrong more often, so majority vote counts twice.
-        twice = n_classes > 2 and isinstance(reading, MajorityVote)
-        # Snorkel's moments fit a uniform balance better than the one that votes suggest.
-        balance = None if loss == "ce" and not isinstance(reading, Triplet) else "auto"
-        own = {"loss": loss, "class_balance": balance, "seed": seed}
+        twice = n_classes == 2 and isinstance(reading, FeatureReading)
+        own = {"loss": loss, "seed": seed}
+        if options.get("class_balance") is None:
+            own["class_balance"] = "auto"
         if options.get("checkpoint") is not None:
             # What learns by one loss is one stack, and a stack has one checkpoint.
             own["checkpoint"] = f"{options['checkpoint']}.{loss}"
@@ -296,8 +298,7 @@ def default_members(
 
 def _free_name(member: EndToEndModel, taken: Members) -> str:
     """A name for a member: its label model's if it has one, numbered if it is taken."""
-    kind = type(member.label_model if isinstance(member, TwoStage) else member).__name__
-    name = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", kind).lower()  # WeaSEL is weasel
+    name = method_name(type(member.label_model if isinstance(member, TwoStage) else member))
     if isinstance(member, TwoStage) and member.loss != "ce":
         name = f"{name}_{member.loss}"
     return name if name not in taken else f"{name}_{len(taken) + 1}"
@@ -308,7 +309,7 @@ def _planned(
 ) -> tuple[dict[str, list[PlannedFit]], dict[str, str]]:
     """Plan all members; those that cannot learn from these votes are left out, with the reason.
 
-    Snorkel's label model, for example, needs three voters. A member that the user chose has to
+    The triplet method, for example, needs three voters. A member that the user chose has to
     work (`strict`).
     """
     fits: dict[str, list[PlannedFit]] = {}

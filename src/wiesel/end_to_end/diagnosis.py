@@ -72,7 +72,7 @@ def voter_record(accuracies: Tensor, votes: Tensor) -> Record:
 def predicts_one_class(history: History) -> bool:
     """Whether the kept weights predict one class although the votes do not.
 
-    Not where the validation set shows that the classes are told apart: then only the threshold is
+    Not where the validation set shows that the classes are separated: then only the threshold is
     off, and that is tuned.
     """
     kept = history.kept if len(history) else {}

@@ -15,16 +15,22 @@ from wiesel.votes import VoteMatrix
 if TYPE_CHECKING:
     from wiesel.end_to_end.plan import FitPlan
 
-__all__ = ["data_fingerprint", "run_fingerprint", "short_hash", "votes_fingerprint"]
+__all__ = [
+    "data_fingerprint",
+    "inputs_digest",
+    "run_fingerprint",
+    "short_hash",
+    "votes_fingerprint",
+]
 
 # Options that do not change what is computed.
 _IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
 _SAMPLED_ITEMS = 64
 
 
-def run_fingerprint(model: Parameterized, plan: "FitPlan") -> str:
-    """Return a short hash that is equal for equal options, votes, gold and (sampled) inputs."""
-    return short_hash(json.dumps(_options(model), sort_keys=True) + plan.fingerprint)
+def run_fingerprint(model: Parameterized, data: str) -> str:
+    """Return a short hash of options and data; `data` is the fingerprint of the plan."""
+    return short_hash(json.dumps(_options(model), sort_keys=True) + data)
 
 
 def data_fingerprint(plan: "FitPlan") -> str:
@@ -34,7 +40,7 @@ def data_fingerprint(plan: "FitPlan") -> str:
     held_out = None if validation is None else validation.inputs
     for inputs in (plan.data.inputs, plan.features, held_out):
         # What is missing is hashed too, or features could pass for a validation set.
-        digest.update(b"none" if inputs is None else _inputs_digest(inputs))
+        digest.update(b"none" if inputs is None else inputs_digest(inputs))
     for votes in (plan.votes, plan.gold_votes):
         digest.update(b"none" if votes is None else votes_fingerprint(votes).encode())
     gold = None if validation is None else validation.gold
@@ -73,7 +79,8 @@ def _text(value: Any) -> str:
     return type(value).__name__ if isinstance(value, Parameterized) else repr(value)
 
 
-def _inputs_digest(inputs: Inputs) -> bytes:
+def inputs_digest(inputs: Inputs) -> bytes:
+    """Return a hash of the number of inputs and of a sample of them."""
     rows = np.linspace(0, len(inputs) - 1, min(_SAMPLED_ITEMS, len(inputs))).astype(np.int64)
     digest = hashlib.sha256(str(len(inputs)).encode())
     for tensor in _tensors(inputs.take(rows)):

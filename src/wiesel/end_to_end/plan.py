@@ -21,6 +21,7 @@ from wiesel.training import (
     Validation,
     seeded,
 )
+from wiesel.training.engines import TrainingEngine
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class FitInputs:
     """The gold label of every item, for methods that learn from it; -1 is unknown."""
     labels: LabelSpace | None = None
     """The classes, where there are no votes that name them."""
+    engine: TrainingEngine | None = None
+    """Which other processes train; None is this one."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,16 @@ class PlannedFit:
     """Equal for equal options and equal data: what a checkpoint belongs to."""
     random_state: Tensor
     """Where the random numbers stand when training starts."""
+
+    @property
+    def data(self) -> TrainingData:
+        """The items to train on."""
+        return self.plan.data
+
+    @property
+    def validation(self) -> Validation | None:
+        """What chooses the epoch."""
+        return self.plan.validation
 
     def finish(self, history: History) -> None:
         """Let the model keep what was learned."""

@@ -11,6 +11,7 @@ from wiesel.end_to_end.plan import FitPlan
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, listed
 from wiesel.labels import FloatArray
 from wiesel.nn.names import STORED_ESTIMATORS, stored_class
+from wiesel.threads import one_thread
 
 __all__ = [
     "CLASSIFIER",
@@ -94,7 +95,8 @@ def fit_classifier(end_model: Any, plan: FitPlan) -> ClassifierModule:
     rows, classes = np.nonzero(targets > _LEAST_WEIGHT)
     fitted = clone(end_model)
     weights = _weights(fitted, targets[rows, classes])
-    fitted.fit(batch.numpy(force=True)[rows], classes, **weights)
+    with one_thread():
+        fitted.fit(batch.numpy(force=True)[rows], classes, **weights)
     return ClassifierModule(fitted, len(plan.labels))
 
 

@@ -1,5 +1,7 @@
 """Training an end model on fixed soft labels: the second stage of two, and the gold reference."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -10,7 +12,7 @@ from wiesel.nn.losses import mutual_information_loss, soft_cross_entropy
 from wiesel.training import Batch, Objective, Record, TrainingData
 from wiesel.training.validation import logits_of
 
-__all__ = ["SoftLabelObjective", "soft_label_loss"]
+__all__ = ["SoftLabelObjective", "rows_of", "soft_label_loss"]
 
 Array = npt.NDArray[np.float64]
 
@@ -56,10 +58,13 @@ class SoftLabelObjective(Objective):
         for name, values in (("targets", targets), ("class_balance", balance)):
             self.register_buffer(name, torch.from_numpy(values).float(), persistent=False)
 
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
+    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the end model's logits."""
+        return {"end_model": logits_of(self.end_model, batch.inputs)}
+
+    def compare(self, rows: Tensor, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return how far the end model is from the soft labels."""
-        targets = self._targets_of(batch.rows)
-        logits = logits_of(self.end_model, batch.inputs)
+        logits, targets = outputs["end_model"], self._targets_of(rows)
         return {"end_model": soft_label_loss(self.loss, logits, targets, self.class_balance)}
 
     @torch.no_grad()
@@ -72,9 +77,18 @@ class SoftLabelObjective(Objective):
 
     def _targets_of(self, rows: Tensor) -> Tensor:
         """The soft labels of a batch; of a stack, each member's own."""
-        if rows.ndim == 1:
-            return self.targets.index_select(0, rows)
-        n_members, n_items, n_classes = self.targets.shape
-        first = torch.arange(n_members, device=rows.device).unsqueeze(1) * n_items
-        taken = self.targets.reshape(-1, n_classes).index_select(0, (rows + first).reshape(-1))
-        return taken.view(*rows.shape, n_classes)
+        return rows_of(self.targets, rows)
+
+
+def rows_of(values: Tensor, rows: Tensor) -> Tensor:
+    """Return some rows of (n_items, n); of a stack (members, n_items, n), each member's own.
+
+    >>> rows_of(torch.tensor([[[1], [2]], [[3], [4]]]), torch.tensor([[1, 1], [0, 1]])).tolist()
+    [[[2], [2]], [[3], [4]]]
+    """
+    if rows.ndim == 1:
+        return values.index_select(0, rows)
+    n_members, n_items, width = values.shape
+    first = torch.arange(n_members, device=rows.device).unsqueeze(1) * n_items
+    taken = values.reshape(-1, width).index_select(0, (rows + first).reshape(-1))
+    return taken.view(*rows.shape, width)

@@ -14,7 +14,8 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from wiesel.end_to_end.card import model_card
-from wiesel.end_to_end.checks import MODULE_ERRORS
+from wiesel.end_to_end.feature_reader import FeatureReader, restored_reader
+from wiesel.end_to_end.reading_inputs import MODULE_ERRORS
 from wiesel.end_to_end.restoring import limited_parts, refuse_nan, tensor_count, try_out
 from wiesel.end_to_end.sklearn_stage import (
     CLASSIFIER,
@@ -25,8 +26,10 @@ from wiesel.end_to_end.sklearn_stage import (
 from wiesel.errors import SavedModelError, WieselError, listed, suggest
 from wiesel.labels import LabelSpace
 from wiesel.nn.encoders import EncoderLayers
+from wiesel.nn.graph_encoder import GraphLayers
 from wiesel.nn.names import module_from_spec, module_spec
 from wiesel.parameters import Parameterized, check_number
+from wiesel.registry import registered_classes
 from wiesel.saving import decoded, encoded, read_json, write_folder
 from wiesel.training import History, seeded
 from wiesel.version import __version__
@@ -95,12 +98,16 @@ class Saved:
         return network.eval()
 
 
-def save_end_to_end(model: "EndToEndModel", path: str | Path) -> None:
-    """Write a fitted model: manifest, weights, history and a card for people."""
-    write_folder(path, *end_to_end_contents(model))
+def save_end_to_end(
+    model: "EndToEndModel", path: str | Path, reader: FeatureReader | None = None
+) -> None:
+    """Write a fitted model: manifest, weights, history, a card for people; and its features."""
+    write_folder(path, *end_to_end_contents(model, reader))
 
 
-def end_to_end_contents(model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]]:
+def end_to_end_contents(
+    model: "EndToEndModel", reader: FeatureReader | None = None
+) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return what a fitted model is saved as: the manifest, and the files beside it."""
     versions = {
         "wiesel": __version__,
@@ -108,7 +115,9 @@ def end_to_end_contents(model: "EndToEndModel") -> tuple[dict[str, Any], dict[st
         "python": platform.python_version(),
     }
     manifest, files = _described(model)
-    return {**versions, **manifest}, {**files, "CARD.md": model_card(model).encode()}
+    note, more = ({}, {}) if reader is None else reader.contents(model)
+    card = model_card(model, reader).encode()
+    return {**versions, **manifest, **note}, {**files, **more, "CARD.md": card}
 
 
 def _described(model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -153,7 +162,9 @@ def _module_specs(model: "EndToEndModel") -> dict[str, Any]:
 def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
     """Return the fitted model that a folder describes."""
     try:
-        return _restored(cls, saved)
+        model = _restored(cls, saved)
+        model.reader_ = restored_reader(model, saved.manifest, saved.files)
+        return model
     except SavedModelError:
         raise
     # What somebody wrote into a manifest can be wrong in every way.
@@ -196,12 +207,13 @@ def _restored_members(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndMode
 
 
 def _class_named(name: Any) -> "type[EndToEndModel]":
-    from wiesel.end_to_end import REGISTRY
+    from wiesel.end_to_end.base import EndToEndModel
 
-    classes = {method.cls.__name__: method.cls for method in REGISTRY.values()}
+    classes = registered_classes(EndToEndModel)
     if name not in classes:
         raise SavedModelError(f"There is no end-to-end method {name!r}. {suggest(name, classes)}")
-    return classes[name]
+    cls: type[EndToEndModel] = classes[name]
+    return cls
 
 
 def _restore_outcome(model: "EndToEndModel", saved: Saved) -> None:
@@ -283,4 +295,4 @@ def _stored_elsewhere(value: Any) -> bool:
     """Whether an option is stored by the method itself: it holds networks or other models."""
     if isinstance(value, (list, tuple)):
         return any(_stored_elsewhere(part) for part in value)
-    return isinstance(value, (nn.Module, Parameterized, EncoderLayers))
+    return isinstance(value, (nn.Module, Parameterized, EncoderLayers, GraphLayers))

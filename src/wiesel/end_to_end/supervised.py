@@ -14,6 +14,7 @@ from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.training import Objective, as_inputs
+from wiesel.training.engines import TrainingEngine
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Supervised"]
@@ -36,14 +37,21 @@ class Supervised(EndToEndModel):
     """
 
     end_model: nn.Module
-    """Your network: any module that returns logits. It is copied, never changed."""
+    """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
     labels: LabelSpace | Sequence[str] | None = None
     """The classes; None takes the distinct gold labels, sorted, if they are names."""
 
-    def fit(self, X: Any, y: Any, validation: GoldSet | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        validation: GoldSet | None = None,
+        *,
+        engine: TrainingEngine | None = None,
+    ) -> Self:
         """Train on inputs and gold labels, given as names or indices."""
-        return self.fit_given(self.fit_inputs(X, y), validation)
+        return self.fit_given(replace(self.fit_inputs(X, y), engine=engine), validation)
 
     def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
         """Return the inputs with a gold label for each."""

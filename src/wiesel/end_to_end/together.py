@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 
@@ -10,8 +10,18 @@ from wiesel.end_to_end.fingerprints import short_hash
 from wiesel.errors import WieselWarning, warn_user
 from wiesel.nn.end_models import shipped_module, shipped_spec
 from wiesel.nn.stacking import NotStackable
-from wiesel.training import History, seeded, train, train_together
+from wiesel.training import (
+    History,
+    Objective,
+    TrainingData,
+    TrainOptions,
+    Validation,
+    seeded,
+    train,
+    train_together,
+)
 from wiesel.training.options import resolve_device
+from wiesel.training.progress import one_line
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
@@ -31,6 +41,54 @@ __all__ = [
 Model = TypeVar("Model", bound="EndToEndModel")
 
 
+class Separable(Protocol):
+    """A model that an ensemble can be made of, as `separate` and `train_all` see it."""
+
+    seed: int
+    members: Any
+    history_: History
+
+    @property
+    def fits_itself(self) -> bool: ...
+
+    @property
+    def network(self) -> torch.nn.Module: ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+
+    def stack_key(self) -> str: ...
+
+
+Part = TypeVar("Part", bound=Separable)
+
+
+class ReadyFit(Protocol):
+    """A fit that is ready to be trained, of any kind of model."""
+
+    @property
+    def model(self) -> Separable: ...
+
+    @property
+    def objective(self) -> Objective: ...
+
+    @property
+    def data(self) -> TrainingData: ...
+
+    @property
+    def validation(self) -> Validation | None: ...
+
+    @property
+    def options(self) -> TrainOptions: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def random_state(self) -> torch.Tensor: ...
+
+    def finish(self, history: History) -> None: ...
+
+
 def fit_together(
     models: Sequence[Model],
     X: Any,
@@ -41,18 +99,18 @@ def fit_together(
 ) -> list[Model]:
     """Fit models on the same data and return them; those that can be are trained as one stack.
 
-    Small networks of one architecture are trained several times as fast as one after the other
-    if their models differ in seed, learning rate, first weights or soft labels only. Each model
+    Models are stacked if they differ only in seed, learning rate, initial weights or soft labels. A
+    stack of small networks trains several times as fast as one by one. Each model
     ends up as its own `fit` would have left it, within floating-point tolerance: with its own
-    random numbers, best epoch and threshold. Where networks cannot be stacked they are trained
-    one by one, and a warning says why unless `quiet`.
+    random numbers, best epoch and threshold. Networks that cannot be stacked are trained one by
+    one, and a warning gives the reason unless `quiet`.
 
     >>> from wiesel import WeaSEL
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
     >>> X = make_features(gold, n_features=4)
     >>> net = torch.nn.Linear(X.shape[1], 2)
-    >>> models = [WeaSEL(net, epochs=2, lr=lr) for lr in (0.01, 0.001)]
+    >>> models = [WeaSEL(net, epochs=2, warm_up=1, lr=lr) for lr in (0.01, 0.001)]
     >>> [model.predict_proba(X).shape for model in fit_together(models, X, votes)]
     [(200, 2), (200, 2)]
     """
@@ -73,7 +131,7 @@ def fit_ensemble(model: Model, given: "FitInputs", validation: "GoldSet | None")
     return model
 
 
-def separate(model: Model) -> list[Model]:
+def separate(model: Part) -> list[Part]:
     """Return models of one network each, with seeds of their own, that an ensemble is made of."""
     if model.members == 1 or model.fits_itself:
         return [model]
@@ -125,33 +183,34 @@ def plan_all(
     return fits
 
 
-def train_all(fits: "Sequence[PlannedFit]", quiet: bool = False) -> None:
+def train_all(fits: Sequence[ReadyFit], quiet: bool = False) -> None:
     """Train planned fits, those that can be as one stack, and let their models keep the result.
 
     An interruption (Ctrl-C) ends the training that runs; what comes after it is not begun, and
     has a history without epochs.
     """
-    groups: dict[str, list[PlannedFit]] = {}
+    groups: dict[str, list[ReadyFit]] = {}
     for fit in fits:
         groups.setdefault(fit.model.stack_key(), []).append(fit)
     interrupted = False
-    for group in groups.values():
-        histories = _not_begun(group) if interrupted else _train_group(group, quiet)
-        interrupted = interrupted or any(history.interrupted for history in histories)
-        for fit, history in zip(group, histories, strict=True):
-            fit.finish(history)
+    with one_line():
+        for group in groups.values():
+            histories = _not_begun(group) if interrupted else _train_group(group, quiet)
+            interrupted = interrupted or any(history.interrupted for history in histories)
+            for fit, history in zip(group, histories, strict=True):
+                fit.finish(history)
 
 
-def begun(models: Sequence[Model]) -> list[Model]:
+def begun(models: Sequence[Part]) -> list[Part]:
     """Return the models whose training was begun before an interruption; one at least."""
     return [model for model in models if len(model.history_)] or list(models[:1])
 
 
-def _not_begun(fits: "Sequence[PlannedFit]") -> list[History]:
+def _not_begun(fits: Sequence[ReadyFit]) -> list[History]:
     return [History([]) for _ in fits]
 
 
-def _train_group(fits: "Sequence[PlannedFit]", quiet: bool) -> list[History]:
+def _train_group(fits: Sequence[ReadyFit], quiet: bool) -> list[History]:
     if len(fits) > 1:
         try:
             return _train_stack(fits)
@@ -168,25 +227,25 @@ def _train_group(fits: "Sequence[PlannedFit]", quiet: bool) -> list[History]:
     return histories
 
 
-def _train_stack(fits: "Sequence[PlannedFit]") -> list[History]:
-    device = resolve_device(fits[0].options.device)
+def _train_stack(fits: Sequence[ReadyFit]) -> list[History]:
+    options = fits[0].options
+    device = resolve_device(options.device) if options.engine is None else options.engine.device
     if device.type != "cpu":
         raise NotStackable(f"stacks are trained on the CPU, not on {device}")
-    plan = fits[0].plan
     return train_together(
         [fit.objective for fit in fits],
         [fit.random_state for fit in fits],
-        plan.data,
+        fits[0].data,
         [fit.options for fit in fits],
-        plan.validation,
+        fits[0].validation,
         short_hash("".join(fit.fingerprint for fit in fits)),
     )
 
 
-def _train_alone(number: int, fit: "PlannedFit", n_fits: int) -> History:
-    options, plan = fit.options, fit.plan
+def _train_alone(number: int, fit: ReadyFit, n_fits: int) -> History:
+    options = fit.options
     if options.checkpoint is not None and n_fits > 1:
         options = replace(options, checkpoint=f"{options.checkpoint}.{number}")
     with seeded(fit.model.seed):
         torch.set_rng_state(fit.random_state)
-        return train(fit.objective, plan.data, options, plan.validation, fit.fingerprint)
+        return train(fit.objective, fit.data, options, fit.validation, fit.fingerprint)

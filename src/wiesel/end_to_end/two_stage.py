@@ -13,13 +13,12 @@ from wiesel.end_to_end.checks import gold_validation
 from wiesel.end_to_end.class_balance import check_class_balance
 from wiesel.end_to_end.explaining import (
     VoteEffects,
-    as_batch,
     check_one_item,
     explain_item,
 )
 from wiesel.end_to_end.fingerprints import run_fingerprint
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
-from wiesel.end_to_end.readings import READINGS, fit_label_model
+from wiesel.end_to_end.readings import fit_label_model, proba_of_votes
 from wiesel.end_to_end.sklearn_stage import fit_classifier, is_classifier
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.storage import Saved
@@ -34,11 +33,12 @@ from wiesel.label_models.storage import (
 )
 from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_choice
-from wiesel.training import History, Objective, Record
+from wiesel.training import History, Objective, Record, as_inputs
+from wiesel.training.engines import TrainingEngine
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
-__all__ = ["TwoStage"]
+__all__ = ["TwoStage", "each_left_out"]
 
 _ARRAYS = "label_model.safetensors"
 _STACKED = ("seed", "lr", "end_model", "label_model", "class_balance", "hard")
@@ -66,12 +66,12 @@ class TwoStage(EndToEndModel):
     label_model: LabelModel
     """Any label model. It is copied; the fitted one is `label_model_`."""
     end_model: nn.Module
-    """Your network: any module that returns logits; or a scikit-learn classifier, which learns
-    from rows weighted with the soft labels. It is copied, never changed."""
+    """Your network: any module that returns logits; or a scikit-learn classifier, which learns from
+    rows weighted by the soft labels. `fit` trains a copy."""
     _: KW_ONLY
     loss: Literal["ce", "mig"] = "ce"
-    """`ce` is the cross-entropy to the soft labels, `mig` the mutual-information loss: it does not
-    mind that some classes got too many votes."""
+    """`ce` is the cross-entropy to the soft labels. `mig` is the mutual-information loss, which is
+    robust to classes with too many votes."""
     class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
     """P(class) for the label model and for `mig`: numbers, or where to estimate it (`auto` is the
     validation set if there is one, else the votes). None lets the label model decide, and is
@@ -82,18 +82,25 @@ class TwoStage(EndToEndModel):
     label_model_: LabelModel = field(init=False, repr=False)
     """The fitted label model."""
 
-    def fit(self, X: Any, votes: VoteMatrix, validation: GoldSet | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        votes: VoteMatrix,
+        validation: GoldSet | None = None,
+        *,
+        engine: TrainingEngine | None = None,
+    ) -> Self:
         """Fit the label model on the votes, then the end model on its soft labels.
 
         `validation=(X, y)` selects the epoch and the threshold; a scikit-learn classifier has no
-        epochs.
+        epochs. `engine=RayTrain(workers=2)` trains the end model on a cluster.
         """
-        return super().fit(X, votes, validation)
+        return super().fit(X, votes, validation, engine=engine)
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-        """Return what the label model says of the votes; X is not looked at."""
+        """Return what the label model says; X is looked at only if it learned from features."""
         self.check_fitted()
-        return self.label_model_.predict_proba(votes)
+        return proba_of_votes(self.label_model_, votes, X)
 
     def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
         """Return which voter pushed one item which way: `model.explain(X[17], votes[17])`.
@@ -101,13 +108,14 @@ class TwoStage(EndToEndModel):
         A vote's weight is how far the label model's log-probabilities move when it is left out.
         """
         self.check_fitted()
-        one = as_batch(x)
+        one = self.input_of(x)
         return explain_item(self, one, votes, self.vote_effects(one, votes))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return what the votes on one item did; `one` is the item as a batch."""
         check_one_item(votes)
-        proba = self.label_model_.predict_proba(_each_left_out(votes))
+        repeated = as_inputs(one).take(np.zeros(votes.n_votes + 1, dtype=np.int64))
+        proba = proba_of_votes(self.label_model_, each_left_out(votes), repeated)
         log_proba = np.log(np.clip(proba, 1e-12, None))
         added = log_proba[0] - log_proba[1:]
         return VoteEffects(added, np.abs(added).max(axis=1), proba[0])
@@ -123,12 +131,12 @@ class TwoStage(EndToEndModel):
     @classmethod
     def restored_options(cls, saved: Saved) -> dict[str, Any]:
         """Return the label model, unfitted."""
-        return {"label_model": unfitted_label_model(saved.values["label_model"], READINGS)}
+        return {"label_model": unfitted_label_model(saved.values["label_model"])}
 
     def restore_learned(self, saved: Saved) -> None:
         """Bring back the fitted label model."""
         values, arrays = saved.values["label_model"], saved.files[_ARRAYS]
-        self.label_model_ = fitted_label_model(values, arrays, READINGS)
+        self.label_model_ = fitted_label_model(values, arrays)
         if (self.label_model_.labels_, self.label_model_.voters_) != (self.labels_, self.voters_):
             raise SavedModelError("The saved label model is of other classes or other voters.")
 
@@ -154,6 +162,10 @@ class TwoStage(EndToEndModel):
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on what `fit_inputs` returned."""
         if self.fits_itself and self.members == 1:
+            if given.engine is not None:
+                raise ParameterError(
+                    "A scikit-learn classifier trains itself, in this process: leave engine out."
+                )
             return self._fit_classifier(given, validation)
         return super().fit_given(given, validation)
 
@@ -164,7 +176,7 @@ class TwoStage(EndToEndModel):
         votes: VoteMatrix = plan.votes  # type: ignore[assignment]
         balance = None if self.class_balance is None else plan.class_balance
         label_model = fit_label_model(self.label_model, plan, balance)
-        soft_labels = label_model.predict_proba(votes)
+        soft_labels = proba_of_votes(label_model, votes, plan.data.inputs)
         if self.hard:
             soft_labels = np.eye(votes.n_classes)[soft_labels.argmax(axis=1)]
         return replace(plan, targets=soft_labels, learned={"label_model_": label_model})
@@ -182,7 +194,7 @@ class TwoStage(EndToEndModel):
         history = History([record], best_epoch=None if held_out is None else 1)
         objective = Objective()
         objective.end_model = module
-        mark = run_fingerprint(self, plan)
+        mark = run_fingerprint(self, plan.fingerprint)
         options, state = self._train_options(plan), torch.get_rng_state()
         self.finish(PlannedFit(self, plan, objective, options, mark, state), history)
         return self
@@ -192,8 +204,8 @@ class TwoStage(EndToEndModel):
         return SoftLabelObjective(end_model, plan.targets, self.loss, balance)  # type: ignore[arg-type]
 
 
-def _each_left_out(votes: VoteMatrix) -> VoteMatrix:
-    """One item's votes, then once more for every vote, without it."""
+def each_left_out(votes: VoteMatrix) -> VoteMatrix:
+    """Return one item's votes, then once more for every vote, without it."""
     repeated = votes[np.zeros(votes.n_votes + 1, dtype=np.int64)].vote_rows()
     cells = np.zeros((votes.n_votes + 1, votes.n_voters, votes.n_classes), dtype=np.float32)
     cells[:, votes.voter_index] = repeated.reshape(len(cells), votes.n_votes, votes.n_classes)

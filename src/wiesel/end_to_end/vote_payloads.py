@@ -1,5 +1,6 @@
 """The votes of a batch: one by one for crowds of thousands, as a dense block for an encoder."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,14 @@ from wiesel.training.batches import taken
 from wiesel.training.inputs import Batchable, Inputs, move
 from wiesel.votes import VoteMatrix
 
-__all__ = ["DensePayload", "DenseVotes", "EntryPayload", "VoteEntries", "vote_entries"]
+__all__ = [
+    "DensePayload",
+    "DenseVotes",
+    "EntryPayload",
+    "VoteEntries",
+    "statistic_columns",
+    "vote_entries",
+]
 
 Rows = npt.NDArray[np.int64]
 
@@ -117,7 +125,8 @@ class DenseVotes:
     votes: Tensor
     """(n_items, n_voters, n_classes): one-hot votes, or their distributions; zeros abstain.
 
-    In memory an item's votes lie class by class, so that what is done for each class is fast."""
+    Behind the voters there is a column for each statistic of two of them. In memory an item's
+    votes lie class by class, so that what is done for each class is fast."""
     features: Tensor | None = None
     """The encoder's features; once a batch is prepared, its whole input."""
     n_inputs: int = 0
@@ -149,19 +158,23 @@ class DensePayload:
     votes: VoteMatrix
     inputs: Inputs
     features: Inputs | None = None
+    statistics: tuple[tuple[str, int, int], ...] = ()
+    """Kinds and positions of two voters: further columns behind the votes."""
 
     @property
     def item_bytes(self) -> int:
         """Votes are needed twice: as they are, and as what the encoder makes of them."""
         own = 0 if self.features is None else self.features.item_bytes
-        return own + 8 * self.votes.n_voters * self.votes.n_classes
+        return own + 8 * (self.votes.n_voters + len(self.statistics)) * self.votes.n_classes
 
     def gather(self, rows: Rows, inputs: Batchable, device: torch.device) -> DenseVotes:
         """Return the votes on these items, and the encoder's features."""
         n_voters, n_classes = self.votes.n_voters, self.votes.n_classes
         by_class = torch.from_numpy(self._by_class[rows].toarray())
-        votes = by_class.view(len(rows), n_classes, n_voters).mT.to(device)
-        return DenseVotes(votes, self._features_of(rows, inputs, device))
+        votes = by_class.view(len(rows), n_classes, n_voters)
+        if self.statistics:
+            votes = torch.cat([votes, statistic_columns(votes, self.statistics)], dim=-1)
+        return DenseVotes(votes.mT.to(device), self._features_of(rows, inputs, device))
 
     def _features_of(self, rows: Rows, inputs: Batchable, device: torch.device) -> Tensor | None:
         if self.features is None:
@@ -177,3 +190,26 @@ class DensePayload:
         voters, classes = np.divmod(one_hot.indices, self.votes.n_classes)
         columns = classes * self.votes.n_voters + voters
         return sp.csr_array((one_hot.data, columns, one_hot.indptr), shape=one_hot.shape)
+
+
+def statistic_columns(by_class: Tensor, statistics: Sequence[tuple[str, int, int]]) -> Tensor:
+    """Return what statistics of two voters add to votes (n_items, n_classes, n_voters).
+
+    With a and b the one-hot votes of the first and the second voter, `fixes` is a - b where both
+    vote, `prioritizes` is a where both vote, and `reinforces` is 1 for the class of both.
+
+    >>> votes = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])  # the first says 0, the second says 1
+    >>> kinds = ("fixes", "prioritizes", "reinforces")
+    >>> statistic_columns(votes, [(kind, 0, 1) for kind in kinds]).mT.tolist()
+    [[[1.0, -1.0], [1.0, 0.0], [0.0, 0.0]]]
+    """
+    columns = []
+    for kind, first, second in statistics:
+        a, b = by_class[..., first], by_class[..., second]
+        if kind == "reinforces":
+            columns.append(a * b)
+            continue
+        counted = a * b.sum(dim=-1, keepdim=True)
+        against = b * a.sum(dim=-1, keepdim=True) if kind == "fixes" else 0
+        columns.append(counted - against)
+    return torch.stack(columns, dim=-1)

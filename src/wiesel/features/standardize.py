@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import FeatureError, NotFittedError, SavedModelError
-from wiesel.features.state import FeatureState, check_kind, finite_array
+from wiesel.features.state import FeatureState, StoredFeatures, check_kind, finite_array
 from wiesel.labels import FloatArray
 
 __all__ = ["Standardizer"]
@@ -18,7 +18,7 @@ _BLOCK = 8192
 
 
 @dataclass(eq=False)
-class Standardizer:
+class Standardizer(StoredFeatures):
     """Subtracts the mean of every column and divides by its standard deviation.
 
     A constant column becomes 0. Works on memory-mapped arrays, in one small block at a time.
@@ -48,8 +48,7 @@ class Standardizer:
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the standardized features, as float32."""
-        if not hasattr(self, "mean_"):
-            raise NotFittedError("This Standardizer is not fitted yet: call fit(...) first.")
+        self.check_fitted()
         array = _matrix(X)
         if array.shape[1] != len(self.mean_):
             raise FeatureError(
@@ -66,8 +65,14 @@ class Standardizer:
         """Return `fit(X).transform(X)`."""
         return self.fit(X).transform(X)
 
+    def check_fitted(self) -> None:
+        """Raise `NotFittedError` unless `fit` has run."""
+        if not hasattr(self, "mean_"):
+            raise NotFittedError("This Standardizer is not fitted yet: call fit(...) first.")
+
     def to_state(self) -> FeatureState:
         """Return what was learned, as plain data."""
+        self.check_fitted()
         return FeatureState({"kind": "standardizer"}, {"mean": self.mean_, "scale": self.scale_})
 
     @classmethod

@@ -1,14 +1,15 @@
 """Fitted features as plain data, so that they can be saved with a model without pickles."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import SavedModelError, listed
 
-__all__ = ["FeatureState", "check_kind", "checked_names", "finite_array"]
+__all__ = ["FeatureState", "StoredFeatures", "check_kind", "checked_names", "finite_array"]
 
 
 class FeatureState(NamedTuple):
@@ -22,6 +23,27 @@ class FeatureState(NamedTuple):
     """Only what JSON can hold; `kind` says which extractor it is."""
     arrays: Mapping[str, npt.NDArray[Any]]
     """Numeric arrays by name."""
+
+
+class StoredFeatures:
+    """What fitted features share: they are saved as a folder of data, never as a pickle."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted features as a folder; `load` reads it."""
+        from wiesel.features.saved import save_features
+
+        save_features(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the fitted features that `save` wrote; no stored code is run."""
+        from wiesel.features.saved import load_features
+
+        found = load_features(path)
+        if not isinstance(found, cls):
+            name = type(found).__name__
+            raise SavedModelError(f"{path} holds {name}, not {cls.__name__}: use {name}.load.")
+        return found
 
 
 def check_kind(

@@ -10,7 +10,7 @@ import polars as pl
 
 from wiesel.errors import FeatureError, NotFittedError, ParameterError, SavedModelError, listed
 from wiesel.features.standardize import Standardizer, column_scale
-from wiesel.features.state import FeatureState, check_kind, checked_names
+from wiesel.features.state import FeatureState, StoredFeatures, check_kind, checked_names
 from wiesel.parameters import Parameterized, check_number
 from wiesel.tables import as_frame, require_columns
 
@@ -18,7 +18,7 @@ __all__ = ["TabularFeatures"]
 
 
 @dataclass(eq=False, kw_only=True)
-class TabularFeatures(Parameterized):
+class TabularFeatures(StoredFeatures, Parameterized):
     """Turns numeric and categorical columns into one vector for each row.
 
     Columns are named by you: guessing would take in ids and labels. A missing number becomes the
@@ -38,7 +38,7 @@ class TabularFeatures(Parameterized):
     categorical: Sequence[str] = ()
     """Columns of names; numbers and truth values count as names here."""
     max_categories: int = 100
-    """The most frequent categories of a column get a place of their own."""
+    """The maximum number of categories per column; rarer ones share one place."""
 
     standardizer_: Standardizer = field(init=False, repr=False)
     """Mean and deviation of the numeric columns."""

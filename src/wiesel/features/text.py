@@ -7,26 +7,34 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from wiesel.errors import FeatureError, NotFittedError, SavedModelError
+from wiesel.errors import DataError, FeatureError, NotFittedError, SavedModelError
 from wiesel.features.cache import cached_array, fingerprint
 from wiesel.features.standardize import Standardizer
-from wiesel.features.state import FeatureState, check_kind, checked_names, finite_array
+from wiesel.features.state import (
+    FeatureState,
+    StoredFeatures,
+    check_kind,
+    checked_names,
+    finite_array,
+)
 from wiesel.parameters import Parameterized, check_choice, check_number
+from wiesel.tables import require_columns
 
 if TYPE_CHECKING:
     from wiesel.features.tfidf import TfidfOptions, TfidfWeights
 
-__all__ = ["TextFeatures", "checked_texts"]
+__all__ = ["TextFeatures", "checked_texts", "text_column"]
 
 
 @dataclass(eq=False)
-class TextFeatures(Parameterized):
+class TextFeatures(StoredFeatures, Parameterized):
     """Turns texts into vectors, by their words (`tfidf`) or by their meaning (`minilm`).
 
-    `tfidf`: term frequencies, weighted by rarity, compressed by truncated SVD. Fast, in any
-    language, knows only the words it saw in `fit`. `minilm`: sentence embeddings of a pretrained
-    network (all-MiniLM-L6-v2, English, the first 256 tokens; extra `text`). Much slower, better
+    `tfidf`: term frequencies, weighted by rarity, compressed by truncated SVD. Fast, for any
+    language, limited to the words seen in `fit`. `minilm`: sentence embeddings of a pretrained
+    network (all-MiniLM-L6-v2, English, the first 256 tokens; extra `text`). Much slower, but better
     where there is little text.
 
     >>> features = TextFeatures("tfidf", n_dimensions=2, min_count=1)
@@ -41,15 +49,15 @@ class TextFeatures(Parameterized):
     n_dimensions: int = 300
     """`tfidf`: the length of the vectors, at most."""
     max_terms: int = 20_000
-    """`tfidf`: only the most frequent terms are looked at."""
+    """`tfidf`: only this many of the most frequent terms are used."""
     min_count: int = 2
-    """`tfidf`: a term occurs in this many texts or more."""
+    """`tfidf`: the minimum number of texts that contain a term."""
     longest_phrase: int = 1
-    """`tfidf`: 2 also takes pairs of neighboring words as terms, and so on."""
+    """`tfidf`: the maximum number of words of a term; 2 includes pairs of neighboring words."""
     standardize: bool = True
-    """Give every column mean 0 and deviation 1 on the texts of `fit`."""
+    """Scale every column to mean 0 and standard deviation 1 on the texts of `fit`."""
     seed: int = 0
-    """`tfidf`: the SVD is a randomized one; the same seed gives the same vectors."""
+    """`tfidf`: the seed of the randomized SVD."""
     cache: str | PathLike[str] | None = None
     """A folder for vectors before standardization, so that they are computed only once."""
 
@@ -189,6 +197,22 @@ def checked_texts(texts: Any) -> list[str]:
                 "Put '' where there is none."
             )
     return documents
+
+
+def text_column(rows: pl.DataFrame, column: str, purpose: str = "the text") -> pl.Series:
+    """Return the column of texts of a table; a missing text is an empty one.
+
+    >>> text_column(pl.DataFrame({"text": ["free prize", None]}), "text").to_list()
+    ['free prize', '']
+    """
+    require_columns(rows, [column], purpose)
+    texts = rows[column]
+    if texts.dtype != pl.String:
+        raise DataError(
+            f"The column {column!r} holds {texts.dtype}, not text. Where texts look like numbers, "
+            "write the rows as JSONL or Parquet, with that column as text."
+        )
+    return texts.fill_null("")
 
 
 def _checked_options(cls: type[TextFeatures], options: Any) -> dict[str, Any]:

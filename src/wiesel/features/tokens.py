@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import FeatureError, MissingExtraError, NotFittedError, SavedModelError
-from wiesel.features.state import FeatureState, check_kind, checked_names
+from wiesel.features.state import FeatureState, StoredFeatures, check_kind, checked_names
 from wiesel.features.text import checked_texts
 from wiesel.parameters import Parameterized, check_number
 
@@ -27,7 +27,7 @@ _LONGEST = 100_000
 
 
 @dataclass(eq=False)
-class TokenFeatures(Parameterized):
+class TokenFeatures(StoredFeatures, Parameterized):
     """Turns texts into sequences of numbers, one for each word, cut or padded to one length.
 
     By itself it learns a vocabulary from the training texts and gives one array (0 pads, 1 is an
@@ -44,11 +44,11 @@ class TokenFeatures(Parameterized):
     """A folder with a `tokenizer.json`; None learns a vocabulary of words."""
     _: KW_ONLY
     length: int = 128
-    """How many tokens of a text are kept."""
+    """The maximum number of tokens per text."""
     max_terms: int = 20_000
-    """Words: only the most frequent ones get a number."""
+    """Words: the maximum size of the vocabulary."""
     min_count: int = 2
-    """Words: a word occurs so often or more."""
+    """Words: the minimum number of occurrences."""
 
     vocabulary_: tuple[str, ...] = field(init=False, repr=False)
     """Words, the most frequent first; none with a tokenizer."""
@@ -70,8 +70,7 @@ class TokenFeatures(Parameterized):
 
     def transform(self, texts: Any) -> Any:
         """Return token ids: (n_items, length), or a dict of such arrays with a tokenizer."""
-        if not hasattr(self, "vocabulary_"):
-            raise NotFittedError("These TokenFeatures are not fitted yet: call fit(texts) first.")
+        self.check_fitted()
         documents = checked_texts(texts)
         if self.tokenizer_:
             return self._tokenized(documents)
@@ -82,8 +81,14 @@ class TokenFeatures(Parameterized):
         """Return `fit(texts).transform(texts)`."""
         return self.fit(texts).transform(texts)
 
+    def check_fitted(self) -> None:
+        """Raise `NotFittedError` unless `fit` has run."""
+        if not hasattr(self, "vocabulary_"):
+            raise NotFittedError("These TokenFeatures are not fitted yet: call fit(texts) first.")
+
     def to_state(self) -> FeatureState:
         """Return options and what was learned, as plain data."""
+        self.check_fitted()
         settings = {
             "kind": "tokens",
             "length": self.length,

@@ -3,6 +3,7 @@
 from wiesel.guidance.blaming import Blame, blame
 from wiesel.guidance.clusters import Cluster, uncovered_clusters
 from wiesel.guidance.end_preview import EndPreview, preview_end_model
+from wiesel.guidance.feature_findings import feature_findings
 from wiesel.guidance.filters import ItemFacts, ItemFilter
 from wiesel.guidance.labeling_order import rows_to_label
 from wiesel.guidance.lf_preview import LFPreview, preview_lf
@@ -21,6 +22,7 @@ __all__ = [
     "Suggestions",
     "TermIndex",
     "blame",
+    "feature_findings",
     "lfs_from_selection",
     "preview_end_model",
     "preview_lf",

@@ -1,18 +1,19 @@
 """What is believed of every row before there are labeling functions for it.
 
 A few gold labels and the present votes say something about some rows; words and features carry it
-to the others. Two simple models do that, and what they say is averaged: naive Bayes on the words,
-taught by expectation maximization (Nigam et al., Machine Learning 39, 2000), and a ridge
-regression on the features.
+to the others. Two simple models do that and teach each other (co-training with soft labels: Nigam
+and Ghani, CIKM 2000): naive Bayes on the words, and a linear model on the features. The features
+begin, because a few rows tell more about dense vectors than about thousands of words.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import DataError, listed
-from wiesel.guidance.end_preview import preview_end_model, softmax
+from wiesel.guidance.end_preview import softmax, with_ones
 from wiesel.guidance.terms import TermIndex
 from wiesel.labels import ABSTAIN
 from wiesel.votes import VoteMatrix
@@ -21,7 +22,16 @@ __all__ = ["row_beliefs"]
 
 Floats = npt.NDArray[np.float64]
 
-_ROUNDS = 12
+_DRAWS = 6
+"""Draws of the gold rows' weights."""
+_ROUNDS = 6
+"""Rounds in which words and features teach each other."""
+_ALONE = 12
+"""Rounds of words that have no features beside them."""
+_CONTRAST = 2.0
+"""The spread of the scores, in units of log-odds, that a model's beliefs start from."""
+_PENALTY = 0.05
+"""Of the linear model on all rows, as a share of the features' mean second moment."""
 _FREQUENT, _FREQUENT_SHORT, _SHORT = 0.1, 0.3, 30
 """Words in a larger share of the texts say how people write, not what about; in short texts (on
 average below so many words) even common ones tell something."""
@@ -36,10 +46,14 @@ _GOLD_SHARE = 0.02
 def row_beliefs(
     index: TermIndex, votes: VoteMatrix, gold: npt.NDArray[np.int64], X: Any = None
 ) -> Floats:
-    """Return P(class) of every row, from a few gold labels, the votes, words and features.
+    """Return P(class) of every row for several draws: (n_draws, n_rows, n_classes).
+
+    They come from a few gold labels, the votes, words and features. A draw weighs the gold rows
+    anew (Bayesian bootstrap: Rubin, Annals of Statistics 9, 1981), so that beliefs which rest on
+    one or two of them differ between draws. Without gold there is one draw.
 
     >>> index = TermIndex.of(["hi all", "hi www", "win www", "win ok"], min_count=1)
-    >>> row_beliefs(index, votes, np.array([0, -1, 1, -1])).argmax(axis=1)
+    >>> row_beliefs(index, votes, np.array([0, -1, 1, -1])).mean(axis=0).argmax(axis=1)
     array([0, 0, 1, 0])
     """
     counts = votes.counts()
@@ -50,14 +64,29 @@ def row_beliefs(
     weights = votes.covered.astype(np.float64)
     weights[known] = max(1.0, _GOLD_SHARE * len(gold) / max(len(known), 1))
     _check_classes(given, weights, votes)
-    prior = _prior(given, weights, gold, votes)
-    words = _word_beliefs(index, given, weights, prior)
-    scores = np.log(words)
-    if X is not None and index.terms:
-        scores += np.log(_feature_beliefs(_as_votes(words, votes), X, gold, prior))
-    elif X is not None:
-        scores += np.log(_feature_beliefs(votes, X, gold, prior))
-    return balanced(scores, prior)
+    words = _WordModel(index) if index.terms else None
+    features = None if X is None else _FeatureModel(X)
+    drawn = []
+    for shares in _draws(len(known)):
+        part = weights.copy()
+        part[known] *= shares
+        prior = _prior(given, part, gold[known], shares)
+        if features is None:
+            drawn.append(_from_words(words, given, part, prior))
+        else:
+            drawn.append(_from_both(words, features, given, part, prior))
+    return np.stack(drawn)
+
+
+def _draws(n_gold: int) -> Iterator[Floats]:
+    """Weights of the gold rows, with mean one; every row keeps a part of its own."""
+    if not n_gold:
+        yield np.ones(0)
+        return
+    rng = np.random.default_rng(0)
+    for _ in range(_DRAWS):
+        shares = rng.exponential(size=n_gold) + 0.1
+        yield shares / shares.mean()
 
 
 def balanced(scores: Floats, prior: Floats, rounds: int = 30) -> Floats:
@@ -83,50 +112,116 @@ def _check_classes(given: Floats, weights: Floats, votes: VoteMatrix) -> None:
         )
 
 
-def _prior(
-    given: Floats, weights: Floats, gold: npt.NDArray[np.int64], votes: VoteMatrix
-) -> Floats:
+def _prior(given: Floats, weights: Floats, gold: npt.NDArray[np.int64], shares: Floats) -> Floats:
     """How common the classes are: by gold where there is some, else by the votes."""
-    known = gold[gold != ABSTAIN]
-    if len(known) >= 2 * votes.n_classes:
-        counts = np.bincount(known, minlength=votes.n_classes).astype(np.float64)
+    n_classes = given.shape[1]
+    if len(gold) >= 2 * n_classes:
+        counts = np.bincount(gold, shares, minlength=n_classes).astype(np.float64)
     else:
         counts = weights @ given
         counts *= min(1.0, 20 / counts.sum())
-    prior: Floats = (counts + _EQUAL) / (counts.sum() + _EQUAL * votes.n_classes)
+    prior: Floats = (counts + _EQUAL) / (counts.sum() + _EQUAL * n_classes)
     return prior
 
 
-def _word_beliefs(index: TermIndex, given: Floats, weights: Floats, prior: Floats) -> Floats:
-    matrix = index.matrix
-    single = np.array([" " not in term for term in index.terms], dtype=bool)
-    mean_length = index.counts[single].sum() / max(matrix.shape[0], 1) if len(single) else 0.0
-    frequent = _FREQUENT_SHORT if mean_length < _SHORT else _FREQUENT
-    rare = index.counts < max(frequent * matrix.shape[0], 2)
-    words = matrix[:, np.flatnonzero(rare & single)] if len(index.terms) else matrix
-    length = np.maximum(np.asarray(words.sum(axis=1)).ravel(), 1e-9)
-    scale = (np.minimum(length, _LENGTH) / length)[:, None]
-    proba, counted = given, weights
+def _from_both(
+    words: "_WordModel | None",
+    features: "_FeatureModel",
+    given: Floats,
+    weights: Floats,
+    prior: Floats,
+) -> Floats:
+    """Co-training: words and features learn from what both believe."""
+    taught = np.flatnonzero(weights > 0)
+    proba = balanced(_CONTRAST * features.first_scores(given, weights, taught), prior)
     for _ in range(_ROUNDS):
-        cells = np.asarray(words.T @ (proba * counted[:, None]), dtype=np.float64) + 0.5
-        log_words = np.log(cells / cells.sum(axis=0))
-        log_words -= log_words.mean(axis=1, keepdims=True)
-        proba = balanced(np.asarray(words @ log_words) * scale, prior)
-        taught = weights > 0
+        proba[taught] = given[taught]
+        if words is None:
+            proba = balanced(_CONTRAST * features.scores(proba), prior)
+            continue
+        by_words = words.scores(proba, np.maximum(weights, 1.0))
+        lesson = balanced(_CONTRAST * _unit_spread(by_words), prior)
+        lesson[taught] = given[taught]
+        # Words repeat each other, so that their evidence, which naive Bayes adds up, counts half.
+        proba = balanced(by_words / 2 + features.scores(lesson), prior)
+    return proba
+
+
+def _from_words(
+    words: "_WordModel | None", given: Floats, weights: Floats, prior: Floats
+) -> Floats:
+    """Expectation maximization on the words alone (Nigam et al., Machine Learning 39, 2000)."""
+    proba, counted = given, weights
+    taught = np.flatnonzero(weights > 0)
+    for _ in range(_ALONE if words is not None else 0):
+        proba = balanced(words.scores(proba, counted), prior)  # type: ignore[union-attr]
         proba[taught] = given[taught]
         counted = np.maximum(weights, 1.0)
-    return np.maximum(proba, 1e-9)
+    return proba
 
 
-def _as_votes(proba: Floats, votes: VoteMatrix) -> VoteMatrix:
-    """What the words say of every row, as the votes of one voter."""
-    shares = proba / proba.sum(axis=1, keepdims=True)
-    return VoteMatrix.from_proba(shares[:, None, :], votes.labels, ["words"])
+class _WordModel:
+    """Naive Bayes on the words that are not too frequent."""
+
+    def __init__(self, index: TermIndex) -> None:
+        n_texts = index.matrix.shape[0]
+        single = np.array([" " not in term for term in index.terms], dtype=bool)
+        mean_length = index.counts[single].sum() / max(n_texts, 1)
+        frequent = _FREQUENT_SHORT if mean_length < _SHORT else _FREQUENT
+        rare = index.counts < max(frequent * n_texts, 2)
+        self.words = index.matrix[:, np.flatnonzero(rare & single)]
+        self.columns = self.words.T.tocsr()
+        length = np.maximum(np.asarray(self.words.sum(axis=1)).ravel(), 1e-9)
+        self.scale = (np.minimum(length, _LENGTH) / length)[:, None]
+
+    def scores(self, proba: Floats, weights: Floats) -> Floats:
+        """Return the log-odds of every row's words, learned from soft labels of all rows."""
+        cells = np.asarray(self.columns @ (proba * weights[:, None]), dtype=np.float64) + 0.5
+        log_words = np.log(cells / cells.sum(axis=0))
+        log_words -= log_words.mean(axis=1, keepdims=True)
+        scores: Floats = np.asarray(self.words @ log_words) * self.scale
+        return scores
 
 
-def _feature_beliefs(
-    votes: VoteMatrix, X: Any, gold: npt.NDArray[np.int64], prior: Floats
-) -> Floats:
-    """What a ridge regression on the features makes of votes and gold."""
-    learned = preview_end_model(X, votes, gold).proba
-    return np.maximum(balanced(4 * np.log(learned), prior), 1e-9)
+class _FeatureModel:
+    """A linear model on the features, whose rows have length one."""
+
+    def __init__(self, X: Any) -> None:
+        centered = X - X.mean(axis=0)
+        length = np.linalg.norm(centered, axis=1, keepdims=True)
+        self.inputs = with_ones(centered / np.maximum(length, 1e-12)).astype(np.float64)
+        moments = self.inputs.T @ self.inputs / len(self.inputs)
+        self.inverse = _inverse(moments, _PENALTY * np.trace(moments) / len(moments))
+
+    def first_scores(self, given: Floats, weights: Floats, taught: npt.NDArray[np.int64]) -> Floats:
+        """Return what the taught rows say of all, every class weighing the same.
+
+        The penalty is that of rows whose features all differ: a few rows cannot tell which
+        features go together, so this is near to asking for the nearest mean of a class.
+        """
+        mass = weights @ given
+        shares = weights[taught] * (given[taught] / mass).sum(axis=1)
+        shares /= shares.sum()
+        part = self.inputs[taught]
+        moments = part.T @ (shares[:, None] * part)
+        centered = given[taught] - shares @ given[taught]
+        weight = _inverse(moments, float(np.trace(moments))) @ (
+            part.T @ (shares[:, None] * centered)
+        )
+        return _unit_spread(self.inputs @ weight)
+
+    def scores(self, proba: Floats) -> Floats:
+        """Return what a linear model learns from soft labels of all rows."""
+        targets = (proba - proba.mean(axis=0)) / len(proba)
+        return _unit_spread(self.inputs @ (self.inverse @ (self.inputs.T @ targets)))
+
+
+def _inverse(moments: Floats, penalty: float) -> Floats:
+    return np.asarray(
+        np.linalg.inv(moments + max(penalty, 1e-12) * np.eye(len(moments))), np.float64
+    )
+
+
+def _unit_spread(scores: Floats) -> Floats:
+    spread: Floats = scores / max(float(scores.std()), 1e-12)
+    return spread

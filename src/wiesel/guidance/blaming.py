@@ -67,8 +67,8 @@ def blame(
     `item` is the position of an item, or the features of any other one (a test item). `label` is
     the class to take apart, the predicted one by default. A ridge regression on the features is
     exact about this: its score is a sum over the items it learned from, each nearness times the
-    soft label, and a soft label is shared by the votes that made it. `without(...)` tells what
-    the prediction would be had some voters been silent.
+    soft label, and a soft label is shared by the votes that made it. `without(...)` returns the
+    prediction without some voters.
 
     >>> X = np.array([[-1.0], [0.5], [1.0], [0.8]])
     >>> blame(X, votes, 3).voters.frame.select("voter", "vote").rows()[0]

@@ -1,4 +1,7 @@
-"""Rules that might become labeling functions: words, phrases, patterns and limits of numbers."""
+"""Rules that might become labeling functions: words, phrases, patterns and limits of numbers.
+
+Patterns are signs that are no words, and two words with a blank between them.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +13,9 @@ import polars as pl
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
+from wiesel.guidance.blanks import blank_pattern, mined_pairs
 from wiesel.guidance.terms import TermIndex
+from wiesel.lfs.function import slug
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.table_rules import threshold
 from wiesel.lfs.text_rules import keywords, regex
@@ -63,11 +68,12 @@ class Candidates:
 
 
 def mined_candidates(frame: pl.DataFrame, column: str | None, index: TermIndex) -> Candidates:
-    """Return every rule worth a look: terms of a text column, signs in it, limits of numbers."""
+    """Return every rule worth a look: terms, signs and pairs of words; limits of numbers."""
     found = Candidates()
     if column is not None:
         _add_terms(found, column, index)
         _add_patterns(found, frame, column)
+        _add_blanks(found, frame, column)
     _add_limits(found, frame)
     return found
 
@@ -105,6 +111,17 @@ def _add_patterns(found: Candidates, frame: pl.DataFrame, column: str) -> None:
 
 def _pattern_rule(pattern: str, column: str) -> Build:
     return lambda label: regex(label, pattern, column=column)
+
+
+def _add_blanks(found: Candidates, frame: pl.DataFrame, column: str) -> None:
+    mined = mined_pairs(frame[column], max(3, len(frame) // 500), _meaningful)
+    builds = [_blank_rule(pair, column) for pair in mined.pairs]
+    found.add(builds, [frozenset(pair) for pair in mined.pairs], mined.rows)
+
+
+def _blank_rule(pair: tuple[str, str], column: str) -> Build:
+    pattern, words = blank_pattern(*pair), slug(" ".join(pair))
+    return lambda label: regex(label, pattern, column=column, name=f"{slug(label)}_{words}")
 
 
 def _add_limits(found: Candidates, frame: pl.DataFrame) -> None:

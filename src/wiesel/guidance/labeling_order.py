@@ -44,9 +44,9 @@ def rows_to_label(
 
     `way` is `helpful` (majority vote, Dawid-Skene and a linear model on the features `X` disagree
     about it, so its label decides between them), `random`, `conflict`, `uncertain`, or the name of
-    a voter (items that it voted on). Items with known `gold` are not asked for again. A share of
-    them (`random_share`) is drawn at random whatever the way, and has the purpose `evaluate`: only
-    such items tell honestly how good a model is.
+    a voter (items that it voted on). Items with known `gold` are not selected again. A share of the
+    items (`random_share`) is always drawn at random and has the purpose `evaluate`: only these give
+    unbiased figures.
 
     >>> print(rows_to_label(votes, n=2, way="conflict", random_share=0).to_text(width=80))
     2 items to label, 0 of them drawn at random to evaluate on
@@ -81,7 +81,7 @@ def rows_to_label(
 
 
 def reading_disagreement(votes: VoteMatrix, X: Any = None, gold: Any = None) -> Floats:
-    """Return how far the readings of the votes are apart on every item, from 0 to 1.
+    """Return how much label models disagree on every item, from 0 to 1.
 
     It is the mean distance of their probabilities (total variation) from the mean of all.
 

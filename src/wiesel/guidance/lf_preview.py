@@ -23,7 +23,7 @@ _UNKNOWN = float("nan")
 
 @dataclass(frozen=True, eq=False)
 class LFPreview:
-    """What a labeling function would do on the items at hand; NaN where it cannot be told."""
+    """What a labeling function would do on the items at hand; NaN where unknown."""
 
     label: str
     rows: npt.NDArray[np.int64]

@@ -11,6 +11,7 @@ import polars as pl
 from wiesel.analysis.table import UNKNOWN, Column, Table, percent, text
 from wiesel.errors import DataError, ParameterError
 from wiesel.guidance.beliefs import row_beliefs
+from wiesel.guidance.blanks import pair_of
 from wiesel.guidance.candidates import Candidates, mined_candidates
 from wiesel.guidance.terms import TermIndex
 from wiesel.labels import ABSTAIN, LabelSpace
@@ -27,6 +28,10 @@ _MOST_ROWS = 30_000
 """Rules are mined from a sample of so many rows."""
 _LEAST_ROWS, _LEAST_SHARE, _MOST_SHARE = 3, 0.002, 0.4
 """A rule votes on so many rows: too few tell nothing, too many are no rule."""
+_MOST_SHARED = 0.7
+"""A rule with more of its rows in those of one that votes alike adds next to nothing."""
+_SPREADS = 2.0
+"""Standard deviations over the draws of beliefs by which a precision is held to be lower."""
 _DOUBT = 4.0
 """Rows by which a precision is drawn to the class balance."""
 _GOLD_PRIOR = 8.0
@@ -113,9 +118,9 @@ def suggest_lfs(
     column: str | None = None,
     n: int = 30,
 ) -> Suggestions:
-    """Return labeling functions that might be worth having, the most useful first.
+    """Return suggested labeling functions, the most useful first.
 
-    Words, phrases, signs and limits of numbers are mined from the rows. What the present `votes`
+    Words, phrases, patterns and limits of numbers are mined from the rows. What the present `votes`
     and a few `gold` labels (names or indices, None where unknown) say is carried to all rows by
     their words and, where given, by `features`; a rule is scored by how sure that makes its
     votes, how many rows it reaches that earlier ones do not, and by gold. Without votes, `labels`
@@ -175,7 +180,8 @@ def rule_words(lf: LabelRule) -> str:
     if "keywords" in data:
         return ", ".join(data["keywords"])
     if "pattern" in data:
-        return str(data["pattern"])
+        pair = pair_of(data["pattern"])
+        return " … ".join(pair) if pair else str(data["pattern"])
     limits = [f"{side} {data[side]:g}" for side in ("above", "below") if side in data]
     if limits:
         return f"{data['column']} {' and '.join(limits)}"
@@ -221,25 +227,31 @@ def _chosen(
     allowed = (size >= max(_LEAST_ROWS, _LEAST_SHARE * len(known))) & (
         size <= _MOST_SHARE * len(known)
     )
-    precision, support, correct = _precisions(rows, size, beliefs, known)
-    base = beliefs.mean(axis=0)
+    precision, spread, support, correct = _precisions(rows, size, beliefs, known)
+    base = beliefs.mean(axis=(0, 1))
+    # What the draws disagree about rests on a few of the labeled rows: it counts as less precise.
+    sure = np.clip(precision - _SPREADS * spread, 0.001, 0.999)
     # How much better than guessing, in units of log-odds: a rule for a rare class is worth more.
-    lift = np.log(precision / (1 - precision)) - np.log(base / (1 - base))
-    value = np.where(allowed[:, None] & (precision > _least(base)), lift, 0.0)
+    lift = np.log(sure / (1 - sure)) - np.log(base / (1 - base))
+    value = np.where(allowed[:, None] & (sure > _least(base)), lift, 0.0)
+    for label, own in _present(votes):
+        value[_shared(rows, own, size) > _MOST_SHARED, label] = 0.0
     freshness = 1.0 / (1.0 + votes.votes_per_item.astype(np.float64))
     given = base.copy() * votes.covered.sum() + 1e-9
     for _ in range(n):
-        reach = np.sqrt(np.asarray(rows.T @ freshness).ravel())
+        reach = np.cbrt(np.asarray(rows.T @ freshness).ravel())
         # The class that got least so far, for its size, is served first.
         need = (base / base.max()) / (given / given.max())
         gain = value * reach[:, None] * np.sqrt(np.minimum(need / need.min(), 16.0))
-        place, label = np.unravel_index(int(gain.argmax()), gain.shape)
+        place, label = divmod(int(gain.argmax()), gain.shape[1])
         if gain[place, label] <= 0:
             return
         value[place] = 0.0
         # A longer phrase around the same word, or a word of the same phrase, adds next to nothing.
         value[_near_copies(candidates.words, int(place))] = 0.0
-        freshness[rows[:, [place]].indices] *= 0.5
+        own = rows[:, [place]].indices
+        value[_shared(rows, own, size) > _MOST_SHARED, label] = 0.0
+        freshness[own] *= 0.5
         given[label] += size[place]
         yield Suggestion(
             candidates.build[place](votes.labels.names[int(label)]),
@@ -249,6 +261,25 @@ def _chosen(
             int(correct[place, label]),
             float(gain[place, label]),
         )
+
+
+def _present(votes: VoteMatrix) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """Each class that a voter names, with the rows; not of voters that vote nearly everywhere."""
+    for label in range(votes.n_classes):
+        here = votes.class_index == label
+        order = np.argsort(votes.voter_index[here], kind="stable")
+        voters, items = votes.voter_index[here][order], votes.item_index[here][order]
+        for own in np.split(items, np.flatnonzero(np.diff(voters)) + 1):
+            if 0 < len(own) <= _MOST_SHARE * votes.n_items:
+                yield label, own
+
+
+def _shared(rows: Any, own: npt.NDArray[Any], size: Floats) -> Floats:
+    """The share of every candidate's rows that are among some."""
+    inside = np.zeros(rows.shape[0], dtype=np.float32)
+    inside[own] = 1.0
+    shared: Floats = np.asarray(rows.T @ inside).ravel() / np.maximum(size, 1.0)
+    return shared
 
 
 def _near_copies(words: Sequence[frozenset[str]], place: int) -> list[int]:
@@ -264,18 +295,23 @@ def _least(base: Floats) -> Floats:
 
 def _precisions(
     rows: Any, size: Floats, beliefs: Floats, known: npt.NDArray[np.int64]
-) -> tuple[Floats, Floats, Floats]:
-    """By candidate and class: precision by beliefs and gold; gold rows; those that are right."""
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """By candidate and class: precision, its spread over the draws; gold rows; those right."""
     labeled = np.flatnonzero(known != ABSTAIN)
-    truth = np.eye(beliefs.shape[1])[known[labeled]]
+    truth = np.eye(beliefs.shape[2])[known[labeled]]
     gold_rows = rows.tocsr()[labeled]
     support = np.asarray(gold_rows.sum(axis=0)).ravel()
     correct = np.asarray(gold_rows.T @ truth)
-    believed = np.asarray(rows.T @ beliefs)
-    base = beliefs.mean(axis=0)
+    base = beliefs.mean(axis=(0, 1))
+    believed = np.stack([np.asarray(rows.T @ draw) for draw in beliefs])
     prior = (believed + _DOUBT * base) / (size + _DOUBT)[:, None]
     precision = (_GOLD_PRIOR * prior + correct) / (_GOLD_PRIOR + support)[:, None]
-    return np.clip(precision, 0.001, 0.999), support, correct
+    return (
+        np.clip(precision.mean(axis=0), 0.001, 0.999),
+        precision.std(axis=0),
+        support,
+        correct,
+    )
 
 
 def _gold_column() -> Column:

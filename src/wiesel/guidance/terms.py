@@ -60,11 +60,19 @@ class TermIndex:
         return np.asarray(self.matrix.sum(axis=0), dtype=np.float64).ravel()
 
 
-def telling_terms(index: TermIndex, rows: npt.NDArray[Any], limit: int = 6) -> list[str]:
+def telling_terms(
+    index: TermIndex,
+    rows: npt.NDArray[Any],
+    limit: int = 6,
+    *,
+    least_lift: float = 1.0,
+    least_share: float = 0.0,
+) -> list[str]:
     """Return the terms that tell some texts from all others, the most telling first.
 
     The score is the mean log-odds of a term in these texts against the rest, weighed by how much
-    of them it covers. A phrase is left out where one of its words is named already.
+    of them it covers. A phrase is left out where one of its words is named already. `least_lift`
+    is how many times as often as elsewhere a term occurs, `least_share` in how many of the texts.
 
     >>> index = TermIndex.of(["red car", "red bus", "blue sky", "blue sea"], min_count=1)
     >>> telling_terms(index, np.array([0, 1]), limit=1)
@@ -76,7 +84,10 @@ def telling_terms(index: TermIndex, rows: npt.NDArray[Any], limit: int = 6) -> l
     outside = index.counts - inside
     share = (inside + 0.5) / (len(rows) + 1)
     rest = (outside + 0.5) / (index.matrix.shape[0] - len(rows) + 1)
-    order = np.argsort(-share * np.log(share / rest), kind="stable")
+    score = share * np.log(share / rest)
+    order = np.argsort(-score, kind="stable")
+    enough = (score > 0) & (share >= least_lift * rest) & (share >= least_share)
+    order = order[enough[order]]
     return _distinct([index.terms[k] for k in order[: 10 * limit]], limit)
 
 

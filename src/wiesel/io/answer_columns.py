@@ -68,7 +68,7 @@ def find_answer_columns(
 
 
 def looks_like_answers(columns: Sequence[str]) -> AnswerColumns | None:
-    """Return the columns if all three can be told by their names, else None.
+    """Return the columns if all three can be recognized by their names, else None.
 
     >>> looks_like_answers(["task", "worker", "label"]).item
     'task'

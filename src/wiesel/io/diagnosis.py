@@ -5,6 +5,8 @@ import csv
 import json
 from pathlib import Path
 
+from wiesel.io.dialects import dialect_of
+
 __all__ = ["LONGEST_LINE", "diagnose", "first_long_line"]
 
 LONGEST_LINE = 64 * 2**20
@@ -28,7 +30,7 @@ def diagnose(path: Path, kind: str) -> str | None:
         )
     if kind == "jsonl":
         return _first_bad_json(path)
-    return _first_long_row(path, "\t" if kind == "tsv" else ",")
+    return _first_long_row(path, dialect_of(path, kind).separator)
 
 
 def first_long_line(path: Path, longest: int = LONGEST_LINE) -> int | None:

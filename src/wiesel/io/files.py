@@ -37,6 +37,8 @@ FORMATS = {
 }
 """The kind of table that each file extension stands for."""
 
+_WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
+
 
 def table_format(path: FilePath) -> str:
     """Return `parquet`, `csv`, `tsv` or `jsonl`, by the extension of the file.
@@ -47,6 +49,11 @@ def table_format(path: FilePath) -> str:
     extension = Path(path).suffix.lower()
     if extension not in FORMATS:
         what = f"the extension {extension!r}" if extension else "no extension"
+        if extension in _WORKBOOKS:
+            raise DataError(
+                f"{path} has the extension {extension!r}, so it is a workbook of Excel or the "
+                "like, which is not read: save its sheet as 'CSV UTF-8' (File, Save as)."
+            )
         raise DataError(
             f"{path} has {what}; tables are read and written as {listed(FORMATS)}. "
             f"{suggest(extension, FORMATS)}"
@@ -144,7 +151,7 @@ def appearing_folder(path: FilePath) -> Iterator[Path]:
     """Give a folder to fill, which appears as `path` when all is in it, or not at all."""
     target = Path(path)
     if target.exists():
-        raise DataError(f"{target} exists already: votes are written to a new folder.")
+        raise DataError(f"{target} exists already: give a new folder.")
     with filling(target) as unfinished:
         yield unfinished
         unfinished.rename(target)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from glob import escape
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import polars as pl
 
 from wiesel.errors import DataError, listed
 from wiesel.io.diagnosis import LONGEST_LINE, first_long_line
+from wiesel.io.dialects import Dialect, decoded_file, dialect_of
 from wiesel.io.files import FilePath, existing_file, explained, replacing, table_format
 from wiesel.memory import memory_size
 from wiesel.tables import as_frame, require_columns
@@ -23,8 +25,17 @@ __all__ = [
 ]
 
 
-def read_rows(path: FilePath, columns: Sequence[str] | None = None) -> pl.DataFrame:
+def read_rows(
+    path: FilePath,
+    columns: Sequence[str] | None = None,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> pl.DataFrame:
     r"""Return the rows of a Parquet, CSV, TSV or JSONL file, or of all files a pattern matches.
+
+    What separates the columns of a CSV file (commas, semicolons, tabs or bars), and whether it is
+    UTF-8, UTF-16 or Windows-1252, is seen by itself, or said by `separator` and `encoding`.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "mails.csv"
@@ -32,7 +43,7 @@ def read_rows(path: FilePath, columns: Sequence[str] | None = None) -> pl.DataFr
     >>> read_rows(path)["text"].to_list()
     ['free prize', 'see you at eight']
     """
-    lazy = scan_rows(path, columns)
+    lazy = scan_rows(path, columns, separator=separator, encoding=encoding)
     with explained(path):
         if table_format(path) == "parquet":
             refuse_oversized(matching_files(path))
@@ -42,7 +53,13 @@ def read_rows(path: FilePath, columns: Sequence[str] | None = None) -> pl.DataFr
     return frame
 
 
-def scan_rows(path: FilePath, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+def scan_rows(
+    path: FilePath,
+    columns: Sequence[str] | None = None,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> pl.LazyFrame:
     """Return the rows of a file, or of all files a pattern matches, as a lazy frame.
 
     Column types are those that fit every row, not the first hundred, so that a name that turns up
@@ -53,7 +70,7 @@ def scan_rows(path: FilePath, columns: Sequence[str] | None = None) -> pl.LazyFr
         kind = table_format(files[0])
         if kind != "parquet":
             _refuse_long_lines(files)
-        lazy = _scan(files, kind)
+        lazy = _scan(files, kind, separator, encoding)
         _check_header(lazy)
         if columns is None:
             return lazy
@@ -142,14 +159,29 @@ def _refuse_long_lines(files: list[Path]) -> None:
             )
 
 
-def _scan(files: list[Path], kind: str) -> pl.LazyFrame:
+def _scan(
+    files: list[Path], kind: str, separator: str | None, encoding: str | None
+) -> pl.LazyFrame:
     # From here on names are literal: a bracket in one is no pattern.
     if kind == "parquet":
         return pl.scan_parquet(files, glob=False)
     if kind == "jsonl":
         return pl.scan_ndjson([escape(str(file)) for file in files], infer_schema_length=None)
-    separator = "\t" if kind == "tsv" else ","
-    return pl.scan_csv(files, separator=separator, infer_schema_length=None, glob=False)
+    written = [dialect_of(file, kind, separator, encoding) for file in files]
+    if len(set(written)) == 1 and written[0].is_utf8:
+        return _csv(files, written[0])
+    return pl.concat(
+        [_csv([file], dialect) for file, dialect in zip(files, written, strict=True)],
+        how="vertical_relaxed",
+    )
+
+
+def _csv(files: list[Path], dialect: Dialect) -> pl.LazyFrame:
+    """Files of one dialect; those that are not UTF-8 are read as a whole."""
+    source: Any = files
+    if not dialect.is_utf8:
+        source = BytesIO(decoded_file(files[0], dialect.encoding))
+    return pl.scan_csv(source, separator=dialect.separator, infer_schema_length=None, glob=False)
 
 
 def _check_header(lazy: pl.LazyFrame) -> None:

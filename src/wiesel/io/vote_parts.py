@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 from wiesel.errors import DataError, VoteError
 from wiesel.io.files import FilePath, explained
+from wiesel.io.kept_sums import KeptSums, add_statistics
 from wiesel.io.rows import matching_files
 from wiesel.io.vote_files import read_votes, vote_note
 from wiesel.labels import LabelSpace
@@ -23,7 +23,9 @@ class VoteParts:
 
     `fit` of a label model takes it in place of a `VoteMatrix`: the model asks for sums over the
     items, and these are added up part by part, with one part in memory at a time. Making it
-    reads no votes, only what the files say about themselves.
+    reads no votes, only what the files say about themselves. `keep` is a folder for the sums: a
+    fit or a summary that was killed goes on where it was when it is started again, and models
+    that need the same sums find them there.
 
     >>> import tempfile, pathlib
     >>> from wiesel import MajorityVote
@@ -40,7 +42,7 @@ class VoteParts:
     True
     """
 
-    def __init__(self, files: FilePath | Sequence[FilePath]) -> None:
+    def __init__(self, files: FilePath | Sequence[FilePath], keep: FilePath | None = None) -> None:
         self.files = _part_files(files)
         notes = [_head(file) for file in self.files]
         self._labels, self._voters, _ = notes[0]
@@ -51,6 +53,8 @@ class VoteParts:
                     f"{file} has other voters or classes than {self.files[0]}: "
                     "parts are votes of the same voters, in the same order."
                 )
+        self.kept = None if keep is None else KeptSums(keep, self.files)
+        """Sums that outlast this process."""
 
     @property
     def labels(self) -> LabelSpace:
@@ -74,6 +78,10 @@ class VoteParts:
         """Read part after part."""
         return map(read_votes, self.files)
 
+    def parts(self) -> Iterator[VoteMatrix]:
+        """Read part after part, with one in memory at a time."""
+        return iter(self)
+
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({len(self):,} parts, {self.n_items:,} items x "
@@ -82,6 +90,8 @@ class VoteParts:
 
     def sum(self, statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
         """Return the sum of `statistic(part)` over all parts."""
+        if self.kept is not None:
+            return self.kept.sum(statistic)
         return sum_files(self.files, statistic)
 
     def read(self) -> VoteMatrix:
@@ -94,15 +104,6 @@ class VoteParts:
 def sum_files(files: Sequence[Path], statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
     """Return the sum of a statistic over files of votes, holding the votes of one at a time."""
     return reduce(add_statistics, (statistic(read_votes(file)) for file in files))
-
-
-def add_statistics(left: Statistics, right: Statistics) -> Statistics:
-    """Return the sum of two statistics, array by array.
-
-    >>> add_statistics((np.array([1, 2]),), (np.array([3, 4]),))
-    (array([4, 6]),)
-    """
-    return tuple(np.add(one, other) for one, other in zip(left, right, strict=True))
 
 
 def _part_files(files: FilePath | Sequence[FilePath]) -> tuple[Path, ...]:

@@ -70,6 +70,8 @@ def _cells(frame: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
     kinds = set(frame.schema.dtypes())
     if all(kind.is_integer() or kind == pl.Null for kind in kinds):
         return frame.cast(pl.Int64).fill_null(ABSTAIN).to_numpy()
+    if kinds == {pl.Enum(labels.names)}:  # as `write_votes` wrote it: the codes are the indices
+        return frame.select(pl.all().to_physical().cast(pl.Int16)).fill_null(ABSTAIN).to_numpy()
     named = frame.with_columns(pl.col(pl.Enum, pl.Categorical).cast(pl.String))
     if set(named.schema.dtypes()) <= {pl.String(), pl.Null()}:
         coded = named.cast(pl.Enum(labels.names), strict=False)

@@ -4,15 +4,17 @@ from wiesel.label_models.base import ClassBalance, LabelModel
 from wiesel.label_models.class_balance import estimate_class_balance
 from wiesel.label_models.data_programming import DataProgramming
 from wiesel.label_models.dawid_skene import DawidSkene
+from wiesel.label_models.dependence import find_dependencies
 from wiesel.label_models.glad import GLAD
 from wiesel.label_models.mace import MACE
 from wiesel.label_models.majority_vote import MajorityVote
 from wiesel.label_models.one_coin import OneCoin
+from wiesel.label_models.pair_statistics import Fixes, Prioritizes, Reinforces
 from wiesel.label_models.snorkel import Snorkel
 from wiesel.label_models.triplet import Triplet
 from wiesel.label_models.vote_counts import VoteCounts
 from wiesel.label_models.weighted_vote import WeightedVote
-from wiesel.registry import Method, index_methods
+from wiesel.registry import Method, Registry
 
 __all__ = [
     "GLAD",
@@ -21,17 +23,22 @@ __all__ = [
     "ClassBalance",
     "DataProgramming",
     "DawidSkene",
+    "Fixes",
     "LabelModel",
     "MajorityVote",
     "OneCoin",
+    "Prioritizes",
+    "Reinforces",
     "Snorkel",
     "Triplet",
     "VoteCounts",
     "WeightedVote",
     "estimate_class_balance",
+    "find_dependencies",
 ]
 
-REGISTRY = index_methods(
+REGISTRY = Registry(
+    LabelModel,
     Method(
         name="majority_vote",
         cls=MajorityVote,
@@ -41,13 +48,13 @@ REGISTRY = index_methods(
     Method(
         name="vote_counts",
         cls=VoteCounts,
-        summary="every further vote makes its class more certain by the same factor",
+        summary="every vote multiplies the odds of its class by the same factor",
         paper="folklore",
     ),
     Method(
         name="weighted_vote",
         cls=WeightedVote,
-        summary="every voter counts as much as you say",
+        summary="every voter has the weight that you set",
         paper="folklore",
     ),
     Method(
@@ -65,7 +72,7 @@ REGISTRY = index_methods(
     Method(
         name="snorkel",
         cls=Snorkel,
-        summary="accuracies from how often pairs of voters vote together",
+        summary="accuracies from the agreement of pairs of voters",
         paper="Ratner et al. 2019, AAAI",
     ),
     Method(
@@ -89,7 +96,7 @@ REGISTRY = index_methods(
     Method(
         name="mace",
         cls=MACE,
-        summary="every voter knows the answer, or spams in its own way",
+        summary="every voter knows the answer or guesses from a habit of its own",
         paper="Hovy et al. 2013, NAACL",
     ),
 )

@@ -13,7 +13,8 @@ from wiesel.errors import VoteError
 from wiesel.label_models.overruled import warn_of_overruled
 from wiesel.label_models.storage import save_label_model
 from wiesel.labels import FloatArray, LabelSpace, class_prior
-from wiesel.parameters import Parameterized
+from wiesel.scikit_learn import Classifier, require_votes
+from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = ["ClassBalance", "LabelModel", "normalized_exp"]
@@ -22,12 +23,14 @@ ClassBalance = Mapping[str, float] | Sequence[float] | FloatArray | None
 
 
 @dataclass(eq=False, kw_only=True)
-class LabelModel(Parameterized, ABC):
+class LabelModel(Classifier, ABC):
     """Turns votes into soft labels, without features.
 
-    A method is a dataclass: its options are fields, what it learns are fields with `init=False`
-    and a trailing underscore. It writes `_fit` and `_log_joint`; this class checks the input,
-    keeps the class prior and normalizes. Items without votes get the prior.
+    A method is a dataclass. Its options are fields; its learned attributes are fields with
+    `init=False` and a trailing underscore. It implements `_fit`, and `_predict_proba`, which
+    returns probabilities whose rows sum to 1 (`normalized_exp` computes them from logarithms), and
+    the class balance for items without votes. This class checks the input and stores the class
+    balance.
     """
 
     labels_: LabelSpace = field(init=False, repr=False)
@@ -40,22 +43,29 @@ class LabelModel(Parameterized, ABC):
     """Whether `fit` was told P(class)."""
 
     def fit(self, votes: VoteSource, class_balance: ClassBalance = None) -> Self:
-        """Learn from votes; `class_balance` is P(class) if it is known."""
-        known = self._begin(votes, class_balance)
-        self._fit(votes, known)
-        return self._finish(votes)
+        """Learn from votes; `class_balance` is P(class) if it is known.
+
+        Gold labels of the items in its place, which scikit-learn's cross-validation hands to
+        `fit`, are not learned from: they are for `score`.
+        """
+        with one_thread():
+            known = self._begin(votes, class_balance)
+            self._fit(votes, known)
+            return self._finish(votes)
 
     def _begin(
         self, votes: VoteSource, class_balance: ClassBalance
     ) -> npt.NDArray[np.float64] | None:
         """Check options and votes; return the class balance if the user gave one."""
+        require_votes(votes)
         if votes.n_items == 0 or not votes.voters:
             raise VoteError(
                 f"{type(self).__name__} needs at least one item and one voter; "
                 f"got {votes.n_items} items and {len(votes.voters)} voters."
             )
         self.check_options()
-        known = None if class_balance is None else class_prior(votes.labels, class_balance)
+        unknown = class_balance is None or _is_gold(class_balance, votes)
+        known = None if unknown else class_prior(votes.labels, class_balance)
         self.balance_given_ = known is not None
         self.class_balance_ = class_prior(votes.labels, None) if known is None else known
         return known
@@ -64,18 +74,24 @@ class LabelModel(Parameterized, ABC):
         self.labels_, self.voters_ = votes.labels, votes.voters
         return self
 
-    def predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    def predict_proba(self, votes: VoteSource) -> npt.NDArray[np.float64]:
         """Return P(class | votes): (n_items, n_classes), in the order of `labels_.names`.
 
-        Warns where the class balance outweighs voters that agree and are better than chance.
+        Votes in many files are read part by part; `wiesel.io.write_soft_label_parts` also writes
+        the answer part by part. Warns where the class balance outweighs voters that agree and are
+        better than chance.
         """
         self.check_fitted()
-        votes.check_same_voters(self.voters_, self.labels_)
-        proba = self._predict_proba(votes)
-        warn_of_overruled(self, votes, proba, getattr(self, "balance_given_", False))
-        return proba
+        require_votes(votes)
+        if not isinstance(votes, VoteMatrix):
+            return np.concatenate([self.predict_proba(part) for part in votes.parts()])
+        self.check_votes(votes)
+        with one_thread():
+            proba = self._predict_proba(votes)
+            warn_of_overruled(self, votes, proba, getattr(self, "balance_given_", False))
+            return proba
 
-    def predict(self, votes: VoteMatrix) -> npt.NDArray[Any]:
+    def predict(self, votes: VoteSource) -> npt.NDArray[Any]:
         """Return the name of the most probable class of every item."""
         best = self.predict_proba(votes).argmax(axis=1)
         return np.array(self.labels_.names, dtype=object)[best]
@@ -85,6 +101,15 @@ class LabelModel(Parameterized, ABC):
         self.check_fitted()
         save_label_model(self, path)
 
+    def _features_seen(self) -> dict[str, Any]:
+        return {"features": len(self.voters_), "feature_names": self.voters_}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        tags.input_tags.two_d_array = tags.input_tags.sparse = False
+        return tags
+
     @abstractmethod
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
         """Set the learned attributes; `class_balance` is None where the user gave none."""
@@ -92,6 +117,18 @@ class LabelModel(Parameterized, ABC):
     @abstractmethod
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return the posterior of checked votes."""
+
+
+def _is_gold(values: Any, votes: VoteSource) -> bool:
+    """Whether these are labels of the items, and no P(class): one for each, or names."""
+    if isinstance(values, Mapping):
+        return False
+    array = np.asarray(values)
+    one_each = array.shape == (votes.n_items,)
+    if not one_each or (votes.n_items == len(votes.labels) and array.dtype.kind not in "OUT"):
+        return False
+    votes.labels.indices(values, allow_unknown=True)  # says which label is no class
+    return True
 
 
 def normalized_exp(log_joint: FloatArray) -> npt.NDArray[np.float64]:

@@ -16,6 +16,7 @@ from wiesel.errors import WieselWarning
 from wiesel.label_models.pair_moments import vote_totals
 from wiesel.label_models.vote_products import one_hot_chunks
 from wiesel.labels import FloatArray, IntArray
+from wiesel.threads import one_thread
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
 __all__ = ["estimate_class_balance"]
@@ -45,16 +46,16 @@ SMALLEST = 1e-3
 def estimate_class_balance(votes: VoteSource) -> npt.NDArray[np.float64]:
     """Estimate P(class) from votes alone, in the order of `votes.labels`.
 
-    Pairs of voters cannot tell a rare class from a class that is rarely voted for; triples can.
+    Pairs of voters cannot distinguish a rare class from a class with few votes; triples can.
     With voters a, b and c independent given the class y,
 
         P(a, b, c) = sum over y of p_y P(a | y) P(b | y) P(c | y)
 
-    where abstaining is an outcome too. Voters are first dealt into groups, and a group says what
-    most of its voters say: groups are as independent as voters and vote on far more items. The
-    likelihood of all triples of groups is then maximized over p and P(. | y). Of more than
-    half a million items a regular sample is enough: its error is a tenth of a percent; the more
-    classes, the smaller the sample. With more than 64 classes the shares of the votes are
+    where abstaining is an outcome too. Voters are first assigned to groups, and the vote of a group
+    is its majority: groups are as independent as voters and cover far more items. The likelihood of
+    all triples of groups is then maximized over p and P(. | y). More than half a million items are
+    sampled, with an error of a tenth of a percent; the more classes, the smaller the sample. With
+    more than 64 classes the shares of the votes are
     returned, with a warning.
 
     Ratner et al. 2019, "Training complex models with multi-task weak supervision", AAAI, and its
@@ -90,6 +91,7 @@ def estimate_class_balance(votes: VoteSource) -> npt.NDArray[np.float64]:
     return prior
 
 
+@one_thread()
 def _fit(tables: FloatArray) -> npt.NDArray[np.float64]:
     """P(class) from the counts of triples (triples, outcomes, outcomes, outcomes)."""
     model = _TripleModel(tables)

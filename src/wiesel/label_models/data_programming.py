@@ -31,6 +31,7 @@ class DataProgramming(LabelModel):
         fixing       1 if the first is wrong and the second right, -1 if only the second votes
         reinforcing  1 if both are right, -1 if only the second votes
         exclusive   -1 if both vote
+        prioritizes  where both vote: 1 if only the first is right, -1 if only the second is
 
     The weights maximize the likelihood of the votes, by EM with exact sums: voters without
     dependencies have a closed form, connected ones are enumerated. The class balance is given or
@@ -45,15 +46,16 @@ class DataProgramming(LabelModel):
     """
 
     dependencies: Sequence[Dependency] = ()
-    """Kinds and voters, such as [("similar", "a", "b"), ("fixing", "a", "c")]: c fixes a."""
+    """Kinds and voters, such as [("similar", "a", "b"), ("fixing", "a", "c")]: c fixes a. Also
+    what `WeaSEL` has as statistics: `Fixes("c", "a")`, `Prioritizes`, `Reinforces`."""
     accuracy: float = 0.7
-    """The accuracy that voters are expected to have, where they vote."""
+    """The prior accuracy of all voters."""
     smoothing: float = 10.0
-    """How many votes that expectation is worth."""
+    """The number of pseudo-votes behind that prior."""
     max_iter: int = 100
-    """The most EM steps to take."""
+    """The maximum number of EM steps."""
     tol: float = 1e-5
-    """Stop when the evidence of an average item grows by less."""
+    """Stop when the mean log evidence per item grows by less."""
 
     accuracies_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """P(right | votes) of each voter."""

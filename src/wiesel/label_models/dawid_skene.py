@@ -21,6 +21,7 @@ from wiesel.label_models.pair_moments import vote_totals
 from wiesel.label_models.vote_products import LogJoint, posterior
 from wiesel.labels import FloatArray
 from wiesel.parameters import check_choice, check_number
+from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = ["DawidSkene"]
@@ -31,16 +32,16 @@ PSEUDO_ITEMS = 0.01
 
 @dataclass(eq=False, kw_only=True)
 class DawidSkene(LabelModel):
-    """Each voter confuses the classes in its own way, learned by EM from the majority vote.
+    """Each voter has a confusion matrix, learned by EM from the majority vote.
 
     With p the class balance and pi_j[c, l] = P(voter j votes l | true class c, it votes):
 
         E: P(c | votes) ~ p_c * product over votes of pi_j[c, vote]
         M: p_c ~ sum of P(c | votes), pi_j[c, l] ~ sum of P(c | votes) over j's votes for l
 
-    in log space. A voter with few votes is taken to confuse the classes like the average voter:
-    the confusions of all voters with the majority vote count as `smoothing` pseudo-votes for
-    each cell, on average. A probabilistic vote counts for each class as much as it says.
+    in log space. The confusions of a voter with few votes are shrunk toward the average voter: the
+    confusions of all voters with the majority vote count as `smoothing` pseudo-votes per cell, on
+    average. A probabilistic vote counts for each class with its probability.
 
     Dawid and Skene 1979, "Maximum likelihood estimation of observer error-rates using the EM
     algorithm", Applied Statistics 28(1).
@@ -53,16 +54,15 @@ class DawidSkene(LabelModel):
     """
 
     max_iter: int = 100
-    """The most EM steps to take."""
+    """The maximum number of EM steps."""
     tol: float = 1e-5
-    """Stop when the evidence of an average item grows by less."""
+    """Stop when the mean log evidence per item grows by less."""
     smoothing: float = 2.0
     """Pseudo-votes for an average cell of each voter's confusions; 0 is maximum likelihood."""
     abstain_as_vote: bool | Literal["auto"] = "auto"
-    """Let a voter's silence say something about the class: the confusions get a last column for
-    it. Items without any vote get the class balance all the same. `auto`: where most votes come
-    from voters that only ever vote for one class. What such a voter votes, if it votes, is the
-    same for every class; all it has to say is when it votes."""
+    """Treat abstaining as an answer: the confusions get a last column for it. Items without any
+    vote still get the class balance. `auto` does so if most votes come from voters that vote for
+    one class only: such a voter is informative only through when it votes."""
 
     stop_at_drift: bool = True
     """Stop when the class balance, where it is learned, gets less certain faster than the evidence
@@ -93,14 +93,15 @@ class DawidSkene(LabelModel):
         item id. `initial_confusions` (n_voters, true, voted) start EM in place of the majority
         vote.
         """
-        known = self._begin(votes, class_balance)
-        self._decide_on_silence(votes)
-        start = None
-        if initial_confusions is not None:
-            confusions = _check_confusions(initial_confusions, votes, self.silence_counts_)
-            start = self._log_joint(confusions)
-        self._maximize(VoteSums(votes, gold), known, start)
-        return self._finish(votes)
+        with one_thread():
+            known = self._begin(votes, class_balance)
+            self._decide_on_silence(votes)
+            start = None
+            if initial_confusions is not None:
+                confusions = _check_confusions(initial_confusions, votes, self.silence_counts_)
+                start = self._log_joint(confusions)
+            self._maximize(VoteSums(votes, gold), known, start)
+            return self._finish(votes)
 
     def _check_options(self) -> None:
         check_number(self, "max_iter", self.max_iter, low=1, whole=True)

@@ -6,7 +6,7 @@ The E-step turns scores into P(class | votes) and adds up what the M-step needs.
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,10 +91,7 @@ class VoteSums:
         if self._prepared is not None:
             sums = _sum_chunks(self._prepared, joint)
         else:
-            gold, widen = self._gold, self._widen
-            sums = self._votes.sum(
-                lambda part: _sum_chunks(_prepare(part, gold, widen, once=True), joint)
-            )
+            sums = self._votes.sum(_PartSums(self._gold, self._widen, joint))
         counts, items, covered, evidence = sums
         width = self._shape[0] * self._shape[1]
         by_vote = counts[:width].reshape(self._shape)
@@ -173,6 +170,18 @@ def log_of(proba: FloatArray) -> npt.NDArray[np.float64]:
 class _Prepared(NamedTuple):
     one_hots: list[OneHot]
     patterns: Patterns
+
+
+@dataclass(frozen=True, eq=False)
+class _PartSums:
+    """The statistic behind `VoteSums` of votes elsewhere, which can be sent there and named."""
+
+    gold: Mapping[Any, int]
+    widen: Widen | None
+    joint: LogJoint | None
+
+    def __call__(self, part: VoteMatrix) -> Statistics:
+        return _sum_chunks(_prepare(part, self.gold, self.widen, once=True), self.joint)
 
 
 def _prepare(

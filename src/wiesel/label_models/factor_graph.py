@@ -16,16 +16,20 @@ from scipy.optimize import minimize
 from scipy.sparse.csgraph import connected_components
 from scipy.special import logsumexp
 
-from wiesel.errors import ParameterError, suggest
+from wiesel.errors import ParameterError
+from wiesel.label_models.pair_statistics import STATISTICS, voter_positions
 from wiesel.label_models.vote_products import OneHot
 from wiesel.labels import FloatArray
 
 __all__ = ["DEPENDENCIES", "Component", "Dependency", "find_components", "widened"]
 
-DEPENDENCIES = ("similar", "fixing", "reinforcing", "exclusive")
+DEPENDENCIES = ("similar", "fixing", "reinforcing", "exclusive", *STATISTICS)
 
 Dependency = tuple[str, str, str]
-"""A kind and two voters, such as ("fixing", "a", "b"): b fixes mistakes of a."""
+"""A kind and two voters, such as ("fixing", "a", "b"): b fixes mistakes of a, `Fixes("b", "a")`."""
+
+_TURNED = {"fixes": "fixing", "reinforces": "reinforcing"}
+"""The same factors, with the other voter first."""
 
 MOST_STATES = 50_000
 """Votes times classes of a component: nine voters of two classes, five of five."""
@@ -162,6 +166,8 @@ def _dependency(
         return np.where(j == k, 1, 0)
     if kind == "exclusive":
         return np.where((j >= 0) & (k >= 0), -1, 0)
+    if kind == "prioritizes":
+        return np.where((j >= 0) & (k >= 0), (j == true).astype(int) - (k == true), 0)
     j_is_apt = (j >= 0) & (j != true) if kind == "fixing" else j == true
     return np.where((j < 0) & (k >= 0), -1, np.where(j_is_apt & (k == true), 1, 0))
 
@@ -172,20 +178,13 @@ def _edge(dependency: Dependency, voters: tuple[str, ...]) -> tuple[str, int, in
             f"A dependency is a kind and two voters, such as ('similar', 'a', 'b'); "
             f"got {dependency!r}."
         )
-    kind, first, second = dependency
+    kind = dependency[0]
     if kind not in DEPENDENCIES:
         raise ParameterError(
             f"There is no dependency {kind!r}; allowed are {', '.join(map(repr, DEPENDENCIES))}."
         )
-    for name in (first, second):
-        if name not in voters:
-            raise ParameterError(
-                f"The dependency {dependency!r} names {name!r}, which is no voter. "
-                f"{suggest(name, voters)}"
-            )
-    if first == second:
-        raise ParameterError(f"The dependency {dependency!r} names one voter twice.")
-    return kind, voters.index(first), voters.index(second)
+    first, second = voter_positions("dependency", dependency, voters)
+    return (_TURNED[kind], second, first) if kind in _TURNED else (kind, first, second)
 
 
 def _check_size(members: tuple[int, ...], voters: tuple[str, ...], n_classes: int) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ NEWTON_STEPS = 25
 
 @dataclass(eq=False, kw_only=True)
 class GLAD(LabelModel):
-    """Each voter has an ability and each item an easiness; both make a vote right.
+    """Each voter has an ability and each item an easiness; both determine P(right).
 
     With the ability alpha_j of voter j (negative: against the truth) and the easiness
     beta_i = exp(b_i) of item i,
@@ -39,8 +40,8 @@ class GLAD(LabelModel):
     and the priors alpha_j ~ N(1, 1), b_i ~ N(1, 1). EM over the class and the easiness of every
     item: the integral over b_i is a sum over seven Gauss-Hermite nodes, and the M-step for each
     alpha_j is a concave problem in one unknown. The paper estimates a number for every item
-    instead; with the integral a new item is labeled as those that were learned from, and memory
-    grows with the votes cast. The class balance is given or uniform.
+    instead; with the integral, new items are labeled like training items, and memory grows with the
+    votes cast. The class balance is given or uniform.
 
     Whitehill, Ruvolo, Wu, Bergsma and Movellan 2009, "Whose vote should count more: optimal
     integration of labels from labelers of unknown expertise", NeurIPS.
@@ -53,9 +54,9 @@ class GLAD(LabelModel):
     """
 
     max_iter: int = 100
-    """The most EM steps to take."""
+    """The maximum number of EM steps."""
     tol: float = 1e-4
-    """Stop when the evidence of an average item grows by less."""
+    """Stop when the mean log evidence per item grows by less."""
 
     abilities_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """alpha: 1 is expected, 0 is a coin for every item, negative is against the truth."""
@@ -66,8 +67,7 @@ class GLAD(LabelModel):
 
     def easiness(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return the expected log easiness b of every item; 1 where there are no votes."""
-        self.check_fitted()
-        votes.check_same_voters(self.voters_, self.labels_)
+        self.check_votes(votes)
         found = np.empty(votes.n_items)
         for rows, states in _state_chunks(votes, self._log_joint(self.abilities_)):
             by_node = states.reshape(len(states), votes.n_classes, NODES).sum(axis=1)
@@ -147,7 +147,7 @@ class _Expectation:
             folded = fold(votes, np.full(votes.n_items, ABSTAIN))
             self._sum = lambda joint: _sum_states(folded, joint)
         else:
-            self._sum = lambda joint: votes.sum(lambda part: _sum_part(part, joint))
+            self._sum = lambda joint: votes.sum(partial(_sum_part, joint=joint))
 
     def __call__(self, joint: LogJoint) -> tuple[FloatArray, float, FloatArray]:
         counts, evidence, covered = self._sum(joint)

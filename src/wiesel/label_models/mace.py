@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.label_models.base import LabelModel
+from wiesel.label_models.dawid_skene import PSEUDO_ITEMS
 from wiesel.label_models.expectation_maximization import (
     Expectations,
     VoteSums,
@@ -24,21 +25,22 @@ __all__ = ["MACE"]
 
 @dataclass(eq=False, kw_only=True)
 class MACE(LabelModel):
-    """Each voter tells the truth with its own competence, or else votes whatever the item is.
+    """Each voter knows the answer with some probability, and otherwise follows a habit.
 
     With competence theta_j and the habit xi_j of voter j when it does not look:
 
         P(voter j votes l | true class c) = theta_j [l = c] + (1 - theta_j) xi_j[l]
 
-    so a spammer costs nothing: its votes are explained by its habit. EM from the majority vote:
+    so the habit explains the votes of a spammer. EM from the majority vote:
 
         E: P(c | votes) ~ p_c * product over votes of P(vote | c), and the share of right votes
            that were known, theta_j / (theta_j + (1 - theta_j) xi_j[c])
         M: theta_j = known votes / votes, xi_j[l] ~ votes for l that were not known
 
-    The class balance is given or uniform. The paper restarts EM from random places and keeps the
-    best, or smooths by variational Bayes; here it starts from the majority vote, and pseudo-votes
-    smooth it, so that the answer does not depend on luck.
+    The class balance is given, or learned with the rest. If it were uniform, as in the paper, votes
+    for a common class would look like habits, and good voters like spammers. The paper restarts EM
+    at random and keeps the best result, or smooths by variational Bayes. Here EM starts from the
+    majority vote and is smoothed by pseudo-votes, so the result is deterministic.
 
     Hovy, Berg-Kirkpatrick, Vaswani and Hovy 2013, "Learning whom to trust with MACE", NAACL.
 
@@ -50,9 +52,9 @@ class MACE(LabelModel):
     """
 
     max_iter: int = 100
-    """The most EM steps to take."""
+    """The maximum number of EM steps."""
     tol: float = 1e-5
-    """Stop when the evidence of an average item grows by less."""
+    """Stop when the mean log evidence per item grows by less."""
     smoothing: float = 0.5
     """Pseudo-votes of each voter: known ones, unknown ones, and of its habit for each class."""
 
@@ -87,8 +89,12 @@ class MACE(LabelModel):
         self.habits_ = shares(by_class + self.smoothing)
 
         def m_step(expected: Expectations) -> tuple[LogJoint, float]:
+            log_density = 0.0
+            if class_balance is None:
+                self.class_balance_ = shares(expected.covered + PSEUDO_ITEMS)
+                log_density = PSEUDO_ITEMS * float(log_of(self.class_balance_).sum())
             self._update(expected.votes)
-            return self._log_joint(), self._log_density()
+            return self._log_joint(), log_density + self._log_density()
 
         self.evidence_ = maximize(sums, majority, m_step, self.max_iter, self.tol)
         luck = self.habits_ @ self.class_balance_

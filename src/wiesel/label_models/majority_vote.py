@@ -16,10 +16,10 @@ __all__ = ["MajorityVote"]
 
 @dataclass(eq=False, kw_only=True)
 class MajorityVote(LabelModel):
-    """Each class gets its share of the votes, or the winner gets everything.
+    """Each class gets its share of the votes, or the winner gets probability 1.
 
     Soft: P(class) = votes for the class / votes cast. Hard: the class with most votes has
-    probability 1; `ties` decides what happens where several have most. Items without votes get
+    probability 1; `ties` decides between several such classes. Items without votes get
     the class balance.
 
     >>> MajorityVote().fit(votes).predict_proba(votes)[:2]
@@ -28,9 +28,9 @@ class MajorityVote(LabelModel):
     """
 
     hard: bool = False
-    """Give the winning class everything, instead of each class its share."""
+    """Return the winning class with probability 1 instead of vote shares."""
     ties: Literal["split", "lowest", "random"] = "split"
-    """Hard votes only: share a tie equally, take the first class, or draw one."""
+    """For `hard`: split a tie equally, take the first class, or draw one at random."""
     seed: int = 0
     """For `ties="random"`: the same seed breaks the same ties the same way."""
 
@@ -51,7 +51,7 @@ class MajorityVote(LabelModel):
 def _winners(
     shares: npt.NDArray[np.float64], ties: str, rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
-    """Give everything to the class with most votes; ties as asked."""
+    """Give everything to the class with most votes; ties as the option says."""
     # Sums of float32 distributions carry rounding errors, hence the tolerance.
     winners = shares >= shares.max(axis=1, keepdims=True) - 1e-6
     if ties == "split":

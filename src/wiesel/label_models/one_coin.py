@@ -27,7 +27,7 @@ __all__ = ["OneCoin", "one_coin_joint"]
 
 @dataclass(eq=False, kw_only=True)
 class OneCoin(LabelModel):
-    """Each voter is right with its own probability, whatever the class, learned by EM.
+    """Each voter has one accuracy for all classes, learned by EM.
 
     This is Dawid-Skene with tied confusion matrices: q_j on the diagonal, (1 - q_j) / (C - 1)
     elsewhere. It has one parameter for each voter, so it needs far fewer votes.
@@ -42,11 +42,11 @@ class OneCoin(LabelModel):
     """
 
     max_iter: int = 100
-    """The most EM steps to take."""
+    """The maximum number of EM steps."""
     tol: float = 1e-5
-    """Stop when the evidence of an average item grows by less."""
+    """Stop when the mean log evidence per item grows by less."""
     smoothing: float = 0.01
-    """Pseudo-votes of each voter for each class, whatever the true class."""
+    """Pseudo-votes of each voter for each class, right or wrong."""
     learn_class_balance: bool = False
     """Where P(class) is not given, let EM learn it, instead of taking `estimate_class_balance`.
     Voters who prefer a class make EM drift towards it: one accuracy cannot say so otherwise.

@@ -1,4 +1,4 @@
-"""Snorkel's label model: accuracies from how often pairs of voters vote together."""
+"""Snorkel's label model: accuracies from the agreement of pairs of voters."""
 
 import math
 import warnings
@@ -37,18 +37,17 @@ SPREAD = 0.3
 
 @dataclass(eq=False, kw_only=True)
 class Snorkel(LabelModel):
-    """Learns P(vote | class) from the moments of pairs of votes, never from the items again.
+    """Estimates P(vote | class) from the moments of pairs of votes.
 
     With O the frequencies of two votes cast together, q those of single votes, p the class
     balance and mu[(voter, vote), class] = P(vote | class), it minimizes
 
         |O - mu P mu^T|^2 over pairs of different voters + |mu p - q|^2 + l2^2 |mu - start|^2
 
-    and P(class | votes) ~ p * product over votes of mu[vote, class], in log space. A vote is
-    never taken as evidence against its own class. A class balance that is not given is estimated
-    from triples of voters, unless the voters turn out not to be independent given the class: then
-    the classes are taken as equally frequent. Probabilistic votes enter O and q, and the
-    posterior, as distributions.
+    and P(class | votes) ~ p * product over votes of mu[vote, class], in log space. A vote never
+    counts against its own class. If no class balance is given, it is estimated from triples of
+    voters, or uniform if the voters are not independent given the class. Probabilistic votes enter
+    O and q, and the posterior, as distributions.
 
     Ratner, Hancock, Dunnmon, Sala, Pandey and Ré 2019, "Training complex models with multi-task
     weak supervision", AAAI.
@@ -61,18 +60,18 @@ class Snorkel(LabelModel):
     """`lbfgs` converges. `sgd` with the other defaults takes the steps of the Snorkel library and
     stays near the start."""
     epochs: int = 100
-    """The most steps to take."""
+    """The maximum number of steps."""
     lr: float = 0.01
     """The size of `sgd` and `adam` steps."""
     l2: float = 0.0
     """Pull towards the start; `sgd` and `adam` also use it as weight decay, as Snorkel does."""
     precision: float = 0.7
-    """What share of a voter's votes is assumed right to begin with."""
+    """The initial precision of all voters."""
     smoothing: float = 200.0
     """After `lbfgs`: how many votes on a class outweigh the assumption that a voter's mistakes
     are spread evenly."""
     keep_unanimous: bool | None = None
-    """Where all votes on an item agree, its label agrees, whatever the class balance says.
+    """Unanimous votes decide the label of an item, regardless of the class balance.
     None: unless a class balance is given to `fit`, which then has its say as in Bayes' rule."""
     seed: int = 0
     """`sgd` and `adam` start at the assumed precisions times one random number."""

@@ -1,6 +1,5 @@
 """Label models as data: their options, what they learned, and the arrays among it."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from safetensors.numpy import load, save
 
 from wiesel.errors import SavedModelError, WieselError, suggest
 from wiesel.labels import ABSTAIN
+from wiesel.registry import registered_classes
 from wiesel.saving import decoded, encoded, write_folder
 from wiesel.version import __version__
 from wiesel.votes import VoteMatrix
@@ -22,6 +22,7 @@ __all__ = [
     "label_model_arrays",
     "label_model_values",
     "save_label_model",
+    "try_label_model",
     "unfitted_label_model",
 ]
 
@@ -61,14 +62,11 @@ def label_model_arrays(model: "LabelModel") -> bytes:
     )
 
 
-def unfitted_label_model(
-    values: dict[str, Any], further: "Sequence[type[LabelModel]]" = ()
-) -> "LabelModel":
-    """Return a label model with the stored options: of a registered class, or a `further` one."""
-    from wiesel.label_models import REGISTRY
+def unfitted_label_model(values: dict[str, Any]) -> "LabelModel":
+    """Return a label model of a registered class with the stored options."""
+    from wiesel.label_models.base import LabelModel
 
-    classes = {cls.__name__: cls for cls in further}
-    classes |= {method.cls.__name__: method.cls for method in REGISTRY.values()}
+    classes = registered_classes(LabelModel)
     name = values["class"]
     if name not in classes:
         raise SavedModelError(f"There is no label model {name!r}. {suggest(name, classes)}")
@@ -77,13 +75,11 @@ def unfitted_label_model(
     return model
 
 
-def fitted_label_model(
-    values: dict[str, Any], arrays: bytes, further: "Sequence[type[LabelModel]]" = ()
-) -> "LabelModel":
+def fitted_label_model(values: dict[str, Any], arrays: bytes) -> "LabelModel":
     """Return a fitted label model from what the two functions above gave."""
     try:
-        model = _filled(unfitted_label_model(values, further), values["learned"], arrays)
-        _try_out(model)
+        model = _filled(unfitted_label_model(values), values["learned"], arrays)
+        try_label_model(model)
     except SavedModelError:
         raise
     # What somebody wrote into a manifest can be wrong in every way.
@@ -106,7 +102,7 @@ def _filled(model: "LabelModel", values: Any, arrays: bytes) -> "LabelModel":
     return model
 
 
-def _try_out(model: "LabelModel") -> None:
+def try_label_model(model: "LabelModel") -> None:
     """Refuse a model whose parts do not work together: wrong shapes, NaN, missing values."""
     n_voters, n_classes = len(model.voters_), len(model.labels_)
     tried = range(min(n_classes, _TRIED_CLASSES))

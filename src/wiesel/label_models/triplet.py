@@ -36,7 +36,7 @@ _HAIR = 1e-6
 
 @dataclass(eq=False, kw_only=True)
 class Triplet(LabelModel):
-    """Solves for the accuracies of three voters at a time; nothing is iterated.
+    """Estimates accuracies in closed form from triples of voters.
 
     For one class against the rest, with votes and the true class coded as -1, 0, +1 and
     a_i = E[vote_i * class], voters that are independent given the class have
@@ -45,9 +45,9 @@ class Triplet(LabelModel):
 
     for every pair (j, k) of other voters. From a_i, the votes cast and the class balance follow
     P(vote_i, class), and from these the posterior. With more than two classes every class is
-    solved against the rest, and the probabilities are divided by their sum. A class balance that
-    is not given is uniform; `estimate_class_balance` knows better where classes are skewed.
-    More than some thousand voters are solved with a panel of those that vote most.
+    solved against the rest, and the probabilities are divided by their sum. Without a given class
+    balance it is uniform; for skewed classes use `estimate_class_balance`. With more than a few
+    thousand voters, triples use a panel of those with the most votes.
 
     Fu, Chen, Sala, Hooper, Fatahalian and Ré 2020, "Fast and three-rious", ICML (`flyingsquid`);
     Chen, Cohen-Wang, Mussmann, Sala and Ré 2021, "Comparing the value of labeled and unlabeled

@@ -17,7 +17,7 @@ MOST_PARTNERS = 128
 """With more voters, each is solved with those it shares most items with: 8,128 triplets each."""
 
 MOST_PAIRS = 2**25
-"""Pairs of voters, times classes, that are held at once: 4,096 voters of two classes. With more
+"""Pairs of voters, times classes, that are held at once: 4,096 voters and two classes. With more
 voters all are solved with a panel of those that vote most, so that work grows with the voters."""
 
 PANEL_CELLS, LEAST_PANEL = 2**25, 16

@@ -1,34 +1,27 @@
-"""Vote counts: every further vote makes its class more certain by the same factor."""
+"""Vote counts: every vote multiplies the odds of its class by the same factor."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from wiesel.label_models.base import LabelModel
 from wiesel.label_models.vote_products import LogJoint, posterior
-from wiesel.labels import class_prior
 from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = ["VoteCounts"]
 
-_ROUNDS = 30
-_STEP = 0.7
-_SMALLEST = 1e-4
-
 
 @dataclass(eq=False, kw_only=True)
 class VoteCounts(LabelModel):
-    """Voters that are all equally good and independent: the soft label grows with the count.
+    """All voters are equally reliable and independent: every vote adds the same evidence.
 
-    With v_c votes for class c::
+    With v_c votes for class c, and the class balance P(c), which is uniform unless given::
 
-        P(c | votes) = softmax_c(log_odds * v_c + b_c)
+        P(c | votes) = softmax_c(log_odds * v_c + log P(c))
 
-    Majority vote looks at shares, so that one vote is as sure as ten; counts are not. If the
-    class balance is given, the b_c are chosen such that the soft labels of the covered items have
-    these class shares; else they are zero.
+    Unlike majority vote, ten votes are more certain than one.
 
     >>> VoteCounts().fit(votes).predict_proba(votes)[:2].round(2)
     array([[0.98, 0.02],
@@ -36,33 +29,15 @@ class VoteCounts(LabelModel):
     """
 
     log_odds: float = 2.0
-    """How much one vote adds to the logit of its class."""
-
-    offsets_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """What brings the class shares to the class balance: one number for each class."""
+    """The amount that one vote adds to the logit of its class."""
 
     def _check_options(self) -> None:
         check_number(self, "log_odds", self.log_odds, low=0)
 
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
-        self.offsets_ = np.zeros(len(votes.labels))
-        if class_balance is None:
-            return
-        for _ in range(_ROUNDS):
-            (total,) = votes.sum(self._class_totals)
-            shares = np.maximum(total / max(total.sum(), 1.0), _SMALLEST)
-            self.offsets_ += _STEP * np.log(class_balance / shares)
+        """Nothing is learned from the votes."""
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-        return self._posterior(votes, self.class_balance_)
-
-    def _class_totals(self, votes: VoteMatrix) -> tuple[npt.NDArray[np.float64]]:
-        """The sum of the soft labels of the covered items."""
-        proba = self._posterior(votes, class_prior(votes.labels, None))
-        return (proba[votes.covered].sum(axis=0),)
-
-    def _posterior(
-        self, votes: VoteMatrix, prior: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
         weights = self.log_odds * np.tile(np.eye(votes.n_classes), (votes.n_voters, 1))
-        return posterior(votes, LogJoint(weights, self.offsets_), prior)
+        joint = LogJoint(weights, np.log(np.maximum(self.class_balance_, 1e-12)))
+        return posterior(votes, joint, self.class_balance_)

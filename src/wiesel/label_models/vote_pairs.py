@@ -1,7 +1,7 @@
 """The pair moments of very many voters, never written out: products go through the votes.
 
 With Psi the one-hot votes, the moments are O = Psi^T Psi / n without the pairs of a voter with
-itself. Ten thousand voters of two classes have 400 million of them; O @ mu needs two products of
+itself. Ten thousand voters and two classes have 400 million of them; O @ mu needs two products of
 the sparse Psi with a narrow matrix.
 """
 

@@ -1,4 +1,4 @@
-"""Weighted vote: every voter counts as much as you say."""
+"""Weighted vote: every voter has the weight that you set."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,8 @@ class WeightedVote(LabelModel):
     """
 
     weights: Mapping[str, float] | Sequence[float] | FloatArray | None = None
-    """The weight of every voter, by name or in the order of the voters; None weighs all alike."""
+    """The weight of every voter, by name or in the order of the voters; None gives all the same
+    weight."""
 
     weights_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """The weight of each voter."""

@@ -13,7 +13,7 @@ from wiesel.lfs.lookup_rules import lookup
 from wiesel.lfs.model_function import from_model
 from wiesel.lfs.preprocessing import Preprocessor, preprocessor
 from wiesel.lfs.prompt_rules import prompt
-from wiesel.lfs.python_function import PythonFunction, labeling_function
+from wiesel.lfs.python_function import PythonFunction, labeling_function, votes_by_index
 from wiesel.lfs.rules_file import rule_from_dict
 from wiesel.lfs.table_rules import expression, threshold
 from wiesel.lfs.text_rules import keywords, regex
@@ -46,4 +46,5 @@ __all__ = [
     "rule_from_dict",
     "threshold",
     "try_lfs",
+    "votes_by_index",
 ]

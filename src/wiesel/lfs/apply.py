@@ -4,14 +4,18 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from wiesel.errors import ParameterError, suggest
 from wiesel.io import FilePath, VoteParts
+from wiesel.io.vote_folders import vote_into_folder
 from wiesel.labels import LabelSpace
 from wiesel.lfs.cache import VoteCache
 from wiesel.lfs.engines import Engine, Job, LocalEngine, RayEngine
 from wiesel.lfs.failures import FailureLog
+from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction, as_lfs, check_classes
 from wiesel.lfs.sources import RowSource
 from wiesel.vote_entries import item_ids
@@ -19,7 +23,11 @@ from wiesel.votes import VoteMatrix
 
 __all__ = ["apply_lfs", "apply_lfs_to_folder"]
 
-ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine, "ray": RayEngine}
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "local": LocalEngine,
+    "isolated": partial(LocalEngine, isolate=True),
+    "ray": RayEngine,
+}
 
 OnError = Literal["raise", "abstain"] | FailureLog
 
@@ -38,11 +46,12 @@ def apply_lfs(
 
     `rows` is a Polars (eager or lazy), pandas or Arrow table, a list of dicts, or the path of a
     Parquet, CSV or JSONL file, which may be larger than memory. `ids` names the column of item
-    ids; without it items are numbered. `cache` is a file in which votes are kept: a labeling
-    function is run again only if it or the rows have changed. `on_error` says what to do when a
-    labeling function raises: stop, or abstain on that row and warn (a `FailureLog` collects
-    the failures instead). `engine="ray"` votes on the machines of a Ray cluster, on rows in
-    Parquet files.
+    ids; without it items are numbered. `cache` is a file that stores votes: a labeling function
+    runs again only if it or the rows have changed. `on_error` decides what happens if a labeling
+    function raises: stop, or abstain on that row and warn (a `FailureLog` collects the failures
+    instead). `engine="isolated"` votes only in other processes, so a function that kills its
+    process on a row (a crash in compiled code, too little memory) is an ordinary failure.
+    `engine="ray"` votes on the machines of a Ray cluster, on rows in Parquet files.
 
     >>> from wiesel import keywords, labeling_function
     >>> @labeling_function
@@ -69,15 +78,18 @@ def apply_lfs_to_folder(
     folder: FilePath,
     *,
     labels: LabelSpace | Sequence[str],
-    engine: RayEngine | None = None,
+    engine: Literal["local", "isolated", "ray"] | RayEngine | None = None,
     on_error: OnError = "raise",
     ids: str | None = None,
 ) -> VoteParts:
-    """Write the votes on rows in Parquet files to a new folder, on the machines of a Ray cluster.
+    """Write the votes on rows in many files to a folder, for votes larger than memory.
 
-    As `apply_lfs(..., engine="ray")`, for votes that need not fit into this machine's memory:
-    rows and folder are on a file system that all machines share, and the result is what `fit` of
-    a label model takes (see also `wiesel.io.RayVoteParts`). Ids must be unique in each part.
+    The result is what `fit` of a label model takes. `engine="local"` (or `"isolated"`) votes on
+    this machine, a file of votes for each file of rows; files that are done are not voted on
+    again, so that an interrupted call goes on where it was. Else the machines of a Ray cluster
+    vote, on Parquet files, as `apply_lfs(..., engine="ray")` does: rows and the folder, a new
+    one, are on a file system that all machines share (see also `wiesel.io.RayVoteParts`). Ids
+    must be unique in each part.
 
     >>> from wiesel import keywords
     >>> spam = keywords("spam", ["free"], column="text")
@@ -85,9 +97,34 @@ def apply_lfs_to_folder(
     Traceback (most recent call last):
     wiesel.errors.DataError: There is no file mails.parquet. ...
     """
+    if isinstance(engine, str) and engine != "ray":
+        functions, space = as_lfs(lfs), LabelSpace.of(labels)
+        return _write_locally(functions, rows, folder, space, find_engine(engine), on_error, ids)
     job = _job(lfs, RowSource(rows, ids), labels, on_error, None)
-    parts = (engine or RayEngine()).write(job, folder)
+    parts = (engine if isinstance(engine, RayEngine) else RayEngine()).write(job, folder)
     _warn(job, on_error)
+    return parts
+
+
+def _write_locally(
+    lfs: Sequence[LabelingFunction],
+    rows: FilePath,
+    folder: FilePath,
+    labels: LabelSpace,
+    engine: Engine,
+    on_error: OnError,
+    ids: str | None,
+) -> VoteParts:
+    log = on_error if isinstance(on_error, FailureLog) else FailureLog()
+    chosen: OnError = "raise" if _stops(on_error) else log
+
+    def vote(file: Path) -> VoteMatrix:
+        return apply_lfs(lfs, file, labels=labels, engine=engine, on_error=chosen, ids=ids)
+
+    key = digest([(lf.name, lf.fingerprint) for lf in lfs], list(labels), ids)
+    parts = vote_into_folder(vote, key, rows, folder, numbered=ids is None)
+    if log.failures and log is not on_error:
+        warnings.warn(log.warning(), stacklevel=3)
     return parts
 
 

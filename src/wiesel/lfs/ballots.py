@@ -14,26 +14,48 @@ from wiesel.lfs.column_votes import ColumnVotes
 
 __all__ = ["read_ballots", "read_column", "read_proba", "scalar"]
 
+_TRUTH = frozenset({bool, np.bool_})
 _TOLERANCE = 1e-3
 """How far the probabilities of a vote may be from summing to 1."""
 
 
-def read_ballots(ballots: Sequence[Any], labels: LabelSpace, lf: str, batch: Batch) -> ColumnVotes:
+def read_ballots(
+    ballots: Sequence[Any], labels: LabelSpace, lf: str, batch: Batch, by_index: bool = False
+) -> ColumnVotes:
     """Return the votes of one answer per row: a class name, a distribution, or None.
+
+    With `by_index` a class is a whole number. None, -1 and NaN abstain.
 
     >>> labels, batch = LabelSpace("ham", "spam"), Batch(pl.DataFrame({"text": ["a", "b"]}))
     >>> read_ballots([None, {"spam": 0.9, "ham": 0.1}], labels, "lf", batch).distribution
     array([[0.1, 0.9]], dtype=float32)
     """
-    codes_of = _codes_of(labels)
+    codes = _codes(ballots, labels, by_index)
+    if codes is None:
+        # What pandas and NumPy have for missing and for numbers is read as Python has it.
+        ballots = [scalar(ballot) for ballot in ballots]
+        codes = _codes(ballots, labels, by_index)
+    if codes is not None:
+        return ColumnVotes.of_codes(codes)
+    return _read_mixed(ballots, labels, lf, batch, by_index)
+
+
+def _codes(
+    ballots: Sequence[Any], labels: LabelSpace, by_index: bool
+) -> npt.NDArray[np.int16] | None:
+    """Votes as class indices; None where one of them is no plain vote."""
+    codes_of = _codes_of(labels, by_index)
     try:
         codes = np.fromiter(map(codes_of.__getitem__, ballots), np.int16, len(ballots))
     except (KeyError, TypeError):
-        return _read_mixed(ballots, labels, lf, batch)
-    return ColumnVotes.of_codes(codes)
+        return None
+    # True and False equal the numbers 1 and 0, but who returns them means something else.
+    return None if by_index and not _TRUTH.isdisjoint(map(type, ballots)) else codes
 
 
-def read_column(column: Any, labels: LabelSpace, lf: str, batch: Batch) -> ColumnVotes:
+def read_column(
+    column: Any, labels: LabelSpace, lf: str, batch: Batch, by_index: bool = False
+) -> ColumnVotes:
     """Return the votes of a column of class names, or of distributions (one row for each row)."""
     if isinstance(column, pl.DataFrame):
         column = column.to_series() if column.width == 1 else column.to_numpy()
@@ -48,7 +70,7 @@ def read_column(column: Any, labels: LabelSpace, lf: str, batch: Batch) -> Colum
     if isinstance(column, pl.Series) and column.dtype in (pl.String, pl.Categorical, pl.Enum):
         return _read_names(column, labels, lf, batch)
     values = column.to_list() if hasattr(column, "to_list") else list(column)
-    return read_ballots([scalar(value) for value in values], labels, lf, batch)
+    return read_ballots([scalar(value) for value in values], labels, lf, batch, by_index)
 
 
 def read_proba(proba: npt.NDArray[Any], labels: LabelSpace, lf: str, batch: Batch) -> ColumnVotes:
@@ -67,23 +89,29 @@ def read_proba(proba: npt.NDArray[Any], labels: LabelSpace, lf: str, batch: Batc
     return ColumnVotes.of_proba(np.where(silent[:, None], 0, numbers))
 
 
-def _codes_of(labels: LabelSpace) -> dict[object, int]:
-    return {None: ABSTAIN} | {name: code for code, name in enumerate(labels)}
+def _codes_of(labels: LabelSpace, by_index: bool = False) -> dict[object, int]:
+    classes = range(len(labels)) if by_index else labels
+    return {None: ABSTAIN, ABSTAIN: ABSTAIN} | {name: k for k, name in enumerate(classes)}
 
 
-def _read_mixed(ballots: Sequence[Any], labels: LabelSpace, lf: str, batch: Batch) -> ColumnVotes:
+def _read_mixed(
+    ballots: Sequence[Any], labels: LabelSpace, lf: str, batch: Batch, by_index: bool = False
+) -> ColumnVotes:
     """Votes some of which are distributions; a class name counts as certain."""
     proba = np.zeros((len(ballots), len(labels)))
+    codes_of = _codes_of(labels, by_index)
     for position, ballot in enumerate(ballots):
-        if isinstance(ballot, str) and ballot in labels:
-            proba[position, labels.index(ballot)] = 1
-        elif ballot is not None:
-            proba[position] = _distribution(ballot, labels, lf, batch, position)
+        plain = isinstance(ballot, (str, int, float)) or ballot is None
+        code = codes_of.get(ballot) if plain and not isinstance(ballot, bool) else None
+        if code is None:
+            proba[position] = _distribution(ballot, labels, lf, batch, position, by_index)
+        elif code != ABSTAIN:
+            proba[position, code] = 1
     return read_proba(proba, labels, lf, batch)
 
 
 def _distribution(
-    ballot: Any, labels: LabelSpace, lf: str, batch: Batch, position: int
+    ballot: Any, labels: LabelSpace, lf: str, batch: Batch, position: int, by_index: bool
 ) -> npt.NDArray[np.float64]:
     if isinstance(ballot, Mapping) and set(ballot) <= set(labels):
         ballot = [ballot.get(name, 0) for name in labels]
@@ -94,15 +122,27 @@ def _distribution(
             numbers = np.empty(0)
         if numbers.shape == (len(labels),):
             return numbers
-    raise _problem(lf, batch, position, ballot, labels)
+    raise _problem(lf, batch, position, ballot, labels, by_index)
 
 
-def _problem(lf: str, batch: Batch, position: int, ballot: object, labels: LabelSpace) -> VoteError:
+def _problem(
+    lf: str,
+    batch: Batch,
+    position: int,
+    ballot: object,
+    labels: LabelSpace,
+    by_index: bool = False,
+) -> VoteError:
+    given = f"{lf!r} voted {scalar(ballot)!r} on {batch.item(position)}; it must return"
+    if by_index:
+        return VoteError(
+            f"{given} the index of a class, 0 to {len(labels) - 1} ({listed(labels)}), a "
+            "distribution over them that sums to 1, or -1 to abstain."
+        )
     other = "" if isinstance(ballot, str) else " a distribution over them that sums to 1,"
-    return VoteError(
-        f"{lf!r} voted {scalar(ballot)!r} on {batch.item(position)}; it must return one of "
-        f"{listed(labels)},{other} or None to abstain."
-    )
+    is_number = isinstance(scalar(ballot), int) and not isinstance(scalar(ballot), bool)
+    cure = " If numbers are class indices, declare it: votes_by_index(lfs)." if is_number else ""
+    return VoteError(f"{given} one of {listed(labels)},{other} or None to abstain.{cure}")
 
 
 def _read_names(column: pl.Series, labels: LabelSpace, lf: str, batch: Batch) -> ColumnVotes:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.lfs.failures import Failure, shortened_row
+from wiesel.lfs.rows import Row, rows_of
 from wiesel.vote_entries import item_ids
 
 __all__ = ["Batch"]
@@ -46,14 +47,17 @@ class Batch:
         return item_ids(self.frame[self.id_column], len(self))
 
     @cached_property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """Every row as a dict, made once for all row-wise labeling functions."""
-        return self.frame.rows(named=True)
+        return rows_of(self.frame)
 
     def item(self, position: int) -> str:
         """Return how a message names the row at a position."""
         name = f"row {self.start + position}"
-        return name if self.id_column is None else f"{name} (id {self.ids[position]!r})"
+        if self.id_column is None:
+            return name
+        (own,) = self.ids[position : position + 1].tolist()  # 7, not np.int64(7)
+        return f"{name} (id {own!r})"
 
     def failure(self, lf: str, position: int, error: BaseException | str) -> Failure:
         """Return the record of a labeling function that failed on a row."""

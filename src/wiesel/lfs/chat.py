@@ -50,7 +50,7 @@ class _Fault(Exception):
 
 @dataclass(frozen=True)
 class ChatClient:
-    """Where a language model is asked, and how patiently.
+    """The address of a language model, with retries and timeouts.
 
     >>> ChatClient("http://127.0.0.1:8000/v1", "llama-3").endpoint
     'http://127.0.0.1:8000/v1/chat/completions'
@@ -90,7 +90,7 @@ class ChatClient:
     def ask_all(self, questions: Sequence[str]) -> Generator[tuple[int, str | ChatError]]:
         """Yield the position and the answer (or the error) of every question, as they come.
 
-        Equal questions are asked once. Closing the iterator cancels what has not been asked.
+        Equal questions are sent once. Closing the iterator cancels the remaining requests.
         """
         places: dict[str, list[int]] = {}
         for place, question in enumerate(questions):

@@ -1,4 +1,4 @@
-"""What is told about a labeling function that failed on a row."""
+"""The record of a labeling function that failed on a row."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -76,7 +76,7 @@ class _Automaton:
     r"""Compiled patterns and the query that each belongs to.
 
     `\b` of RE2 knows the letters a-z only, so it may see the end of a word within `café`. Texts in
-    which that can matter are told by patterns of their own, and searched again after
+    which that can matter are found by patterns of their own, and searched again after
     `_with_ascii_boundaries`.
     """
 

@@ -79,7 +79,7 @@ class Prompt(Rule):
         return super().to_dict() | {"client": asdict(self.client)}
 
     def question(self, row: Mapping[str, Any]) -> str:
-        """Return what the model is asked about a row."""
+        """Return the question about a row."""
         asked = self.template.format_map({name: row[name] for name in self.reads})
         if len(self.labels) == 1:
             return f"{asked}\n\nAnswer with yes or no only."
@@ -150,11 +150,11 @@ class Prompt(Rule):
 def prompt(
     labels: str | Sequence[str], template: str, *, client: ChatClient, name: str = ""
 ) -> Prompt:
-    r"""Return a labeling function that asks a language model about every row.
+    r"""Return a labeling function that queries a language model about every row.
 
-    With one class the model is asked for yes or no, with several for one of them. Columns are named
+    With one class the model must answer yes or no, with several it must pick one. Columns are named
     in braces. An answer that names no class abstains, and the reason is recorded (see
-    `FailureLog`). Answers are kept on disk, so a question is asked once.
+    `FailureLog`). Answers are cached on disk, so each question is sent once.
 
     >>> client = ChatClient("http://127.0.0.1:8000/v1", "llama-3")
     >>> lf = prompt("spam", "Is this message spam?\n{text}", client=client)

@@ -13,10 +13,12 @@ from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
 from wiesel.lfs.failures import Failure
 from wiesel.lfs.fingerprints import digest
-from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.function import LabelingFunction, as_lfs
 from wiesel.lfs.preprocessing import BrokenRow, Preprocessor, as_preprocessors, rows_with
+from wiesel.lfs.rows import as_row
+from wiesel.lfs.timing import timed
 
-__all__ = ["PythonFunction", "labeling_function"]
+__all__ = ["PythonFunction", "labeling_function", "votes_by_index"]
 
 _BLOCK = 128
 
@@ -31,6 +33,8 @@ class PythonFunction(LabelingFunction):
     uses: tuple[Preprocessor, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     """Parameters that differ from the function's defaults."""
+    by_index: bool = False
+    """Whether it votes with class indices, -1 to abstain; see `votes_by_index`."""
     automatic_name: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -76,15 +80,15 @@ class PythonFunction(LabelingFunction):
     @functools.cached_property
     def fingerprint(self) -> str:
         """A digest of the code, of what it refers to, and of the parameters."""
-        return digest(
-            self.function, self.parameters, self.vectorized, [use.fingerprint for use in self.uses]
-        )
+        uses = [use.fingerprint for use in self.uses]
+        meaning = ["by index"] if self.by_index else []
+        return digest(self.function, self.parameters, self.vectorized, uses, *meaning)
 
     def __call__(self, row: Any) -> Any:
         """Return the vote on one row (on one frame, if vectorized)."""
         if self.uses and not self.vectorized:
-            return _unbroken(self.bound)(rows_with(self.uses, [row])[0])
-        return self.bound(row)
+            return _unbroken(self.bound)(rows_with(self.uses, [as_row(row)])[0])
+        return self.bound(as_row(row))
 
     @property
     def bound(self) -> Callable[[Any], Any]:
@@ -107,12 +111,13 @@ class PythonFunction(LabelingFunction):
 
     def _run_on_frame(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
         try:
-            column = self.bound(batch.frame)
+            with timed(self.name):
+                column = self.bound(batch.frame)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             reason = f"{type(error).__name__}: {error}"
             where = f"rows {batch.start} to {batch.start + len(batch) - 1}"
             return ColumnVotes.none([Failure(self.name, where, reason)])
-        return read_column(column, labels, self.name, batch)
+        return read_column(column, labels, self.name, batch, self.by_index)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
@@ -124,6 +129,7 @@ class _Calls:
 
     def __init__(self, lf: PythonFunction, batch: Batch) -> None:
         self.name = lf.name
+        self.by_index = lf.by_index
         self.batch = batch
         self.function = _unbroken(lf.bound) if lf.uses else lf.bound
         self.rows = batch.rows
@@ -135,6 +141,10 @@ class _Calls:
 
     def run(self, first: int, end: int) -> None:
         """Call the function on some rows; raise at once where failures are to stop the job."""
+        with timed(self.name):
+            self._run(first, end)
+
+    def _run(self, first: int, end: int) -> None:
         for position, error in failing_calls(
             self.function, iter(self.rows[first:end]), self.ballots
         ):
@@ -145,7 +155,7 @@ class _Calls:
 
     def votes(self, labels: LabelSpace) -> ColumnVotes:
         """Return the answers as votes."""
-        votes = read_ballots(self.ballots, labels, self.name, self.batch)
+        votes = read_ballots(self.ballots, labels, self.name, self.batch, self.by_index)
         return replace(votes, failures=tuple(self.failures)) if self.failures else votes
 
 
@@ -181,10 +191,11 @@ def labeling_function(
     vectorized: bool = False,
     uses: Preprocessor | Iterable[Preprocessor] = (),
 ) -> PythonFunction | Callable[[Callable[..., Any]], PythonFunction]:
-    """Make a labeling function of a Python function (a decorator, with or without parentheses).
+    """Turn a Python function into a labeling function (a decorator, with or without parentheses).
 
-    It gets a row (a dict, not to be changed) and returns a class name, a distribution over the
-    classes (a dict by name, or one number for each), or None to abstain. With `vectorized` it gets
+    It gets a row (a dict, not to be changed; `row.text` is `row["text"]`) and returns a class
+    name, a distribution over the classes (a dict by name, or one number for each), or None to
+    abstain; NaN and `wiesel.ABSTAIN` abstain too. With `vectorized` it gets
     a Polars frame and returns a Series with one vote per row. Keyword parameters with defaults can
     be tuned: `lf.with_params(limit=3)`. `uses` names preprocessors whose values it finds in the
     row.
@@ -200,6 +211,23 @@ def labeling_function(
             _decorated, name=name, vectorized=vectorized, uses=as_preprocessors(uses)
         )
     return _decorated(function, name=name, vectorized=vectorized, uses=as_preprocessors(uses))
+
+
+def votes_by_index(lfs: LabelingFunction | Iterable[Any]) -> list[LabelingFunction]:
+    """Return labeling functions that vote with class indices: 0 is the first class, -1 abstains.
+
+    Numbers are class indices only if you declare it. Rules name their class and stay unchanged.
+
+    >>> from wiesel import apply_lfs
+    >>> @labeling_function
+    ... def free(row):
+    ...     return 1 if "free" in row.text else -1
+    >>> apply_lfs(votes_by_index([free]), [{"text": "free"}], labels=["ham", "spam"]).dense()
+    array([[1]], dtype=int16)
+    """
+    return [
+        replace(lf, by_index=True) if isinstance(lf, PythonFunction) else lf for lf in as_lfs(lfs)
+    ]
 
 
 def _decorated(

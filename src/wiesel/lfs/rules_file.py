@@ -14,7 +14,7 @@ A file looks like this; `labels` and `off` (labeling functions that do not vote)
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from wiesel.lfs.rules import Rule
 from wiesel.lfs.table_rules import Expression, Threshold
 from wiesel.lfs.text_rules import Keywords, Regex
 
-__all__ = ["RULES", "read_off", "read_rules", "rule_from_dict", "rule_of_own"]
+__all__ = ["RULES", "read_off", "read_rules", "read_rules_beside", "rule_from_dict", "rule_of_own"]
 
 RULES: dict[str, type[Rule]] = {
     rule.kind: rule for rule in (Keywords, Regex, Expression, Threshold, Lookup, ColumnRule, Prompt)
@@ -75,6 +75,17 @@ def rule_of_own(data: Mapping[str, Any]) -> Rule:
 
 def read_rules(path: Path, access: Access | None = None) -> tuple[list[Rule], LabelSpace | None]:
     """Return the labeling functions of a rules file, and the classes where it names them."""
+    found, labels = read_rules_beside(path, (), access)
+    return [rule for rule, _ in found], labels
+
+
+def read_rules_beside(
+    path: Path, keys: Sequence[str], access: Access | None = None
+) -> tuple[list[tuple[Rule, dict[str, Any]]], LabelSpace | None]:
+    """Return the labeling functions of a rules file, each with what its entry says under `keys`.
+
+    These are keys that are not the rule's own, such as what its silence means.
+    """
     text = read_text(path)
     try:
         content = tomllib.loads(text)
@@ -84,8 +95,10 @@ def read_rules(path: Path, access: Access | None = None) -> tuple[list[Rule], La
     lines = _Lines(text, len(content["lf"]))
     rules = []
     for number, entry in enumerate(content["lf"]):
+        beside = {name: entry[name] for name in keys if name in entry}
+        own = {name: value for name, value in entry.items() if name not in beside}
         try:
-            rules.append(_rule(entry, path.parent, access))
+            rules.append((_rule(own, path.parent, access), beside))
         except (ParameterError, DataError) as error:
             place = f"{path}{lines.of(number, str(error), entry)}"
             raise LabelingFunctionError(f"{place}: {error}") from None

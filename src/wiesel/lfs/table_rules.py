@@ -67,7 +67,7 @@ class Expression(_ConditionRule):
     """Such as `length(text) < 20 and n_links > 3`."""
 
     def __post_init__(self) -> None:
-        self.polars_condition  # noqa: B018 - a mistake is told here
+        self.polars_condition  # noqa: B018 - a mistake is raised here
         super().__post_init__()
 
     @classmethod
@@ -213,8 +213,8 @@ def expression(
     (3, 'free', true), = != < <= > >=, and, or, not, in, between, is null, + - * / % and functions
     such as length, word_count, lower, contains, starts_with, ends_with, matches, abs, round
     (docs/how-to/conditions.md has all of them). Or it is a Polars expression, which is code: it is
-    not written to rules files. It must look at one row at a time, so that the votes do not depend
-    on how the rows are cut into batches.
+    not written to rules files. It must use one row at a time, so that the votes do not depend on
+    the batches.
 
     >>> import polars as pl
     >>> short = expression("ham", "length(text) < 10 and not contains(text, 'free')")

@@ -138,8 +138,8 @@ def keywords(
 
     Phrases of several words are keywords too; any white space matches between their words. With
     `whole_words`, "free" is not found in "freedom" or "caffè-free2"; only an end that is a letter,
-    digit or underscore is checked, so "http://" is found in "http://x.org". `min_matches` asks for
-    so many *different* keywords.
+    digit or underscore is checked, so "http://" is found in "http://x.org". `min_matches` is the
+    number of *different* keywords required.
 
     >>> lf = keywords("spam", ["free", "click here"], column="text")
     >>> lf({"text": "CLICK  here"}), lf({"text": "freedom"})
@@ -159,9 +159,8 @@ def keywords(
 def regex(label: str, pattern: str, *, column: str, name: str = "") -> Regex:
     r"""Return a labeling function that votes `label` where a pattern matches a column of text.
 
-    Patterns are those of Rust's regex engine, which Polars uses: matching takes time linear in the
-    text whatever the pattern, so look-around and backreferences are not available. Start with
-    `(?i)` to ignore case.
+    Patterns are those of Rust's regex engine, which Polars uses: matching time is linear in the
+    text, and look-around and backreferences are not available. Start with `(?i)` to ignore case.
 
     >>> link = regex("spam", r"https?://|www\.", column="text")
     >>> link({"text": "see www.example.org"}), link({"text": "see you"})

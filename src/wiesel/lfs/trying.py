@@ -69,7 +69,7 @@ class Trial:
             yield Group(*_terminal_lines(tried))
 
     def __str__(self) -> str:
-        console = Console(no_color=True, width=100, force_terminal=False)
+        console = Console(no_color=True, width=100, force_terminal=False, force_jupyter=False)
         with console.capture() as captured:
             console.print(self)
         return captured.get().rstrip("\n")
@@ -81,9 +81,9 @@ class Trial:
 
 
 def try_lfs(lfs: LabelingFunction | Iterable[Any], rows: Any, *, n: int = 10) -> Trial:
-    """Return what labeling functions say on the first `n` rows, and where in the text they look.
+    """Return the votes of labeling functions on the first `n` rows, with the matching text.
 
-    Nothing is refused: what a labeling function raises is shown beside the votes of the others.
+    Nothing is raised: an error of a labeling function is shown next to the votes of the others.
 
     >>> from wiesel import keywords
     >>> spam = keywords("spam", ["free", "prize"], column="text", name="gifts")

@@ -3,6 +3,7 @@
 from wiesel.nn.encoders import VoteEncoder, accuracies_of, encode_votes, mlp_encoder
 from wiesel.nn.end_models import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
 from wiesel.nn.ensemble import Ensemble
+from wiesel.nn.graph_encoder import GraphEncoder, GraphLayers, NodeShape
 from wiesel.nn.losses import (
     AGREEMENT_LOSSES,
     DIVERGENCES,
@@ -17,7 +18,10 @@ __all__ = [
     "LSTM",
     "MLP",
     "Ensemble",
+    "GraphEncoder",
+    "GraphLayers",
     "Linear",
+    "NodeShape",
     "VoteEncoder",
     "accuracies_of",
     "encode_votes",

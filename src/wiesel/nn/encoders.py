@@ -94,9 +94,9 @@ class EncoderLayers:
     dropout: float = 0.3
     """The share of hidden units that is set to zero in training."""
     features: bool = True
-    """Whether it reads features beside the votes."""
+    """Whether the encoder reads features in addition to votes."""
     trained: bool = True
-    """False keeps it as it was initialized (the paper's "WeaSEL-random")."""
+    """False keeps the initial weights (the paper's "WeaSEL-random")."""
 
 
 def mlp_encoder(n_inputs: int, n_outputs: int, how: EncoderLayers | None = None) -> nn.Sequential:
@@ -199,14 +199,18 @@ class VoteEncoder(nn.Module):
 
     The network is called with one vector for each item: its encoded votes, followed by its
     features if there are any. It returns a score for each voter, or for each voter and class.
+    Statistics of two voters are further columns behind the votes, and are weighed like voters.
     """
 
     stackable = True
 
-    def __init__(self, network: nn.Module, n_voters: int, weighing: Weighing) -> None:
+    def __init__(
+        self, network: nn.Module, n_voters: int, weighing: Weighing, n_statistics: int = 0
+    ) -> None:
         super().__init__()
         self.network = network
         self.n_voters = n_voters
+        self.n_statistics = n_statistics
         self.weighing = weighing
 
     def forward(self, encoded: Tensor, votes: Tensor) -> Tensor:
@@ -229,7 +233,7 @@ class VoteEncoder(nn.Module):
     def _shares(self, scores: Tensor, votes: Tensor) -> Tensor:
         how = self.weighing
         if how.class_conditional:
-            scores = scores.reshape(*scores.shape[:-1], self.n_voters, -1)
+            scores = scores.reshape(*scores.shape[:-1], self.n_voters + self.n_statistics, -1)
         if how.voting_only:
             silent = votes.amax(dim=-1, keepdim=how.class_conditional) <= 0
             # Finite, so that an item without votes gets equal weights and not NaN.

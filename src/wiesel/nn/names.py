@@ -25,6 +25,7 @@ from wiesel.nn.end_models import CNN, LSTM, MLP, Linear, shipped_module, shipped
 __all__ = [
     "END_MODELS",
     "STORED_ESTIMATORS",
+    "check_end_model",
     "classifier_names",
     "end_model_by_name",
     "module_from_spec",
@@ -43,6 +44,13 @@ END_MODELS = {
 }
 """How end models are named, and what the names stand for."""
 
+_STAND_INS: dict[str, Any] = {
+    "mlp": np.zeros((1, 2), np.float32),
+    "linear": np.zeros((1, 2), np.float32),
+    "lstm": np.zeros((1, 2), np.int64),
+    "cnn": np.zeros((1, 3, 32, 32), np.float32),
+}
+"""Inputs of the least size, for each end model that is made from nothing but its name."""
 _WITH_PLACE = ("transformer", "sklearn", "module")
 _TRANSFORMER = "transformer"
 _LEFT_OUT = ("auto_map", "num_labels", "quantization_config", "transformers_version")
@@ -80,21 +88,10 @@ def end_model_by_name(
     Traceback (most recent call last):
     wiesel.errors.ParameterError: There is no end model 'mpl'. Did you mean 'mlp'?
     """
-    kind, _, place = name.partition(":")
-    makers: dict[str, Callable[..., nn.Module]] = {
-        "mlp": MLP,
-        "linear": Linear,
-        "lstm": LSTM,
-        "cnn": CNN,
-        "transformer": _transformer,
-        "sklearn": nn.Module,
-        "module": nn.Module,
-    }
-    if kind not in makers or bool(place) != (kind in _WITH_PLACE):
-        raise ParameterError(f"There is no end model {name!r}. {_nearest(name)}")
+    kind, place = _kind_and_place(name)
     if kind == "sklearn":
         return _classifier_by_name(place, seed, options or {})
-    make, arguments = makers[kind], _arguments(kind, X, n_classes)
+    make, arguments = _maker(kind), _arguments(kind, X, n_classes)
     if kind == "transformer":
         arguments["path"] = place
     if kind == "module":
@@ -102,6 +99,46 @@ def end_model_by_name(
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
         return _made(name, make, {**arguments, **(options or {})})
+
+
+def check_end_model(name: str, options: Mapping[str, Any]) -> Any:
+    """Refuse a name or options that no inputs could make right; return an end model like it.
+
+    A module of one's own and a transformer are looked for, but not made: None is returned.
+
+    >>> check_end_model("linear", {"bais": 1})
+    Traceback (most recent call last):
+    wiesel.errors.ParameterError: There is no option 'bais' of the end model 'linear'. ...
+    """
+    kind, place = _kind_and_place(name)
+    if kind == "sklearn":
+        return _classifier_by_name(place, 0, options)
+    if kind == "transformer":
+        return _checked_transformer_folder(place)
+    if kind == "module":
+        make, _ = _own_class(place, {})
+        _check_arguments(name, make, options)
+        return None
+    return end_model_by_name(name, _STAND_INS[kind], 2, options=options)
+
+
+def _kind_and_place(name: str) -> tuple[str, str]:
+    kind, _, place = name.partition(":")
+    known = (*_STAND_INS, *_WITH_PLACE)
+    if kind not in known or bool(place) != (kind in _WITH_PLACE):
+        raise ParameterError(f"There is no end model {name!r}. {_nearest(name)}")
+    return kind, place
+
+
+def _maker(kind: str) -> Callable[..., nn.Module]:
+    makers: dict[str, Callable[..., nn.Module]] = {
+        "mlp": MLP,
+        "linear": Linear,
+        "lstm": LSTM,
+        "cnn": CNN,
+        "transformer": _transformer,
+    }
+    return makers.get(kind, nn.Module)
 
 
 def module_spec(module: nn.Module) -> dict[str, Any] | None:
@@ -207,13 +244,17 @@ def _own_class(place: str, arguments: dict[str, Any]) -> tuple[Callable[..., nn.
     return found, {key: value for key, value in arguments.items() if key in taken}
 
 
-def _made(name: str, make: Callable[..., Any], arguments: dict[str, Any]) -> nn.Module:
+def _check_arguments(name: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     allowed = inspect.signature(make).parameters
     takes_any = any(each.kind is each.VAR_KEYWORD for each in allowed.values())
     for key in arguments:
         if key not in allowed and not takes_any:
             problem = f"There is no option {key!r} of the end model {name!r}."
             raise ParameterError(f"{problem} {suggest(key, allowed)}")
+
+
+def _made(name: str, make: Callable[..., Any], arguments: dict[str, Any]) -> nn.Module:
+    _check_arguments(name, make, arguments)
     try:
         made = make(**arguments)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -225,11 +266,16 @@ def _made(name: str, make: Callable[..., Any], arguments: dict[str, Any]) -> nn.
     return made
 
 
-def _transformer(path: str, n_classes: int) -> nn.Module:
-    """A sequence classifier from a local folder: nothing is downloaded, no code is run."""
-    transformers = _package("A transformer as end model needs an extra")
+def _checked_transformer_folder(path: str) -> None:
+    _package("A transformer as end model needs an extra")
     if not (Path(path) / "config.json").is_file():
         raise ParameterError(f"{path} is no folder of a Hugging Face model: it has no config.json.")
+
+
+def _transformer(path: str, n_classes: int) -> nn.Module:
+    """A sequence classifier from a local folder: nothing is downloaded, no code is run."""
+    _checked_transformer_folder(path)
+    transformers = _package("A transformer as end model needs an extra")
     try:
         with _quiet(transformers):
             network: nn.Module = transformers.AutoModelForSequenceClassification.from_pretrained(

@@ -14,8 +14,6 @@ from wiesel.nn.stacked_layers import (
     StackedDropout,
     StackedFlatten,
     StackedLinear,
-    StackedReLU,
-    StackedSequential,
     StackedTorchDropout,
     stack_tensors,
 )
@@ -33,6 +31,7 @@ _ELEMENTWISE = (
     nn.LeakyReLU,
     nn.LogSigmoid,
     nn.Mish,
+    nn.ReLU,
     nn.ReLU6,
     nn.SELU,
     nn.Sigmoid,
@@ -104,15 +103,12 @@ def _composed(modules: Sequence[nn.Module], streams: RandomStreams, name: str) -
         for key, part in modules[0]._modules.items()
     }
     stack_tensors(stack, modules)
-    if type(stack) is nn.Sequential:
-        return StackedSequential(stack._modules, stack.training)
     return stack
 
 
 _STACKED: dict[type[nn.Module], Callable[[Sequence[nn.Module], RandomStreams], nn.Module]] = {
     nn.Linear: StackedLinear,
     nn.BatchNorm1d: StackedBatchNorm,
-    nn.ReLU: StackedReLU,
     Dropout: StackedDropout,
     nn.Dropout: StackedTorchDropout,
     nn.Flatten: StackedFlatten,

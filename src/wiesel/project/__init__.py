@@ -1,9 +1,17 @@
-"""A project: one file that says what to read, and the stages from rows to a report."""
+"""A project: one file that says what to read, and the stages from rows to a report.
 
-from wiesel.project.bundle import Bundle, load_bundle, save_bundle
-from wiesel.project.pipeline import Outcome, run_project
-from wiesel.project.settings import Project, read_project
-from wiesel.project.starter import write_starter
+The names are imported when they are first used: an unchanged project is recognized without torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wiesel.project.bundle import Bundle, load_bundle, save_bundle
+    from wiesel.project.judging import Outcome
+    from wiesel.project.pipeline import run_project
+    from wiesel.project.settings import Project, read_project
+    from wiesel.project.starter import write_starter
 
 __all__ = [
     "Bundle",
@@ -15,3 +23,26 @@ __all__ = [
     "save_bundle",
     "write_starter",
 ]
+
+_HOME_OF = {
+    "Bundle": "bundle",
+    "Outcome": "judging",
+    "Project": "settings",
+    "load_bundle": "bundle",
+    "read_project": "settings",
+    "run_project": "pipeline",
+    "save_bundle": "bundle",
+    "write_starter": "starter",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'wiesel.project' has no attribute {name!r}")
+    value = getattr(import_module(f"wiesel.project.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,18 +1,16 @@
 """Why one item of a project got its label: the model, its row, and the votes on it."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from wiesel.errors import DataError, ParameterError, SavedModelError, listed, suggest
+from wiesel.errors import DataError, ParameterError, SavedModelError
 from wiesel.explain import Explanation
 from wiesel.io import FilePath, Split
 from wiesel.labels import LabelSpace
 from wiesel.project.bundle import Bundle, load_bundle
-from wiesel.project.rows import part_of, read_splits
+from wiesel.project.rows import find_item, part_of, read_splits
 from wiesel.project.seen import was_run
 from wiesel.project.settings import Project, read_project
 from wiesel.project.training import taken
@@ -20,7 +18,7 @@ from wiesel.project.vectors import raw_inputs
 from wiesel.project.voting import Votes, cast_votes, project_lfs
 from wiesel.votes import VoteMatrix
 
-__all__ = ["explain_item", "explained_by"]
+__all__ = ["explain_item", "explained_by", "project_of"]
 
 
 Confirm = Callable[[Path], bool]
@@ -29,7 +27,7 @@ Confirm = Callable[[Path], bool]
 
 def explain_item(
     model: FilePath, item: str, end_model: Any = None, project: FilePath | None = None
-) -> tuple[Explanation, dict[str, Any]]:
+) -> tuple[Any, dict[str, Any]]:
     """Return the explanation of one item of a project's data, and its row.
 
     A project is code, so it is the one that you name. Without a name, the project that the model
@@ -40,25 +38,47 @@ def explain_item(
 
 def explained_by(
     bundle: Bundle, item: str, project: FilePath | None = None, confirm: Confirm | None = None
-) -> tuple[Explanation, dict[str, Any]]:
+) -> tuple[Any, dict[str, Any]]:
     """Return what `explain_item` does, for a model that is loaded already."""
     if not hasattr(bundle.model, "explain"):
         name = type(bundle.model).__name__
         raise ParameterError(f"{name} does not weigh voters for single items: nothing to explain.")
-    source = read_project(Path(project) if project is not None else _project_of(bundle, confirm))
+    source = read_project(
+        Path(project) if project is not None else project_of(bundle.manifest, confirm)
+    )
+    if source.multi:
+        return _explained_labels(bundle, source, item)
     lfs = project_lfs(source)
     labels, splits = read_splits(source, None if lfs is None else lfs.labels)
-    name, row = _find(splits, item)
+    name, row = find_item(splits, item)
     votes = _votes(source, lfs, splits, labels, (name, row))
     raw = _raw(bundle, part_of(splits[name], [row]))
     inputs = taken(bundle.features.transform(raw), 0)
-    explanation: Explanation = bundle.model.explain(inputs, votes)
+    model: Any = bundle.model
+    explanation: Explanation = model.explain(inputs, votes)
     return explanation, splits[name].rows.row(row, named=True)
 
 
-def _project_of(bundle: Bundle, confirm: Confirm | None) -> Path:
-    """The project that the manifest names, if it may run: a manifest can name any file."""
-    file = bundle.manifest.get("project")
+def _explained_labels(bundle: Bundle, project: Project, item: str) -> tuple[Any, dict[str, Any]]:
+    """The explanation of an item that may have several labels."""
+    from wiesel.project.multilabel import labeled_splits, votes_on
+
+    splits, _, labels, lfs = labeled_splits(project)
+    name, row = find_item(splits, item)
+    one = part_of(splits[name], [row])
+    chosen = {name: one} if lfs is not None else splits
+    votes = votes_on(project, lfs, chosen, labels, project.output_folder / ".cache")
+    if name not in votes:
+        raise DataError(f"There are no votes on the {name} items; explain a training item.")
+    own = votes[name] if lfs is not None else votes[name][row]
+    inputs = taken(bundle.features.transform(_raw(bundle, one)), 0)
+    model: Any = bundle.model
+    return model.explain(inputs, own), splits[name].rows.row(row, named=True)
+
+
+def project_of(manifest: Mapping[str, Any], confirm: Confirm | None) -> Path:
+    """Return the project that a manifest names, if it may run: a manifest can name any file."""
+    file = manifest.get("project")
     if not isinstance(file, str) or not Path(file).is_file():
         raise SavedModelError(
             "The project that trained this model is not where it was"
@@ -73,17 +93,6 @@ def _project_of(bundle: Bundle, confirm: Confirm | None) -> Path:
             f"project: if you trust it, add {shlex.join(['--project', str(place.parent)])}"
         )
     return place
-
-
-def _find(splits: dict[str, Split], item: str) -> tuple[str, int]:
-    for name, split in splits.items():
-        rows = split.ids.cast(pl.String).index_of(item)
-        if rows is not None:
-            return name, int(rows)
-    every = [str(value) for split in splits.values() for value in split.ids.head(2000)]
-    hint = suggest(item, every)
-    shown = hint if hint.startswith("Did") else f"Ids look like {listed(every, limit=3)}."
-    raise DataError(f"There is no item {item!r} in the project. {shown}")
 
 
 def _votes(

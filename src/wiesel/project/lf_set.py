@@ -59,7 +59,7 @@ class LFSet:
     """Reads and changes the labeling functions of a project; every change can be undone.
 
     Rules are written to the project's first rules file, Python files are only read. A missing
-    rules file has no rules yet; a file that cannot be read is told beside what the others hold.
+    rules file has no rules yet; a file that cannot be read is named beside what the others hold.
     """
 
     def __init__(self, project: Project) -> None:

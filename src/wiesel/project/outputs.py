@@ -13,11 +13,14 @@ from wiesel.analysis import summarize
 from wiesel.end_to_end import EndToEndModel, WeaSEL
 from wiesel.io import write_rows
 from wiesel.labels import LabelSpace
+from wiesel.multilabel.space import MultiLabelSpace
+from wiesel.multilabel.training import MultiLabelModel
 from wiesel.project.training import TrainingSet
 from wiesel.saving import write_file
 
 __all__ = [
     "item_weights",
+    "joined_labels",
     "prediction_frame",
     "soft_labels_of",
     "voter_weights",
@@ -87,7 +90,7 @@ def write_soft_labels(
 
 
 def prediction_frame(
-    ids: pl.Series, model: EndToEndModel, proba: npt.NDArray[np.float64]
+    ids: pl.Series, model: EndToEndModel | MultiLabelModel, proba: npt.NDArray[np.float64]
 ) -> pl.DataFrame:
     """Return id, the predicted class, and the probability of every class."""
     predicted = predicted_names(model, proba)
@@ -112,13 +115,30 @@ def write_predictions(
     write_rows(pl.concat(parts), path)
 
 
-def predicted_names(model: EndToEndModel, proba: npt.NDArray[np.float64]) -> list[str]:
-    """Return the class that `model.predict` gives for these probabilities."""
+def predicted_names(
+    model: EndToEndModel | MultiLabelModel, proba: npt.NDArray[np.float64]
+) -> list[str]:
+    """Return the class that `model.predict` gives for these probabilities.
+
+    Where an item may have several labels these are written as `sports|money`, none as `-`.
+    """
+    if isinstance(model, MultiLabelModel):
+        space = MultiLabelSpace.of(model.labels_)
+        return [joined_labels(own) for own in space.sets(proba >= model.thresholds_)]
     if model.threshold_ is None:
         chosen = proba.argmax(axis=1)
     else:
         chosen = (proba[:, 1] >= model.threshold_).astype(np.int64)
     return [model.labels_.names[index] for index in chosen]
+
+
+def joined_labels(labels: Sequence[str]) -> str:
+    """Return labels as one text, as files have them.
+
+    >>> joined_labels(["sports", "money"]), joined_labels([])
+    ('sports|money', '-')
+    """
+    return "|".join(labels) or "-"
 
 
 def proba_columns(proba: npt.NDArray[np.float64], labels: LabelSpace) -> list[pl.Series]:

@@ -9,17 +9,25 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis import findings, summarize
+from wiesel.analysis import summarize
 from wiesel.analysis.agreement import pair_counts
 from wiesel.end_to_end.sklearn_stage import is_classifier
 from wiesel.errors import WieselError
 from wiesel.evaluation import ThresholdCurve, threshold_curve
+from wiesel.evaluation.metrics import predicted_classes
+from wiesel.project.judged_items import (
+    balance_rows,
+    error_items,
+    outcome_slices,
+    shown_text,
+    threshold_points,
+)
 from wiesel.report import Curve, Disagreement, ReportData, VoterRow
 from wiesel.version import __version__
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
-    from wiesel.project.pipeline import Outcome
+    from wiesel.project.judging import Outcome
 
 __all__ = ["report_data"]
 
@@ -37,6 +45,7 @@ def report_data(outcome: "Outcome") -> ReportData:
     names, shares = _agreement(votes.train)
     voters, caption = _voters(outcome)
     records = outcome.main.model.history_.records
+    errors, n_errors = error_items(outcome)
     return ReportData(
         title=data.project.name,
         labels=data.labels,
@@ -44,7 +53,7 @@ def report_data(outcome: "Outcome") -> ReportData:
         figures=_figures(outcome),
         voters=voters,
         voter_caption=caption,
-        findings=_findings(outcome),
+        findings=outcome.finding_sentences,
         agreement_names=names,
         agreement=shares,
         losses=_curves(records, "loss_"),
@@ -56,10 +65,23 @@ def report_data(outcome: "Outcome") -> ReportData:
         paired=_paired(outcome),
         curve=_threshold_curve(outcome),
         threshold=outcome.main.model.threshold_,
+        references=outcome.references,
+        seconds=_seconds(outcome),
+        thresholds=threshold_points(outcome),
+        balance=balance_rows(outcome),
+        slices=outcome_slices(outcome),
+        errors=errors,
+        n_errors=n_errors,
         disagreements=_disagreements(outcome),
         reproduce=_reproduce(outcome),
         settings=data.project.file.read_text(encoding="utf-8"),
     )
+
+
+def _seconds(outcome: "Outcome") -> dict[str, float]:
+    """How long training took, of the first seed of every method; what is not trained has none."""
+    rows = [*reversed(outcome.rows), *outcome.reference_rows]
+    return {row["method"]: row["seconds"] for row in rows if row["seconds"]}
 
 
 def _figures(outcome: "Outcome") -> list[tuple[str, str]]:
@@ -92,9 +114,10 @@ def _story(outcome: "Outcome") -> list[str]:
     if "score" not in chosen:
         sentences.append("There were no dev rows to choose an epoch by: the last one was kept.")
     elif isinstance(chosen["epoch"], list):
-        first, last = min(chosen["epoch"]), max(chosen["epoch"])
+        epochs = _flat(chosen["epoch"])
+        first, last = min(epochs), max(epochs)
         sentences.append(
-            f"It is the average of {len(chosen['epoch'])} networks, each as it was when its "
+            f"It is the average of {len(epochs)} networks, each as it was when its "
             f"{measure} on the dev rows was best (epochs {first} to {last}); together they have "
             f"{chosen['score']:.3f}."
         )
@@ -106,6 +129,11 @@ def _story(outcome: "Outcome") -> list[str]:
     return sentences
 
 
+def _flat(epochs: Any) -> list[int]:
+    """The epochs of all networks; those of a committee are lists of lists."""
+    return [e for part in epochs for e in _flat(part)] if isinstance(epochs, list) else [epochs]
+
+
 def _dev_gold(outcome: "Outcome") -> tuple[VoteMatrix, Any] | None:
     """Votes and gold of the dev rows, or of the test rows; None where no votes meet gold."""
     votes, splits = outcome.prepared.votes.by_split, outcome.prepared.data.splits
@@ -113,16 +141,6 @@ def _dev_gold(outcome: "Outcome") -> tuple[VoteMatrix, Any] | None:
         if name in votes and name in splits:
             return votes[name], splits[name].gold
     return None
-
-
-def _findings(outcome: "Outcome") -> list[str]:
-    """What is odd about the votes to learn from, and which voters gold labels speak against."""
-    found = findings(outcome.prepared.votes.train).to_records()
-    gold = _dev_gold(outcome)
-    if gold is not None:
-        known = findings(*gold).to_records()
-        found = [row for row in known if row["kind"] == "worse_than_chance"] + found
-    return [row["sentence"] for row in found]
 
 
 def _voters(outcome: "Outcome") -> tuple[list[VoterRow], str]:
@@ -163,10 +181,17 @@ def _agreement(votes: VoteMatrix) -> tuple[list[str], npt.NDArray[Any] | None]:
         return [], None
     chosen = votes.select([votes.voters[place] for place in busiest])
     pairs = pair_counts(chosen)
+    # Voters that never vote for the same class cannot agree: a cell would tell nothing.
+    rates = np.where(pairs.chance > 0, pairs.agree / pairs.both, np.nan)
     shares = np.full((chosen.n_voters, chosen.n_voters), np.nan)
-    shares[pairs.first, pairs.second] = pairs.agree / pairs.both
-    shares[pairs.second, pairs.first] = pairs.agree / pairs.both
-    return list(chosen.voters), shares
+    shares[pairs.first, pairs.second] = rates
+    shares[pairs.second, pairs.first] = rates
+    met = ~np.isnan(shares).all(axis=1)
+    if met.sum() < 2:
+        return [], None
+    return [name for name, some in zip(chosen.voters, met, strict=True) if some], shares[met][
+        :, met
+    ]
 
 
 def _curves(records: Sequence[dict[str, Any]], prefix: str) -> list[Curve]:
@@ -208,13 +233,15 @@ def _threshold_curve(outcome: "Outcome") -> ThresholdCurve | None:
 
 
 def _disagreements(outcome: "Outcome") -> list[Disagreement]:
-    """The covered training items on which end model and soft label are furthest apart."""
+    """The covered training items on which end model and soft label name different classes."""
     soft, data = outcome.soft_labels, outcome.prepared.data
     if soft is None:
         return []
     proba = outcome.proba["train"]
     distance = np.abs(proba - soft).sum(axis=1) / 2
-    distance[~data.votes.covered] = 0
+    named = predicted_classes(proba, outcome.main.model.threshold_)
+    # A vote and a model that name one class may differ in how sure they are; that is no quarrel.
+    distance[~data.votes.covered | (named == soft.argmax(axis=1))] = 0
     rows = np.argsort(-distance, kind="stable")[:_DISAGREEMENTS]
     return [_disagreement(outcome, int(row)) for row in rows if distance[row] > 0]
 
@@ -223,23 +250,19 @@ def _disagreement(outcome: "Outcome", row: int) -> Disagreement:
     data, votes = outcome.prepared.data, outcome.prepared.votes.train[row]
     proba, soft = outcome.proba["train"][row], outcome.soft_labels[row]
     names = data.labels.names
+    predicted = int(predicted_classes(proba[None], outcome.main.model.threshold_)[0])
     cast = zip(votes.voter_index, votes.class_index, strict=True)
     return Disagreement(
         item=str(votes.ids[0]),
-        text=_shown(data.splits["train"].rows.row(row, named=True), data.project.features.column),
-        end_model=names[int(proba.argmax())],
-        end_proba=float(proba.max()),
+        text=shown_text(
+            data.splits["train"].rows.row(row, named=True), data.project.features.column
+        ),
+        end_model=names[predicted],
+        end_proba=float(proba[predicted]),
         soft_label=names[int(soft.argmax())],
         soft_proba=float(soft.max()),
         votes=[(votes.voters[voter], names[label]) for voter, label in cast],
     )
-
-
-def _shown(row: dict[str, Any], column: str) -> str:
-    """The text of an item, or its columns where it has none."""
-    if row.get(column):
-        return str(row[column])
-    return ", ".join(f"{name} {value}" for name, value in row.items() if name != "id")
 
 
 def _reproduce(outcome: "Outcome") -> list[str]:

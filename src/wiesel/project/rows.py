@@ -9,14 +9,22 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.datasets import load_dataset, load_movie_reviews
-from wiesel.errors import DataError, ParameterError, listed
+from wiesel.errors import DataError, ParameterError, listed, suggest
 from wiesel.io import Dataset, Split, explained, read_rows
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.loading import load_module
 from wiesel.project.settings import Project, located
 from wiesel.tables import require_columns
 
-__all__ = ["SPLITS", "part_of", "project_classes", "read_splits", "with_ids"]
+__all__ = [
+    "SPLITS",
+    "find_item",
+    "part_of",
+    "project_classes",
+    "read_splits",
+    "refuse_several_labels",
+    "with_ids",
+]
 
 SPLITS = ("train", "dev", "test")
 """The parts of a project's data; only the first must be there."""
@@ -28,6 +36,7 @@ def read_splits(
     project: Project, classes: LabelSpace | None
 ) -> tuple[LabelSpace, dict[str, Split]]:
     """Return the classes and the splits; `classes` are those that labeling functions name."""
+    refuse_several_labels(project)
     if project.data.dataset or project.data.module:
         dataset = _dataset(project)
         labels = project_classes(project, dataset.labels)
@@ -39,6 +48,20 @@ def read_splits(
         if source is not None:
             splits[name] = _file_split(project, name, project.path(source), labels)
     return labels, splits
+
+
+def refuse_several_labels(project: Project) -> None:
+    """Say so where a project has several labels for one item and this is for one."""
+    if project.spans:
+        raise ParameterError(
+            f"{project.file} says spans = true, and this works with one label for each item. For "
+            "spans there are wiesel run, explain, and wiesel spans."
+        )
+    if project.multi:
+        raise ParameterError(
+            f"{project.file} says multi = true, and this works with one label for each item. For "
+            "several there are wiesel run, compare, inspect, predict, evaluate and explain."
+        )
 
 
 def project_classes(project: Project, found: LabelSpace | None) -> LabelSpace:
@@ -86,6 +109,38 @@ def with_ids(frame: pl.DataFrame, column: str | None, prefix: str = "") -> pl.Da
     return frame
 
 
+def find_item(splits: Mapping[str, Split], item: str) -> tuple[str, int]:
+    """Return the split and the row of an item by its id.
+
+    Ids need only be unique within a split: where one is in two, `dev:17` tells which is meant.
+
+    >>> split = Split(pl.DataFrame({"id": [7, 8]}), np.array([-1, -1]))
+    >>> find_item({"train": split, "dev": split}, "dev:8")
+    ('dev', 1)
+    >>> find_item({"train": split, "dev": split}, "8")
+    Traceback (most recent call last):
+    wiesel.errors.DataError: There is an item '8' in 'train' and in 'dev': say train:8 or dev:8.
+    """
+    places = {name: split.ids.cast(pl.String).index_of(item) for name, split in splits.items()}
+    found = [(name, int(row)) for name, row in places.items() if row is not None]
+    named, _, own = item.partition(":")
+    if not found and named in splits:
+        row = splits[named].ids.cast(pl.String).index_of(own)
+        found = [] if row is None else [(named, int(row))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = [name for name, _ in found]
+        raise DataError(
+            f"There is an item {item!r} in {' and in '.join(map(repr, names))}: say "
+            f"{' or '.join(f'{name}:{item}' for name in names)}."
+        )
+    every = [str(value) for split in splits.values() for value in split.ids.head(2000)]
+    hint = suggest(item, every)
+    shown = hint if hint.startswith("Did") else f"Ids look like {listed(every, limit=3)}."
+    raise DataError(f"There is no item {item!r} in the project. {shown}")
+
+
 def part_of(split: Split, rows: Sequence[int] | npt.NDArray[np.int64]) -> Split:
     """Return some rows of a split."""
     return Split(
@@ -98,7 +153,8 @@ def part_of(split: Split, rows: Sequence[int] | npt.NDArray[np.int64]) -> Split:
 
 
 def _file_split(project: Project, name: str, path: Path, labels: LabelSpace) -> Split:
-    rows = read_rows(path)
+    written = project.data
+    rows = read_rows(path, separator=written.separator, encoding=written.encoding)
     with explained(path):
         rows = with_ids(rows, project.data.id, f"{name}-")
         column = project.data.label

@@ -21,7 +21,7 @@ _POINTS = 40
 
 @dataclass(frozen=True)
 class ThresholdPoint:
-    """What predicting the second of two classes from some probability on would give."""
+    """What a decision threshold on the probability of the second class would give."""
 
     threshold: float
     precision: float

@@ -15,8 +15,9 @@ import polars as pl
 
 from wiesel.errors import DataError, listed
 from wiesel.io import read_rows
+from wiesel.project.judging import Outcome
 from wiesel.project.outputs import write_json
-from wiesel.project.pipeline import Outcome, metrics_of
+from wiesel.project.pipeline import metrics_of
 from wiesel.project.settings import Project
 
 __all__ = ["KeptRun", "compare_runs", "keep_run", "kept_runs", "read_run", "run_folder"]

@@ -18,6 +18,7 @@ __all__ = [
     "EndModelSettings",
     "FeatureSettings",
     "MethodSettings",
+    "Problems",
     "Project",
     "VoteSettings",
     "located",
@@ -30,6 +31,7 @@ _KINDS: dict[Any, tuple[str, type, type | None]] = {
     str | None: ("a text", str, None),
     tuple[str, ...]: ("a list of texts", list, str),
     tuple[int, ...]: ("a list of whole numbers", list, int),
+    bool: ("true or false", bool, None),
 }
 
 
@@ -48,9 +50,13 @@ class DataSettings:
     module: str | None = None
     """Instead of files: a Python file with a function `load()` that returns a `Dataset`."""
     id: str | None = None
-    """The column of item ids; without it `id` if there is one, else rows are numbered."""
+    """The column of item ids; by default `id` if it exists, else row numbers."""
     label: str = "label"
     """The column of gold labels."""
+    separator: str | None = None
+    """The separator of CSV files; None detects it."""
+    encoding: str | None = None
+    """The encoding of CSV files, such as `latin-1`; None detects it."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +70,13 @@ class VoteSettings:
     file: str | None = None
     """A file of votes on the training items."""
     item: str = "task"
+    """The column of items, in `answers` or `file`."""
     voter: str = "worker"
+    """The column of voters, in `answers` or `file`."""
     label: str = "label"
+    """The column of answers, in `answers` or `file`."""
     on_error: str = "raise"
-    """`raise` or `abstain`, where a labeling function fails on a row."""
+    """`raise` or `abstain`: what to do if a labeling function fails on a row."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ class FeatureSettings:
     """`[features]`: how rows become vectors; further keys are options of that kind."""
 
     kind: str | None = None
-    """`tfidf`, `minilm`, `tokens`, `tabular`, `images` or `given`; None looks at the data."""
+    """`tfidf`, `minilm`, `tokens`, `tabular`, `images` or `given`; None infers it from the data."""
     column: str = "text"
     """The column of text."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -86,6 +95,7 @@ class EndModelSettings:
     """`[end_model]`: the network that is trained; further keys are its options."""
 
     name: str = "mlp"
+    """One of the names under "End models by name" of the command line's reference."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -94,8 +104,11 @@ class MethodSettings:
     """`[method]`: what is trained, what it is compared with, and with which seeds."""
 
     name: str = "committee"
+    """The method whose model is kept; `wiesel methods` lists them."""
     baselines: tuple[str, ...] = ("majority_vote",)
+    """Further methods, trained for comparison."""
     seeds: tuple[int, ...] = (0,)
+    """Every method is trained once for each; the report has means and deviations."""
 
 
 @dataclass(frozen=True)
@@ -104,15 +117,22 @@ class Project:
 
     file: Path
     name: str
+    """What reports call the project."""
     classes: tuple[str, ...] = ()
+    """The names of the classes, in order; needed unless the data set says them."""
+    multi: bool = False
+    """Whether an item may have several of the classes, or none."""
+    spans: bool = False
+    """Whether the classes are labels of parts of the texts, which span functions mark."""
     output: str = "out"
+    """The folder for results."""
     data: DataSettings = DataSettings()
     votes: VoteSettings = VoteSettings()
     features: FeatureSettings = FeatureSettings()
     end_model: EndModelSettings = EndModelSettings()
     method: MethodSettings = MethodSettings()
     training: Mapping[str, Any] = field(default_factory=dict)
-    """Options of training that all methods share."""
+    """Options of training that all methods share, and who trains: `engine`, `workers`."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options of single methods, by name."""
 
@@ -126,6 +146,28 @@ class Project:
         """Where results go."""
         return self.folder / self.output
 
+    def method_options(self, name: str) -> dict[str, Any]:
+        """Return the options of a method: what all share, and its own."""
+        shared = {key: value for key, value in self.training.items() if key not in _ENGINE_KEYS}
+        return {**shared, **self.options.get(name, {})}
+
+    @property
+    def training_engine(self) -> Any:
+        """What trains: None is this process, `engine = "ray"` a `RayTrain`."""
+        kind, _, address = str(self.training.get("engine", "")).partition(":")
+        if not kind:
+            if "workers" in self.training:
+                raise ParameterError("'workers' is for engine = \"ray\"; there is no engine.")
+            return None
+        if kind != "ray":
+            raise ParameterError(
+                f"There is no training engine {kind!r}: 'engine' is \"ray\", or "
+                '"ray:10.0.0.1:6379" with the address of the cluster.'
+            )
+        from wiesel.training.ray_train import RayTrain
+
+        return RayTrain(workers=self.training.get("workers", 2), address=address or None)
+
     def path(self, name: str) -> Path:
         """Return a path of the project file, from the current folder."""
         return self.folder / name
@@ -138,8 +180,10 @@ _SECTIONS: dict[str, Any] = {
     "end_model": EndModelSettings,
     "method": MethodSettings,
 }
-_TOP = {"name": str, "classes": tuple[str, ...], "output": str}
+_TOP = {"name": str, "classes": tuple[str, ...], "multi": bool, "spans": bool, "output": str}
 _FREE = ("training", "options")
+_ENGINE_KEYS = ("engine", "workers")
+"""What of `[training]` says who trains, and is no option of a method."""
 
 
 def read_project(path: FilePath) -> Project:
@@ -161,7 +205,7 @@ def read_project(path: FilePath) -> Project:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ParameterError(f"{file} is not TOML: {error}.") from None
-    problems = _Problems(file, key_lines(text))
+    problems = Problems(file, key_lines(text))
     project = _project(file, content, problems)
     problems.raise_if_any()
     return project
@@ -178,23 +222,26 @@ def located(project: Project) -> Iterator[None]:
         raise ParameterError(f"{place}: {error}") from error
 
 
-class _Problems:
+class Problems:
     """What is wrong with a file, with line numbers; told all at once."""
 
     def __init__(self, file: Path, lines: Mapping[str, int]) -> None:
         self.file, self.lines = file, lines
         self.found: list[tuple[int, str]] = []
 
-    def add(self, key: str, problem: str) -> None:
-        self.found.append((self.lines.get(key, 1), problem))
+    def add(self, key: str, problem: str, line: int | None = None) -> None:
+        """Keep a problem with a key; `line` where it is known better than by the key."""
+        place = self.lines.get(key) or self.lines.get(key.partition(".")[0]) or 1
+        self.found.append((line or place, problem))
 
     def raise_if_any(self) -> None:
+        """Raise one error that tells all, in the order of the lines."""
         if self.found:
             told = [f"line {line}: {problem}" for line, problem in sorted(self.found)]
             raise ParameterError(f"{self.file}, {' And '.join(told)}")
 
 
-def _project(file: Path, content: dict[str, Any], problems: _Problems) -> Project:
+def _project(file: Path, content: dict[str, Any], problems: Problems) -> Project:
     known = [*_TOP, *_SECTIONS, *_FREE]
     for key in content:
         if key not in known:
@@ -214,13 +261,13 @@ def _project(file: Path, content: dict[str, Any], problems: _Problems) -> Projec
     return project
 
 
-def _check_method_options(options: dict[str, Any], problems: _Problems) -> None:
+def _check_method_options(options: dict[str, Any], problems: Problems) -> None:
     for method, table in options.items():
         if not isinstance(table, dict):
             problems.add(f"options.{method}", "Options of a method are a table: [options.weasel].")
 
 
-def _table(name: str, content: dict[str, Any], problems: _Problems) -> dict[str, Any]:
+def _table(name: str, content: dict[str, Any], problems: Problems) -> dict[str, Any]:
     table = content.get(name, {})
     if isinstance(table, dict):
         return table
@@ -228,7 +275,7 @@ def _table(name: str, content: dict[str, Any], problems: _Problems) -> dict[str,
     return {}
 
 
-def _section(name: str, cls: type, table: dict[str, Any], problems: _Problems) -> Any:
+def _section(name: str, cls: type, table: dict[str, Any], problems: Problems) -> Any:
     """The settings of one table; where it takes options, unknown keys are options."""
     hints = get_type_hints(cls)
     values: dict[str, Any] = {}
@@ -245,7 +292,7 @@ def _section(name: str, cls: type, table: dict[str, Any], problems: _Problems) -
     return cls(**values)
 
 
-def _checked(path: str, value: Any, hint: Any, problems: _Problems) -> Any:
+def _checked(path: str, value: Any, hint: Any, problems: Problems) -> Any:
     what, kind, part = _KINDS[hint]
     parts = value if isinstance(value, list) and part is not None else []
     wrong = not isinstance(value, kind) or any(
@@ -256,7 +303,7 @@ def _checked(path: str, value: Any, hint: Any, problems: _Problems) -> Any:
     return tuple(parts) if part is not None else value
 
 
-def _check_sources(project: Project, problems: _Problems) -> None:
+def _check_sources(project: Project, problems: Problems) -> None:
     """Rows come from one place, and so do votes; seeds and methods are there."""
     data, votes = project.data, project.votes
     rows = [name for name in ("train", "dataset", "module") if getattr(data, name)]
@@ -272,6 +319,11 @@ def _check_sources(project: Project, problems: _Problems) -> None:
     if votes.on_error not in ("raise", "abstain"):
         problem = f"'on_error' is 'raise' or 'abstain'; got {votes.on_error!r}."
         problems.add("votes.on_error", problem)
+    if project.multi and project.spans:
+        problems.add("spans", "'multi' and 'spans' are not for one project: take one of them.")
+    if (project.multi or project.spans) and "engine" in project.training:
+        problem = "With multi = true or spans = true this process trains: leave 'engine' out."
+        problems.add("training.engine", problem)
     if project.output_folder.exists() and not project.output_folder.is_dir():
         problem = f"'output' is a folder; {project.output_folder} is a file."
         problems.add("output", problem)

@@ -1,12 +1,13 @@
 """The table that a run ends with: every method on the same rows."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wiesel.analysis.table import Table
+from wiesel.analysis.table import UNKNOWN, Table
 from wiesel.compare import score_table
-from wiesel.evaluation import Report
-from wiesel.evaluation.rendering import score_text, string_table
+from wiesel.evaluation import Report, Score
+from wiesel.evaluation.rendering import string_table
 
 __all__ = ["comparison_table"]
 
@@ -24,9 +25,22 @@ def comparison_table(
         return Table(table.frame, table.columns, f"{caption}, mean and spread over seeds")
     seconds = {row["method"]: row["seconds"] for row in rows}
     cells = [
-        [name, *(score_text(getattr(report, key)) for key in _FIGURES), f"{seconds[name]:.1f}"]
+        [name, *(_short(getattr(report, key)) for key in _FIGURES), _seconds(seconds[name])]
         for name, report in reports.items()
     ]
     return string_table(
         ["method", *_FIGURES.values(), "seconds"], cells, f"{caption}, 95 % intervals"
     )
+
+
+def _short(score: Score) -> str:
+    """A figure with its interval, short enough for a row of three."""
+    if math.isnan(score):
+        return UNKNOWN
+    if math.isnan(score.low):
+        return f"{score:.3f}"
+    return f"{score:.3f} ({score.low:.2f}{UNKNOWN}{score.high:.2f})"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f}" if value else UNKNOWN

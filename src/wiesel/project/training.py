@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from wiesel.catalog import load_model, method
+from wiesel.catalog import load_model
 from wiesel.compare import build_method
 from wiesel.end_to_end import EndToEndModel
 from wiesel.end_to_end.fingerprints import votes_fingerprint
 from wiesel.end_to_end.plan import GoldSet
 from wiesel.end_to_end.sklearn_stage import is_classifier
 from wiesel.end_to_end.storage import save_end_to_end
-from wiesel.errors import DataError, SavedModelError
+from wiesel.errors import SavedModelError
 from wiesel.io import Split
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.fingerprints import digest
@@ -32,7 +32,10 @@ from wiesel.training.progress import watching
 from wiesel.version import __version__
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Trained", "TrainingSet", "chosen_methods", "train_models"]
+__all__ = ["DEV_GOLD", "Trained", "TrainingSet", "train_models", "train_on_dev"]
+
+DEV_GOLD = "dev_gold"
+"""The end model trained on the gold labels of the dev rows alone: what votes must add to."""
 
 Say = Callable[[str, str], None]
 """Tells the person at the terminal about a stage: its name, and what came of it."""
@@ -77,24 +80,6 @@ class Trained:
     reused: bool
 
 
-def chosen_methods(
-    project: Project, asked: Sequence[str] | None, splits: Mapping[str, Any]
-) -> list[str]:
-    """Return the methods to train, the main one first; asked for on the command line or not."""
-    names = list(asked or (project.method.name, *project.method.baselines))
-    with located(project) if not asked else nullcontext():
-        for name in names:
-            method(name)
-    with located(project):
-        for name in project.options:
-            method(name)
-    if "supervised" in names and (splits["train"].gold == ABSTAIN).all():
-        raise DataError(
-            "'supervised' learns from gold labels, and the training rows have none: leave it out."
-        )
-    return list(dict.fromkeys(names))
-
-
 def train_models(
     data: TrainingSet,
     methods: Sequence[str],
@@ -118,6 +103,36 @@ def train_models(
         if done.model.history_.interrupted:
             break
     return trained
+
+
+def train_on_dev(
+    data: TrainingSet, seed: int, cache: Path, say: Say, watched: bool = False
+) -> Trained | None:
+    """Return the end model trained on the few gold labels of the dev rows, and on nothing else.
+
+    None where there are no test rows to judge it by, fewer than two classes among the dev rows,
+    or an end model that only learns from label models. Where somebody watches the methods, this
+    reference is trained unseen, and left out if it is stopped.
+    """
+    if not {"dev", "test"} <= set(data.splits):
+        return None
+    gold = data.splits["dev"].gold
+    if len(np.unique(gold[gold != ABSTAIN])) < 2 or data.project.end_model.name.startswith(
+        "sklearn:"
+    ):
+        return None
+    model = _unfitted(data, DEV_GOLD, seed)
+    done = _trained(data, DEV_GOLD, seed, model, cache / "models", _unseen if watched else None)
+    if done.model.history_.interrupted:
+        return None
+    how = "reused" if done.reused else f"{_length(done.model)}, {done.seconds:.1f} s"
+    n_gold = int(np.sum(gold != ABSTAIN))
+    say("train", f"gold labels of {n_gold:,} dev rows alone, to compare with: {how}")
+    return done
+
+
+def _unseen(method: str, seed: int, record: Mapping[str, Any]) -> None:
+    """Watch without telling anybody."""
 
 
 def end_model_name(project: Project) -> str:
@@ -154,11 +169,12 @@ def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
             seed=seed,
             options=settings.options,
         )
-        options = {**project.training, **project.options.get(name, {}), "seed": seed}
+        own = "supervised" if name == DEV_GOLD else name
+        options = {**project.method_options(own), "seed": seed}
         if name == "weasel" and not _is_matrix(data.vectors.train):
             # Token ids and images are no features for the encoder: it reads the votes alone.
             options.setdefault("encoder", EncoderLayers(features=False))
-        model = build_method(name, network, data.labels, options)
+        model = build_method(own, network, data.labels, options)
         model.check_options()
     return model
 
@@ -182,10 +198,9 @@ def _trained(
     cache.mkdir(parents=True, exist_ok=True)
     checkpoint = folder.with_suffix(".checkpoint")
     model.set_params(checkpoint=str(checkpoint))
-    learn_from: Any = data.splits["train"].gold if name == "supervised" else data.votes
     start = time.perf_counter()
     with watching(partial(watch, name, seed)) if watch else nullcontext():
-        model.fit(data.vectors.train, learn_from, validation=data.validation)
+        _fit(data, name, model)
     seconds = time.perf_counter() - start
     if model.history_.interrupted:
         if watch is None:
@@ -202,15 +217,30 @@ def _trained(
     return Trained(name, seed, model, seconds, reused=False)
 
 
+def _fit(data: TrainingSet, name: str, model: EndToEndModel) -> None:
+    if name == DEV_GOLD:
+        # Rows to learn from cannot choose the epoch, too.
+        gold: Any = data.splits["dev"].gold
+        model.fit(data.vectors.by_split["dev"], gold)
+        return
+    learn_from: Any = data.splits["train"].gold if name == "supervised" else data.votes
+    if name == "supervised":
+        model.fit(data.vectors.train, learn_from, validation=data.validation)
+        return
+    engine = data.project.training_engine
+    model.fit(data.vectors.train, learn_from, validation=data.validation, engine=engine)
+
+
 def _key(data: TrainingSet, name: str, model: EndToEndModel) -> str:
     """Changes when the model, its options or anything it learns from does."""
     options = {key: _described(value) for key, value in model.get_params().items()}
     dev = data.splits.get("dev")
-    learn_from = votes_fingerprint(data.votes)
+    learn_from = DEV_GOLD if name == DEV_GOLD else votes_fingerprint(data.votes)
     if name == "supervised":
         learn_from = digest(data.splits["train"].gold)
     gold = None if dev is None else dev.gold
-    gold_votes = None if data.dev_votes is None else votes_fingerprint(data.dev_votes)
+    uses_votes = data.dev_votes is not None and name != DEV_GOLD
+    gold_votes = votes_fingerprint(data.dev_votes) if uses_votes else None  # type: ignore[arg-type]
     return digest(__version__, options, data.vectors.key, learn_from, gold, gold_votes)
 
 

@@ -1,38 +1,40 @@
 """The third stage: rows become what the end model reads; computed once, then memory-mapped."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
-from wiesel.errors import DataError, FeatureError, ParameterError, SavedModelError, suggest
+from wiesel.errors import FeatureError, ParameterError, SavedModelError, suggest
 from wiesel.features import (
-    FeatureState,
     ImageFeatures,
     Standardizer,
     TabularFeatures,
     TextFeatures,
     TokenFeatures,
-    features_from_state,
 )
+from wiesel.features.saved import ARRAYS, STATE, decoded_state, encoded_state
+from wiesel.features.text import text_column
 from wiesel.io import Split, replacing
 from wiesel.lfs.cache import column_digest
 from wiesel.lfs.fingerprints import digest
+from wiesel.progress import progress
 from wiesel.project.settings import Project, located
-from wiesel.saving import read_json, write_file
-from wiesel.tables import require_columns
+from wiesel.saving import write_file
 
-__all__ = ["KINDS", "Vectors", "decoded_state", "encoded_state", "make_vectors", "raw_inputs"]
-
-STATE, ARRAYS = "features.json", "features.safetensors"
-"""The files of fitted features, in the cache and in a saved model."""
+__all__ = [
+    "KINDS",
+    "Vectors",
+    "check_inputs",
+    "features_kind",
+    "make_features",
+    "make_vectors",
+    "raw_inputs",
+]
 
 KINDS: dict[str, Callable[..., Any]] = {
     "tfidf": TextFeatures,
@@ -72,10 +74,7 @@ class Vectors:
 
 def make_vectors(project: Project, splits: Mapping[str, Split], cache: Path) -> Vectors:
     """Return the inputs of all splits, fitted on the training rows only."""
-    kind = project.features.kind or _guessed(project, splits["train"])
-    if kind not in KINDS:
-        with located(project):
-            raise ParameterError(f"There are no features of kind {kind!r}. {suggest(kind, KINDS)}")
+    kind = features_kind(project, splits["train"])
     raw = {name: raw_inputs(kind, project.features.column, split) for name, split in splits.items()}
     options = dict(project.features.options)
     key = digest(kind, options, {name: _content(part) for name, part in raw.items()})
@@ -83,11 +82,31 @@ def make_vectors(project: Project, splits: Mapping[str, Split], cache: Path) -> 
     known = _read(folder, splits)
     if known is not None:
         return Vectors(kind, known[0], known[1], key, reused=True)
-    features = _extractor(project, kind, options)
-    features.fit(raw["train"])
-    made = {name: features.transform(part) for name, part in raw.items()}
+    features = make_features(project, kind)
+    n_rows = sum(len(split) for split in splits.values())
+    # Embeddings count their texts themselves.
+    with nullcontext(_silent) if kind == "minilm" else progress(f"{kind} features", n_rows) as show:
+        show(0, "now fitting")
+        features.fit(raw["train"])
+        made: dict[str, Any] = {}
+        for name, part in raw.items():
+            show(sum(len(splits[done]) for done in made), f"now {name}")
+            made[name] = features.transform(part)
     _write(folder, made, features)
     return Vectors(kind, made, features, key, reused=False)
+
+
+def _silent(done: int, note: str = "") -> None:
+    """Show nothing."""
+
+
+def features_kind(project: Project, train: Split) -> str:
+    """Return the kind of features that a project names, or that its rows are fit for."""
+    kind = project.features.kind or _guessed(project, train)
+    if kind not in KINDS:
+        with located(project):
+            raise ParameterError(f"There are no features of kind {kind!r}. {suggest(kind, KINDS)}")
+    return kind
 
 
 def raw_inputs(kind: str, column: str, split: Split) -> Any:
@@ -102,33 +121,18 @@ def raw_inputs(kind: str, column: str, split: Split) -> Any:
                 "choose another kind in [features], such as tfidf or tabular."
             )
         return part
-    require_columns(split.rows, [column], "the text, named as column in [features]")
-    texts = split.rows[column]
-    if texts.dtype != pl.String:
-        raise DataError(
-            f"The column {column!r} holds {texts.dtype}, not text. Where texts look like numbers, "
-            "write the rows as JSONL or Parquet, with that column as text."
-        )
-    return texts.fill_null("")
+    return text_column(split.rows, column, "the text, named as column in [features]")
 
 
-def encoded_state(features: Any) -> dict[str, bytes]:
-    """Return fitted features as files."""
-    state = features.to_state()
-    arrays = {name: np.ascontiguousarray(array) for name, array in state.arrays.items()}
-    settings = json.dumps(state.settings, ensure_ascii=False)
-    return {STATE: settings.encode(), ARRAYS: save(arrays)}
-
-
-def decoded_state(files: Mapping[str, bytes]) -> Any:
-    """Return the fitted features that `encoded_state` gave."""
-    try:
-        settings, arrays = read_json(files[STATE], STATE), load(files[ARRAYS])
-    except (KeyError, SafetensorError) as error:
-        raise SavedModelError(f"The saved features cannot be read: {error}.") from error
-    if not isinstance(settings, dict):
-        raise SavedModelError("The saved features cannot be read: their settings are no object.")
-    return features_from_state(FeatureState(settings, arrays))
+def check_inputs(project: Project, splits: Mapping[str, Split]) -> None:
+    """Refuse features that cannot be made of the rows, before anything slow is done with them."""
+    kind = features_kind(project, splits["train"])
+    features = make_features(project, kind)
+    with located(project):
+        if hasattr(features, "check_options"):
+            features.check_options()
+    for split in splits.values():
+        raw_inputs(kind, project.features.column, split)
 
 
 def _guessed(project: Project, train: Split) -> str:
@@ -144,8 +148,9 @@ def _guessed(project: Project, train: Split) -> str:
     )
 
 
-def _extractor(project: Project, kind: str, options: dict[str, Any]) -> Any:
-    make = KINDS[kind]
+def make_features(project: Project, kind: str) -> Any:
+    """Return features of a kind with the options of the project, not yet fitted."""
+    make, options = KINDS[kind], dict(project.features.options)
     with located(project), _plain_type_errors():
         if kind in ("tfidf", "minilm"):
             return make(kind, **options)

@@ -11,6 +11,8 @@ from wiesel.io import Split, read_answers, read_votes
 from wiesel.labels import LabelSpace
 from wiesel.lfs import VoteCache, apply_lfs, load_lfs
 from wiesel.lfs.loading import LoadedLFs
+from wiesel.lfs.timing import timing
+from wiesel.project.rows import refuse_several_labels
 from wiesel.project.settings import Project
 from wiesel.votes import VoteMatrix
 
@@ -25,6 +27,8 @@ class Votes:
     known: int = 0
     """Labeling functions whose votes on a split were in the cache."""
     total: int = 0
+    slowest: str = ""
+    """Who took most of the time, where voting was slow."""
 
     @property
     def train(self) -> VoteMatrix:
@@ -34,6 +38,7 @@ class Votes:
 
 def project_lfs(project: Project) -> LoadedLFs | None:
     """Return the labeling functions of a project; None where votes come from elsewhere."""
+    refuse_several_labels(project)
     if not project.votes.lfs:
         return None
     return load_lfs(*(project.path(file) for file in project.votes.lfs))
@@ -77,18 +82,19 @@ def _applied(
     labels: LabelSpace,
     cache: VoteCache,
 ) -> Votes:
-    votes = {
-        name: apply_lfs(
-            lfs,
-            split.rows,
-            labels=labels,
-            cache=cache,
-            on_error=project.votes.on_error,  # type: ignore[arg-type]
-            ids="id",
-        )
-        for name, split in splits.items()
-    }
-    return Votes(votes, cache.hits, cache.hits + cache.misses)
+    with timing() as clock:
+        votes = {
+            name: apply_lfs(
+                lfs,
+                split.rows,
+                labels=labels,
+                cache=cache,
+                on_error=project.votes.on_error,  # type: ignore[arg-type]
+                ids="id",
+            )
+            for name, split in splits.items()
+        }
+    return Votes(votes, cache.hits, cache.hits + cache.misses, clock.slowest())
 
 
 def _in_order(votes: VoteMatrix, train: Split, path: Path) -> VoteMatrix:

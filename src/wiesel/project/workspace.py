@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis import Table, findings, summarize
+from wiesel.analysis import Table, summarize
+from wiesel.analysis.finding import finding_frame
 from wiesel.errors import DataError, FeatureError, LabelingFunctionError
 from wiesel.evaluation import evaluate_proba
 from wiesel.guidance import (
@@ -37,9 +38,10 @@ from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs import FailureLog, VoteCache, apply_lfs
 from wiesel.lfs.loading import LoadedLFs
 from wiesel.lfs.rules import LabelRule
+from wiesel.project.insights import project_findings
 from wiesel.project.labels import label_store, labeled_gold
 from wiesel.project.lf_set import LFSet, LFState
-from wiesel.project.rows import read_splits
+from wiesel.project.rows import read_splits, refuse_several_labels
 from wiesel.project.settings import Project, read_project
 from wiesel.project.vectors import make_vectors
 from wiesel.project.voting import cast_votes
@@ -49,6 +51,9 @@ __all__ = ["Workspace"]
 
 Made = TypeVar("Made")
 Gold = npt.NDArray[np.int64]
+
+_SUGGESTED = 30
+"""So many suggestions are looked for at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +75,7 @@ class Workspace:
 
     def __init__(self, project: Project | FilePath) -> None:
         self.project = project if isinstance(project, Project) else read_project(project)
+        refuse_several_labels(self.project)
         self.lf_set = LFSet(self.project)
         self.store = label_store(self.project)
         self.labels, self.splits = read_splits(self.project, self._named_classes())
@@ -170,10 +176,9 @@ class Workspace:
         """Return what is odd about the votes, in plain words."""
         if not self.votes.n_votes:
             return []
-        judged = self._judged("dev")
-        found = [] if judged is None else findings(*judged).to_records()
-        against = [row for row in found if row["kind"] == "worse_than_chance"]
-        return against + findings(self.votes).to_records()
+        # Test rows judge choices; nobody should make them by these.
+        splits = {name: split for name, split in self.splits.items() if name != "test"}
+        return finding_frame(project_findings(self.cast.by_split, splits)).to_dicts()
 
     def preview_rule(self, rule: LabelRule) -> LFPreview:
         """Return what a rule would do on the training rows."""
@@ -181,7 +186,12 @@ class Workspace:
 
     def suggestions(self, n: int = 30) -> list[Suggestion]:
         """Return suggested rules that are neither there already nor refused before."""
-        found = self._keep("suggestions", lambda: self._suggested(3 * n))
+        # As many for all who ask: one page shows three, the queue of another has thirty.
+        most = 3 * max(n, _SUGGESTED)
+        with self._lock:
+            found = self._keep("suggestions", lambda: self._suggested(most))
+            if most > 3 * _SUGGESTED and len(found) < most:
+                found = self._kept["suggestions"] = self._suggested(most)
         there = {entry.lf.fingerprint for entry in self.lf_set.read().entries}
         there |= self.lf_set.store.refused()
         return [each for each in found if each.lf.fingerprint not in there][:n]

@@ -25,6 +25,7 @@ __all__ = [
 _COLORS = ("one", "two", "three")
 _FEW_CLASSES = 4
 _FEW_LETTERS = 30
+_FEW_ITEMS = 5
 _FEW = 20
 """So many voters have room for larger cells."""
 
@@ -63,8 +64,10 @@ def epochs(title: str, curves: Sequence[Curve], kept: int | None, note: str = ""
 def calibration(report: Report) -> str:
     """Return how often predictions of some confidence are right."""
     bins = report.calibration
-    groups = zip(bins.confidence, bins.accuracy, bins.n_items, strict=True)
-    points = [(float(sure), float(right)) for sure, right, n_items in groups if n_items]
+    groups = list(zip(bins.confidence, bins.accuracy, bins.n_items, strict=True))
+    # The share of two or three items that are right tells nothing, and looks like much.
+    least = _FEW_ITEMS if sum(n_items >= _FEW_ITEMS for _, _, n_items in groups) > 1 else 1
+    points = [(float(sure), float(right)) for sure, right, n in groups if n >= least]
     low = 1 / len(report.labels)
     low = math.floor(10 * min(low, *(min(point) for point in points))) / 10
     axes = Axis("confidence", low, 1.0), Axis("share that is right", low, 1.0)
@@ -97,7 +100,7 @@ def confusion(report: Report) -> str:
     counts = report.confusion
     rows = counts.sum(axis=1, keepdims=True)
     shares = np.divide(counts, rows, out=np.zeros(counts.shape), where=rows > 0)
-    head = "".join(f"<th>{escape(name)}</th>" for name in report.labels)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in report.labels)
     many = len(report.labels) > _FEW_CLASSES
     body = ""
     for place, name in enumerate(report.labels):
@@ -105,10 +108,11 @@ def confusion(report: Report) -> str:
             _confusion_cell(int(count), 100 * float(share), many)
             for count, share in zip(counts[place], shares[place], strict=True)
         )
-        body += f"<tr><th>{escape(name)}</th>{cells}</tr>"
+        body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
     kind = "confusion compact" if many else "confusion"
     table = (
-        f'<div class="scroll"><table class="{kind}"><thead><tr><th>true \\ predicted</th>{head}'
+        f'<div class="scroll"><table class="{kind}"><thead><tr>'
+        f'<th scope="col">true \\ predicted</th>{head}'
         f"</tr></thead><tbody>{body}</tbody></table></div>"
     )
     note = f"Rows are the true classes; {'shades' if many else 'shares'} are of the row."
@@ -138,10 +142,11 @@ def coverage(report: Report) -> str:
         return ""
     figures = {"accuracy": "accuracy", "f1": "F1", "auc": "ROC-AUC"}
     head = "".join(
-        f"<th class='number'>{name} ({part.n_items:,})</th>" for name, part in known.items()
+        f'<th scope="col" class="number">{name} ({part.n_items:,})</th>'
+        for name, part in known.items()
     )
     body = "".join(
-        f"<tr><th>{title}</th>"
+        f'<tr><th scope="row">{title}</th>'
         + "".join(
             f"<td class='number'>{score_text(getattr(part, key))}</td>" for part in known.values()
         )
@@ -149,7 +154,7 @@ def coverage(report: Report) -> str:
         for key, title in figures.items()
     )
     table = (
-        f'<div class="scroll"><table class="coverage"><thead><tr><th></th>{head}</tr></thead>'
+        f'<div class="scroll"><table class="coverage"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
     note = "Items without a vote show what the end model learned beyond its voters."
@@ -162,21 +167,21 @@ def heat_map(names: Sequence[str], shares: Any) -> str:
     # Small cells have no room for every number.
     step = 1 if size == "large" else 5
     numbers = [place + 1 for place in range(len(names))]
-    head = "".join(f"<th>{n if n % step == 0 or n == 1 else ''}</th>" for n in numbers)
+    head = "".join(f'<th scope="col">{n if n % step == 0 or n == 1 else ""}</th>' for n in numbers)
     body = ""
     for place, name in enumerate(names):
         cells = "".join(
             _pair_cell(name, names[other], float(shares[place, other]), place == other)
             for other in range(len(names))
         )
-        label = f'<th class="name">{escape(name)} <small>{place + 1}</small></th>'
+        label = f'<th scope="row" class="name">{escape(name)} <small>{place + 1}</small></th>'
         body += f"<tr>{label}{cells}</tr>"
     return (
-        f'<div class="scroll"><table class="heat {size}"><thead><tr><th></th>'
+        f'<div class="scroll"><table class="heat {size}"><thead><tr><td></td>'
         f"{head}</tr></thead><tbody>{body}</tbody></table></div>"
         '<div class="legend"><span><i class="agree"></i>same vote</span>'
         '<span><i class="differ"></i>different votes</span>'
-        '<span><i class="apart"></i>never vote on one item</span></div>'
+        '<span><i class="apart"></i>never meet, or cannot agree</span></div>'
     )
 
 

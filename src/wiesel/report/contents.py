@@ -9,7 +9,15 @@ import numpy.typing as npt
 from wiesel.evaluation import Report, ThresholdCurve
 from wiesel.labels import LabelSpace
 
-__all__ = ["Curve", "Disagreement", "ReportData", "VoterRow"]
+__all__ = [
+    "BalanceRow",
+    "Curve",
+    "Disagreement",
+    "ErrorItem",
+    "ReportData",
+    "SliceRow",
+    "VoterRow",
+]
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,45 @@ class Disagreement:
 
 
 @dataclass(frozen=True)
+class ErrorItem:
+    """An item with a gold label that the end model gets wrong."""
+
+    item: str
+    text: str
+    gold: str
+    predicted: str
+    proba: float
+    """What the model gives to the class it predicts."""
+    spans: Sequence[tuple[int, int]]
+    """Where labeling functions matched words of the text."""
+    votes: Sequence[tuple[str, str]]
+    """Voters and what they voted."""
+
+
+@dataclass(frozen=True)
+class SliceRow:
+    """A part of the judged items, and how well the end model does there."""
+
+    by: str
+    """What the items are divided by: a column, the length, who votes on them."""
+    name: str
+    n_items: int
+    accuracy: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class BalanceRow:
+    """How common a class is, by whom."""
+
+    name: str
+    gold: float | None
+    votes: float
+    predicted: float
+
+
+@dataclass(frozen=True)
 class ReportData:
     """Everything a report shows; what is empty or None is left out."""
 
@@ -78,6 +125,17 @@ class ReportData:
     """One sentence: the main method against the majority vote."""
     curve: ThresholdCurve | None = None
     threshold: float | None = None
+    references: Mapping[str, Report] = field(default_factory=dict)
+    """What takes no votes, on the same items: the commonest class, gold labels alone."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """How long each method and reference took to train."""
+    thresholds: Sequence[tuple[float, int, int, int, int]] = ()
+    """A threshold, then true and false positives, false and true negatives."""
+    balance: Sequence[BalanceRow] = ()
+    slices: Sequence[SliceRow] = ()
+    errors: Sequence[ErrorItem] = ()
+    n_errors: int = 0
+    """How many errors there are, of which some are shown."""
     disagreements: Sequence[Disagreement] = ()
     reproduce: Sequence[str] = ()
     """Commands, one for each line."""

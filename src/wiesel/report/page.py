@@ -1,6 +1,7 @@
-"""The page around the sections: head, style, contents."""
+"""The page around the sections: head, style, contents, and the script that sorts and filters."""
 
 import re
+from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 
@@ -10,7 +11,7 @@ from wiesel.report.sections import sections
 from wiesel.saving import write_file
 from wiesel.version import __version__
 
-__all__ = ["report_html", "write_report"]
+__all__ = ["report_html", "whole_page", "write_report"]
 
 
 def write_report(data: ReportData, path: FilePath) -> None:
@@ -20,21 +21,35 @@ def write_report(data: ReportData, path: FilePath) -> None:
 
 def report_html(data: ReportData) -> str:
     """Return a report as an HTML page; every name and text in it is escaped."""
-    style = (files("wiesel.report") / "page.css").read_text(encoding="utf-8")
-    shown = [(_anchor(title), title, body) for title, body in sections(data)]
-    links = "".join(f'<a href="#{anchor}">{escape(title)}</a>' for anchor, title, _ in shown)
+    return whole_page(data.title, [(_anchor(title), title, body) for title, body in sections(data)])
+
+
+def whole_page(title: str, shown: Iterable[tuple[str, str, str]]) -> str:
+    """Return a page of sections, each with an anchor, a title and HTML.
+
+    >>> "<h2>Workers</h2>" in whole_page("Answers", [("workers", "Workers", "<p>None.</p>")])
+    True
+    """
+    parts = list(shown)
+    style, script = _resource("page.css"), _resource("sorting.js") + _resource("threshold.js")
+    links = "".join(f'<a href="#{anchor}">{escape(name)}</a>' for anchor, name, _ in parts)
     main = "".join(
-        f'<section id="{anchor}"><h2>{escape(title)}</h2>{body}</section>'
-        for anchor, title, body in shown
+        f'<section id="{anchor}"><h2>{escape(name)}</h2>{body}</section>'
+        for anchor, name, body in parts
     )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        f"<title>{escape(data.title)} \N{MIDDLE DOT} Wiesel</title><style>{style}</style></head>\n"
-        f"<body><header><h1>{escape(data.title)}</h1><nav>{links}</nav></header>"
-        f"<main>{main}</main><footer>Written by Wiesel {__version__}.</footer></body></html>\n"
+        f"<title>{escape(title)} \N{MIDDLE DOT} Wiesel</title><style>{style}</style></head>\n"
+        f'<body><header><h1>{escape(title)}</h1><nav aria-label="Sections">{links}</nav></header>'
+        f"<main>{main}</main><footer>Written by Wiesel {__version__}.</footer>"
+        f"<script>{script}</script></body></html>\n"
     )
+
+
+def _resource(name: str) -> str:
+    return (files("wiesel.report") / name).read_text(encoding="utf-8")
 
 
 def _anchor(title: str) -> str:

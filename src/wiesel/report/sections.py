@@ -1,28 +1,30 @@
 """The sections of a report, from what it should show to HTML."""
 
-from collections.abc import Sequence
 from html import escape
 
+from wiesel.analysis.table import UNKNOWN
 from wiesel.report import charts
-from wiesel.report.contents import Disagreement, ReportData, VoterRow
+from wiesel.report.contents import ReportData, VoterRow
+from wiesel.report.items import disagreements, errors
+from wiesel.report.quality import balance, quality, slices
+from wiesel.report.tables import TableColumn, bar, filter_field, percent_text, sortable_table
 
 __all__ = ["sections"]
-
-_UNKNOWN = "\N{EN DASH}"
-_LISTED_VOTES = 8
-_TEXT = 400
 
 
 def sections(data: ReportData) -> list[tuple[str, str]]:
     """Return the title and the HTML of every section that has something to show."""
     every = [
         ("What was done", _story(data)),
-        ("How good it is", _quality(data)),
-        ("Voters", _voters(data)),
+        ("How good it is", quality(data)),
         ("What stands out", _findings(data)),
+        ("Voters", _voters(data)),
+        ("Class balance", balance(data)),
+        ("Slices", slices(data)),
+        ("Errors", errors(data)),
+        ("Where end model and votes disagree", disagreements(data)),
         ("Which voters agree", _agreement(data)),
         ("Training", _training(data)),
-        ("Where the two networks disagree most", _disagreements(data)),
         ("How to reproduce", _reproduce(data)),
     ]
     return [(title, body) for title, body in every if body]
@@ -37,80 +39,71 @@ def _story(data: ReportData) -> str:
     return f'<div class="tiles">{tiles}</div>{text}'
 
 
-def _quality(data: ReportData) -> str:
-    if data.report is None:
-        return (
-            "<p>There are no gold labels to judge by. A few dozen labeled rows as "
-            "<code>dev</code> in wiesel.toml would also choose the epoch.</p>"
-        )
-    report, binary = data.report, len(data.labels) == 2
-    parts = []
-    if len(data.methods) > 1:
-        parts += [charts.intervals(data.methods, "accuracy", "Accuracy of every method")]
-        title = f"F1 of {data.labels.names[1]}" if binary else "F1, mean over classes"
-        parts += [charts.intervals(data.methods, "f1", title)]
-    many = len(data.labels) > 20
-    parts += ["" if many else charts.confusion(report), charts.calibration(report)]
-    if data.curve is not None:
-        parts.append(charts.threshold_figure(data.curve, data.threshold, data.labels.names[1]))
-    parts.append(charts.coverage(report))
-    intro = f"<p>Figures on {report.n_items:,} {escape(data.judged_on)} items with gold labels; "
-    intro += "bars are 95 % bootstrap intervals.</p>"
-    paired = f"<p>{escape(data.paired)}</p>" if data.paired else ""
-    return f'{intro}{paired}<div class="figures">{"".join(parts)}</div>'
-
-
 def _voters(data: ReportData) -> str:
     if not data.voters:
         return ""
     weights = [row.weight for row in data.voters if row.weight is not None]
     heaviest = max(weights, default=0.0)
-    head = "".join(
-        f"<th{' class=number' if numeric else ''}>{title}</th>"
-        for title, numeric in (
-            ("voter", False),
-            ("votes for", False),
-            ("coverage", True),
-            ("conflict", True),
-            ("precision", True),
-            ("learned weight", True),
+    columns = [
+        TableColumn("voter", lambda row: escape(row["row"].name), style="name"),
+        TableColumn("votes for", lambda row: _classes(row["row"])),
+        TableColumn(
+            "coverage",
+            lambda row: bar(row["row"].coverage, percent_text(row["row"].coverage)),
+            lambda row: row["row"].coverage,
+            "number",
+        ),
+        TableColumn(
+            "conflict",
+            lambda row: percent_text(row["row"].conflict),
+            lambda row: row["row"].conflict,
+            "number",
+        ),
+        TableColumn(
+            "precision", lambda row: _precision(row["row"]), lambda row: row["row"].precision,
+            "number",
+        ),
+    ]  # fmt: skip
+    if weights:
+        columns.append(
+            TableColumn(
+                "learned weight",
+                lambda row: _weight(row["row"], heaviest),
+                lambda row: row["row"].weight,
+                "number",
+            )
         )
-    )
-    rows = "".join(_voter_row(row, heaviest) for row in data.voters)
+    rows = [{"row": row} for row in data.voters]
     return (
-        f"<p>{escape(data.voter_caption)}</p><div class='scroll'><table class='voters'><thead><tr>"
-        f"{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f"<p>{escape(data.voter_caption)} Press a header to sort.</p>"
+        + filter_field("voter-table", "a voter or a class")
+        + sortable_table("voter-table", columns, rows)
     )
 
 
-def _voter_row(row: VoterRow, heaviest: float) -> str:
-    classes = ", ".join(escape(name) for name in row.classes[:3]) or _UNKNOWN
-    classes += f" and {len(row.classes) - 3} more" if len(row.classes) > 3 else ""
-    precision = _UNKNOWN
-    if row.precision is not None and row.low is not None and row.high is not None:
-        limits = f"{100 * row.low:.0f}{_UNKNOWN}{100 * row.high:.0f}, {row.support:,} items"
-        precision = f"{100 * row.precision:.0f} % <small>{limits}</small>"
-    weight = _UNKNOWN
-    if row.weight is not None:
-        weight = _bar(row.weight / heaviest if heaviest > 0 else 0.0, f"{row.weight:.2f}")
-    return (
-        f"<tr><td class='name'>{escape(row.name)}</td><td>{classes}</td>"
-        f"<td class='number'>{_bar(row.coverage, f'{100 * row.coverage:.1f} %')}</td>"
-        f"<td class='number'>{100 * row.conflict:.1f} %</td>"
-        f"<td class='number'>{precision}</td><td class='number'>{weight}</td></tr>"
-    )
+def _classes(row: VoterRow) -> str:
+    classes = ", ".join(escape(name) for name in row.classes[:3]) or UNKNOWN
+    return classes + (f" and {len(row.classes) - 3} more" if len(row.classes) > 3 else "")
 
 
-def _bar(share: float, text: str) -> str:
-    width = 100 * min(max(share, 0.0), 1.0)
-    return f"<span class='bar'><i style='width:{width:.0f}%'></i></span>{escape(text)}"
+def _precision(row: VoterRow) -> str:
+    if row.precision is None or row.low is None or row.high is None:
+        return UNKNOWN
+    limits = f"{100 * row.low:.0f}{UNKNOWN}{100 * row.high:.0f}, {row.support:,} items"
+    return f"{100 * row.precision:.0f} % <small>{limits}</small>"
+
+
+def _weight(row: VoterRow, heaviest: float) -> str:
+    if row.weight is None:
+        return UNKNOWN
+    return bar(row.weight / heaviest if heaviest > 0 else 0.0, f"{row.weight:.2f}")
 
 
 def _findings(data: ReportData) -> str:
     if not data.findings:
         return "<p>Nothing odd was found in these votes.</p>"
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in data.findings)
-    return f"<ul>{items}</ul>"
+    return f"<ol>{items}</ol>"
 
 
 def _agreement(data: ReportData) -> str:
@@ -128,32 +121,6 @@ def _training(data: ReportData) -> str:
         note = "Agreement: how often end model and weighted votes name the same class."
         parts.append(charts.epochs("Agreement and score", data.scores, data.kept_epoch, note))
     return f'<div class="figures">{"".join(parts)}</div>' if parts else ""
-
-
-def _disagreements(data: ReportData) -> str:
-    if not data.disagreements:
-        return ""
-    intro = (
-        "<p>Here the end model, which reads the item, and the weighted votes are furthest apart: "
-        "the best places to look for wrong votes, missing labeling functions and odd items.</p>"
-    )
-    return intro + "".join(_disagreement(item) for item in data.disagreements)
-
-
-def _disagreement(item: Disagreement) -> str:
-    text = escape(item.text[:_TEXT]) + (" …" if len(item.text) > _TEXT else "")
-    return (
-        f"<article><h3>{escape(item.item)}</h3><blockquote>{text}</blockquote>"
-        f"<p><span>end model: <b>{escape(item.end_model)}</b> {100 * item.end_proba:.0f} %</span> "
-        f"<span>votes: <b>{escape(item.soft_label)}</b> {100 * item.soft_proba:.0f} %</span> "
-        f"<small>{_vote_list(item.votes)}</small></p></article>"
-    )
-
-
-def _vote_list(votes: Sequence[tuple[str, str]]) -> str:
-    shown = ", ".join(f"{escape(voter)}: {escape(vote)}" for voter, vote in votes[:_LISTED_VOTES])
-    more = len(votes) - _LISTED_VOTES
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _reproduce(data: ReportData) -> str:

@@ -26,10 +26,17 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
   const filter = document.querySelector(`input[data-filters="${table.id}"]`);
+  const count = document.querySelector(`output[data-counts="${table.id}"]`);
   if (filter) {
     filter.addEventListener("input", () => {
-      const wanted = filter.value.trim().toLowerCase();
-      for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      const words = filter.value.trim().toLowerCase().split(/\s+/);
+      let shown = 0;
+      for (const row of body.rows) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+        shown += row.hidden ? 0 : 1;
+      }
+      if (count) count.textContent = `${shown} of ${body.rows.length}`;
     });
   }
 }

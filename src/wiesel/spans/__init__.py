@@ -6,6 +6,7 @@ What needs torch is imported when it is first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from wiesel.spans.annotated_files import read_annotated
 from wiesel.spans.documents import Document, Documents
 from wiesel.spans.formats import (
     read_conll,
@@ -23,6 +24,7 @@ from wiesel.spans.marking import MarkedText, explain_spans, spans_page
 from wiesel.spans.metrics import SpanReport, evaluate_spans
 from wiesel.spans.patterns import pattern
 from wiesel.spans.spacy_documents import from_spacy, read_docbin, write_docbin
+from wiesel.spans.summary import voter_table
 from wiesel.spans.tags import Span, SpanLabels
 from wiesel.spans.tokenizer import tokenize
 from wiesel.spans.votes import TokenVotes, apply_span_lfs
@@ -55,6 +57,7 @@ __all__ = [
     "load_span_lfs",
     "load_span_model",
     "pattern",
+    "read_annotated",
     "read_conll",
     "read_docbin",
     "read_doccano",
@@ -63,6 +66,7 @@ __all__ = [
     "spans_page",
     "token_soft_labels",
     "tokenize",
+    "voter_table",
     "write_conll",
     "write_docbin",
     "write_doccano",

@@ -1,12 +1,16 @@
 """Annotated text as other tools have it: CoNLL columns, doccano and Label Studio."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from wiesel.errors import DataError
+from wiesel.io.annotation.doccano import labels_of
+from wiesel.io.annotation.label_studio import is_label_studio, prediction_task
+from wiesel.io.json_records import json_records
 from wiesel.spans.documents import Documents
 from wiesel.spans.tags import OUTSIDE, Span, SpanLabels
 
@@ -86,11 +90,14 @@ def read_doccano(text: str) -> Annotated:
     >>> read_doccano('{"id": 1, "text": "Ada", "label": [[0, 3, "PER"]]}')[1]
     [[Span(start=0, end=3, label='PER', confidence=None)]]
     """
-    rows = _json_lines(text)
-    found = []
-    for row in rows:
-        listed = row.get("label", row.get("labels", row.get("entities", [])))
-        found.append([_doccano_span(span) for span in listed])
+    rows, found = [], []
+    for number, record in enumerate(json_records(text), start=1):
+        shown = record.get("text", record.get("data"))
+        if not isinstance(shown, str):
+            raise DataError(f"Line {number} is no object with a 'text': {record!r:.60}.")
+        rows.append({**record, "text": shown})
+        with _named(f"Text {number} of this doccano export"):
+            found.append([_doccano_span(span) for span in labels_of(record) or ()])
     return _annotated(rows, found)
 
 
@@ -120,35 +127,39 @@ def read_label_studio(text: str) -> Annotated:
 
     Of a task, the first annotation that was not cancelled counts; a task without one has no spans.
     """
-    try:
-        tasks = json.loads(text)
-    except ValueError as error:
-        raise DataError(f"This is not the JSON of Label Studio: {error}.") from error
-    if not isinstance(tasks, list):
-        raise DataError("A Label Studio export is a list of tasks.")
     rows, found = [], []
-    for task in tasks:
-        kept = [each for each in task.get("annotations", []) if not each.get("was_cancelled")]
-        results: list[Any] = kept[0].get("result", []) if kept else []
-        marks = [each for each in results if each.get("type", "labels") == "labels"]
-        data = task.get("data", {})
-        field = marks[0].get("to_name", "text") if marks else "text"
-        rows.append({"id": task.get("id"), "text": data.get(field, data.get("text"))})
-        found.append(
-            [
-                Span(int(mark["value"]["start"]), int(mark["value"]["end"]), label)
-                for mark in marks
-                for label in mark["value"].get("labels", [])
-            ]
-        )
+    for number, task in enumerate(json_records(text), start=1):
+        if not is_label_studio(task):
+            raise DataError(f"Task {number} is none of Label Studio: it has no 'data'.")
+        with _named(f"Task {number} of this Label Studio export"):
+            row, spans = _label_studio_task(task)
+            rows.append(row)
+            found.append(spans)
     return _annotated(rows, found)
 
 
+def _label_studio_task(task: dict[str, Any]) -> tuple[dict[str, Any], list[Span]]:
+    kept = [each for each in task.get("annotations", []) if not each.get("was_cancelled")]
+    results: list[Any] = kept[0].get("result", []) if kept else []
+    marks = [each for each in results if each.get("type", "labels") == "labels"]
+    data = task.get("data", {})
+    field = marks[0].get("to_name", "text") if marks else "text"
+    spans = [
+        Span(int(mark["value"]["start"]), int(mark["value"]["end"]), str(label))
+        for mark in marks
+        for label in mark["value"].get("labels", [])
+    ]
+    return {"id": task.get("id"), "text": data.get(field, data.get("text"))}, spans
+
+
 def write_label_studio(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
-    """Return documents and spans as tasks with predictions, which Label Studio imports."""
+    """Return documents and spans as tasks with predictions, which Label Studio imports.
+
+    The score of a region is the confidence of its span, where it has one.
+    """
     tasks = []
     for document, own in zip(documents, spans, strict=True):
-        result = [
+        result: list[dict[str, Any]] = [
             {
                 "id": f"span{number}",
                 "from_name": "label",
@@ -163,34 +174,25 @@ def write_label_studio(documents: Documents, spans: Sequence[Sequence[tuple[Any,
             }
             for number, span in enumerate(own)
         ]
-        tasks.append(
-            {
-                "id": document.id,
-                "data": {"text": document.text},
-                "predictions": [{"model_version": "wiesel", "result": result}],
-            }
-        )
+        for mark, span in zip(result, own, strict=True):
+            if len(span) > 3 and span[3] is not None:
+                mark["score"] = float(span[3])
+        tasks.append(prediction_task(document.id, {"text": document.text}, result, "wiesel"))
     return json.dumps(tasks, ensure_ascii=False, indent=1)
 
 
-def _json_lines(text: str) -> list[dict[str, Any]]:
-    rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise DataError(f"Line {number} is no JSON: {error}.") from error
-        if not isinstance(row, dict) or not isinstance(row.get("text", row.get("data")), str):
-            raise DataError(f"Line {number} is no object with a 'text': {line!r:.60}.")
-        rows.append({**row, "text": row.get("text", row.get("data"))})
-    return rows
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Say of which part of a file an error is; there, a value can be anything."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DataError(f"{what} is not as that tool writes it: {error!r:.100}.") from error
 
 
 def _annotated(rows: Iterable[dict[str, Any]], spans: list[list[Span]]) -> Annotated:
     rows = list(rows)
     ids = [row.get("id") for row in rows]
-    known = all(value is not None for value in ids) and len(set(ids)) == len(ids)
+    known = all(isinstance(value, (int, str)) for value in ids) and len(set(ids)) == len(ids)
     documents = Documents.from_texts([row["text"] for row in rows], ids if known and ids else None)
     return documents, spans

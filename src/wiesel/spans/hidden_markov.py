@@ -55,7 +55,7 @@ class HiddenMarkov(Parameterized):
     """
 
     max_iter: int = 30
-    """The most EM steps to take."""
+    """The maximum number of EM steps."""
     tol: float = 1e-4
     """Stop when the evidence of an average token grows by less."""
     smoothing: float = 2.0

@@ -4,16 +4,23 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import nn
 
+from wiesel.end_to_end.reading_inputs import MODULE_ERRORS
+from wiesel.end_to_end.restoring import refuse_nan
 from wiesel.errors import SavedModelError, WieselError, suggest
-from wiesel.label_models import REGISTRY, LabelModel
+from wiesel.label_models import LabelModel
+from wiesel.label_models.storage import try_label_model
+from wiesel.registry import registered_classes
 from wiesel.saving import decoded, encoded, read_folder, read_json, write_folder
+from wiesel.spans.documents import Documents
 from wiesel.spans.hidden_markov import HiddenMarkov
 from wiesel.spans.tagger import BiLSTMTagger
+from wiesel.spans.tags import SpanLabels
 from wiesel.spans.training import SpanTagger, SpanTwoStage, SpanWeaSEL
 from wiesel.spans.word_features import WordFeatures
 from wiesel.training import History
@@ -22,12 +29,14 @@ from wiesel.version import __version__
 if TYPE_CHECKING:
     from wiesel.parameters import Parameterized
 
-__all__ = ["load_span_model", "save_span_model"]
+__all__ = ["load_span_model", "restore_span_model", "save_span_model", "span_model_contents"]
 
 _WEIGHTS, _FEATURES, _HISTORY = "weights.safetensors", "features.json", "history.json"
 _TAGGERS: dict[str, type[SpanTagger]] = {"SpanTwoStage": SpanTwoStage, "SpanWeaSEL": SpanWeaSEL}
 _NOT_VALUES = ("end_model", "features", "label_model")
 """Options that are objects, stored beside the others."""
+_TRIED = ("Ada met Bob in 1843.", "")
+"""What a tagger reads before anybody is given it."""
 
 
 def save_span_model(model: "SpanTagger | HiddenMarkov", path: str | Path) -> None:
@@ -35,6 +44,11 @@ def save_span_model(model: "SpanTagger | HiddenMarkov", path: str | Path) -> Non
     if isinstance(model, HiddenMarkov):
         write_folder(path, {"wiesel": __version__, "kind": "spans", **_values(model)}, {})
         return
+    write_folder(path, *span_model_contents(model))
+
+
+def span_model_contents(model: SpanTagger) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return what a fitted tagger is saved as: the manifest, and the files beside it."""
     if not isinstance(model.features_, WordFeatures):
         raise SavedModelError("Only taggers on WordFeatures are stored; save the module yourself.")
     shipped = isinstance(model.end_model_, BiLSTMTagger)
@@ -55,7 +69,7 @@ def save_span_model(model: "SpanTagger | HiddenMarkov", path: str | Path) -> Non
         _FEATURES: json.dumps(model.features_.to_dict(), ensure_ascii=False).encode(),
         _HISTORY: json.dumps(model.history_.to_dict()).encode(),
     }
-    write_folder(path, manifest, files)
+    return manifest, files
 
 
 def load_span_model(path: str | Path, end_model: nn.Module | None = None) -> Any:
@@ -67,14 +81,24 @@ def load_span_model(path: str | Path, end_model: nn.Module | None = None) -> Any
     manifest, files = read_folder(path)
     if manifest.get("kind") != "spans":
         raise SavedModelError(f"{path} is no model of spans; load it with wiesel.load_model.")
+    return restore_span_model(path, manifest, files, end_model)
+
+
+def restore_span_model(
+    path: str | Path,
+    manifest: dict[str, Any],
+    files: dict[str, bytes],
+    end_model: nn.Module | None = None,
+) -> Any:
+    """Return the model of a folder that was read and checked."""
     try:
         if manifest["class"] == "HiddenMarkov":
             return _restored(manifest)
-        return _tagger(manifest, files, end_model)
+        return _tried(_tagger(manifest, files, end_model), end_model is None)
     except SavedModelError:
         raise
     # What somebody wrote into a manifest can be wrong in every way.
-    except (WieselError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+    except (WieselError, *MODULE_ERRORS) as error:
         raise SavedModelError(f"The model at {path} does not fit together: {error!r}.") from error
 
 
@@ -118,8 +142,17 @@ def _module(manifest: dict[str, Any], weights: bytes, end_model: nn.Module | Non
         if shapes != {name: value.shape for name, value in stored.items()}:
             raise SavedModelError("The stored weights do not fit the stored sizes of the tagger.")
         module = BiLSTMTagger(**decoded(arguments))
+    refuse_nan(module, stored)
     module.load_state_dict(stored)
     return module.eval()
+
+
+def _tried(model: SpanTagger, ours: bool) -> SpanTagger:
+    """Refuse a tagger that cannot predict; a network of the user's own is not tried."""
+    model.labels_ = SpanLabels.of_tags(model.labels_).tags
+    if ours and not np.isfinite(model.predict_proba(Documents.from_texts(_TRIED))).all():
+        raise SavedModelError("The saved tagger does not predict numbers.")
+    return model
 
 
 def _values(model: "Parameterized") -> dict[str, Any]:
@@ -133,10 +166,7 @@ def _values(model: "Parameterized") -> dict[str, Any]:
 
 
 def _restored(values: dict[str, Any]) -> Any:
-    classes: dict[str, type[LabelModel] | type[HiddenMarkov]] = {
-        method.cls.__name__: method.cls for method in REGISTRY.values()
-    }
-    classes["HiddenMarkov"] = HiddenMarkov
+    classes = {**registered_classes(LabelModel), "HiddenMarkov": HiddenMarkov}
     name = values["class"]
     if name not in classes:
         raise SavedModelError(f"There is no label model {name!r}. {suggest(name, classes)}")
@@ -148,4 +178,28 @@ def _restored(values: dict[str, Any]) -> Any:
         raise SavedModelError(f"The stored values do not fit {name}: {sorted(unknown)}")
     for key, value in learned.items():
         setattr(model, key, value)
+    SpanLabels.of_tags(model.labels_)
+    if isinstance(model, HiddenMarkov):
+        _check_probabilities(model)
+    else:
+        try_label_model(model)
     return model
+
+
+def _check_probabilities(model: HiddenMarkov) -> None:
+    """Refuse learned arrays of the wrong shape, or whose rows are no probabilities."""
+    n_tags, n_voters, n_links = len(model.labels_), len(model.voters_), len(model.link_voters_)
+    expected = {
+        "start_": (n_tags,),
+        "transitions_": (n_tags, n_tags),
+        "confusions_": (n_voters, n_tags, n_tags + bool(model.silence_counts_)),
+        "link_confusions_": (n_links, 2, 3),
+    }
+    for name, shape in expected.items():
+        value = getattr(model, name)
+        if name == "link_confusions_" and n_links == 0 and np.size(value) == 0:
+            continue  # a file does not keep the shape of an empty array
+        if not isinstance(value, np.ndarray) or value.shape != shape or value.dtype.kind != "f":
+            raise SavedModelError(f"The stored {name} is no array of the shape {shape}.")
+        if not (value >= 0).all() or not np.allclose(value.sum(axis=-1), 1):
+            raise SavedModelError(f"The rows of the stored {name} are no probabilities.")

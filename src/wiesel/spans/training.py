@@ -68,11 +68,11 @@ class SpanTagger(Parameterized):
     patience: int | None = None
     """Stop when the validation F1 has not improved for so many epochs; None never does."""
     seed: int = 0
-    """Everything random in `fit` is drawn from it."""
+    """The seed of all random numbers in `fit`."""
     device: str = "auto"
     """Where to train: `auto`, `cpu`, `cuda`, ..."""
     progress: bool | None = None
-    """Show a progress bar; None shows it on a terminal."""
+    """Show a progress bar; None shows it on a terminal and in a notebook."""
 
     labels_: LabelSpace = field(init=False, repr=False)
     """The BIO tags seen in `fit`."""

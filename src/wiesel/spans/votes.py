@@ -157,9 +157,9 @@ def _run(
         f.name: m.n_overlapping for f, m in zip(functions, marks, strict=True) if m.n_overlapping
     }
     if lost:
-        told = ", ".join(f"{name!r} ({count:,})" for name, count in lost.items())
+        shown = ", ".join(f"{name!r} ({count:,})" for name, count in lost.items())
         warnings.warn(
-            f"Overlapping spans of one function: of each group the longest counts. {told} had "
+            f"Overlapping spans of one function: of each group the longest counts. {shown} had "
             "spans that gave way.",
             WieselWarning,
             stacklevel=3,

@@ -39,7 +39,7 @@ class WordFeatures(Parameterized):
     """
 
     min_count: int = 2
-    """A word, or a part of one, is told from others if it occurs so often or more."""
+    """A word, or a part of one, has a number of its own if it occurs so often or more."""
     max_words: int = 50_000
     """Only the most frequent words get a number."""
 

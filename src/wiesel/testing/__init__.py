@@ -3,5 +3,6 @@
 from wiesel.testing.contract import ContractError
 from wiesel.testing.end_to_end import check_end_to_end
 from wiesel.testing.label_models import check_label_model
+from wiesel.testing.scikit_learn import check_scikit_learn
 
-__all__ = ["ContractError", "check_end_to_end", "check_label_model"]
+__all__ = ["ContractError", "check_end_to_end", "check_label_model", "check_scikit_learn"]

@@ -2,7 +2,7 @@
 
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,13 +45,17 @@ class _Parts:
     """A vote matrix cut into pieces that are only ever summed over, as on several machines."""
 
     def __init__(self, votes: VoteMatrix, *cuts: int) -> None:
-        self.parts = [votes[a:b] for a, b in pairwise((0, *cuts, votes.n_items))]
+        self._parts = [votes[a:b] for a, b in pairwise((0, *cuts, votes.n_items))]
         self.labels, self.voters, self.n_items = votes.labels, votes.voters, votes.n_items
 
     def sum(self, statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
         """Return the sum of the statistic over the parts."""
-        each = [statistic(part) for part in self.parts]
+        each = [statistic(part) for part in self._parts]
         return tuple(np.sum(arrays, axis=0) for arrays in zip(*each, strict=True))
+
+    def parts(self) -> Iterator[VoteMatrix]:
+        """Yield part after part."""
+        return iter(self._parts)
 
 
 def _fresh(model: LabelModel) -> LabelModel:
@@ -225,7 +229,7 @@ def _five_hundred_voters_do_not_underflow(model: LabelModel) -> None:
 
 def _a_class_that_nobody_votes_for_is_fine(model: LabelModel) -> None:
     dense = _votes(n_classes=2).dense()
-    labels = LabelSpace("class_0", "class_1", "unheard of")
+    labels = LabelSpace("class_0", "class_1", "never voted for")
     votes = VoteMatrix.from_dense(dense, labels)
     proba = _proba(model, votes)
     _require_probabilities(proba, (votes.n_items, 3))
@@ -293,10 +297,11 @@ def _distributions_are_understood(model: LabelModel) -> None:
 def _votes_in_parts_give_the_same_model(model: LabelModel) -> None:
     votes = _votes()
     whole = _fresh(model).fit(votes)
-    in_parts = _fresh(model).fit(_Parts(votes, 50, 180, 180))
-    _require_close(
-        whole.predict_proba(votes), in_parts.predict_proba(votes), "fitted on parts of the votes"
-    )
+    parts = _Parts(votes, 50, 180, 180)
+    in_parts = _fresh(model).fit(parts)
+    proba = whole.predict_proba(votes)
+    _require_close(proba, in_parts.predict_proba(votes), "fitted on parts of the votes")
+    _require_close(proba, whole.predict_proba(parts), "predicted on parts of the votes")
 
 
 def _a_clone_is_unfitted_and_has_the_same_options(model: LabelModel) -> None:

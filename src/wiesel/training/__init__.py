@@ -6,6 +6,7 @@ from wiesel.training.inputs import Inputs, as_inputs
 from wiesel.training.loop import seeded, train, train_together
 from wiesel.training.objective import Objective, Record
 from wiesel.training.options import TrainOptions
+from wiesel.training.ray_train import RayTrain
 from wiesel.training.validation import Validation
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Inputs",
     "Objective",
     "Payload",
+    "RayTrain",
     "Record",
     "TrainOptions",
     "TrainingData",

@@ -1,7 +1,7 @@
 """Batches as slices: items are gathered by the thousand, and steps look at views of that."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ __all__ = ["Batch", "Payload", "StackedItems", "TrainingData", "batch_bounds", "
 _CHUNK_BYTES = 64 * 2**20
 _CHUNK_ITEMS = 2048
 _WHOLE_BYTES = 2**30
+_FIRST = np.arange(1)
 
 
 class Payload(Protocol):
@@ -99,7 +100,9 @@ class TrainingData:
     def gather(self, rows: npt.NDArray[np.int64], device: torch.device | None = None) -> Batch:
         """Return the items at these positions as one batch."""
         device = device or torch.device("cpu")
-        inputs = move(self.inputs.take(rows), device)
+        # A worker's part of a batch may be empty; of nothing no Dataset makes a batch.
+        some = self.inputs.take(rows) if len(rows) else part(self.inputs.take(_FIRST), 0, 0)
+        inputs = move(some, device)
         payload = None if self.payload is None else self.payload.gather(rows, inputs, device)
         return Batch(torch.from_numpy(rows).to(device), inputs, payload)
 
@@ -115,8 +118,18 @@ class TrainingData:
         Items are gathered, moved and prepared in large chunks and handed out as views, so that a
         step does no work that can be done once.
         """
-        bounds = batch_bounds(len(rows), batch_size)
-        per_chunk = max(1, self._chunk_items // batch_size)
+        return self.cut(rows, batch_bounds(len(rows), batch_size), device, prepare)
+
+    def cut(
+        self,
+        rows: npt.NDArray[np.int64],
+        bounds: Sequence[tuple[int, int]],
+        device: torch.device | None,
+        prepare: Callable[[Batch], Batch],
+    ) -> Iterator[Batch]:
+        """Yield the items at these positions, cut where neighboring batches start and stop."""
+        largest = max((stop - start for start, stop in bounds), default=0)
+        per_chunk = max(1, self._chunk_items // max(1, largest))
         for first in range(0, len(bounds), per_chunk):
             group = bounds[first : first + per_chunk]
             offset = group[0][0]
@@ -152,7 +165,11 @@ class StackedItems:
 
     def batches(self, orders: Tensor, batch_size: int) -> Iterator[Batch]:
         """Yield batches of a first dimension of members; an order is of positions in `items`."""
-        for start, stop in batch_bounds(orders.shape[1], batch_size):
+        return self.cut(orders, batch_bounds(orders.shape[1], batch_size))
+
+    def cut(self, orders: Tensor, bounds: Sequence[tuple[int, int]]) -> Iterator[Batch]:
+        """Yield batches of the items between these places of each order."""
+        for start, stop in bounds:
             yield self._batch(orders[:, start:stop])
 
     def _batch(self, positions: Tensor) -> Batch:

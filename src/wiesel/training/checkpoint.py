@@ -3,8 +3,10 @@
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,7 +18,14 @@ from wiesel.errors import SavedModelError
 from wiesel.saving import read_json, write_file
 from wiesel.training.history import History
 
-__all__ = ["Checkpoint", "Standing", "read_checkpoint", "write_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "Standing",
+    "described",
+    "read_checkpoint",
+    "standings_of",
+    "write_checkpoint",
+]
 
 _FORMAT = 2
 
@@ -70,7 +79,7 @@ def write_checkpoint(path: str | Path, checkpoint: Checkpoint, fingerprint: str)
         {
             "format": _FORMAT,
             "fingerprint": fingerprint,
-            "standings": [_described(standing) for standing in checkpoint.standings],
+            "standings": [described(standing) for standing in checkpoint.standings],
         }
     )
     metadata = {"wiesel": about, "sha256": _digest(about, tensors)}
@@ -123,11 +132,12 @@ def _checkpoint(
         optimizer=_by_number(_below(tensors, "optimizer/")),
         # A generator takes only tensors that are not views.
         random_states=[state.clone() for state in tensors["random_states"]],
-        standings=_standings(about["standings"], _by_number(_below(tensors, "best/"))),
+        standings=standings_of(about["standings"], _by_number(_below(tensors, "best/"))),
     )
 
 
-def _described(standing: Standing) -> dict[str, Any]:
+def described(standing: Standing) -> dict[str, Any]:
+    """Return how far a network has come as data that JSON can hold, without its best weights."""
     return {
         "history": standing.history.to_dict(),
         "best_score": standing.best_score,
@@ -135,7 +145,10 @@ def _described(standing: Standing) -> dict[str, Any]:
     }
 
 
-def _standings(about: list[Any], best: dict[int, dict[str, Tensor]]) -> list[Standing]:
+def standings_of(
+    about: list[Any], best: Mapping[int, dict[str, Tensor]] = MappingProxyType({})
+) -> list[Standing]:
+    """Return what `described` made data of, with the best weights of each network by number."""
     return [
         Standing(History.from_dict(one["history"]), one["best_score"], best.get(k), one["stopped"])
         for k, one in enumerate(about)

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from wiesel.nn.stacked_layers import layers_with_gradients
-
 __all__ = ["FlatParameters"]
 
 
@@ -32,11 +30,6 @@ class FlatParameters:
         self._members = [_trainable(member) for member in members]
         self._stack = [] if stack is None else _trainable(stack)
         self.vectors = [self._join(positions) for positions in _by_kind(self._members[0])]
-        # The layers of a stack overwrite their gradients; only the others must start at zero.
-        self._layers = [] if stack is None else layers_with_gradients(stack)
-        own = {id(parameter) for layer in self._layers for parameter in layer.trained}
-        others = [p for p in self._stack if id(p) not in own] if self._stack else self.vectors
-        self._gradients: list[Tensor] = [p.grad for p in others]  # type: ignore[misc]
 
     def rows(self, start: int, stop: int) -> list[Tensor]:
         """Return the parameters of some members, with their gradients, for an optimizer."""
@@ -72,13 +65,9 @@ class FlatParameters:
 
     def differentiate(self, losses: Sequence[Tensor]) -> None:
         """Set all gradients to those of the sum of the losses."""
-        for layer in self._layers:
-            layer.stale = True
-        if self._gradients:
-            torch._foreach_zero_(self._gradients)
+        for vector in self.vectors:
+            vector.grad.zero_()  # type: ignore[union-attr]
         torch.autograd.backward(losses, [torch.ones_like(loss) for loss in losses])
-        for layer in self._layers:
-            layer.settle()
 
     def release(self) -> None:
         """Give every parameter of the members a tensor of its own, and no gradient."""

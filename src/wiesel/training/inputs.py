@@ -11,8 +11,19 @@ from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from wiesel.errors import FeatureError, listed
+from wiesel.training.mapped import arrived, portable
+from wiesel.votes import VoteMatrix
 
-__all__ = ["Batchable", "Inputs", "as_inputs", "is_matrix", "move", "part"]
+__all__ = [
+    "Batchable",
+    "Inputs",
+    "as_inputs",
+    "column_names",
+    "is_matrix",
+    "is_ready",
+    "move",
+    "part",
+]
 
 Batchable = Tensor | dict[str, Tensor]
 """What a module is called with: a tensor, or a dict of tensors as Hugging Face models take."""
@@ -39,18 +50,23 @@ def as_inputs(values: Any, name: str = "X") -> Inputs:
     >>> len(as_inputs(np.zeros((4, 2))))
     4
     """
+    made: Inputs = values if is_ready(values) else _made_inputs(values, name)
+    return made
+
+
+def _made_inputs(values: Any, name: str) -> Inputs:
+    if sp.issparse(values):  # first, because one of its formats is a dict as well
+        return SparseInputs(values, name)
     if isinstance(values, Mapping):
         return DictInputs({str(key): value for key, value in values.items()}, name)
-    if sp.issparse(values):
-        return SparseInputs(values, name)
     if isinstance(values, TensorDataset):
         values = values.tensors[0]  # in memory already: sliced, not collated item by item
     if isinstance(values, (np.ndarray, Tensor)):
         return ArrayInputs(values, name)
     if isinstance(values, Dataset):
         return DatasetInputs(values, name)
-    if hasattr(values, "to_numpy") or _is_plain_sequence(values):
-        return ArrayInputs(_array(values, name), name)
+    if _is_array_like(values):
+        return ArrayInputs(_array(values, name), name, _columns(values))
     if hasattr(values, "__getitem__") and hasattr(values, "__len__") and _is_no_text(values):
         return DatasetInputs(values, name)
     raise FeatureError(
@@ -59,11 +75,21 @@ def as_inputs(values: Any, name: str = "X") -> Inputs:
     )
 
 
+def is_ready(values: object) -> bool:
+    """Whether these are inputs already, as `as_inputs` returns them."""
+    return isinstance(values, (ArrayInputs, DictInputs, SparseInputs, DatasetInputs))
+
+
 def is_matrix(inputs: Inputs) -> bool:
     """Whether the inputs are plain feature vectors: items x features, not token ids or images."""
     if isinstance(inputs, SparseInputs):
         return True
-    return isinstance(inputs, ArrayInputs) and inputs.is_feature_matrix
+    return isinstance(inputs, (ArrayInputs, DatasetInputs)) and inputs.is_feature_matrix
+
+
+def column_names(inputs: Inputs) -> tuple[str, ...] | None:
+    """Return the names of the features if a table was given, else None."""
+    return inputs.columns if isinstance(inputs, ArrayInputs) else None
 
 
 def part(batch: Batchable, start: int, stop: int) -> Batchable:
@@ -83,13 +109,21 @@ def move(batch: Batchable, device: torch.device) -> Batchable:
 class ArrayInputs:
     """A tensor or an array; what torch cannot share, such as a memory map, is read by batch."""
 
-    def __init__(self, values: npt.NDArray[Any] | Tensor, name: str) -> None:
+    def __init__(
+        self,
+        values: npt.NDArray[Any] | Tensor,
+        name: str,
+        columns: tuple[str, ...] | None = None,
+    ) -> None:
+        values = _numbers(values)
         if values.ndim == 0 or not _is_numeric(values):
             raise FeatureError(
                 f"{name} must be an array of numbers, items first; "
                 f"got the shape {tuple(values.shape)} of {values.dtype}."
             )
-        self._values = _shared(values)
+        if values.ndim == 2:
+            _refuse_no_features(tuple(values.shape), name)
+        self._values, self.columns = _shared(values), columns
         self.item_bytes = 4 * int(np.prod(values.shape[1:], dtype=np.int64))
         self._check_finite(name)
 
@@ -109,6 +143,13 @@ class ArrayInputs:
             return _network_dtype(self._values[torch.from_numpy(rows)])
         return _network_dtype(torch.from_numpy(_native(self._values[rows])))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_values": portable(self._values)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._values = _shared(arrived(state["_values"]))
+
     def _check_finite(self, name: str) -> None:
         at_once = max(1, _CHECKED_BYTES // max(1, self.item_bytes))
         for start in range(0, len(self), at_once):
@@ -125,6 +166,7 @@ class SparseInputs:
                 f"{name} must be a sparse matrix of numbers, items x features; "
                 f"got the shape {values.shape} of {values.dtype}."
             )
+        _refuse_no_features(values.shape, name)
         self._values = sp.csr_array(values)
         self.item_bytes = 4 * self._values.shape[1]
         with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and refused
@@ -171,11 +213,13 @@ class DatasetInputs:
         if not hasattr(dataset, "__len__"):
             raise FeatureError(f"{name} must be a Dataset with a length; iterable ones have none.")
         self._dataset, self._name = dataset, name
-        self.item_bytes = 0
+        self.item_bytes, self.is_feature_matrix = 0, False
         if len(self):
             example = self.take(np.arange(1))
-            tensors = example.values() if isinstance(example, dict) else [example]
+            tensors = list(example.values()) if isinstance(example, dict) else [example]
             self.item_bytes = sum(tensor.nbytes for tensor in tensors)
+            vectors = isinstance(example, Tensor) and example.ndim == 2
+            self.is_feature_matrix = vectors and tensors[0].is_floating_point()
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -199,21 +243,56 @@ class DatasetInputs:
             }
         raise FeatureError(
             f"The items of {self._name} must be tensors, arrays, numbers or dicts of them, or "
-            f"tuples that start with one; got {type(first[0]).__name__}."
+            f"tuples that start with one; got {_kinds(first[0])}. Turn texts and pictures into "
+            "numbers first, for example with wiesel.TextFeatures."
         )
+
+
+def _refuse_no_features(shape: tuple[int, ...], name: str) -> None:
+    if shape[1] == 0:
+        raise FeatureError(
+            f"{name} has 0 feature(s) (shape={shape}) while a minimum of 1 is required."
+        )
+
+
+def _kinds(item: object) -> str:
+    """What an item of a Dataset is, and what is in it if it is a dict."""
+    if not isinstance(item, Mapping):
+        return type(item).__name__
+    kinds = [f"{key!r}: {type(value).__name__}" for key, value in item.items()]
+    return f"a dict of {{{', '.join(kinds)}}}"
+
+
+def _columns(values: Any) -> tuple[str, ...] | None:
+    """The names of a table's columns, if all of them are names."""
+    names = tuple(getattr(values, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _numbers(values: npt.NDArray[Any] | Tensor) -> npt.NDArray[Any] | Tensor:
+    """Python's numbers in an array of objects, as a table with mixed columns gives, as floats."""
+    if isinstance(values, Tensor) or values.dtype != object:
+        return values
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        return values
 
 
 def _is_no_text(values: object) -> bool:
     return not isinstance(values, (str, bytes))
 
 
-def _is_plain_sequence(values: object) -> bool:
-    return isinstance(values, Sequence) and _is_no_text(values)
+def _is_array_like(values: object) -> bool:
+    is_array = hasattr(values, "to_numpy") or hasattr(values, "__array__")
+    return is_array or (isinstance(values, Sequence) and _is_no_text(values))
 
 
 def _array(values: Any, name: str) -> npt.NDArray[Any] | Tensor:
     if isinstance(values, (np.ndarray, Tensor)):
         return values
+    if isinstance(values, VoteMatrix):
+        raise FeatureError(f"{name} must be features, not votes: fit(X, votes), predict(X).")
     try:
         array: npt.NDArray[Any] = (
             values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
@@ -267,9 +346,13 @@ def _refuse_non_finite(tensor: Tensor, rows: npt.NDArray[np.int64], name: str) -
     raise _not_finite(name, tensor[tuple(bad[0])].item(), int(rows[row]), position)
 
 
+def _told(value: float) -> str:
+    return "NaN" if np.isnan(value) else str(value)
+
+
 def _not_finite(name: str, value: float, row: int, position: list[int]) -> FeatureError:
     where = f"row {row}, position {listed(position)}" if position else f"row {row}"
     return FeatureError(
-        f"{name} is {value} at {where}: features must be finite numbers. "
+        f"{name} is {_told(value)} at {where}: features must be finite numbers. "
         "Fill or drop missing values first."
     )

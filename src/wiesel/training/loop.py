@@ -4,14 +4,16 @@ What it trains is one network or a stack of several; `TrainingState` knows which
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from wiesel.errors import TrainingError
 from wiesel.training.batches import TrainingData
+from wiesel.training.engines import TrainingJob
 from wiesel.training.history import History, mean_record
 from wiesel.training.objective import Objective, Record
 from wiesel.training.options import TrainOptions
@@ -20,7 +22,10 @@ from wiesel.training.state import Member, TrainingState, alone, side_by_side
 from wiesel.training.threads import fitting_threads
 from wiesel.training.validation import Validation, predict_logits, proba_of
 
-__all__ = ["seeded", "train", "train_together"]
+__all__ = ["run", "seeded", "train", "train_together"]
+
+Records = dict[int, Record]
+"""What is known about an epoch of each member, by the member's identity."""
 
 
 def train(
@@ -33,9 +38,14 @@ def train(
     """Train the objective's networks in place and return what happened.
 
     With a validation set the weights of its best epoch are kept, else those of the last.
-    Interrupting (Ctrl-C) ends training with the best weights so far.
+    Interrupting (Ctrl-C) ends training with the best weights so far. The engine of the options,
+    if there is one, does the same with other processes.
     """
-    return _train(alone(objective, options), data, validation, fingerprint)[0]
+    if options.engine is not None:
+        states = [torch.get_rng_state()]
+        job = TrainingJob([objective], states, data, [options], validation, fingerprint)
+        return options.engine.train(job)[0]
+    return run(alone(objective, options), data, validation, fingerprint)[0]
 
 
 def train_together(
@@ -54,18 +64,22 @@ def train_together(
     """
     # Members of one learning rate are neighbors, so that they are one parameter of Adam.
     order = sorted(range(len(objectives)), key=lambda k: options[k].lr)
-    state = side_by_side(
-        [objectives[k] for k in order],
-        [options[k] for k in order],
-        [random_states[k] for k in order],
-    )
-    histories = dict(zip(order, _train(state, data, validation, fingerprint), strict=True))
+    own = [objectives[k] for k in order]
+    own_options, states = [options[k] for k in order], [random_states[k] for k in order]
+    engine = options[0].engine
+    if engine is not None:
+        job = TrainingJob(own, states, data, own_options, validation, fingerprint)
+        found = engine.train(job)
+    else:
+        found = run(side_by_side(own, own_options, states), data, validation, fingerprint)
+    histories = dict(zip(order, found, strict=True))
     return [histories[k] for k in range(len(order))]
 
 
-def _train(
+def run(
     state: TrainingState, data: TrainingData, validation: Validation | None, fingerprint: str
 ) -> list[History]:
+    """Train what a state holds until all its members are finished; return their histories."""
     options, flat = state.options, state.parameters
     state.resume(fingerprint)
     try:
@@ -73,13 +87,10 @@ def _train(
             fitting_threads(state.members[0].objective),
             progress_bar(options.epochs, state.epochs_done, options.progress) as show,
         ):
-            while members := state.unfinished():
+            while state.unfinished():
                 records = _run_epoch(state, data)
-                with flat.showing(state.averages):
-                    for member in members:
-                        _finish_epoch(member, records[id(member)], data, validation)
-                state.save(fingerprint)
-                show(mean_record([records[id(member)] for member in members]))
+                finish = partial(_finish_epoch, records=records, data=data, validation=validation)
+                state.look(partial(_look, state, finish, fingerprint, show))
     except KeyboardInterrupt:
         for member in state.unfinished():
             member.standing.history.interrupted = True
@@ -92,7 +103,7 @@ def _train(
     return [member.standing.history for member in state.members]
 
 
-def _run_epoch(state: TrainingState, data: TrainingData) -> dict[int, Record]:
+def _run_epoch(state: TrainingState, data: TrainingData) -> Records:
     """Go once through all items, and return the mean losses of every member."""
     objective, optimizer, epoch = state.objective, state.optimizer, state.epochs_done + 1
     objective.start_epoch(epoch, data)
@@ -100,9 +111,9 @@ def _run_epoch(state: TrainingState, data: TrainingData) -> dict[int, Record]:
     totals: dict[str, Tensor] = {}
     n_batches = 0
     for batch in state.batches(data):
-        losses = objective.losses(batch)
+        losses = state.losses(batch)
         # The loss of a network that is kept as it is has nothing to change.
-        state.parameters.differentiate([loss for loss in losses.values() if loss.requires_grad])
+        state.differentiate([loss for loss in losses.values() if loss.requires_grad])
         optimizer.step()
         if state.averages is not None:
             state.parameters.average_into(state.averages, state.options.weight_average)  # type: ignore[arg-type]
@@ -118,17 +129,30 @@ def _run_epoch(state: TrainingState, data: TrainingData) -> dict[int, Record]:
     }
 
 
-def _finish_epoch(
-    member: Member, record: Record, data: TrainingData, validation: Validation | None
+def _look(
+    state: TrainingState,
+    finish: Callable[[Member], Record],
+    fingerprint: str,
+    show: Callable[[Record], None],
 ) -> None:
+    """Finish the epoch of all members that are trained, keep a checkpoint, and show what came."""
+    with state.parameters.showing(state.averages):
+        records = [finish(member) for member in state.unfinished()]
+    state.save(fingerprint)
+    show(mean_record(records))
+
+
+def _finish_epoch(
+    member: Member, records: Records, data: TrainingData, validation: Validation | None
+) -> Record:
     """Score the epoch, note it, and remember its weights if it is the best so far."""
-    standing, objective = member.standing, member.objective
+    standing, objective, record = member.standing, member.objective, records[id(member)]
     _refuse_divergence(record, member.options)
     objective.eval()
     record |= objective.diagnose(data)
     if validation is None:
         standing.history.records.append(record)
-        return
+        return record
     logits = predict_logits(objective.end_model, validation.inputs)
     if not torch.isfinite(logits).all():
         what = "prediction for the validation set"
@@ -142,6 +166,7 @@ def _finish_epoch(
         weights = objective.state_dict()
         standing.best_weights = {name: value.clone() for name, value in weights.items()}
         standing.history.best_epoch = int(record["epoch"])
+    return record
 
 
 def _refuse_divergence(record: Record, options: TrainOptions) -> None:

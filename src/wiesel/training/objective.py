@@ -1,5 +1,6 @@
 """What the loop is given to train."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,6 +15,8 @@ Record = dict[str, Any]
 
 class Objective(nn.Module):
     """What is trained: the networks of a method, and the losses of one batch.
+
+    A class writes `losses`; or `outputs` and `compare`, so that several workers can train it.
 
     Everything that must survive an interruption is a parameter or a buffer.
 
@@ -32,7 +35,24 @@ class Objective(nn.Module):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of a batch by name; their sum is minimized."""
+        return self.compare(batch.rows, self.outputs(batch))
+
+    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+        """Return what the networks say of every item, by name: (n_items, n_numbers) each."""
         raise NotImplementedError
+
+    def compare(self, rows: Tensor, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the losses of outputs for the items at `rows`.
+
+        It may depend on parameters through the outputs alone: several workers have each their
+        part of the outputs, and all of them compare the whole batch.
+        """
+        raise NotImplementedError
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether several workers can share a batch: `losses` is made of outputs and `compare`."""
+        return type(self).losses is Objective.losses
 
     def start_epoch(self, epoch: int, data: TrainingData) -> None:
         """Do what the method does between epochs, such as an E-step."""

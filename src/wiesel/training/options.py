@@ -1,7 +1,8 @@
-"""What the loop is told, as frozen data."""
+"""Options of the training loop, as frozen data."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -28,6 +29,8 @@ class TrainOptions:
     device: str = "auto"
     checkpoint: str | Path | None = None
     progress: bool | None = None
+    engine: Any = None
+    """Which other processes train, such as `RayTrain(workers=2)`; None is this one."""
 
 
 def resolve_device(name: str) -> torch.device:

@@ -1,16 +1,20 @@
-"""A progress bar on a terminal, or whoever watches; silence everywhere else."""
+"""A progress bar on a terminal or in a notebook, or whoever watches; silence everywhere else."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["progress_bar", "watching"]
+from wiesel.notebook import NotebookLine, in_notebook
+
+__all__ = ["one_line", "progress_bar", "watching"]
 
 Show = Callable[[Mapping[str, Any]], None]
 
 _WATCHER: ContextVar[Show | None] = ContextVar("watcher", default=None)
+_LINE: ContextVar[NotebookLine | None] = ContextVar("line", default=None)
 
 
 @contextmanager
@@ -31,15 +35,39 @@ def watching(show: Show) -> Iterator[None]:
 
 
 @contextmanager
+def one_line() -> Iterator[None]:
+    """Let all that is trained inside share one line of a notebook; a terminal is as ever."""
+    if _LINE.get() is not None:
+        yield
+        return
+    token = _LINE.set(NotebookLine())
+    try:
+        yield
+    finally:
+        _LINE.reset(token)
+
+
+@contextmanager
 def progress_bar(total: int, done: int, enabled: bool | None) -> Iterator[Show]:
-    """Yield a function that shows an epoch's record; `enabled=None` means: on a terminal."""
+    """Yield a function that shows an epoch's record.
+
+    `enabled=None` means: on a terminal and in a notebook.
+    """
     watcher = _WATCHER.get()
     if watcher is not None:
         yield watcher
-        return
-    if not (sys.stderr.isatty() if enabled is None else enabled):
+    elif enabled is not False and in_notebook():
+        with _notebook_bar(total, done) as show:
+            yield show
+    elif sys.stderr.isatty() if enabled is None else enabled:
+        with _terminal_bar(total, done) as show:
+            yield show
+    else:
         yield lambda record: None
-        return
+
+
+@contextmanager
+def _terminal_bar(total: int, done: int) -> Iterator[Show]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeRemainingColumn as Remaining
@@ -48,6 +76,27 @@ def progress_bar(total: int, done: int, enabled: bool | None) -> Iterator[Show]:
     with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=total, completed=done)
         yield lambda record: bar.update(task, advance=1, description=_described(record))
+
+
+@contextmanager
+def _notebook_bar(total: int, done: int) -> Iterator[Show]:
+    """A bar in a line that changes, and says at the end how far training came."""
+    line, start, last = _LINE.get() or NotebookLine(), time.perf_counter(), {"epoch": done}
+    line.show(f"epoch {done} of {total}", done / total)
+
+    def show(record: Mapping[str, Any]) -> None:
+        last.update(record)
+        words = f"epoch {record['epoch']} of {total}  {_described(record)}"
+        line.show(words.rstrip(), record["epoch"] / total)
+
+    outcome = "Stopped after"
+    try:
+        yield show
+        outcome = "Trained"
+    finally:
+        seconds = f"{time.perf_counter() - start:.1f} s"
+        n_epochs = f"{last['epoch']} epoch{'' if last['epoch'] == 1 else 's'}"
+        line.show(f"{outcome} {n_epochs} in {seconds}  {_described(last)}".rstrip())
 
 
 def _described(record: Mapping[str, Any]) -> str:

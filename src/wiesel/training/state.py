@@ -1,6 +1,5 @@
 """Where training stands: one network or a stack of them, and how far each has come."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -17,6 +16,7 @@ from wiesel.training.checkpoint import Checkpoint, Standing, read_checkpoint, wr
 from wiesel.training.flat import FlatParameters
 from wiesel.training.objective import Objective
 from wiesel.training.options import TrainOptions, resolve_device
+from wiesel.training.shuffling import shuffled
 
 __all__ = ["Member", "TrainingState", "alone", "side_by_side"]
 
@@ -81,11 +81,23 @@ class TrainingState:
         size, n_items = self.options.batch_size, len(data.items)
         epoch_size = self.options.epoch_size or n_items
         if self.streams is None:
-            order = data.items[_shuffled(torch.randperm, n_items, epoch_size).numpy()]
+            order = data.items[shuffled(torch.randperm, n_items, epoch_size).numpy()]
             return data.batches(order, size, self.device, self.objective.prepare)
         if self.items is None:
             self.items = StackedItems(data, self.objective.prepare)
-        return self.items.batches(_shuffled(self.streams.permutations, n_items, epoch_size), size)
+        return self.items.batches(shuffled(self.streams.permutations, n_items, epoch_size), size)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the losses of a batch by name."""
+        return self.objective.losses(batch)
+
+    def differentiate(self, losses: Sequence[Tensor]) -> None:
+        """Set all gradients to those of the sum of the losses."""
+        self.parameters.differentiate(losses)
+
+    def look(self, look: Callable[[], None]) -> None:
+        """Look at the networks between two epochs; `look` changes the members' standings."""
+        look()
 
     def release(self) -> None:
         """Give every member tensors of its own again, on the CPU and in evaluation mode."""
@@ -97,8 +109,7 @@ class TrainingState:
 
     def resume(self, fingerprint: str) -> None:
         """Go on from the checkpoint, if there is one."""
-        path = self.options.checkpoint
-        found = read_checkpoint(path, fingerprint) if path else None
+        found = self._found(fingerprint)
         if found is None:
             return
         self.objective.load_state_dict(found.weights)
@@ -111,6 +122,10 @@ class TrainingState:
             torch.set_rng_state(found.random_states[0])
         else:
             self.streams.set_states(found.random_states)
+
+    def _found(self, fingerprint: str) -> Checkpoint | None:
+        path = self.options.checkpoint
+        return read_checkpoint(path, fingerprint) if path else None
 
     def save(self, fingerprint: str) -> None:
         """Write the checkpoint, if one is wanted."""
@@ -148,12 +163,6 @@ def side_by_side(
     state = _state(members, stack, flat)
     state.streams = streams
     return state
-
-
-def _shuffled(permutation: Callable[[int], Tensor], n_items: int, epoch_size: int) -> Tensor:
-    """Positions of the items of an epoch: none comes again before all have come."""
-    rounds = math.ceil(epoch_size / n_items)
-    return torch.cat([permutation(n_items) for _ in range(rounds)], dim=-1)[..., :epoch_size]
 
 
 def _state(members: list[Member], objective: Objective, flat: FlatParameters) -> TrainingState:

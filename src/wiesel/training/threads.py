@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
 from torch import nn
+
+from wiesel.threads import one_thread
 
 __all__ = ["fitting_threads"]
 
@@ -13,11 +14,12 @@ _SMALL = 2_000_000
 
 @contextmanager
 def fitting_threads(module: nn.Module) -> Iterator[None]:
-    """Train a small network on one thread, and leave torch's setting as it was.
+    """Run a small network on one thread, a large one as torch is set; nothing stays changed.
 
     The matrices of a small network are so small that handing them out to threads takes longer
     than multiplying them: with two threads the paper's networks take several times the CPU time.
 
+    >>> import torch
     >>> before = torch.get_num_threads()
     >>> with fitting_threads(nn.Linear(3, 2)):
     ...     torch.get_num_threads()
@@ -25,10 +27,8 @@ def fitting_threads(module: nn.Module) -> Iterator[None]:
     >>> before == torch.get_num_threads()
     True
     """
-    before = torch.get_num_threads()
-    n_parameters = sum(parameter.numel() for parameter in module.parameters())
-    try:
-        torch.set_num_threads(1 if n_parameters < _SMALL else before)
+    if sum(parameter.numel() for parameter in module.parameters()) < _SMALL:
+        with one_thread():
+            yield
+    else:
         yield
-    finally:
-        torch.set_num_threads(before)

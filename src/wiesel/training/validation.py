@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from wiesel.nn.logits import logits_of
 from wiesel.training.inputs import Inputs, move
+from wiesel.training.threads import fitting_threads
 
 __all__ = ["Validation", "evaluating", "logits_of", "predict_logits", "proba_of"]
 
@@ -48,7 +49,7 @@ def predict_logits(
     rows = np.arange(len(inputs)) if rows is None else rows
     device = next((p.device for p in module.parameters()), torch.device("cpu"))
     chunks = max(1, min(_PREDICTED_ITEMS, 2**28 // max(1, inputs.item_bytes)))
-    with evaluating(module):
+    with fitting_threads(module), evaluating(module):
         parts = [
             logits_of(module, move(inputs.take(rows[start : start + chunks]), device)).cpu()
             for start in range(0, len(rows), chunks)

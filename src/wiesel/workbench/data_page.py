@@ -45,7 +45,12 @@ class DataPage:
         with ui.element("div").classes("w-columns"):
             with card():
                 self._filters()
+                # A line for each row to come, so that the pager stays where it is.
+                height = 33 * min(_PAGE, len(self.rows))
                 self.list = ui.element("div").classes("data-rows")
+                self.list.style(f"min-height: {height}px")
+                with self.list:
+                    words("Reading the rows …", "w-faint")
                 self._pager()
             with ui.element("div").style("display: flex; flex-direction: column; gap: 14px"):
                 with card("Make a labeling function"):

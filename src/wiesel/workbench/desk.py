@@ -1,4 +1,4 @@
-"""What all pages share: the opened project, its runs, and who is told when something changes."""
+"""What all pages share: the opened project, its runs, and who is notified of changes."""
 
 import threading
 from collections.abc import Callable
@@ -138,7 +138,7 @@ class Desk:
 
 
 async def work(task: Callable[..., Made], *arguments: Any, quiet: bool = False) -> Made | None:
-    """Run something that takes a moment outside the event loop; an error is told on the page."""
+    """Run something that takes a moment outside the event loop; an error is shown on the page."""
     try:
         return await run.io_bound(task, *arguments)
     except (WieselError, OSError) as error:

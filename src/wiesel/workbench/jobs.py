@@ -21,7 +21,7 @@ __all__ = ["Jobs", "Progress"]
 
 @dataclass
 class Progress:
-    """What a run has told so far."""
+    """What a run has reported so far."""
 
     stages: list[tuple[str, str]] = field(default_factory=list)
     epochs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Jobs:
             self.running[1].send_signal(signal.SIGINT)
 
     def progress(self, name: str) -> Progress:
-        """Return what a run has told so far."""
+        """Return what a run has reported so far."""
         folder = run_folder(self.project) / name
         found = Progress()
         for line in _lines(folder / "progress.jsonl"):

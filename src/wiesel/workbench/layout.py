@@ -122,7 +122,8 @@ def empty_state(title: str, what_to_do: str, address: str = "", button: str = ""
         heading(title)
         words(what_to_do, "w-faint", tag="p")
         if address:
-            ui.button(button, on_click=lambda: ui.navigate.to(address)).props("unelevated")
+            go = ui.button(button, on_click=lambda: ui.navigate.to(address))
+            go.props("unelevated no-caps").style("margin-top: 8px")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from wiesel.errors import WieselError
 from wiesel.guidance import LFPreview, lfs_from_selection
 from wiesel.guidance.suggesting import rule_words
 from wiesel.lfs.rules import LabelRule
-from wiesel.lfs.text_rules import keywords, regex
+from wiesel.lfs.text_rules import Regex, keywords, regex
 from wiesel.lfs.trying import matched_spans
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
@@ -63,7 +63,8 @@ class LFMaker:
         self.editing = name
         self.choice.value = rule.label
         self.kind.value = "pattern" if rule.kind == "regex" else "words"
-        self.input.value = rule_words(rule)
+        # The pattern itself: what stands for it in tables cannot be looked for.
+        self.input.value = rule.pattern if isinstance(rule, Regex) else rule_words(rule)
         await self._typed()
 
     async def _typed(self) -> None:

@@ -87,7 +87,9 @@ class LFsPage:
             for sentence in sentences:
                 words(shown(sentence), tag="p").style("margin: 0 0 6px")
             if not sentences:
-                words("Nothing is odd about the votes.", "w-faint")
+                voted = any("coverage" in row for row in rows)
+                none = "Nothing is odd about the votes." if voted else "There are no votes yet."
+                words(none, "w-faint")
         await self.history.refresh()
 
     def _figures(self) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ def serve(
     """Serve the workbench of a project until it is interrupted.
 
     Port 0 takes a free one. Another host than this machine needs the random token that is part of
-    the address which is told to `say`.
+    the address that `say` announces.
     """
     try:
         import uvicorn

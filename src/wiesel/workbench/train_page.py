@@ -33,10 +33,9 @@ class TrainPage:
             with ui.element("div").style(stack):
                 with card("Training"):
                     self.state = ui.element("div").classes("train-state").style("min-height: 30px")
-                    self.losses = ui.echart(_curves({}, "loss")).style("height: 230px; width: 100%")
-                    self.scores = ui.echart(_curves({}, "validation")).style(
-                        "height: 230px; width: 100%"
-                    )
+                    size = "height: 230px; width: 100%"
+                    self.losses = ui.echart(_curves({}, "loss")).style(size)
+                    self.scores = ui.echart(_curves({}, "validation")).style(size)
                 with card("Runs"):
                     self.runs = ui.element("div").classes("train-runs").style("min-height: 60px")
             with card("New run"):
@@ -46,7 +45,7 @@ class TrainPage:
 
     def _options(self) -> None:
         project = self.desk.space.project
-        chosen = [project.method.name, *project.method.baselines]
+        chosen = dict.fromkeys([project.method.name, *project.method.baselines])
         options = {
             name: f"{name} — {cut(method.summary, 60)}"
             for name, method in METHODS.items()
@@ -78,9 +77,14 @@ class TrainPage:
             self.name = runs[0].name
             await self._show_progress()
         elif self.name is None:
+            self._show_charts(False)
             with self.state:
                 words("Nothing is in training.", "w-faint")
         self._enable()
+
+    def _show_charts(self, there: bool) -> None:
+        for chart in (self.losses, self.scores):
+            chart.set_visibility(there)
 
     def _enable(self) -> None:
         is_running = self.desk.jobs.current() is not None
@@ -98,6 +102,7 @@ class TrainPage:
         name = await work(self.desk.jobs.start, self.methods.value, training, seeds)
         if name is not None:
             self.name, self.ended = name, False
+            self._show_charts(True)
             await self._show_progress()
         self._enable()
 
@@ -110,6 +115,7 @@ class TrainPage:
         current = self.desk.jobs.current()
         if current is not None and current != self.name:
             self.name, self.ended = current, False  # somebody else started it
+            self._show_charts(True)
         self._enable()
         if self.name is None or self.ended:
             return
@@ -136,14 +142,11 @@ class TrainPage:
 
     async def _show_runs(self) -> list[KeptRun]:
         runs = await work(kept_runs, self.desk.space.project, quiet=True) or []
+        voters = await work(self.desk.voters, quiet=True)
         self.runs.clear()
         with self.runs:
             if not runs:
-                empty_state(
-                    "No run yet",
-                    "Choose methods at the side and start. Votes and features are ready; training "
-                    "goes on while you look at other pages.",
-                )
+                _no_run(bool(voters))
                 return []
             heads = [("run", False), ("method", False), *((name, True) for name in _SHOWN)]
             with table(*heads, ("seconds", True)):
@@ -165,6 +168,15 @@ class TrainPage:
                 words(percent(row.get(name), 1), "w-number", tag="td")
             seconds = row.get("seconds")
             words("–" if seconds is None else f"{seconds:.1f}", "w-number", tag="td")  # noqa: RUF001
+
+
+def _no_run(has_votes: bool) -> None:
+    if has_votes:
+        what = "Choose methods at the side and start: training goes on while you look elsewhere."
+        empty_state("No run yet", what)
+        return
+    what = "There are no votes to learn from: write a labeling function, or accept a proposed one."
+    empty_state("No run yet", what, "/lfs", "To the labeling functions")
 
 
 def _state(found: Progress) -> str:

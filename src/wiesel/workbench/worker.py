@@ -37,7 +37,7 @@ def main(project_file: str, name: str) -> int:
             tell(end="stopped before any training was done")
         except (WieselError, OSError) as error:
             tell(end="failed", error=str(error))
-        except Exception as error:  # noqa: BLE001 - the page must be told of anything that went wrong
+        except Exception as error:  # noqa: BLE001 - the page must show whatever went wrong
             tell(end="failed", error=f"{type(error).__name__}: {error}")
             traceback.print_exc()
             return 1

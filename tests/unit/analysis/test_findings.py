@@ -28,7 +28,8 @@ def test_duplicates_are_named_once_as_a_group():
     record = found(votes)["duplicate"]
     assert record["voters"] == ["a", "b", "c"]
     assert record["sentence"] == (
-        "'a', 'b' and 'c' always vote the same: they count 3 times in a majority vote."
+        "'a', 'b' and 'c' always vote the same: they count 3 times in a majority vote. "
+        "Keep one of them."
     )
 
 
@@ -121,7 +122,107 @@ def test_voters_that_mostly_disagree_are_a_conflict():
     record = found(binary(np.column_stack([a, b]), ["a", "b"]))["conflict"]
     assert record["voters"] == ["a", "b"]
     assert record["value"] == pytest.approx(0.95)
-    assert "19 of the 20 items" in record["sentence"]
+    assert (
+        "contradict each other on 19 items; by chance it would be about 10" in (record["sentence"])
+    )
+
+
+def test_two_one_sided_voters_of_different_classes_are_no_conflict():
+    # They cannot agree, so it says nothing that they never do; they meet as often as by chance.
+    rng = np.random.default_rng(0)
+    prize = np.where(rng.random(400) < 0.5, 1, -1)
+    greeting = np.where(rng.random(400) < 0.5, 0, -1)
+    kinds = found(binary(np.column_stack([prize, greeting]), ["prize", "greeting"]))
+    assert not {"conflict", "high_conflict", "spammer", "contrary"} & set(kinds)
+
+
+def test_one_sided_voters_that_meet_far_beyond_chance_are_a_conflict():
+    prize, greeting = np.full(1000, -1), np.full(1000, -1)
+    prize[:60], greeting[20:90] = 1, 0
+    record = found(binary(np.column_stack([prize, greeting]), ["prize", "greeting"]))["conflict"]
+    assert record["voters"] == ["prize", "greeting"]
+    assert "on 40 items; by chance it would be about 4" in record["sentence"]
+
+
+def test_the_only_voter_of_a_class_is_no_spammer():
+    # 85 % right where it votes; the others, who never vote pos, cannot agree with it.
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 600)
+    only = np.where(noisy(truth, 0.85, rng) == 1, 1, -1)
+    others = [np.where(noisy(truth, 0.85, rng) == 0, 0, -1) for _ in range(2)]
+    kinds = found(binary(np.column_stack([only, *others]), ["only", "a", "b"]))
+    assert not {"spammer", "contrary"} & set(kinds)
+    assert kinds["single_voter_class"]["voters"] == ["only"]
+
+
+def test_a_rule_for_a_rare_class_is_not_accused_by_rules_for_the_common_one():
+    # 'shares' is always right; the rules for 'neg' that it meets are wrong there.
+    rng = np.random.default_rng(0)
+    truth = (rng.random(1000) < 0.4).astype(int)
+    shares = np.where((truth == 1) & (rng.random(1000) < 0.2), 1, -1)
+    other = np.where((truth == 1) & (rng.random(1000) < 0.3), 1, -1)
+    broad = [np.where(rng.random(1000) < 0.5, 0, -1) for _ in range(3)]
+    names = ["shares", "other", "a", "b", "c"]
+    kinds = found(binary(np.column_stack([shares, other, *broad]), names))
+    assert not {"spammer", "contrary"} & set(kinds)
+
+
+def test_gold_clears_a_voter_that_the_others_disagree_with():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 400)
+    wrong = noisy(truth, 0.3, rng)
+    good = noisy(truth, 0.95, rng)
+    dense = np.column_stack([wrong, wrong, wrong, good])
+    votes = binary(dense, ["bad_1", "bad_2", "bad_3", "good"])
+    assert found(votes)["contrary"]["voters"] == ["good"]
+    judged = findings(votes, truth).to_records()
+    assert not [row for row in judged if row["kind"] == "contrary" and "good" in row["voters"]]
+    worse = [row["voters"] for row in judged if row["kind"] == "worse_than_chance"]
+    assert worse == [["bad_1"], ["bad_2"], ["bad_3"]]
+
+
+def test_a_class_balance_far_from_that_of_gold_is_named():
+    gold = np.repeat([0, 1], [160, 40])
+    votes = np.full((200, 2), -1)
+    votes[:20, 0] = 0
+    votes[160:, 1] = 1
+    votes[100:140, 1] = 1
+    record = found(binary(votes, ["ham", "spam"]), gold)["class_balance"]
+    assert record["classes"] == ["neg"]
+    assert "20.0 %" in record["sentence"]
+    assert "200 gold labels it is 80.0 %" in record["sentence"]
+    given = findings(binary(votes, ["ham", "spam"]), class_balance=[0.8, 0.2]).to_records()
+    assert [row["classes"] for row in given if row["kind"] == "class_balance"] == [["neg"]]
+    fitting = findings(binary(votes, ["ham", "spam"]), class_balance=[0.2, 0.8]).to_records()
+    assert "class_balance" not in {row["kind"] for row in fitting}
+
+
+def test_a_class_whose_items_are_out_of_reach_is_named():
+    gold = np.repeat([0, 1], [50, 50])
+    votes = np.full((100, 2), -1)
+    votes[:40, 0] = 0
+    votes[50:52, 1] = 1
+    record = found(binary(votes), gold)["uncovered_class"]
+    assert record["classes"] == ["pos"]
+    assert "Of 50 items that are 'pos', 2 have a vote for it" in record["sentence"]
+
+
+def test_a_voter_that_never_votes_alone_adds_nothing():
+    votes = np.full((300, 3), -1)
+    votes[:100, 0] = 1
+    votes[200:, 1] = 0
+    votes[:30, 2] = 1
+    kinds = found(binary(votes, ["wide", "other", "within"]))
+    assert kinds["never_alone"]["voters"] == ["within"]
+
+
+def test_the_gravest_finding_comes_first():
+    votes = np.full((200, 3), -1)
+    votes[:60, 0] = 1
+    votes[:60, 1] = 1
+    kinds = [row["kind"] for row in findings(binary(votes)).to_records()]
+    assert kinds[0] == "one_sided"
+    assert kinds.index("duplicate") < kinds.index("never_votes")
 
 
 def test_random_and_contrary_voters_stand_out_from_the_others():

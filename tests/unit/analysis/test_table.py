@@ -1,7 +1,11 @@
+import re
+import sys
+
 import polars as pl
 import pytest
 
 from wiesel.analysis.table import UNKNOWN, Column, Table, count, interval, number, percent, text
+from wiesel.errors import MissingExtraError
 
 
 def table(**columns):
@@ -65,9 +69,47 @@ def test_printing_stops_after_the_limit_and_says_what_is_left():
     frame = pl.DataFrame({"n": range(50)})
     shown = Table(frame, (count("n"),), limit=10)
     assert "40 more rows in .frame" in str(shown)
-    assert "40 more rows in .frame" in shown.to_html()
     assert len(str(shown).splitlines()) == 2 + 10 + 1
     assert len(shown) == 50
+
+
+def test_html_has_more_rows_than_print_because_they_sort_and_scroll():
+    shown = Table(pl.DataFrame({"n": range(700)}), (count("n"),), limit=10)
+    assert shown.to_html().count("<tr>") == 1 + 500
+    assert "200 more rows in .frame" in shown.to_html()
+
+
+def test_html_sorts_numbers_by_what_is_shown_and_unknown_ones_have_no_key():
+    frame = pl.DataFrame({"n": [1234, None], "p": [0.5, None], "low": [0.1, None]})
+    columns = (count("n"), percent("p"), interval("p", "low", "p"))
+    keys = re.findall('data-key="(.*?)"', Table(frame, columns).to_html())
+    assert keys == ["1234", "50.0", "50.0", "", "", ""]
+
+
+def test_html_draws_shares_as_bars_of_their_length():
+    frame = pl.DataFrame({"p": [0.25, None, 1.5]})
+    html = Table(frame, (percent("p", color="orange"),)).to_html()
+    ends = re.findall(r"linear-gradient\(90deg,rgba\(217,84,30,.28\) (\S+),transparent", html)
+    assert ends == ["25.0%", "100.0%"]
+
+
+def test_the_script_of_html_stays_within_its_attribute():
+    script = Table(pl.DataFrame({"n": [1]}), (count("n"),)).to_html().split('onclick="')[1]
+    assert script.split('"')[0].rstrip().endswith("}")
+
+
+def test_a_table_as_pandas_has_every_value():
+    frame = pl.DataFrame({"voter": ["a", "b"], "p": [0.5, None], "names": [["x"], []]})
+    found = Table(frame, (text("voter"),), limit=1).to_pandas()
+    assert found["voter"].tolist() == ["a", "b"]
+    assert found["p"].isna().tolist() == [False, True]
+    assert found["names"].tolist() == [["x"], []]
+
+
+def test_without_pandas_the_way_out_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtraError, match=r"pip install pandas.*\.frame"):
+        table(voter=["a"]).to_pandas()
 
 
 def test_an_empty_table_prints_its_caption_only():

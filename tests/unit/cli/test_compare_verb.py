@@ -27,7 +27,13 @@ def test_several_projects_make_one_table(tiny, other, wiesel, wiesel_json):
     assert len(runs) == len(set(runs)) == 2 * 2 * 2
     assert answer["on"] == {"tiny": "test", "other": "test"}
     shown = wiesel(*words).stdout
-    assert len([line for line in shown.splitlines() if line.startswith((" tiny", " other"))]) == 4
+    lines = [line for line in shown.splitlines() if line.startswith((" tiny", " other"))]
+    assert [line.split()[:2] for line in lines] == [
+        [name, method]
+        for name in ("tiny", "other")
+        for method in ("majority_vote", "snorkel", "always", "gold:")
+    ]
+    assert [row["data"] for row in answer["references"]] == ["tiny", "tiny", "other", "other"]
 
 
 def test_one_project_has_intervals_and_no_name_of_the_data(tiny, wiesel, wiesel_json):

@@ -117,3 +117,20 @@ def test_a_network_of_ones_own_is_named_again_to_predict_and_explain(tiny, wiese
         assert f"--end-model {name}" in refused.stderr, "the message has the option to add"
         # The width of 5 is not given again: the model knows the options it was made with.
         assert wiesel_json(*command, "--end-model", name)["ok"]
+
+
+def test_a_model_saved_in_python_with_its_features_predicts_a_table(tmp_path, wiesel_json):
+    from wiesel import MajorityVote, TwoStage, VoteMatrix
+    from wiesel.features import TextFeatures
+    from wiesel.nn import Linear
+
+    texts = ["free prize", "see you at lunch", "win a prize", "lunch at noon"] * 4
+    votes = VoteMatrix.from_dense([[1], [0], [1], [0]] * 4, ["ham", "spam"])
+    features = TextFeatures(min_count=1)
+    X = features.fit_transform(texts)
+    quick = {"epochs": 2, "epoch_size": None, "progress": False}
+    model = TwoStage(MajorityVote(), Linear(X.shape[1], 2), **quick).fit(X, votes)
+    model.save(tmp_path / "model", features=features, column="review")
+    pl.DataFrame({"review": texts}).write_csv(tmp_path / "rows.csv")
+    found = wiesel_json("predict", tmp_path / "model", tmp_path / "rows.csv")["predictions"]
+    assert [row["prediction"] for row in found] == model.predict(X).tolist()

@@ -19,7 +19,7 @@ FILES = {
     "missing.csv": (None, "There is no file"),
     "empty.csv": (b"", "is empty (0 bytes)"),
     "header.csv": (HEAD, "has columns but no rows"),
-    "latin1.csv": (HEAD + b"a,caf\xe9,billing\n", "is not UTF-8 text"),
+    "damaged.csv": (HEAD + b"a,caf\xe9 \xc3\xbc,billing\n", "is not UTF-8 text"),
     "quote.csv": (HEAD + b'a,"never closed,billing\n', "cannot be read as csv"),
     "cut.csv": (HEAD + b"a,caf\xc3", "is not UTF-8 text: the first wrong byte is at position 19"),
     "cut.jsonl": (b'{"id":"a","text":"caf\xc3', "is not UTF-8 text"),

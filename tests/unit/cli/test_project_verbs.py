@@ -238,7 +238,7 @@ HOSTILE = {
     "missing": (None, "There is no file"),
     "empty.csv": (b"", "is empty"),
     "header_only.csv": (b"id,text\n", "no rows"),
-    "latin1.csv": (b"id,text\n1,caf\xe9\n", "is not UTF-8"),
+    "damaged.csv": (b"id,text\n1,caf\xe9 \xc3\xbc\n", "is not UTF-8"),
     "no_text.csv": (b"id,txt\n1,hello\n", "There is no column 'text'"),
     "twice.csv": (b"id,text\n1,a refund\n1,a crash\n", "must be unique"),
     "ragged.csv": (b"id,text\n1,a,b,c\n", "fields in line 2"),

@@ -46,6 +46,25 @@ def test_methods_lists_every_method_once(wiesel, wiesel_json):
     assert "Dawid and Skene 1979" in wiesel("methods", "--papers").stdout
 
 
+def test_a_method_is_shown_with_every_option(wiesel, wiesel_json):
+    shown = wiesel("methods", "weasel").stdout
+    options = METHODS["weasel"].cls.option_names()
+    assert not [name for name in options if not re.search(rf"^  {name}: .", shown, re.MULTILINE)]
+    assert "  warm_up: int = 6" in shown
+    assert "learns from  features and votes" in shown
+    answer = wiesel_json("methods", "weasel")["method"]
+    assert answer["class"] == "wiesel.end_to_end.weasel.model.WeaSEL"
+    assert {option["name"] for option in answer["options"]} == set(options)
+    assert {"name", "type", "default", "meaning"} == set(answer["options"][0])
+
+
+def test_label_models_and_readings_are_shown_too(wiesel):
+    assert "wiesel methods two_stage" in wiesel("methods", "majority_vote").stdout
+    assert "  shrinkage: float = 10.0" in wiesel("methods", "gold_weighted").stdout
+    assert "  rounds: int = 3" in wiesel("methods", "feature_checked").stdout
+    assert "Did you mean 'weasel'" in wiesel("methods", "weazel").stderr
+
+
 def test_doctor_shows_versions_and_what_to_install(wiesel, wiesel_json):
     answer = wiesel_json("doctor")
     assert answer["wiesel"] == __version__

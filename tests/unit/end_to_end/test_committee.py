@@ -11,7 +11,16 @@ from sklearn.linear_model import LogisticRegression
 from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
 from torch import Tensor, nn
 
-from wiesel import Committee, MajorityVote, Triplet, TwoStage, VoteMatrix, WeaSEL, load_model
+from wiesel import (
+    Committee,
+    MajorityVote,
+    MaxMIG,
+    Triplet,
+    TwoStage,
+    VoteMatrix,
+    WeaSEL,
+    load_model,
+)
 from wiesel.end_to_end.committee import default_members
 from wiesel.errors import NotFittedError, ParameterError, VoteError, WieselWarning
 from wiesel.nn import CNN, Linear
@@ -23,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 QUICK: dict[str, Any] = {**ONE_PASS, "epochs": 2, "lr": 0.02, "batch_size": 16, "networks": 1}
 X, VOTES, GOLD = tiny_task(n_items=120, n_voters=5)
 HELD_OUT = tiny_task(n_items=40, n_voters=5, seed=7)
-BINARY = ["majority_vote", "feature_checked", "snorkel", "triplet"]
+BINARY = ["majority_vote", "feature_em", "feature_checked", "triplet"]
 
 
 def committee(**options: Any) -> Committee:
@@ -50,12 +59,14 @@ def with_gold_votes() -> Committee:
     return committee().fit(X, copied(VOTES, 2), validation)
 
 
-def test_members_count_the_same_without_gold(fitted: Committee):
+def test_networks_count_the_same_without_gold(fitted: Committee):
     assert list(fitted.member_weights_) == BINARY
-    assert list(fitted.member_weights_.values()) == [0.25] * 4
+    assert [max(1, len(member.members_)) for member in fitted.members_] == [1, 2, 2, 1]
+    weights = np.array(list(fitted.member_weights_.values()))
+    assert weights == pytest.approx([1 / 6, 1 / 3, 1 / 3, 1 / 6])
     assert fitted.selection_["by"] == "last epoch"
     assert fitted.selection_["left_out"] == {}
-    mean = fitted.member_probas(X).mean(axis=0)
+    mean = np.tensordot(weights, fitted.member_probas(X), axes=1)
     assert np.allclose(fitted.predict_proba(X), mean, atol=1e-6)
     assert np.allclose(fitted.spread(X), fitted.member_probas(X).std(axis=0))
     assert fitted.spread(X).max() > 0
@@ -63,7 +74,8 @@ def test_members_count_the_same_without_gold(fitted: Committee):
 
 def test_what_members_say_of_the_votes_is_averaged(fitted: Committee):
     parts = [member.soft_labels(X, VOTES) for member in fitted.members_]
-    assert np.allclose(fitted.soft_labels(X, VOTES), np.mean(parts, axis=0))
+    weights = list(fitted.member_weights_.values())
+    assert np.allclose(fitted.soft_labels(X, VOTES), np.tensordot(weights, parts, axes=1))
 
 
 def test_a_member_is_what_its_own_fit_gives(fitted: Committee):
@@ -84,11 +96,24 @@ def test_more_classes_are_learned_by_mutual_information_too():
     assert len({name for name in default_members(linear(), 2) if "gold" in name}) == 0
 
 
+def test_a_known_class_balance_reaches_every_member(tmp_path: Path):
+    model = committee(class_balance={"class_0": 0.8, "class_1": 0.2}).fit(X, VOTES)
+    balances = [member.label_model_.class_balance_ for member in model.members_]
+    assert len(balances) == len(BINARY)
+    assert all(np.allclose(balance, [0.8, 0.2]) for balance in balances)
+    uniform = committee(class_balance=[0.5, 0.5]).fit(X, VOTES).predict_proba(X)[:, 0].mean()
+    assert model.predict_proba(X)[:, 0].mean() > uniform
+    model.save(tmp_path / "model")
+    assert load_model(tmp_path / "model").class_balance == model.class_balance
+    known = default_members(linear(3, 3), 3, with_gold_votes=True, class_balance="votes")
+    assert {member.class_balance for member in known.values()} == {"votes"}
+
+
 def test_gold_weighs_the_members_and_no_single_one_wins():
     model = committee().fit(X, VOTES, (HELD_OUT.X, HELD_OUT.gold))
     weights = np.array(list(model.member_weights_.values()))
     assert weights.sum() == pytest.approx(1)
-    assert 0.1 < weights.min() <= weights.max() < 0.7, "40 gold items tell little"
+    assert 0.05 < weights.min() <= weights.max() < 0.7, "40 gold items tell little"
     mixed = np.tensordot(weights, model.member_probas(X), axes=1)
     assert np.allclose(model.predict_proba(X), mixed, atol=1e-6)
     assert model.selection_["by"] == "auc"
@@ -152,6 +177,9 @@ def test_members_of_the_users_own_choice(tmp_path: Path):
     ]
     model = Committee(Linear(3, 2), members=members).fit(X, VOTES)
     assert list(model.member_weights_) == ["weasel", "majority_vote", "majority_vote_3"]
+    own = FaithfulVote(linear(), warm_up=1, **quick)
+    named = Committee(linear(), members=[MaxMIG(linear(), **quick), own])
+    assert list(named.fit(X, VOTES).member_weights_) == ["max_mig", "faithful_vote"]
     assert all(not hasattr(member, "end_model_") for member in members), "they are copied"
     assert np.allclose(model.predict_proba(X).sum(axis=1), 1)
     assert len(model.explain(X[0], VOTES[0]).members) == 3
@@ -160,6 +188,10 @@ def test_members_of_the_users_own_choice(tmp_path: Path):
     loaded = load_model(tmp_path / "model")
     assert np.allclose(loaded.predict_proba(X), model.predict_proba(X))
     assert [type(member).__name__ for member in loaded.members] == ["WeaSEL", *["TwoStage"] * 2]
+
+
+class FaithfulVote(WeaSEL):
+    """A method that nobody has registered."""
 
 
 class Choosy(Triplet):
@@ -275,6 +307,10 @@ def test_wrong_options_are_refused():
             committee(members=members).fit(X, VOTES)
     with pytest.raises(ParameterError, match="checkpoint of its own"):
         committee(members=[WeaSEL(linear())], checkpoint="run.ckpt").fit(X, VOTES)
+    with pytest.raises(ParameterError, match="a class_balance of its own"):
+        committee(members=[WeaSEL(linear())], class_balance="votes").fit(X, VOTES)
+    with pytest.raises(ParameterError, match="'class_balance' option of Committee"):
+        committee(class_balance="gold").fit(X, VOTES)
     with pytest.raises(ParameterError, match="networks"):
         committee(networks=0).fit(X, VOTES)
     for use in (lambda m: m.predict(X), lambda m: m.spread(X), lambda m: m.save("nowhere")):

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from wiesel import MajorityVote, Supervised, TwoStage, WeaSEL, load_model
 from wiesel.catalog import METHODS
 from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end.readings import Reading
 from wiesel.errors import ParameterError, SavedModelError
 from wiesel.nn import CNN, LSTM, MLP, Linear
 
@@ -35,6 +36,8 @@ def fitted(name: str) -> Any:
     cls, needs = METHODS[name].cls, METHODS[name].needs
     if needs == "votes":
         return cls().fit(votes)
+    if issubclass(cls, Reading):
+        return cls().fit(votes, X=X, gold=(votes, gold))
     if needs == "features and gold":
         return cls(Linear(3, 2), labels=votes.labels, **QUICK).fit(X, gold, validation=(X, gold))
     first = [MajorityVote()] if "label_model" in inspect.signature(cls).parameters else []
@@ -83,7 +86,9 @@ def test_what_comes_back_can_be_saved_again_and_fitted_again(name: str, tmp_path
     assert len(arrays) > 0
     assert all(first["files"][file] == second["files"][file] for file in arrays)
     X, votes, gold = tiny_task()
-    if not isinstance(loaded, EndToEndModel):
+    if isinstance(loaded, Reading):
+        loaded.fit(votes, X=X, gold=(votes, gold))
+    elif not isinstance(loaded, EndToEndModel):
         loaded.fit(votes)
     else:
         loaded.fit(X, gold if isinstance(loaded, Supervised) else votes)

@@ -2,6 +2,7 @@ import math
 
 import pytest
 from experiments.cost import Listing, pace_of, paces_of
+from experiments.framework import runner
 from experiments.framework.definitions import Effort, Row, chosen
 from experiments.framework.methods import groups_of
 from experiments.framework.runner import Run
@@ -70,6 +71,21 @@ def test_the_words_on_the_command_line_decide_the_effort():
     assert Effort.parsed(["--full", "--jobs", "2"], None) == Effort(full=True, seeds=7, jobs=2)
     assert Effort.parsed(["--full"], None, full_seeds=5).seeds == 5
     assert Effort.parsed(["--full", "--seeds", "2"], None).words == "--full --seeds 2"
+
+
+def test_what_is_only_recorded_runs_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "RESULTS", tmp_path)
+    runs, trained = [Run("tiny", "a", 0), Run("tiny", "a", 1)], []
+
+    def execute(run):
+        trained.append(run.seed)
+        return {"score": run.seed}
+
+    first = Effort().records("study", runs[:1], execute)
+    assert [record["score"] for record in first] == [0]
+    again = Effort(recorded=True).records("study", runs, execute)
+    assert [record["score"] for record in again] == [0]
+    assert trained == [0]
 
 
 def test_table_1_has_the_rows_and_sets_of_the_paper():

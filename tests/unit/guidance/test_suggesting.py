@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 from planted import LABELS, WORDS, noisy_votes, planted
 
-from wiesel import apply_lfs, suggest_lfs
+from wiesel import apply_lfs, keywords, suggest_lfs
 from wiesel.errors import DataError, ParameterError
 
 
@@ -54,6 +54,16 @@ def test_no_suggestion_repeats_a_word_of_another():
     assert len(sets) > 4
     pairs = [(a, b) for k, a in enumerate(sets) for b in sets[:k]]
     assert not [pair for pair in pairs if pair[0] <= pair[1] or pair[1] <= pair[0]]
+
+
+def test_what_a_present_voter_says_already_is_not_suggested():
+    data = planted()
+    prizes = apply_lfs([keywords("spam", ["prize"], column="text")], data.rows, labels=LABELS)
+    gold = some_gold(data.gold)
+    found = suggest_lfs(data.rows, prizes, gold=gold, n=8).lfs
+    words = [lf.keywords[0] for lf in found if lf.kind == "keywords"]
+    assert "winner" in words
+    assert not [word for word in words if "prize" in word.split()]
 
 
 def test_the_same_call_gives_the_same_suggestions():

@@ -5,7 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from wiesel import DataProgramming, OneCoin, VoteMatrix, load_model
+from wiesel import (
+    DataProgramming,
+    Fixes,
+    OneCoin,
+    Prioritizes,
+    Reinforces,
+    VoteMatrix,
+    load_model,
+)
 from wiesel.datasets.synthetic import make_votes
 from wiesel.errors import ParameterError
 from wiesel.label_models.factor_graph import find_components, widened
@@ -41,10 +49,39 @@ def value_of(kind, first, second, true):
         ("reinforcing", -1, 0, 1, -1),
         ("exclusive", 0, 1, 0, -1),
         ("exclusive", 0, -1, 0, 0),
+        ("prioritizes", 1, 0, 1, 1),
+        ("prioritizes", 1, 0, 0, -1),
+        ("prioritizes", 1, 1, 1, 0),
+        ("prioritizes", -1, 0, 0, 0),
+        ("prioritizes", 1, -1, 1, 0),
     ],
 )
 def test_dependencies_have_the_values_of_the_paper(kind, first, second, true, value):
     assert value_of(kind, first, second, true) == value
+
+
+def test_statistics_are_the_factors_of_the_paper_with_the_fixing_voter_first():
+    for statistic, dependency in (
+        (Fixes("a", "b"), ("fixing", "b", "a")),
+        (Reinforces("a", "b"), ("reinforcing", "b", "a")),
+        (Prioritizes("a", "b"), ("prioritizes", "a", "b")),
+    ):
+        assert np.array_equal(component_of(statistic).factors, component_of(dependency).factors)
+
+
+def test_b_wrong_exactly_when_a_votes_is_learned_from_a_statistic():
+    rng = np.random.default_rng(0)
+    gold = rng.integers(2, size=2000)
+    a_votes = rng.random(2000) < 0.5
+    a = np.where(a_votes, np.where(rng.random(2000) < 0.95, gold, 1 - gold), -1)
+    columns = [a, np.where(a_votes, 1 - gold, gold)]
+    columns += [np.where(rng.random(2000) < 0.75, gold, 1 - gold) for _ in range(3)]
+    votes = VoteMatrix.from_dense(np.stack(columns, axis=1), ["no", "yes"], list("abcde"))
+    right = []
+    for dependencies in ([], [Fixes("a", "b")], [Prioritizes("a", "b")]):
+        model = DataProgramming(dependencies=dependencies).fit(votes)
+        right.append((model.predict_proba(votes).argmax(axis=1) == gold).mean())
+    assert min(right[1:]) > right[0] + 0.02
 
 
 def test_accuracy_and_propensity_have_the_values_of_the_paper():

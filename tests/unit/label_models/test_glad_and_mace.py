@@ -58,6 +58,20 @@ def test_mace_calls_habits_by_their_name():
     np.testing.assert_allclose(model.competences_[2:], 0.7, atol=0.08)
 
 
+def test_mace_learns_a_skewed_class_balance():
+    # With a uniform balance, votes for the common class would be habits.
+    accuracies = [0.9, 0.8, 0.75, 0.7, 0.65]
+    votes, gold = make_votes(
+        1500, 5, accuracies=accuracies, coverage=1.0, class_balance=[0.9, 0.1], seed=8
+    )
+    model = MACE().fit(votes)
+    assert abs(model.class_balance_[1] - 0.1) < 0.03
+    known = votes.covered
+    right = (model.predict_proba(votes).argmax(axis=1) == gold)[known].mean()
+    uniform = MACE().fit(votes, class_balance=[0.5, 0.5])
+    assert right > (uniform.predict_proba(votes).argmax(axis=1) == gold)[known].mean() + 0.03
+
+
 def test_maces_confusions_are_distributions_and_rank_workers():
     confusions = _confusions(np.array([0.0, 0.6, 1.0]), np.array([[0.2, 0.8]] * 3))
     np.testing.assert_allclose(confusions.sum(axis=2), 1)

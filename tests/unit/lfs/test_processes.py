@@ -263,9 +263,9 @@ def deadly(row, on=1):
 
 
 def vote_with_deaths(stop: bool) -> list[ColumnVotes]:
-    """Let one worker vote on three rows, of which the second ends it."""
-    batch = Batch(ROWS[:3], 0, "id", stop_at_failure=stop)
-    share = Share([named, labeling_function(deadly)], batch, first_rows=3, n_takers=1)
+    """Let one worker vote on two rows, of which the second ends it."""
+    batch = Batch(ROWS[:2], 0, "id", stop_at_failure=stop)
+    share = Share([named, labeling_function(deadly)], batch, first_rows=2, n_takers=1)
     with WorkerPool(1) as pool:
         pool.help(share, LabelSpace(*LABELS))
         return share.votes()
@@ -281,9 +281,24 @@ def test_a_row_that_ends_its_worker_is_named() -> None:
 @pytest.mark.slow
 def test_a_row_that_ends_its_worker_is_set_aside_and_the_rest_is_done() -> None:
     votes = vote_with_deaths(stop=False)
-    assert votes[1].rows.tolist() == [0, 2]
+    assert votes[1].rows.tolist() == [0]
     assert [failure.item for failure in votes[1].failures] == ["row 1 (id 'm1')"]
     assert not votes[0].failures
+
+
+@pytest.mark.slow
+def test_isolated_a_deadly_first_row_ends_no_more_than_a_worker() -> None:
+    def on_the_first(row):
+        return deadly(row, on=0)
+
+    lf = labeling_function(on_the_first)
+    with pytest.raises(LabelingFunctionError, match=r"'on_the_first' failed on row 0"):
+        apply_lfs(lf, ROWS[:2], labels=LABELS, engine="isolated", ids="id")
+    with pytest.warns(UserWarning, match=r"on_the_first.*failed on 1"):
+        votes = apply_lfs(
+            lf, ROWS[:2], labels=LABELS, engine="isolated", ids="id", on_error="abstain"
+        )
+    assert votes.dense()[:, 0].tolist() == [-1, 0]
 
 
 def test_the_search_for_deadly_rows_ends() -> None:

@@ -82,7 +82,7 @@ def test_distributions_may_be_dicts_or_arrays_beside_names() -> None:
         ("spma", "'spma'"),
         (1, "1"),
         (True, "True"),
-        (-1, "-1"),
+        (-2, "-2"),
         ({"spam": 0.5}, r"\[0.0, 0.5\]"),
         ({"eggs": 1.0}, "eggs"),
         ([0.2, 0.3, 0.5], r"\[0.2, 0.3, 0.5\]"),

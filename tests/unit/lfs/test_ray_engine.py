@@ -82,17 +82,17 @@ def test_a_piece_voted_on_again_replaces_its_own_file(mails: Path, tmp_path: Pat
 def test_failures_and_errors_are_told_with_the_row_of_the_whole_table(mails: Path):
     job = job_of([broken], mails, stop=False)
     second = cut(job.source, 4)[1]
-    told = json.loads(vote_on_piece(second, task_of(job))["told"])
-    assert told["failures"][0]["item"] == "row 5 (id 'm5')"
-    assert "ZeroDivisionError" in told["failures"][0]["reason"]
+    report = json.loads(vote_on_piece(second, task_of(job))["report"])
+    assert report["failures"][0]["item"] == "row 5 (id 'm5')"
+    assert "ZeroDivisionError" in report["failures"][0]["reason"]
 
 
 def test_a_file_that_shrank_meanwhile_is_an_error(mails: Path):
     job = job_of([SPAM], mails)
     last = cut(job.source, 4)[-1]
-    told = json.loads(vote_on_piece(Piece(**{**last, "count": 9}), task_of(job))["told"])
-    assert told["error"] == "DataError"
-    assert "has changed" in told["message"]
+    report = json.loads(vote_on_piece(Piece(**{**last, "count": 9}), task_of(job))["report"])
+    assert report["error"] == "DataError"
+    assert "has changed" in report["message"]
 
 
 def test_functions_of_a_changed_file_are_refused(mails: Path, tmp_path: Path):
@@ -101,13 +101,13 @@ def test_functions_of_a_changed_file_are_refused(mails: Path, tmp_path: Path):
     file.write_text(head + "'ham'")
     task = task_of(job_of(list(load_lfs(file)), mails))
     file.write_text(head + "'spam'")
-    told = json.loads(vote_on_piece(cut(RowSource(mails), 4)[0], task)["told"])
-    assert "not the same on another machine" in told["message"]
+    report = json.loads(vote_on_piece(cut(RowSource(mails), 4)[0], task)["report"])
+    assert "not the same on another machine" in report["message"]
     file.unlink()
-    told = json.loads(
-        vote_on_piece(cut(RowSource(mails), 4)[0], task | {"search_path": ["/nowhere"]})["told"]
+    report = json.loads(
+        vote_on_piece(cut(RowSource(mails), 4)[0], task | {"search_path": ["/nowhere"]})["report"]
     )
-    assert "cannot be loaded on another machine" in told["message"]
+    assert "cannot be loaded on another machine" in report["message"]
 
 
 def test_a_function_that_cannot_be_sent_is_named(mails: Path):

@@ -48,8 +48,10 @@ def test_a_run_writes_everything(tiny):
         "votes",
         "features",
         "train",
+        "train",
         "report",
     ]
+    assert said[4].startswith("train: gold labels of 12 dev rows alone")
     metrics = json.loads((tiny / "out/metrics.json").read_text())
     assert metrics["splits"]["test"]["n_items"] == 12
     assert (
@@ -256,7 +258,12 @@ def test_an_item_is_explained_by_its_id(tiny):
             "Did you mean 'majority_vote'?",
         ),
         ("wiesel.toml", 'kind = "tfidf"', 'kind = "tfdif"', "Did you mean 'tfidf'?"),
-        ("wiesel.toml", 'kind = "tfidf"', 'kind = "images"', "have no images of their own"),
+        (
+            "wiesel.toml",
+            'kind = "tfidf"\nn_dimensions = 3',
+            'kind = "images"',
+            "have no images of their own",
+        ),
         ("wiesel.toml", "n_dimensions = 3", 'column = "txt"', "Did you mean 'text'?"),
         ("wiesel.toml", "baselines = []", 'baselines = ["supervised"]', "training rows have none"),
     ],
@@ -267,6 +274,58 @@ def test_what_is_wrong_is_said_before_any_training(tiny, monkeypatch, file, old,
     with pytest.raises(WieselError) as caught:
         run(tiny)
     assert words in str(caught.value)
+
+
+def test_all_mistakes_of_the_file_are_told_before_anything_is_read(tiny, monkeypatch):
+    monkeypatch.setattr(
+        "wiesel.project.preparing.read_splits", lambda *_: pytest.fail("rows were read")
+    )
+    file = tiny / "wiesel.toml"
+    for old, new in [
+        ('"test.csv"', '"tset.csv"'),
+        ("n_dimensions = 3", "n_dimension = 3"),
+        ('name = "linear"', 'name = "linear"\nbais = 1'),
+        ("baselines = []", 'baselines = ["snorkle"]'),
+        ("epochs = 2", 'epochs = "two"'),
+    ]:
+        change(file, old, new)
+    with pytest.raises(ParameterError) as caught:
+        run(tiny)
+    said = str(caught.value)
+    for words in ("tset.csv", "'n_dimensions'", "'bais'", "'snorkel'", "'epochs'"):
+        assert words in said
+    assert said.count(" And line ") == 4
+    assert said.count("wiesel.toml") == 1
+    assert not (tiny / "out").exists()
+
+
+def test_a_module_without_its_class_is_noticed_first(tiny, monkeypatch):
+    monkeypatch.setattr(
+        "wiesel.project.preparing.read_splits", lambda *_: pytest.fail("rows were read")
+    )
+    (tiny / "net.py").write_text("from torch import nn\nclass Net(nn.Module): pass\n")
+    change(tiny / "wiesel.toml", 'name = "linear"', 'name = "module:net.py:Nte"')
+    with pytest.raises(ParameterError, match=r"has no class 'Nte'\. Did you mean 'Net'"):
+        run(tiny)
+
+
+def test_the_table_has_rows_that_take_no_votes(tiny):
+    outcome, _ = run(tiny)
+    shown = str(outcome.table)
+    assert "always 'billing'" in shown
+    assert "gold: 12 dev" in shown
+    references = json.loads((tiny / "out/metrics.json").read_text())["references"]
+    assert [row["method"] for row in references] == ["always 'billing'", "gold: 12 dev rows"]
+    assert references[0]["accuracy"] == pytest.approx(0.5)
+
+
+def test_votes_for_one_class_alone_are_warned_about_before_training(tiny):
+    change(tiny / "lfs.py", '"technical" if', "None if")
+    _, said = run(tiny)
+    stages = [line.partition(":")[0] for line in said]
+    assert stages.index("warning") < stages.index("features")
+    warning = said[stages.index("warning")]
+    assert "Every vote is for 'billing', none for 'technical'" in warning
 
 
 def test_options_of_one_method_reach_that_method_only(tiny):
@@ -288,7 +347,7 @@ def test_the_classes_of_the_file_and_of_the_labeling_functions_must_agree(tiny):
 def test_token_ids_reach_an_lstm(tiny):
     change(tiny / "wiesel.toml", 'kind = "tfidf"\nn_dimensions = 3', 'kind = "tokens"\nlength = 6')
     change(tiny / "wiesel.toml", 'name = "linear"', 'name = "lstm"\nhidden = 4\nembedding = 4')
-    outcome, _ = run(tiny, ["weasel"])
+    outcome, _ = run(tiny, ["majority_vote"])
     assert outcome.prepared.data.vectors.train.shape == (40, 6)
     bundle = load_bundle(tiny / "out/model")
     proba = bundle.predict_proba(pl.read_csv(tiny / "test.csv"))

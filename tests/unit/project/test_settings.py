@@ -5,6 +5,7 @@ import pytest
 from wiesel.errors import DataError, ParameterError
 from wiesel.project import read_project, run_project, write_starter
 from wiesel.project.lines import key_lines
+from wiesel.training import RayTrain
 
 
 def refused(folder, old: str, new: str) -> str:
@@ -127,3 +128,29 @@ def test_an_output_that_is_a_file_is_refused(tiny):
     file.write_text('output = "lfs.py"\n' + file.read_text())
     with pytest.raises(ParameterError, match=r"line 1: 'output' is a folder.*is a file"):
         read_project(tiny)
+
+
+def test_the_engine_of_training_is_read_and_is_no_option_of_methods(tiny):
+    file = tiny / "wiesel.toml"
+    engine = '[training]\nengine = "ray:10.0.0.1:6379"\nworkers = 3\n'
+    file.write_text(file.read_text().replace("[training]\n", engine))
+    project = read_project(tiny)
+    assert project.training_engine == RayTrain(workers=3, address="10.0.0.1:6379")
+    options = project.method_options("committee")
+    assert options
+    assert not {"engine", "workers"} & set(options)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ('engine = "spark"', "There is no training engine 'spark'"),
+        ("workers = 2", "'workers' is for engine"),
+        ('engine = "ray"\nworkers = 0', "'workers'"),
+    ],
+)
+def test_a_wrong_engine_is_said_before_any_work(tiny, lines, words):
+    file = tiny / "wiesel.toml"
+    file.write_text(file.read_text().replace("[training]\n", f"[training]\n{lines}\n"))
+    with pytest.raises(ParameterError, match=words):
+        run_project(read_project(tiny))

@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from wiesel import keywords
@@ -143,6 +144,22 @@ def test_labels_become_gold_suggestions_and_precision(space: Workspace):
     assert found[0].lf not in [each.lf for each in space.suggestions(5)]
 
 
+def test_who_asks_for_one_suggestion_leaves_more_for_others(tmp_path: Path):
+    words = {"ham": ("lunch", "meeting", "family"), "spam": ("prize", "winner", "cash")}
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(words[("ham", "spam")[k % 2]], 2)) for k in range(80)]
+    pl.DataFrame({"text": texts}).write_csv(tmp_path / "train.csv")
+    (tmp_path / "wiesel.toml").write_text(
+        'classes = ["ham", "spam"]\n[data]\ntrain = "train.csv"\n'
+        '[votes]\nlfs = ["rules.toml"]\n[features]\nn_dimensions = 3\n'
+    )
+    space = Workspace(tmp_path)
+    for row in range(20):
+        space.store.add(str(space.train.ids[row]), ("ham", "spam")[row % 2], "ada")
+    assert len(space.suggestions(1)) == 1
+    assert len(space.suggestions(4)) == 4
+
+
 def test_rows_that_a_person_has_seen_are_not_offered_again(space: Workspace):
     first = space.to_label(10, "random", "ada").frame["item"].to_list()
     for item in first:
@@ -193,7 +210,7 @@ def test_the_verbs_answer_in_words_and_in_json(tiny: Path, wiesel, wiesel_json):
     assert "Through these items" in wiesel("blame", tiny, "--item", "t1").output
     missing = wiesel("blame", tiny, "--item", "m99")
     assert missing.exit_code == 1
-    assert "Ids look like 'm0'" in missing.output
+    assert "There is no item 'm99'" in missing.output
 
 
 def test_what_was_labeled_is_used_by_a_run(empty: Workspace, wiesel):

@@ -9,15 +9,26 @@ import pytest
 
 from wiesel import LabelSpace
 from wiesel.evaluation import evaluate_proba, threshold_curve
-from wiesel.report import Curve, Disagreement, ReportData, VoterRow, report_html, write_report
+from wiesel.report import (
+    BalanceRow,
+    Curve,
+    Disagreement,
+    ErrorItem,
+    ReportData,
+    SliceRow,
+    VoterRow,
+    report_html,
+    write_report,
+)
 from wiesel.report.charts import confusion, coverage, heat_map
+from wiesel.report.items import highlighted
 from wiesel.report.svg import Axis, Line, chart, ticks
 
 LABELS = LabelSpace("ham", "spam")
 PROBA = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.1, 0.9]])
 GOLD = np.array([0, 1, 1, 1])
 REPORT = evaluate_proba(PROBA, GOLD, LABELS, n_resamples=50)
-VOID = {"meta", "br"}
+VOID = {"meta", "br", "input"}
 
 
 def full() -> ReportData:
@@ -43,6 +54,13 @@ def full() -> ReportData:
         paired="Both are equal.",
         curve=threshold_curve(PROBA, GOLD),
         threshold=0.4,
+        references={"always 'spam'": REPORT},
+        seconds={"weasel": 2.5},
+        thresholds=[(0.3, 3, 1, 0, 0), (0.5, 2, 0, 1, 1)],
+        balance=[BalanceRow("ham", 0.25, 0.5, 0.4), BalanceRow("spam", 0.75, 0.5, 0.6)],
+        slices=[SliceRow("length", "up to 4 words", 3, 2 / 3, 0.2, 0.9)],
+        errors=[ErrorItem("t1", "a free prize", "ham", "spam", 0.9, [(2, 6)], [("link", "spam")])],
+        n_errors=1,
         disagreements=[Disagreement("m1", "win www", "ham", 0.9, "spam", 0.8, [("link", "spam")])],
         reproduce=["wiesel run ."],
         settings='classes = ["ham", "spam"]',
@@ -80,7 +98,7 @@ def test_a_full_report_shows_every_section_and_is_well_formed():
     page = report_html(full())
     tags = parsed(page)
     ids = [attrs["id"] for tag, attrs in tags.seen if tag == "section"]
-    assert len(ids) == 8
+    assert len(ids) == 11
     assert [attrs["href"] for tag, attrs in tags.seen if tag == "a"] == [f"#{name}" for name in ids]
     assert len([tag for tag, _ in tags.seen if tag == "svg"]) == 4
     for words in (
@@ -90,13 +108,18 @@ def test_a_full_report_shows_every_section_and_is_well_formed():
         "&#x27;silent&#x27; never votes.",
         "win www",
         "kept: epoch 2",
+        "always &#x27;spam&#x27;",
+        "a <mark>free</mark> prize",
+        "\N{MULTIPLICATION SIGN} link: spam",
+        "up to 4 words",
+        'data-points="[[0.3000,3,1,0,0],[0.5000,2,0,1,1]]"',
     ):
         assert words in page
 
 
 def test_the_page_needs_nothing_from_elsewhere():
     page = report_html(full())
-    assert "<script" not in page
+    assert page.count("<script") == 1
     assert not re.findall(r"""(?:src|href)=["'](?!#)""", page)
     assert not re.findall(r"url\(|@import|https?://", page)
     assert "prefers-color-scheme: dark" in page
@@ -119,10 +142,15 @@ def test_names_and_texts_cannot_become_markup():
             disagreements=[Disagreement(evil, evil, evil, 0.5, evil, 0.5, [(evil, evil)])],
             settings=evil,
             losses=[Curve(evil, [1.0, 2.0])],
+            references={evil: REPORT},
+            balance=[BalanceRow(evil, 0.5, 0.5, 0.5)],
+            slices=[SliceRow(evil, evil, 9, 0.5, 0.2, 0.8)],
+            errors=[ErrorItem(evil, evil, evil, evil, 0.5, [(0, 8)], [(evil, evil)])],
+            judged_on=evil,
         )
     )
     parsed(page)
-    assert "<script" not in page
+    assert page.count("<script") == 1
     assert page.count("&lt;script&gt;") > 10
 
 
@@ -147,8 +175,43 @@ def test_what_is_missing_is_left_out():
 
 def test_unknown_precision_and_weight_are_dashes():
     page = report_html(replace(full(), voters=[VoterRow("silent", [], 0.0, 0.0)]))
-    row = page[page.index("<td class='name'>silent") :].partition("</tr>")[0]
-    assert row.count("\N{EN DASH}") == 3
+    row = page[page.index('<th scope="row" class="name">silent') :].partition("</tr>")[0]
+    assert row.count("\N{EN DASH}") == 2
+    assert "learned weight" not in page, "nobody has one"
+
+
+def test_every_header_says_what_it_is_the_header_of():
+    tags = parsed(report_html(full()))
+    headers = [attrs for tag, attrs in tags.seen if tag == "th"]
+    assert len(headers) > 20
+    assert all(attrs.get("scope") in ("row", "col") for attrs in headers)
+
+
+def test_many_errors_are_folded():
+    error = full().errors[0]
+    page = report_html(replace(full(), errors=[error] * 12, n_errors=40))
+    assert "12 of 40" in page
+    assert "<summary>4 more</summary>" in page
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([], "a &lt;b&gt; c"),
+        ([(2, 5)], "a <mark>&lt;b&gt;</mark> c"),
+        ([(0, 3), (1, 5)], "<mark>a &lt;</mark>b&gt; c"),
+        ([(4, 99)], "a &lt;b&gt; c"),
+    ],
+)
+def test_marked_words_are_escaped_and_never_overlap(spans, expected):
+    assert highlighted("a <b> c", spans) == expected
+
+
+def test_a_long_text_is_cut_around_its_first_mark():
+    text = "x" * 2000 + " prize " + "y" * 2000
+    shown = highlighted(text, [(2001, 2006)])
+    assert "<mark>prize</mark>" in shown
+    assert len(shown) < 700
 
 
 def test_the_file_is_written(tmp_path):
@@ -191,7 +254,7 @@ def test_items_with_and_without_votes_stand_side_by_side():
 def test_a_large_heat_map_numbers_every_fifth_voter():
     names = [f"voter {place}" for place in range(22)]
     head = heat_map(names, np.full((22, 22), 0.5)).partition("</thead>")[0]
-    assert re.findall(r"<th>(\d+)</th>", head) == ["1", "5", "10", "15", "20"]
+    assert re.findall(r'<th scope="col">(\d+)</th>', head) == ["1", "5", "10", "15", "20"]
 
 
 def test_many_classes_have_a_compact_confusion_matrix_of_their_own_width():

@@ -69,6 +69,14 @@ def test_label_studio_annotations_are_read_and_predictions_written():
     assert (documents.texts, spans) == (DOCUMENTS.texts, SPANS)
 
 
+def test_label_studio_gets_the_confidence_of_predicted_spans():
+    sure = [[Span(0, 3, "PER", 0.9)], [], [Span(0, 3, "PER")]]
+    tasks = json.loads(write_label_studio(DOCUMENTS, sure))
+    regions = [task["predictions"][0]["result"] for task in tasks]
+    assert regions[0][0]["score"] == 0.9
+    assert "score" not in regions[2][0]
+
+
 @pytest.mark.parametrize(
     ("reader", "text"), [(read_doccano, "{"), (read_doccano, "[1]"), (read_label_studio, "{}")]
 )

@@ -71,7 +71,7 @@ def test_feature_vectors_are_told_from_other_inputs(values, matrix: bool):
 
 
 def test_a_vector_of_numbers_has_no_position():
-    with pytest.raises(FeatureError, match="x is nan at row 2: features"):
+    with pytest.raises(FeatureError, match="x is NaN at row 2: features"):
         as_inputs(np.array([0.0, 1.0, np.nan]), "x")
 
 

@@ -30,7 +30,7 @@ class AggNet(AlternatingModel):
     """
 
     end_model: nn.Module
-    """Your network: any module that returns logits. It is copied, never changed."""
+    """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:

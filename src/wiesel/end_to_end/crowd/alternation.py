@@ -71,7 +71,7 @@ class AlternatingModel(CrowdModel):
     smoothing: float = 1.0
     """Pseudo-votes for an average cell of each voter's confusions, spread as all voters confuse."""
     m_epochs: int = 1
-    """How many epochs the end model learns before soft labels are found again."""
+    """The number of epochs between E-steps."""
 
     def _check_options(self) -> None:
         super()._check_options()

@@ -44,10 +44,10 @@ class CoNAL(CrowdModel):
     """
 
     end_model: nn.Module
-    """Your network: any module that returns logits. It is copied, never changed."""
+    """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
     separation: float = 1e-5
-    """How much the voters' own matrices are pushed away from the common one."""
+    """The weight of the term that separates the voters' own matrices from the shared one."""
     embedding: int = 20
     """The length of the embeddings of voters and items."""
     rank: int | None = None

@@ -21,7 +21,7 @@ from wiesel.training import Batch, Objective
 from wiesel.training.validation import logits_of
 from wiesel.votes import VoteMatrix
 
-__all__ = ["ConfusionNet"]
+__all__ = ["ConfusionNet", "LikelihoodObjective", "StochasticMatrices", "starting_matrix"]
 
 Structure = Literal["voters", "shared", "union"]
 Regularizer = Literal["none", "trace", "volume_f", "volume_w"]
@@ -58,16 +58,16 @@ class ConfusionNet(CrowdModel):
     """
 
     end_model: nn.Module
-    """Your network: any module that returns logits. It is copied, never changed."""
+    """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
     structure: Structure = "voters"
-    """Whose matrices: of each of the `voters`, one `shared` by all, or the `union` of votes."""
+    """One matrix for each of the `voters`, one `shared` by all, or the `union` of votes."""
     regularizer: Regularizer = "none"
-    """What is added to the loss: `none`, `trace`, `volume_f` or `volume_w`."""
+    """The penalty on the loss: `none`, `trace`, `volume_f` or `volume_w`."""
     strength: float = 0.01
     """The weight of the regularizer."""
     initial_accuracy: float = 0.8
-    """The diagonal of the matrices at the start."""
+    """The initial diagonal of the matrices."""
     rank: int | None = None
     """The rank of the voters' own part; None is a full matrix, unless there are too many."""
 
@@ -82,24 +82,37 @@ class ConfusionNet(CrowdModel):
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         votes: VoteMatrix = plan.votes  # type: ignore[assignment]
         matrices = self._matrices(votes.n_voters, votes.n_classes)
-        return _LikelihoodObjective(end_model, matrices, self.regularizer, self.strength)
+        return LikelihoodObjective(end_model, matrices, self.regularizer, self.strength)
 
     def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
         return self._matrices(len(self.voters_), len(self.labels_))
 
-    def _matrices(self, n_voters: int, n_classes: int) -> "_StochasticMatrices":
-        wrong = (1 - self.initial_accuracy) / (n_classes - 1)
-        right = torch.eye(n_classes)
-        start = (self.initial_accuracy * right + wrong * (1 - right)).log()
+    def _matrices(self, n_voters: int, n_classes: int) -> "StochasticMatrices":
+        start = starting_matrix(self.initial_accuracy, n_classes)
         rank = matrix_rank(n_voters, n_classes**2, self.rank)
-        return _StochasticMatrices(n_voters, start, self.structure, rank)
+        return StochasticMatrices(n_voters, start, self.structure, rank)
 
 
-class _StochasticMatrices(VoterModel):
+def starting_matrix(accuracy: float, n_classes: int) -> Tensor:
+    """Return the logarithm of a confusion matrix with this diagonal: (n_classes, n_classes).
+
+    >>> starting_matrix(0.8, 3).exp()[0]
+    tensor([0.8000, 0.1000, 0.1000])
+    """
+    wrong = (1 - accuracy) / (n_classes - 1)
+    right = torch.eye(n_classes)
+    return (accuracy * right + wrong * (1 - right)).log()
+
+
+class StochasticMatrices(VoterModel):
     """Logits of confusion matrices, and how they become probabilities."""
 
     def __init__(
-        self, n_voters: int, start: Tensor, structure: Structure, rank: int | None
+        self,
+        n_voters: int,
+        start: Tensor,
+        structure: Structure = "voters",
+        rank: int | None = None,
     ) -> None:
         super().__init__()
         self.n_voters, self.n_classes, self.structure = n_voters, len(start), structure
@@ -136,15 +149,15 @@ class _StochasticMatrices(VoterModel):
         return self.structure == "shared"
 
 
-class _LikelihoodObjective(CrowdObjective):
+class LikelihoodObjective(CrowdObjective):
     """The end model, the confusion matrices, and the likelihood of the votes."""
 
-    voters: _StochasticMatrices
+    voters: StochasticMatrices
 
     def __init__(
         self,
         end_model: nn.Module,
-        matrices: _StochasticMatrices,
+        matrices: StochasticMatrices,
         regularizer: Regularizer,
         strength: float,
     ) -> None:
@@ -156,12 +169,17 @@ class _LikelihoodObjective(CrowdObjective):
         """Return minus the mean log likelihood of a vote, and the regularizer."""
         entries: VoteEntries = batch.payload
         log_proba = torch.log_softmax(logits_of(self.end_model, batch.inputs), dim=1)
-        joint = log_proba[entries.items] + self.voters.log_likelihoods(entries)
-        cast = torch.logsumexp(joint, dim=1)
+        cast = self.log_cast(log_proba, batch)
         losses = {"votes": -(entries.mass * cast).sum() / entries.mass.sum()}
         if self.regularizer != "none":
             losses["regularizer"] = self.strength * self._regularization(log_proba, entries)
         return losses
+
+    def log_cast(self, log_proba: Tensor, batch: Batch) -> Tensor:
+        """Return the log probability of every vote as it was cast: (n_votes,)."""
+        entries: VoteEntries = batch.payload
+        joint = log_proba[entries.items] + self.voters.log_likelihoods(entries)
+        return torch.logsumexp(joint, dim=1)
 
     def _regularization(self, log_proba: Tensor, entries: VoteEntries) -> Tensor:
         if self.regularizer == "volume_f":

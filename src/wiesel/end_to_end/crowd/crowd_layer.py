@@ -48,10 +48,10 @@ class CrowdLayer(CrowdModel):
     """
 
     end_model: nn.Module
-    """Your network: any module that returns logits. It is copied, never changed."""
+    """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
     variant: Variant = "MW"
-    """What a voter's layer is: `MW`, `VW`, `VB`, `VW+B` or `SW`."""
+    """The kind of layer: `MW`, `VW`, `VB`, `VW+B` or `SW`."""
     rank: int | None = None
     """MW: the rank of the voters' own part; None is a full matrix, unless there are too many."""
 

@@ -15,7 +15,6 @@ from wiesel.end_to_end.crowd.voter_models import VoterModel
 from wiesel.end_to_end.diagnosis import diagnosed_batch, prediction_record
 from wiesel.end_to_end.explaining import (
     VoteEffects,
-    as_batch,
     check_one_item,
     explain_item,
 )
@@ -88,11 +87,12 @@ class CrowdModel(EndToEndModel):
 
         The end model's prediction is the prior, every vote counts as its voter's confusions say.
         """
+        X = self.inputs_of(X)
         return normalized_exp(self._log_start(X) + self._log_votes(X, votes))
 
     def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
         """Return which voter pushed one item which way: `model.explain(X[17], votes[17])`."""
-        one = as_batch(x)
+        one = self.input_of(x)
         return explain_item(self, one, votes, self.vote_effects(one, votes))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
@@ -163,8 +163,7 @@ class CrowdModel(EndToEndModel):
     @torch.no_grad()
     def _log_votes(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """What the votes add to the log probability of every class: (n_items, n_classes)."""
-        self.check_fitted()
-        votes.check_same_voters(self.voters_, self.labels_)
+        self.check_votes(votes)
         check_lengths(FitInputs(as_inputs(X), votes))
         entries = all_entries(votes)
         return entries.sum_by_item(self._say(entries)).double().numpy()

@@ -51,7 +51,7 @@ class DoctorNet(CrowdModel):
     afterwards, with frozen heads; here they are trained along, with a stop-gradient to heads and
     trunk. `end_model_` is the trunk with its heads. Where heads would have more than 16 million
     numbers (or `rank` is given), they are one random head plus a low-rank part of their own.
-    Every doctor is asked about every item: time grows with their number, memory does not, as
+    Every head predicts every item: time grows with their number, memory does not, as
     the opinions are taken on some items at a time.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -63,12 +63,12 @@ class DoctorNet(CrowdModel):
     """
 
     end_model: nn.Module
-    """Your network: any module that returns logits. It is copied, never changed."""
+    """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
     variant: Variant = "DN"
-    """How doctors are averaged: `DN`, `WDN`, `IWDN` or `BIWDN`."""
+    """How the heads are averaged: `DN`, `WDN`, `IWDN` or `BIWDN`."""
     bottleneck: int = 3
-    """BIWDN: how many numbers the weights of an item are made from."""
+    """BIWDN: the width of the bottleneck before the weights."""
     rank: int | None = None
     """The rank of a doctor's own part; None is a full head, unless there are too many numbers."""
 

@@ -52,13 +52,13 @@ class MaxMIG(CrowdModel):
     """
 
     end_model: nn.Module
-    """Your network: any module that returns logits. It is copied, never changed."""
+    """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
     divergence: str = "kl"
     """The f-divergence: `kl`, `reverse_kl`, `pearson`, `hellinger`, `total_variation` or
     `jensen_shannon`."""
     start: Literal["majority_vote", "dawid_skene"] = "majority_vote"
-    """Whose soft labels the first confusions are counted from."""
+    """The label model that provides the initial confusions."""
     class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
     """P(class): None is uniform, numbers, or where to estimate it."""
 

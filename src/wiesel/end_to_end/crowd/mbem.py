@@ -42,10 +42,10 @@ class MBEM(AlternatingModel):
     """
 
     end_model: nn.Module
-    """Your network: any module that returns logits. It is copied, never changed."""
+    """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
     m_epochs: int = 10
-    """How many epochs the network learns before its answers are believed: early ones are not."""
+    """The number of epochs between E-steps; predictions of early epochs are unreliable."""
 
     hard_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """The share of every class among the network's hard answers: the prior of the soft labels."""

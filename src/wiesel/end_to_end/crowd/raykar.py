@@ -37,10 +37,10 @@ class Raykar(AlternatingModel):
     """
 
     end_model: nn.Module
-    """Your network: any module that returns logits. It is copied, never changed."""
+    """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
     m_epochs: int = 5
-    """How many epochs the end model learns before soft labels are found again."""
+    """The number of epochs between E-steps."""
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         return BayesObjective(end_model, plan.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]

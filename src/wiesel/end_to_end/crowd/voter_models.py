@@ -1,7 +1,7 @@
 """What can be learned of voters: how each of them confuses the classes.
 
 Confusions are always (n_voters, true class, voted class), and their rows sum to 1. A dense
-array of them is never needed in training: modules answer for the voters they are asked about.
+array of them is never needed in training: modules compute the voters of a batch.
 """
 
 from collections.abc import Callable
@@ -170,7 +170,7 @@ def check_rank(owner: object, rank: int | None) -> None:
 
 
 def matrix_rank(n_voters: int, numbers: int, rank: int | None) -> int | None:
-    """Return the rank to use: as asked, else none unless full matrices are too many numbers.
+    """Return the rank to use: the option, else none unless full matrices are too many numbers.
 
     >>> matrix_rank(59, 8 * 8, None), matrix_rank(10_000, 100 * 100, None)
     (None, 8)

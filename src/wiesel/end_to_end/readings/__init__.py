@@ -1,10 +1,44 @@
 """Readings of the votes: label models that look at more than votes, at features or at gold."""
 
-from wiesel.end_to_end.readings.base import Reading, fit_label_model
+from wiesel.end_to_end.readings.base import Reading, fit_label_model, proba_of_votes
 from wiesel.end_to_end.readings.feature_checked import FeatureChecked
+from wiesel.end_to_end.readings.feature_em import FeatureEM
 from wiesel.end_to_end.readings.gold_weighted import GoldWeighted
+from wiesel.end_to_end.readings.with_features import FeatureReading
+from wiesel.registry import Method, Registry
 
-__all__ = ["READINGS", "FeatureChecked", "GoldWeighted", "Reading", "fit_label_model"]
+__all__ = [
+    "REGISTRY",
+    "FeatureChecked",
+    "FeatureEM",
+    "FeatureReading",
+    "GoldWeighted",
+    "Reading",
+    "fit_label_model",
+    "proba_of_votes",
+]
 
-READINGS: tuple[type[Reading], ...] = (FeatureChecked, GoldWeighted)
-"""All of them."""
+REGISTRY = Registry(
+    Reading,
+    Method(
+        name="feature_checked",
+        cls=FeatureChecked,
+        summary="votes weighted by how well a linear model on the features confirms them",
+        paper="Wiesel",
+        needs="features and votes",
+    ),
+    Method(
+        name="feature_em",
+        cls=FeatureEM,
+        summary="EM over a linear model on the features and the voters",
+        paper="after Raykar et al. 2010, Learning from Crowds, JMLR",
+        needs="features and votes",
+    ),
+    Method(
+        name="gold_weighted",
+        cls=GoldWeighted,
+        summary="votes weighted by their voters' precision on a few gold labels",
+        paper="Wiesel",
+        needs="features, votes and gold",
+    ),
+)

@@ -9,13 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.end_to_end.plan import FitPlan
-from wiesel.errors import ParameterError
+from wiesel.errors import FeatureError, ParameterError
 from wiesel.label_models import ClassBalance, LabelModel
-from wiesel.label_models.vote_products import LogJoint, posterior
+from wiesel.label_models.vote_products import item_scores, normalize_rows
+from wiesel.parameters import check_number
+from wiesel.scikit_learn import require_votes
+from wiesel.threads import one_thread
 from wiesel.training import Inputs, as_inputs
 from wiesel.votes import VoteMatrix, VoteSource
 
-__all__ = ["Reading", "fit_label_model"]
+__all__ = ["Reading", "fit_label_model", "proba_of_votes"]
 
 Gold = tuple[VoteMatrix, npt.NDArray[np.int64]]
 
@@ -25,7 +28,12 @@ class Reading(LabelModel):
     """A label model whose `fit` looks at the features, or at gold labels, beside the votes.
 
     It learns the evidence of every vote: what `voter j said v` adds to the logit of each class.
+    Voters depend on each other, so the evidence of n votes on an item counts as that of sqrt(n).
     """
+
+    power: float = 0.5
+    """Evidence is divided by this power of the number of votes on the item; 0 takes voters to be
+    independent."""
 
     evidence_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """(n_voters, voted, class): what every vote adds to the logit of every class."""
@@ -55,21 +63,36 @@ class Reading(LabelModel):
         if not isinstance(votes, VoteMatrix):
             raise ParameterError(f"{type(self).__name__} needs all votes in one VoteMatrix.")
         known = self._begin(votes, class_balance)
-        # TwoStage has them as inputs already.
-        ready = X is None or hasattr(X, "item_bytes")
-        inputs: Inputs | None = X if ready else as_inputs(X)
+        inputs = None if X is None else _inputs_of(X)
         labeled = None if gold is None else (gold[0], votes.labels.indices(gold[1]))
-        self._read(votes, known, inputs, labeled)
+        with one_thread():
+            self._read(votes, known, inputs, labeled)
         return self._finish(votes)
 
-    def predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    def predict_proba(self, votes: VoteSource, X: Any = None) -> npt.NDArray[np.float64]:
         """Return P(class | votes): (n_items, n_classes), in the order of `labels_.names`.
 
-        A vote may count against its own class, if features or gold say so: no warning is due.
+        A reading that learned from features looks at `X`, those of the same items, too. A vote
+        may count against its own class, if features or gold say so: no warning is due.
         """
         self.check_fitted()
-        votes.check_same_voters(self.voters_, self.labels_)
-        return self._predict_proba(votes)
+        require_votes(votes)
+        if not isinstance(votes, VoteMatrix):
+            if X is not None:
+                raise ParameterError(f"{type(self).__name__}: give X beside one VoteMatrix only.")
+            return np.concatenate([self.predict_proba(part) for part in votes.parts()])
+        self.check_votes(votes)
+        inputs = None if X is None else _inputs_of(X)
+        if inputs is not None and len(inputs) != votes.n_items:
+            raise FeatureError(
+                f"X has {len(inputs)} items, the votes have {votes.n_items}: give the features of "
+                "the same items in the same order."
+            )
+        with one_thread():
+            return self._normalized(votes, self._scores(votes, inputs))
+
+    def _check_options(self) -> None:
+        check_number(self, "power", self.power, low=0, high=1)
 
     @abstractmethod
     def _read(
@@ -85,8 +108,27 @@ class Reading(LabelModel):
         """Never called: `fit` is this class's own."""
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-        weights = self.evidence_.reshape(-1, votes.n_classes)
-        return posterior(votes, LogJoint(weights, self.offsets_), self.class_balance_)
+        return self.predict_proba(votes)
+
+    def _scores(self, votes: VoteMatrix, inputs: Inputs | None) -> npt.NDArray[np.float64]:
+        """The logits of the classes: (n_items, n_classes)."""
+        scores = item_scores(votes, self.evidence_.reshape(-1, votes.n_classes))
+        scores /= np.maximum(votes.votes_per_item, 1)[:, None] ** self.power
+        return scores + self.offsets_
+
+    def _normalized(
+        self, votes: VoteMatrix, scores: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """Turn logits into probabilities; items without votes get the class balance."""
+        normalize_rows(scores)
+        scores[~votes.covered] = self.class_balance_
+        return scores
+
+
+def _inputs_of(X: Any) -> Inputs:
+    """TwoStage has them as inputs already."""
+    inputs: Inputs = X if hasattr(X, "item_bytes") else as_inputs(X)
+    return inputs
 
 
 def fit_label_model(
@@ -101,3 +143,10 @@ def fit_label_model(
     if plan.gold_votes is not None and plan.validation is not None:
         labeled = plan.gold_votes, plan.validation.gold
     return fitted.fit(votes, class_balance, X=plan.data.inputs, gold=labeled)
+
+
+def proba_of_votes(label_model: LabelModel, votes: VoteMatrix, X: Any) -> npt.NDArray[np.float64]:
+    """Return what a fitted label model says of votes; a reading also sees the features."""
+    if isinstance(label_model, Reading):
+        return label_model.predict_proba(votes, X)
+    return label_model.predict_proba(votes)

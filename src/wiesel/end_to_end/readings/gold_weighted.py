@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from wiesel.end_to_end.readings.base import Gold, Reading
 from wiesel.errors import ParameterError
-from wiesel.label_models.vote_products import item_scores, normalize_rows
 from wiesel.parameters import check_number
 from wiesel.training import Inputs
 from wiesel.votes import VoteMatrix
@@ -19,7 +18,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(eq=False, kw_only=True)
 class GoldWeighted(Reading):
-    """Votes weighed by what gold labels say of their voters.
+    """Votes weighted by their voters' precision on gold labels.
 
     On the items with gold, count how often the truth was c where voter j said v::
 
@@ -28,8 +27,8 @@ class GoldWeighted(Reading):
         P(c | votes)    = softmax(log P(c) + sum_j e_jv(c) / n_votes^power)
 
     The pooled P(c | anyone said v) is itself shrunk, to the accuracy of all votes. With few gold
-    labels every voter is as good as the pool, with many it is itself. `power` 1/2 believes that
-    voters depend on each other, 0 that they do not.
+    labels a voter has the precision of the pool, with many its own. `power` 1/2 assumes that voters
+    depend on each other, 0 that they are independent.
 
     >>> from wiesel.datasets.synthetic import make_votes
     >>> votes, gold = make_votes(500, n_voters=4)
@@ -39,13 +38,11 @@ class GoldWeighted(Reading):
     """
 
     shrinkage: float = 10.0
-    """So many votes of every voter are taken to be as good as those of all voters."""
-    power: float = 0.5
-    """Evidence is divided by this power of the number of votes on the item."""
+    """The number of pseudo-votes that shrink a voter toward the average of all voters."""
 
     def _check_options(self) -> None:
+        super()._check_options()
         check_number(self, "shrinkage", self.shrinkage, low=0.001)
-        check_number(self, "power", self.power, low=0, high=1)
 
     def _read(
         self,
@@ -72,14 +69,6 @@ class GoldWeighted(Reading):
         )
         self.evidence_ = np.log(proba / counted)
         self.class_balance_, self.offsets_ = balance, np.log(balance)
-
-    def _predict_proba(self, votes: VoteMatrix) -> Array:
-        scores = item_scores(votes, self.evidence_.reshape(-1, votes.n_classes))
-        scores /= np.maximum(votes.votes_per_item, 1)[:, None] ** self.power
-        scores += self.offsets_
-        normalize_rows(scores)
-        scores[~votes.covered] = self.class_balance_
-        return scores
 
 
 def _pooled(counts: Array, balance: Array, shrinkage: float) -> Array:

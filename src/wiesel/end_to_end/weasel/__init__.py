@@ -1,4 +1,4 @@
-"""WeaSEL: an encoder weighs the votes of every item and learns together with the end model."""
+"""WeaSEL: an encoder weighs the voters on every item, trained jointly with the end model."""
 
 from wiesel.end_to_end.weasel.model import WeaSEL
 from wiesel.end_to_end.weasel.objective import WeaSELObjective

@@ -4,11 +4,14 @@ import copy
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 
-from wiesel.end_to_end.checks import MODULE_ERRORS, first_line
+from wiesel.end_to_end.reading_inputs import MODULE_ERRORS, first_line
 from wiesel.errors import FeatureError, ParameterError
+from wiesel.label_models.dependence import find_dependencies
+from wiesel.label_models.pair_statistics import place_statistics, voter_positions
 from wiesel.nn.encoders import (
     EncoderLayers,
     VoteEncoder,
@@ -17,9 +20,11 @@ from wiesel.nn.encoders import (
     mlp_encoder,
     scale,
 )
+from wiesel.nn.graph_encoder import GraphEncoder, GraphLayers, NodeShape
 from wiesel.parameters import check_number
 from wiesel.training import Inputs, as_inputs
 from wiesel.training.inputs import is_matrix
+from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.weasel.model import WeaSEL
@@ -29,8 +34,26 @@ __all__ = [
     "build_encoder",
     "check_encoder",
     "encoder_features",
+    "encoder_shape",
     "feature_width",
+    "layers_of",
+    "voter_dependencies",
 ]
+
+Dependencies = tuple[tuple[str, str], ...]
+
+
+def layers_of(encoder: Any) -> EncoderLayers | GraphLayers | None:
+    """Return how an encoder is to be built; None for a module of the user's own.
+
+    >>> layers_of((70, 70)) == EncoderLayers(), layers_of("graph") == GraphLayers()
+    (True, True)
+    """
+    if isinstance(encoder, nn.Module):
+        return None
+    if isinstance(encoder, (EncoderLayers, GraphLayers)):
+        return encoder
+    return GraphLayers() if encoder == "graph" else EncoderLayers(hidden=encoder)
 
 
 def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | None:
@@ -52,46 +75,91 @@ def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | N
 
 
 class EncoderShape(NamedTuple):
-    """The sizes that decide how an encoder is built."""
+    """The sizes that decide how an encoder is built, and who hears of whom."""
 
     n_voters: int
     n_classes: int
     n_features: int
+    n_statistics: int = 0
+    edges: tuple[tuple[int, int], ...] = ()
+    """For a graph encoder; a statistic is a node behind the voters."""
+
+
+def encoder_shape(
+    options: "WeaSEL",
+    voters: tuple[str, ...],
+    n_classes: int,
+    n_features: int,
+    dependencies: Dependencies,
+) -> EncoderShape:
+    """Return the shape of an encoder for these voters, or say which of them does not exist."""
+    edges = [voter_positions("dependency", pair, voters) for pair in dependencies]
+    statistics = place_statistics(options.statistics, voters)
+    for node, (_, first, second) in enumerate(statistics, start=len(voters)):
+        edges += [(node, first), (node, second)]
+    return EncoderShape(len(voters), n_classes, n_features, len(statistics), tuple(edges))
+
+
+def voter_dependencies(options: "WeaSEL", votes: VoteMatrix) -> Dependencies:
+    """Return the pairs of voters that a graph encoder joins, given or found; else none."""
+    layers = layers_of(options.encoder)
+    if not isinstance(layers, GraphLayers):
+        return ()
+    if layers.dependencies is not None:
+        return tuple((first, second) for first, second in layers.dependencies)
+    found = find_dependencies(votes, layers.neighbors)
+    return tuple((votes.voters[first], votes.voters[second]) for first, second in found)
 
 
 def check_encoder(options: "WeaSEL") -> None:
-    """Refuse an encoder that is neither a module nor a list of layer sizes."""
+    """Refuse an encoder that is neither a module nor says how one is built."""
     encoder = options.encoder
-    if isinstance(encoder, nn.Module):
+    if isinstance(encoder, GraphLayers):
+        _check_graph(encoder)
+    if isinstance(encoder, (nn.Module, GraphLayers)) or encoder == "graph":
         return
     hidden = encoder.hidden if isinstance(encoder, EncoderLayers) else encoder
     sizes = list(hidden) if isinstance(hidden, (tuple, list)) else [None]
     if not all(isinstance(size, Integral) and int(size) > 0 for size in sizes):
         raise ParameterError(
             "The 'encoder' option of WeaSEL must be the sizes of its hidden layers, such as "
-            "(70, 70) or () for none, EncoderLayers(...), or a torch.nn.Module; "
-            f"got {encoder!r:.60}."
+            "(70, 70) or () for none, EncoderLayers(...), 'graph', GraphLayers(...), or a "
+            f"torch.nn.Module; got {encoder!r:.60}."
         )
     if isinstance(encoder, EncoderLayers):
         check_number(encoder, "dropout", encoder.dropout, low=0, high=1)
 
 
+def _check_graph(layers: GraphLayers) -> None:
+    check_number(layers, "dropout", layers.dropout, low=0, high=1)
+    for name in ("width", "rounds", "neighbors"):
+        check_number(layers, name, getattr(layers, name), low=1, whole=True)
+    for pair in layers.dependencies or ():
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ParameterError(
+                "The 'dependencies' option of GraphLayers must be pairs of voters, such as "
+                f"[('a', 'b')], or None to find them from the votes; got {pair!r:.60}."
+            )
+
+
 def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteEncoder:
     """Return a new encoder that fits the votes and features."""
-    n_voters, n_classes, n_features = shape
-    n_inputs = encoded_width(n_voters, n_classes, options.encoding) + n_features
-    n_outputs = n_voters * (n_classes if options.class_conditional else 1)
+    n_columns = shape.n_voters + shape.n_statistics
+    n_values = encoded_width(1, shape.n_classes, options.encoding)
+    n_scores = shape.n_classes if options.class_conditional else 1
     weighing = Weighing(
         activation=options.activation,
         tau_1=tau_1,
         # The paper's code counts one number for each vote, so sqrt_input does too.
-        tau_2=scale(options.tau_2, n_voters, n_voters + n_features, n_classes),
+        tau_2=scale(options.tau_2, n_columns, n_columns + shape.n_features, shape.n_classes),
         class_conditional=options.class_conditional,
         voting_only=options.voting_only,
     )
-    encoder = VoteEncoder(_network(options, n_inputs, n_outputs), n_voters, weighing)
-    frozen = isinstance(options.encoder, EncoderLayers) and not options.encoder.trained
-    return encoder.requires_grad_(False) if frozen else encoder
+    nodes = NodeShape(n_columns, n_values, shape.n_features, n_scores)
+    network = _network(options.encoder, nodes, shape.edges)
+    encoder = VoteEncoder(network, shape.n_voters, weighing, shape.n_statistics)
+    layers = layers_of(options.encoder)
+    return encoder if layers is None or layers.trained else encoder.requires_grad_(False)
 
 
 def feature_width(features: Inputs | None) -> int:
@@ -99,12 +167,14 @@ def feature_width(features: Inputs | None) -> int:
     return 0 if features is None else features.item_bytes // 4
 
 
-def _network(options: "WeaSEL", n_inputs: int, n_outputs: int) -> nn.Module:
-    if not isinstance(options.encoder, nn.Module):
-        given = options.encoder
-        layers = given if isinstance(given, EncoderLayers) else EncoderLayers(hidden=tuple(given))
+def _network(encoder: Any, nodes: NodeShape, edges: tuple[tuple[int, int], ...]) -> nn.Module:
+    n_inputs, n_outputs = nodes.n_inputs, nodes.n_voters * nodes.n_scores
+    layers = layers_of(encoder)
+    if isinstance(layers, GraphLayers):
+        return GraphEncoder(nodes, np.array(edges, dtype=np.int64), layers)
+    if layers is not None:
         return mlp_encoder(n_inputs, n_outputs, layers)
-    network = copy.deepcopy(options.encoder)
+    network: nn.Module = copy.deepcopy(encoder)
     with torch.no_grad():
         try:
             shape = tuple(network.eval()(torch.zeros(2, n_inputs)).shape)

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.explaining import VoteEffects, check_one_item
-from wiesel.end_to_end.vote_payloads import DensePayload
+from wiesel.end_to_end.vote_payloads import DensePayload, statistic_columns
 from wiesel.end_to_end.weasel.encoding import feature_width
 from wiesel.errors import FeatureError
+from wiesel.label_models.pair_statistics import place_statistics
 from wiesel.nn.encoders import encode_votes, label_logits
 from wiesel.training import TrainingData
 from wiesel.votes import VoteMatrix
@@ -29,12 +30,13 @@ _ITEMS = 2048
 def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> Weighed:
     """Return the accuracies of the voters and the soft labels of items: of an ensemble, means."""
     model.check_fitted()
+    X = X if encoder_X is not None else model.inputs_of(X)
     if model.members_:
         weighed = [weigh_voters(member, X, votes, encoder_X) for member in model.members_]
         return np.mean([part[0] for part in weighed], axis=0), np.mean(
             [part[1] for part in weighed], axis=0
         )
-    votes.check_same_voters(model.voters_, model.labels_)
+    model.check_votes(votes)
     given = model.fit_inputs(X if encoder_X is None else encoder_X, votes)
     features = given.features
     if feature_width(features) != model.encoder_width_:
@@ -43,7 +45,8 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> 
             f"these items have {feature_width(features)}."
         )
     check_lengths(given)
-    payload = DensePayload(votes, given.inputs, features)
+    statistics = place_statistics(model.statistics, votes.voters)
+    payload = DensePayload(votes, given.inputs, features, statistics)
     data = TrainingData(given.inputs, payload=payload)
     log_prior = torch.from_numpy(np.log(model.class_balance_))
     accuracies, proba = [], []
@@ -62,16 +65,33 @@ def weigh_item(model: "WeaSEL", one: Any, votes: VoteMatrix, encoder_X: Any) -> 
     check_one_item(votes)
     accuracies, soft_labels = weigh_voters(model, one, votes, encoder_X)
     # One column for each class, or a single one that holds for every class.
-    by_class = accuracies[0] if accuracies.ndim == 3 else accuracies[0][:, None]
+    all_of_them = accuracies[0] if accuracies.ndim == 3 else accuracies[0][:, None]
+    by_class, of_statistics = np.split(all_of_them, [votes.n_voters])
     weights = _of_voted_class(by_class, votes)
     voted = votes.voter_index
     total = float(np.abs(weights).sum()) or 1.0
     return VoteEffects(
-        added=by_class[voted] * votes.vote_rows(),
+        added=by_class[voted] * votes.vote_rows() + _from_statistics(model, votes, of_statistics),
         weights=weights[voted],
         soft_label=soft_labels[0],
         abstaining_share=1 - float(np.abs(weights[voted]).sum()) / total,
     )
+
+
+def _from_statistics(
+    model: "WeaSEL", votes: VoteMatrix, weights: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """What statistics add to the classes, as part of their first voter's vote."""
+    added = np.zeros((votes.n_votes, votes.n_classes))
+    statistics = place_statistics(model.statistics, votes.voters)
+    if not statistics:
+        return added
+    by_class = np.zeros((votes.n_classes, votes.n_voters))
+    by_class[:, votes.voter_index] = votes.vote_rows().T
+    columns = statistic_columns(torch.from_numpy(by_class), statistics).numpy()
+    for (_, first, _), weight, column in zip(statistics, weights, columns.T, strict=True):
+        added[votes.voter_index == first] += weight * column
+    return added
 
 
 def _of_voted_class(

@@ -14,15 +14,17 @@ from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.class_balance import check_class_balance
 from wiesel.end_to_end.explaining import VoteEffects, as_batch, explain_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
-from wiesel.end_to_end.readings import READINGS, FeatureChecked, fit_label_model
+from wiesel.end_to_end.readings import FeatureChecked, fit_label_model, proba_of_votes
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import DensePayload
 from wiesel.end_to_end.weasel.encoding import (
-    EncoderShape,
     build_encoder,
     check_encoder,
     encoder_features,
+    encoder_shape,
     feature_width,
+    layers_of,
+    voter_dependencies,
 )
 from wiesel.end_to_end.weasel.insight import weigh_item, weigh_voters
 from wiesel.end_to_end.weasel.objective import WeaSELObjective
@@ -31,12 +33,15 @@ from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_u
 from wiesel.explain import Explanation
 from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.copies import find_copies, merge_copies
+from wiesel.label_models.pair_statistics import place_statistics
 from wiesel.label_models.storage import label_model_values, unfitted_label_model
 from wiesel.labels import class_prior
 from wiesel.nn.encoders import Activation, EncoderLayers, Encoding, VoteEncoder
+from wiesel.nn.graph_encoder import GraphLayers
 from wiesel.nn.losses import AGREEMENT_LOSSES
 from wiesel.parameters import check_choice, check_number
 from wiesel.training import Objective, as_inputs
+from wiesel.training.engines import TrainingEngine
 from wiesel.votes import VoteMatrix
 
 __all__ = ["WeaSEL", "WeaSELObjective"]
@@ -60,50 +65,55 @@ _PAPER: Final[dict[str, Any]] = {
 class WeaSEL(EndToEndModel):
     """End-to-end weak supervision (Rühling Cachay, Boecking, Dubrawski, NeurIPS 2021).
 
-    An encoder e reads an item's votes and features and gives every voter an accuracy for this
-    item; the weighted votes make a soft label. The end model f reads the features alone. Each is
-    trained towards the other's current answer, which counts as a constant::
+    An encoder e reads the votes and features of an item and weighs every voter on it; the weighted
+    votes are a soft label. The end model f reads only the features. Each is trained toward the
+    other's current prediction, which is treated as a constant::
 
         theta = tau_2 * softmax(tau_1 * e(votes, x))          accuracies, over the voters
         P_e   = softmax(theta^T votes + log P(y))             the soft label
         P_f   = softmax(f(x))                                 the prediction
         loss  = CE(P_f, stop(P_e)) + CE(P_e, stop(P_f))
 
-    Items without votes are not trained on. Predictions need only f. Three things differ from the
-    paper by default, because they keep training from collapsing: both networks first learn soft
-    labels (`start`: votes as far as the features confirm them), only voters that voted get
-    weight (`voting_only`), and tau_2 does not grow with the number of voters.
+    Items without votes are not used in training. Prediction needs only f. Three defaults differ
+    from the paper, to prevent collapse: both networks first learn the soft labels of a label model
+    (`start`), only voters that vote get weight (`voting_only`), and tau_2 does not grow with the
+    number of voters.
     `WeaSEL.paper(net)` is the paper's own configuration.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
     >>> X = make_features(gold, n_features=4)
     >>> net = torch.nn.Linear(X.shape[1], 2)
-    >>> model = WeaSEL(net, epochs=5, lr=0.01).fit(X, votes)
+    >>> model = WeaSEL(net, epochs=5, warm_up=2, lr=0.01).fit(X, votes)
     >>> model.predict_proba(X).shape
     (200, 2)
     """
 
     end_model: nn.Module
-    """Your network: any module that returns logits. It is copied, never changed."""
+    """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
-    encoder: Sequence[int] | EncoderLayers | nn.Module = (70, 70)
-    """Hidden sizes of the encoder (`()` is linear), `EncoderLayers(...)` to change more of it, or
-    your own module: vector -> scores."""
+    encoder: Sequence[int] | EncoderLayers | Literal["graph"] | GraphLayers | nn.Module = (70, 70)
+    """Hidden sizes of the encoder (`()` is linear), `EncoderLayers(...)` to change more of it,
+    `"graph"` or `GraphLayers(dependencies=[("a", "b")])` for dependent voters, or your own
+    module: vector -> scores."""
     encoding: Encoding = "one_hot"
-    """How the encoder reads votes; `signed` and `index` are what the paper's code did."""
+    """How votes are encoded; the paper's code used `signed` and `index`."""
     activation: Activation = "softmax"
-    """From scores to accuracies: `softmax` over the voters, `sigmoid`, `relu` or `tanh`."""
+    """Maps scores to accuracies: `softmax` over the voters, `sigmoid`, `relu` or `tanh`."""
     tau_1: float | None = 1.0
-    """Multiplies the scores; None is 1 with a validation set and 1/3 without (paper's advice)."""
+    """Multiplies the scores; None is 1 with a validation set and 1/3 without (as the paper
+    recommends)."""
     tau_2: Literal["sqrt_voters", "sqrt_input", "voters", "classes"] | float = "classes"
     """Multiplies the accuracies: sqrt(voters) in the paper, sqrt(encoder inputs) in its code;
-    `classes` is 3 + log(classes - 1): votes that agree are believed to about 95 %."""
+    `classes` is 3 + log(classes - 1): unanimous votes then give about 95 %."""
     voting_only: bool = True
-    """Share the weight among the voters that voted. In the paper's model those that abstain
-    get a share too, which is lost; where they get nearly all of it, soft labels are vague."""
+    """Only voters that vote get weight. In the paper's model, abstaining voters get a share that is
+    lost; if it is large, soft labels become vague."""
     class_conditional: bool = False
     """Whether a voter's accuracy depends on the class it votes for."""
+    statistics: Sequence[tuple[str, str, str]] = ()
+    """Known relations of two voters, such as [Fixes("a", "b"), Prioritizes("a", "c"),
+    Reinforces("b", "c")]. Each adds a column to the votes, weighed like a voter."""
     loss: str = "symmetric"
     """`symmetric` (Algorithm 1), `encoder_target`, `end_model_target`, `no_stop_gradient`, `l1`,
     `hellinger` or `mig`."""
@@ -111,10 +121,10 @@ class WeaSEL(EndToEndModel):
     """P(y): None is uniform (as in the paper's experiments), numbers, or where to estimate it;
     `auto` is the validation set if there is one, else the votes."""
     start: LabelModel | None = field(default_factory=FeatureChecked)
-    """The label model whose soft labels both networks learn first; copies of a voter count once
-    in it. None starts from random weights, as the paper does."""
+    """The label model whose soft labels both networks learn first (copies of a voter count once).
+    None starts from random weights, as in the paper."""
     warm_up: int = 6
-    """How many epochs they learn them."""
+    """The number of epochs spent on `start`; joint training needs a larger `epochs`."""
 
     encoder_: VoteEncoder = field(init=False, repr=False)
     """The trained encoder."""
@@ -124,6 +134,8 @@ class WeaSEL(EndToEndModel):
     """The tau_1 that was used."""
     encoder_width_: int = field(init=False, repr=False)
     """How many features the encoder reads beside the votes."""
+    dependencies_: tuple[tuple[str, str], ...] = field(init=False, repr=False)
+    """The pairs of voters that a graph encoder joins, given or found; else none."""
 
     @classmethod
     def paper(cls, end_model: nn.Module, **options: Any) -> Self:
@@ -135,14 +147,20 @@ class WeaSEL(EndToEndModel):
         return cls(end_model, **{**_PAPER, **options})
 
     def fit(
-        self, X: Any, votes: VoteMatrix, validation: GoldSet | None = None, encoder_X: Any = None
+        self,
+        X: Any,
+        votes: VoteMatrix,
+        validation: GoldSet | None = None,
+        encoder_X: Any = None,
+        *,
+        engine: TrainingEngine | None = None,
     ) -> Self:
         """Train on inputs and votes; `validation=(X, y)` selects the epoch and the threshold.
 
         `encoder_X` holds the encoder's features where they are not the end model's inputs: token
-        ids or images are no encoder features.
+        ids or images are no encoder features. `engine=RayTrain(workers=2)` trains on a cluster.
         """
-        given = self.fit_inputs(X, votes, encoder_X)
+        given = replace(self.fit_inputs(X, votes, encoder_X), engine=engine)
         self.fit_given(given, validation)
         self.recover(given, validation)
         return self
@@ -150,7 +168,10 @@ class WeaSEL(EndToEndModel):
     def accuracies(
         self, X: Any, votes: VoteMatrix, encoder_X: Any = None
     ) -> npt.NDArray[np.float64]:
-        """Return how much each voter counts: (n_items, n_voters[, n_classes])."""
+        """Return how much each voter counts: (n_items, n_voters[, n_classes]).
+
+        Behind the voters there is a column for each of the `statistics`.
+        """
         return weigh_voters(self, X, votes, encoder_X)[0]
 
     def soft_labels(
@@ -162,7 +183,7 @@ class WeaSEL(EndToEndModel):
     def explain(self, x: Any, votes: VoteMatrix, encoder_X: Any = None) -> Explanation:
         """Return which voter pushed one item which way: `model.explain(X[17], votes[17])`."""
         self.check_fitted()
-        one, beside = as_batch(x), None if encoder_X is None else as_batch(encoder_X)
+        one, beside = self.input_of(x), None if encoder_X is None else as_batch(encoder_X)
         return explain_item(self, one, votes, weigh_item(self, one, votes, beside))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
@@ -176,7 +197,8 @@ class WeaSEL(EndToEndModel):
 
     @property
     def _reads_features(self) -> bool:
-        return not isinstance(self.encoder, EncoderLayers) or self.encoder.features
+        layers = layers_of(self.encoder)
+        return layers is None or layers.features
 
     def recover(self, given: FitInputs, validation: GoldSet | None) -> None:
         """Replace a fit that collapsed to one class, and say so."""
@@ -193,7 +215,9 @@ class WeaSEL(EndToEndModel):
             "tau_1": self.tau_1_,
             "class_balance": self.class_balance_,
             "encoder_width": self.encoder_width_,
-            "encoder_layers": _layers_of(self.encoder),
+            "encoder_layers": _stored_layers(self.encoder, EncoderLayers),
+            "graph_layers": _stored_layers(self.encoder, GraphLayers),
+            "dependencies": self.dependencies_,
             "start": None if self.start is None else label_model_values(self.start),
         }
 
@@ -202,9 +226,12 @@ class WeaSEL(EndToEndModel):
         """Return the start and the encoder, as the user gave them."""
         values = saved.values
         start = values["start"]
-        options = {"start": None if start is None else unfitted_label_model(start, READINGS)}
+        options = {"start": None if start is None else unfitted_label_model(start)}
         if values["encoder_layers"] is not None:
             return {**options, "encoder": EncoderLayers(**values["encoder_layers"])}
+        # Models that were saved before there were graphs have none.
+        if values.get("graph_layers") is not None:
+            return {**options, "encoder": GraphLayers(**values["graph_layers"])}
         if "encoder" in saved.manifest["parameters"]:
             return options
         return {**options, "encoder": saved.blank("encoder", saved.manifest["parameters"]["seed"])}
@@ -219,7 +246,10 @@ class WeaSEL(EndToEndModel):
         check_number(self, "encoder_width_", self.encoder_width_, low=0, whole=True)
         self.class_balance_ = values["class_balance"]
         class_prior(self.labels_, self.class_balance_)
-        shape = EncoderShape(len(self.voters_), len(self.labels_), self.encoder_width_)
+        self.dependencies_ = values.get("dependencies", ())
+        shape = encoder_shape(
+            self, self.voters_, len(self.labels_), self.encoder_width_, self.dependencies_
+        )
         if not isinstance(self.encoder, nn.Module):
             with torch.device("meta"):  # as for a shipped end model: no memory before it fits
                 saved.check(build_encoder(self, shape, self.tau_1_).network, "encoder")
@@ -240,6 +270,11 @@ class WeaSEL(EndToEndModel):
             check_number(self, "tau_2", self.tau_2, low=0)
         check_class_balance(self)
         check_number(self, "warm_up", self.warm_up, low=0, whole=True)
+        if self.statistics and self.encoding == "index":
+            raise ParameterError(
+                "The statistics of WeaSEL are no class indices: encoding='index' cannot write "
+                "them. Use 'one_hot', or 'signed' for two classes."
+            )
         if not (self.start is None or isinstance(self.start, LabelModel)):
             raise ParameterError(
                 "The 'start' option of WeaSEL must be a label model, such as MajorityVote(), or "
@@ -255,21 +290,38 @@ class WeaSEL(EndToEndModel):
         features = given.features
         if features is None and self._reads_features:
             features = encoder_features(given.inputs, None, wanted=True)
-        payload = DensePayload(votes, given.inputs, features)
+        statistics = place_statistics(self.statistics, votes.voters)
+        payload = DensePayload(votes, given.inputs, features, statistics)
         learned = {
             "class_balance_": plan.class_balance,
             "tau_1_": self._chosen_tau_1(plan),
             "encoder_width_": feature_width(features),
+            "dependencies_": voter_dependencies(self, votes),
         }
         data = replace(plan.data, payload=payload)
         plan = replace(plan, data=data, features=features, learned=learned)
         if self.start is None or self.warm_up == 0:
             return plan
+        epochs = self._train_options(plan).epochs
+        if epochs <= self.warm_up:
+            warn_user(
+                f"WeaSEL trains for {epochs} epochs, and learns its start in the first "
+                f"{self.warm_up} (warm_up), so encoder and end model never learn from each other: "
+                "this is two-stage training. Give more epochs, or a smaller warm_up.",
+                WieselWarning,
+            )
         return replace(plan, targets=initial_soft_labels(self.start, plan))
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        shape = EncoderShape(len(plan.voters), len(plan.labels), plan.learned["encoder_width_"])
-        encoder = build_encoder(self, shape, plan.learned["tau_1_"])
+        learned = plan.learned
+        shape = encoder_shape(
+            self,
+            plan.voters,
+            len(plan.labels),
+            learned["encoder_width_"],
+            learned["dependencies_"],
+        )
+        encoder = build_encoder(self, shape, learned["tau_1_"])
         return WeaSELObjective(
             end_model,
             encoder,
@@ -307,8 +359,9 @@ def initial_soft_labels(label_model: LabelModel, plan: FitPlan) -> npt.NDArray[n
     with warnings.catch_warnings():
         # What features cannot confirm, training goes on from all the same.
         warnings.simplefilter("ignore", WieselWarning)
-        return fit_label_model(label_model, single, plan.class_balance).predict_proba(merged)
+        fitted = fit_label_model(label_model, single, plan.class_balance)
+        return proba_of_votes(fitted, merged, plan.data.inputs)
 
 
-def _layers_of(encoder: object) -> dict[str, Any] | None:
-    return vars(encoder).copy() if isinstance(encoder, EncoderLayers) else None
+def _stored_layers(encoder: object, kind: type) -> dict[str, Any] | None:
+    return vars(encoder).copy() if isinstance(encoder, kind) else None

@@ -1,5 +1,6 @@
 """What WeaSEL trains: two networks, and the losses that make them agree."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -66,13 +67,17 @@ class WeaSELObjective(SoftLabelObjective):
         shares, logits = self.encoder.soft_label(own.features, own.votes)  # type: ignore[arg-type]
         return shares, logits + self.log_prior.unsqueeze(-2)
 
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the losses of the end model and of the encoder."""
+    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the logits of the soft labels and of the end model."""
         _, label = self.weigh(batch)
-        end_logits = logits_of(self.end_model, batch.inputs)
+        return {"encoder": label, "end_model": logits_of(self.end_model, batch.inputs)}
+
+    def compare(self, rows: Tensor, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the losses of the end model and of the encoder."""
+        end_logits, label = outputs["end_model"], outputs["encoder"]
         if not self.is_warming_up:
             return self.agreement(end_logits, label)
-        targets = self._targets_of(batch.rows)
+        targets = self._targets_of(rows)
         return {
             "end_model": soft_cross_entropy(end_logits, targets),
             "encoder": soft_cross_entropy(label, targets),
@@ -85,6 +90,6 @@ class WeaSELObjective(SoftLabelObjective):
         votes: Tensor = batch.payload.votes
         shares, label = self.weigh(batch)
         predicted = logits_of(self.end_model, batch.inputs).argmax(dim=1)
-        voted = votes.sum(dim=1).argmax(dim=1)
+        voted = votes[:, : self.encoder.n_voters].sum(dim=1).argmax(dim=1)
         record = prediction_record(predicted, label.argmax(dim=1), voted, label.shape[1])
         return record | voter_record(shares, votes)

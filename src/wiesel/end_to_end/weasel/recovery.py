@@ -4,7 +4,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from wiesel.end_to_end.diagnosis import predicts_one_class
-from wiesel.errors import CollapseWarning, WieselWarning, warn_user
+from wiesel.errors import WieselWarning, warn_user
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.plan import FitInputs, GoldSet
@@ -26,7 +26,8 @@ def recover(model: "WeaSEL", given: "FitInputs", validation: "GoldSet | None") -
     changes = {"warm_up": len(model.history_), "checkpoint": None}
     fitted = type(model)(**{**model.get_params(deep=False), **changes})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CollapseWarning)
+        # That it collapses again, or that the start is all there is to learn, is no news.
+        warnings.simplefilter("ignore", WieselWarning)
         fitted.fit_given(given, validation)
     for name in model.learned_names():
         setattr(model, name, getattr(fitted, name))

@@ -49,7 +49,7 @@ _LARGEST_WHOLE = 2**63 - 1
 
 
 def parse_condition(condition: str, check_pattern: Callable[[str], None]) -> pl.Expr:
-    """Return the Polars expression of a condition; mistakes are told with their place.
+    """Return the Polars expression of a condition; errors name the place.
 
     `check_pattern` refuses regular expressions that cannot be used.
 

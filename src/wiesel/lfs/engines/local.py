@@ -15,12 +15,13 @@ from wiesel.lfs.column_votes import ColumnVotes, assemble
 from wiesel.lfs.engines.base import Engine, Job
 from wiesel.lfs.engines.pool import WorkerPool
 from wiesel.lfs.engines.portable import is_portable
-from wiesel.lfs.engines.progress import progress_line
 from wiesel.lfs.engines.running import passes, run_pass
 from wiesel.lfs.engines.sharing import Share, Vote
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.python_function import PythonFunction
+from wiesel.lfs.timing import Clock, timing
 from wiesel.parameters import check_number
+from wiesel.progress import progress
 from wiesel.votes import VoteMatrix
 
 __all__ = ["LocalEngine"]
@@ -42,7 +43,8 @@ class LocalEngine(Engine):
     A function that cannot be sent, such as one that holds an open file, stays in this process.
     A row on which a function ends its worker is found and told (set aside with
     `on_error="abstain"`); this process then leaves the other rows to workers. It cannot survive
-    one that it votes on itself before that.
+    one that it votes on itself before that: with `isolate=True` (`engine="isolated"`) workers vote
+    from the first row on.
 
     >>> from wiesel import apply_lfs, keywords
     >>> spam = keywords("spam", ["free"], column="text")
@@ -55,6 +57,7 @@ class LocalEngine(Engine):
         workers: int | None = None,
         batch_rows: int | None = None,
         start_after: float = _START_AFTER,
+        isolate: bool = False,
     ) -> None:
         for name, value in (("workers", workers), ("batch_rows", batch_rows)):
             if value is not None:
@@ -62,13 +65,38 @@ class LocalEngine(Engine):
         self.workers = workers or _cores()
         self.batch_rows = batch_rows
         self.start_after = start_after
+        self.isolate = isolate
 
     def apply(self, job: Job) -> VoteMatrix:
         """Return the votes of all labeling functions on all rows."""
         batches = job.source.batches(self.batch_rows or job.batch_rows)
-        with WorkerPool(self.workers - 1) as pool, progress_line(len(job.lfs)) as show:
-            parts = list(_Run(job, pool, self.start_after, show).parts(batches))
+        n_workers = self.workers if self.isolate else self.workers - 1
+        what = f"{len(job.lfs):,} labeling functions"
+        with WorkerPool(n_workers) as pool, progress(what) as show, timing() as clock:
+            told = _Told(show, clock)
+            clock.starting = told.begins
+            try:
+                parts = list(_Run(job, pool, self, told.reached).parts(batches))
+            finally:
+                clock.starting = None
         return parts[0] if len(parts) == 1 else VoteMatrix.concatenate(parts)
+
+
+class _Told:
+    """What is shown meanwhile: the row, the function at work, and who takes most of the time."""
+
+    def __init__(self, show: Callable[..., None], clock: Clock) -> None:
+        self.show, self.clock = show, clock
+        self.row = 0
+
+    def reached(self, row: int) -> None:
+        """Say that all rows before this one are done."""
+        self.row = row
+        self.show(row, self.clock.slowest())
+
+    def begins(self, name: str) -> None:
+        """Say who works, before it starts: it may never come back."""
+        self.show(self.row, self.clock.slowest() or f"now {name!r}")
 
 
 @dataclass(eq=False)
@@ -95,11 +123,12 @@ class _Run:
     """One call of `apply`: the job, the workers, and the batches that are open."""
 
     def __init__(
-        self, job: Job, pool: WorkerPool, start_after: float, show: Callable[[int], None]
+        self, job: Job, pool: WorkerPool, engine: LocalEngine, show: Callable[[int], None]
     ) -> None:
         self.job = job
         self.pool = pool
-        self.start_after = start_after
+        self.start_after = engine.start_after
+        self.isolate = engine.isolate
         self.show = show
         self.spent = 0.0
         self.open: deque[_Open] = deque()
@@ -153,7 +182,9 @@ class _Run:
 
     def _share(self, lfs: Sequence[LabelingFunction], batch: Batch) -> Share:
         first_rows = _FIRST_ROWS if isinstance(lfs[0], PythonFunction) else _FIRST_TEXTS
-        return Share(lfs, batch, first_rows, 1 + self.pool.n_workers)
+        share = Share(lfs, batch, first_rows, 1 + self.pool.n_workers)
+        share.dangerous = self.isolate
+        return share
 
     def _offer(self, own: _Open) -> None:
         for step in own.steps:
@@ -194,7 +225,7 @@ class _Run:
             return max(expected, self.spent) < self.start_after
 
         if not self.pool.running:
-            if not self.pool.n_workers or share.work(vote, stays_alone):
+            if not self.isolate and (not self.pool.n_workers or share.work(vote, stays_alone)):
                 return
             for own in self.open:
                 self._offer(own)

@@ -18,7 +18,7 @@ from wiesel.lfs.batch import Batch
 from wiesel.lfs.engines.base import Job
 from wiesel.lfs.engines.portable import is_portable, pack_lfs, unpack_lfs
 from wiesel.lfs.engines.running import vote_on_batch
-from wiesel.lfs.engines.worker import told_error
+from wiesel.lfs.engines.worker import error_message
 from wiesel.lfs.failures import Failure
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.sources import RowSource
@@ -67,12 +67,12 @@ class Task(TypedDict):
 
 
 class Record(TypedDict):
-    """What is told about a piece that was voted on."""
+    """The record of a piece that was voted on."""
 
     number: int
     votes: bytes
     """A file of votes, empty where it was written to the folder."""
-    told: str
+    report: str
     """JSON: `failures`, or the `error` and its `message`."""
 
 
@@ -140,15 +140,15 @@ def task_of(job: Job, folder: Path | None = None) -> Task:
 def vote_on_piece(piece: Piece, task: Task) -> Record:
     """Vote on a piece, and return the votes or write them: the same file whenever it is repeated.
 
-    A problem is told rather than raised, so that it reaches the user as it is.
+    A problem is recorded rather than raised, so that it reaches the user as it is.
     """
     try:
         votes, failures = _votes_on(piece, task)
-        told: dict[str, Any] = {"failures": [failure.to_dict() for failure in failures]}
+        report: dict[str, Any] = {"failures": [failure.to_dict() for failure in failures]}
         content = delivered(votes, piece["number"], task["folder"])
-    except Exception as error:  # noqa: BLE001 - it is told and raised on the other side
-        told, content = dict(told_error(error)), b""
-    return Record(number=piece["number"], votes=content, told=json.dumps(told))
+    except Exception as error:  # noqa: BLE001 - it is sent, and raised on the other side
+        report, content = dict(error_message(error)), b""
+    return Record(number=piece["number"], votes=content, report=json.dumps(report))
 
 
 def _votes_on(piece: Piece, task: Task) -> tuple[VoteMatrix, list[Failure]]:

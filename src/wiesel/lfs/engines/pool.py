@@ -20,7 +20,7 @@ from wiesel.lfs.engines.deaths import DeathSearch, WorkerDied
 from wiesel.lfs.engines.messages import read_votes
 from wiesel.lfs.engines.portable import pack_lfs
 from wiesel.lfs.engines.sharing import Pace, Piece, Share
-from wiesel.lfs.engines.worker import told_problem
+from wiesel.lfs.engines.worker import error_of_message
 from wiesel.lfs.failures import Failure
 
 __all__ = ["WorkerPool"]
@@ -80,7 +80,7 @@ class WorkerPool:
 
 
 class _Offer:
-    """A share as workers are told of it."""
+    """A share, as it is sent to workers."""
 
     def __init__(self, share: Share, labels: LabelSpace) -> None:
         self.share = share
@@ -279,7 +279,7 @@ class _Errand(threading.Thread):
         offer, piece, file = self._under_way[0]
         head = self._worker.answer()
         if "error" in head:
-            offer.share.stop(told_problem(head))
+            offer.share.stop(error_of_message(head))
         else:
             offer.share.put(piece, self._votes_in(head, file))
             self._pace.note(piece[1], head["seconds"])
@@ -288,7 +288,7 @@ class _Errand(threading.Thread):
 
     def _votes_in(self, head: dict[str, Any], file: Path) -> list[ColumnVotes]:
         if "error" in head:
-            raise told_problem(head)
+            raise error_of_message(head)
         return read_votes(head, content_of(_answer_file(file)))
 
 

@@ -11,7 +11,7 @@ from wiesel.io.ray_session import load_ray, ray_session
 from wiesel.lfs.engines.base import Engine, Job
 from wiesel.lfs.engines.pieces import Record, cut, task_of, votes_in
 from wiesel.lfs.engines.ray_tasks import RayTasks
-from wiesel.lfs.engines.worker import told_problem
+from wiesel.lfs.engines.worker import error_of_message
 from wiesel.lfs.failures import Failure
 from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix
@@ -25,7 +25,7 @@ class RayEngine(Engine):
     This process reads the files' footers and cuts the rows into parts; the machines read, vote
     and hand back votes, or write them (`write`), so no process holds more rows than a part.
     A part whose machine is lost is voted on again, by another, three times at most; then the rows
-    that end the process are looked for, and told or set aside (`on_error`). `address` is that of a
+    that end the process are looked for, and named or set aside (`on_error`). `address` is that of a
     cluster; without it the connection that the program has is used, or a cluster on this machine.
 
     >>> RayEngine(address="auto", part_rows=20_000)
@@ -58,7 +58,7 @@ class RayEngine(Engine):
         return VoteParts(folder)
 
     def _records(self, job: Job, folder: Path | None = None) -> Iterator[Record]:
-        """Yield what is told of every piece, in their order; raise what stops the job."""
+        """Yield the record of every piece, in their order; raise what stops the job."""
         load_ray()
         if job.cache is not None:
             raise ParameterError(
@@ -74,8 +74,8 @@ class RayEngine(Engine):
                     raise LabelingFunctionError(
                         f"Ray gave part {record['number']} in the place of part {piece['number']}."
                     )
-                told = json.loads(record["told"])
-                if "error" in told:
-                    raise told_problem(told)
-                job.report(Failure(**failure) for failure in told["failures"])
+                report = json.loads(record["report"])
+                if "error" in report:
+                    raise error_of_message(report)
+                job.report(Failure(**failure) for failure in report["failures"])
                 yield record

@@ -1,6 +1,6 @@
-"""Pieces of rows as tasks of a Ray cluster: in order, with bounded retries that are told.
+"""Pieces of rows as tasks of a Ray cluster: in order, with bounded retries that are reported.
 
-Ray would repeat a task whose process ended for ever and in silence, so it is told to repeat none.
+Ray would repeat a task whose process ended for ever and in silence, so it is set to repeat none.
 """
 
 import json
@@ -13,7 +13,7 @@ from wiesel.errors import LabelingFunctionError
 from wiesel.lfs.engines.base import Job
 from wiesel.lfs.engines.deaths import DeathSearch, WorkerDied
 from wiesel.lfs.engines.pieces import Piece, Record, Task, delivered, vote_on_piece, votes_in
-from wiesel.lfs.engines.worker import told_problem
+from wiesel.lfs.engines.worker import error_of_message
 from wiesel.lfs.failures import Failure
 from wiesel.votes import VoteMatrix
 
@@ -52,7 +52,7 @@ class RayTasks:
         self._attempts: Counter[int] = Counter()
 
     def run(self, pieces: Sequence[Piece]) -> Iterator[Record]:
-        """Yield what is told of every piece, in their order."""
+        """Yield the record of every piece, in their order."""
         waiting: deque[Piece] = deque(pieces)
         under_way: dict[Any, Piece] = {}
         done: dict[int, Record] = {}
@@ -88,7 +88,7 @@ class RayTasks:
         return list(ready)
 
     def _record(self, piece: Piece, asked: Any) -> Record | None:
-        """What is told of a piece; None where it is to be voted on again."""
+        """The record of a piece; None where it is to be voted on again."""
         try:
             return self._fetched(asked)
         except WorkerDied as death:
@@ -115,19 +115,19 @@ class RayTasks:
         return record
 
     def _searched(self, piece: Piece) -> Record:
-        """What is told of a piece of which some rows may end the process."""
+        """The record of a piece of which some rows may end the process."""
         failures: list[Failure] = []
-        told: list[dict[str, Any]] = []
+        report: list[dict[str, Any]] = []
 
         def vote(first: int, count: int, skipped: tuple[int, ...]) -> VoteMatrix:
             part = Piece(**{**piece, "first": piece["first"] + first, "count": count})
             part["start"] = piece["start"] + first
             task = Task(**{**self._task, "folder": None, "skipped": list(skipped)})
             record = self._fetched(self._vote.remote(part, task))
-            content = json.loads(record["told"])
+            content = json.loads(record["report"])
             if "error" in content:
-                raise told_problem(content)
-            told.extend(content["failures"])
+                raise error_of_message(content)
+            report.extend(content["failures"])
             return votes_in(record)
 
         def found(row: int, place: int, how: str) -> None:
@@ -143,10 +143,10 @@ class RayTasks:
         parts = DeathSearch(vote, len(self._job.lfs), found).votes(0, piece["count"])
         votes = VoteMatrix.concatenate([part for part, _ in parts])
         content = delivered(votes, piece["number"], self._task["folder"])
-        known = {json.dumps(each): each for each in told}
-        all_told = [*known.values(), *(failure.to_dict() for failure in failures)]
-        told_text = json.dumps({"failures": all_told})
-        return Record(number=piece["number"], votes=content, told=told_text)
+        known = {json.dumps(each): each for each in report}
+        all_failures = [*known.values(), *(failure.to_dict() for failure in failures)]
+        report_text = json.dumps({"failures": all_failures})
+        return Record(number=piece["number"], votes=content, report=report_text)
 
 
 def _rows(piece: Piece) -> str:

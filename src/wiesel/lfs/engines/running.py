@@ -1,6 +1,7 @@
 """Running labeling functions on one batch, the same in every engine and every process."""
 
 from collections.abc import Collection, Hashable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from wiesel.errors import WieselError
@@ -9,7 +10,9 @@ from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes, assemble
 from wiesel.lfs.failures import Failure
 from wiesel.lfs.function import LabelingFunction
+from wiesel.lfs.python_function import PythonFunction
 from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.timing import timed
 from wiesel.votes import VoteMatrix
 
 __all__ = ["passes", "run_in_order", "run_pass", "vote_on_batch"]
@@ -32,7 +35,9 @@ def run_pass(
     """Return the votes of labeling functions of one class on a batch."""
     kind: Any = type(lfs[0])
     try:
-        votes: list[ColumnVotes] = kind.run_together(lfs, batch, labels)
+        # Python functions count their own time, each for itself.
+        with nullcontext() if kind is PythonFunction else timed(_name(lfs)):
+            votes: list[ColumnVotes] = kind.run_together(lfs, batch, labels)
     except WieselError:
         raise
     except Exception as error:  # noqa: BLE001 - an expression may raise whatever Polars raises
@@ -41,6 +46,10 @@ def run_pass(
         # Together they cannot say which of them failed; one by one they can.
         return [run_pass([lf], batch, labels)[0] for lf in lfs]
     return votes
+
+
+def _name(lfs: Sequence[LabelingFunction]) -> str:
+    return lfs[0].name if len(lfs) == 1 else f"{len(lfs)} of {type(lfs[0]).__name__}"
 
 
 def run_in_order(

@@ -88,7 +88,7 @@ class Share:
     def work(self, vote: Vote, goes_on: Callable[[int, float], bool] | None = None) -> bool:
         """Vote on pieces until none is left or `goes_on` says no; return whether none is left.
 
-        `goes_on` is told the size of each piece and how many seconds it took.
+        `goes_on` gets the size of each piece and how many seconds it took.
         """
         pace = Pace(self.first_rows)
         while not self._is_for_others and (piece := self.take(pace.rows)):

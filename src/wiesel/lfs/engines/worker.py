@@ -22,7 +22,7 @@ from wiesel.lfs.engines.portable import unpack_lfs
 from wiesel.lfs.engines.running import run_in_order
 from wiesel.lfs.function import LabelingFunction
 
-__all__ = ["main", "told_error", "told_problem"]
+__all__ = ["error_message", "error_of_message", "main"]
 
 _SIGNAL_AT_DEATH_OF_PARENT = 1
 """PR_SET_PDEATHSIG of Linux."""
@@ -66,7 +66,7 @@ def _end_with_parent() -> None:
 
 
 class _Worker:
-    """Keeps the labeling functions it was last told of."""
+    """Keeps the labeling functions it was last sent."""
 
     def __init__(self) -> None:
         self.lfs: list[LabelingFunction] = []
@@ -75,8 +75,8 @@ class _Worker:
     def answer(self, head: dict[str, Any], answers: BinaryIO) -> None:
         try:
             reply = self.load(head) if "lfs" in head else self.run(head)
-        except Exception as error:  # noqa: BLE001 - it is told and raised on the other side
-            reply = told_error(error)
+        except Exception as error:  # noqa: BLE001 - it is sent, and raised on the other side
+            reply = error_message(error)
         write_message(answers, reply)
 
     def load(self, head: dict[str, Any]) -> dict[str, Any]:
@@ -99,15 +99,15 @@ class _Worker:
         return reply | {"seconds": time.perf_counter() - began}
 
 
-def told_error(error: Exception) -> dict[str, str]:
-    """Return an error as data, for `told_problem` on the other side."""
+def error_message(error: Exception) -> dict[str, str]:
+    """Return an error as data, for `error_of_message` on the other side."""
     own = isinstance(error, WieselError) and hasattr(errors, type(error).__name__)
     kind = type(error).__name__ if own else "LabelingFunctionError"
     return {"error": kind, "message": str(error)}
 
 
-def told_problem(head: dict[str, Any]) -> WieselError:
-    """Return the error that a worker told of, as the kind it was there."""
+def error_of_message(head: dict[str, Any]) -> WieselError:
+    """Return the error that a worker sent, as the kind it was there."""
     kind = getattr(errors, head["error"], errors.LabelingFunctionError)
     problem: WieselError = kind(head["message"])
     return problem

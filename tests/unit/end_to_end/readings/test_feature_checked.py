@@ -25,7 +25,7 @@ def task(*accuracies: float, copies: int = 1, seed: int = 0):
 
 
 def checked(X: object, votes: VoteMatrix, balance: np.ndarray = EVEN) -> np.ndarray:
-    return FeatureChecked().fit(votes, balance, X=X).predict_proba(votes)
+    return FeatureChecked().fit(votes, balance, X=X).predict_proba(votes, X)
 
 
 def accuracy(proba: np.ndarray, gold: np.ndarray) -> float:

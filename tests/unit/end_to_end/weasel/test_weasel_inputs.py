@@ -231,7 +231,7 @@ class TestRefusals:
             (nn.Linear(3, 3), r"\(items, 2\).*\(8, 3\)"),
             (nn.Sequential(nn.Linear(3, 1), nn.Flatten(0)), r"returned \(8,\).*two logits"),
             (nn.Sequential(nn.Linear(3, 2), nn.Softmax(dim=1)), "probabilities.*Drop its final"),
-            (nn.Linear(7, 2), r"cannot read X: RuntimeError: .*\(8, 3\), torch.float32"),
+            (nn.Linear(7, 2), r"cannot read X: X has 3 features, and .* takes 7"),
             (nn.Embedding(9, 2), "cannot read X"),
         ],
         ids=["one logit", "three logits", "flat", "probabilities", "other width", "wants ids"],
@@ -288,7 +288,9 @@ class TestRefusals:
     def test_a_feature_that_is_not_finite_is_named_by_row_and_position(self, kind, value, tmp_path):
         X, votes, _ = tiny_task()
         X[7, 2] = value
-        with pytest.raises(FeatureError, match=rf"X is {value} at row 7, position 2.*Fill or drop"):
+        with pytest.raises(
+            FeatureError, match=rf"(?i)X is {value} at row 7, position 2.*Fill or drop"
+        ):
             weasel().fit(KINDS[kind](X, tmp_path), votes)
 
     def test_nan_in_a_dict_a_dataset_the_encoder_s_features_and_the_validation_set(self):
@@ -296,13 +298,13 @@ class TestRefusals:
         bad = X.copy()
         bad[7, 2] = np.nan
         votes_only = weasel(encoder=VOTES_ONLY)
-        with pytest.raises(FeatureError, match=r"X\['a'\] is nan at row 7, position 2"):
+        with pytest.raises(FeatureError, match=r"X\['a'\] is NaN at row 7, position 2"):
             votes_only.fit({"a": bad}, votes)
-        with pytest.raises(FeatureError, match="X is nan at row 7, position 2"):
+        with pytest.raises(FeatureError, match="X is NaN at row 7, position 2"):
             votes_only.fit(RowsDataset(bad), votes)
-        with pytest.raises(FeatureError, match="encoder_X is nan at row 7, position 2"):
+        with pytest.raises(FeatureError, match="encoder_X is NaN at row 7, position 2"):
             weasel().fit(X, votes, encoder_X=bad)
-        with pytest.raises(FeatureError, match="validation X is nan at row 7, position 2"):
+        with pytest.raises(FeatureError, match="validation X is NaN at row 7, position 2"):
             weasel().fit(X, votes, validation=(bad, gold))
 
     def test_lengths_that_differ_are_named(self):

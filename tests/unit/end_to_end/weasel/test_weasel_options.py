@@ -522,6 +522,18 @@ def test_the_trained_model_is_in_evaluation_mode_and_unfitted_ones_say_so():
             use()
 
 
+@pytest.mark.parametrize(("epochs", "warns"), [(5, True), (6, True), (7, False)])
+def test_training_that_ends_with_the_warm_up_is_told_so(epochs: int, warns: bool):
+    X, votes, _ = tiny_task()
+    model = WeaSEL(linear(), epochs=epochs, epoch_size=16, encoder=(4,))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, votes)
+    told = [str(found.message) for found in caught if "warm_up" in str(found.message)]
+    assert len(told) == warns
+    assert all(f"trains for {epochs} epochs" in said for said in told)
+
+
 class TestDefaults:
     """What issue 17 names as wrong before the redesign."""
 
@@ -550,14 +562,14 @@ class TestDefaults:
     def test_the_balance_that_is_stored_is_the_one_that_is_used(self):
         X, votes, _ = tiny_task(coverage=0.3)
         assert not votes.covered.all()
-        options = {"class_balance": [0.8, 0.2], "epochs": 2, "epoch_size": 96}
+        options = {"class_balance": [0.8, 0.2], "epochs": 2, "warm_up": 1, "epoch_size": 96}
         model = WeaSEL(linear(), **options).fit(X, votes)
         assert np.array_equal(model.class_balance_, [0.8, 0.2])
         assert np.allclose(model.soft_labels(X, votes)[~votes.covered], [0.8, 0.2])
 
     def test_items_without_votes_are_not_trained_on(self):
         X, votes, _ = tiny_task(coverage=0.3)
-        quick = {"epochs": 2, "epoch_size": 96, "encoder": (5,)}
+        quick = {"epochs": 2, "warm_up": 1, "epoch_size": 96, "encoder": (5,)}
         model = WeaSEL(linear(), **quick).fit(X, votes)
         other = X.copy()
         other[~votes.covered] *= -50

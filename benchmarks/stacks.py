@@ -1,0 +1,179 @@
+"""What a committee costs beside one network, and a stack beside its bare matrix products.
+
+`committee`: `Committee(net)` beside `TwoStage(MajorityVote(), net)`, one network with the same
+number of updates, on the votes and features of examples/movies. Bar: 5 times the CPU seconds.
+
+`limit`: a default fit of five stacked networks beside the bare matrix products of its steps: of
+every layer ahead and back, batch by batch, with inputs that are there already. Bar: half of the
+CPU seconds of the fit are the products.
+
+Every way is a process of its own with one thread, which fits several times: the least CPU seconds
+count, as first fits load modules and others suffer from what else the machine does. Medians of
+processes that take turns.
+"""
+
+import json
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import (
+    ROOT,
+    arguments,
+    markdown_table,
+    merge_results,
+    read_results,
+    run_module,
+    seconds,
+    setting,
+)
+
+MODULE = "benchmarks.stacks"
+CACHE = ROOT / ".cache" / "benchmarks" / "movies"
+COST_BAR = 5.0
+LIMIT_BAR = 0.5
+FITS = 3
+BLIND_EPOCHS = 8
+"""How many epochs a fit without gold has by default."""
+OPTIONS: dict[str, Any] = {"progress": False, "device": "cpu"}
+CASES = (
+    ("committee", "committee on the movies", ("committee", "one network")),
+    ("limit", "default fit of 5 networks", ("bare products", "default fit")),
+)
+
+
+def movies(n_items: int) -> tuple[Any, Any]:
+    """Return the features and votes of examples/movies, kept from the first time on."""
+    from wiesel import TextFeatures, apply_lfs
+    from wiesel.datasets import load_movie_reviews
+    from wiesel.io import read_votes, write_votes
+    from wiesel.lfs import load_lfs
+
+    vectors, ballots = CACHE / f"{n_items}.npy", CACHE / f"{n_items}.parquet"
+    if not ballots.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        reviews = load_movie_reviews()
+        rows = reviews.train.rows[:n_items]
+        np.save(vectors, TextFeatures("tfidf").fit_transform(rows["text"]))
+        lfs = load_lfs(ROOT / "examples" / "movies" / "lfs.py")
+        write_votes(apply_lfs(lfs, rows, labels=reviews.labels, ids="id"), ballots)
+    return np.load(vectors), read_votes(ballots)
+
+
+def committee_job(job: dict[str, Any]) -> Callable[[], object]:
+    """Return a fit of the committee, or of one network, on the movies."""
+    from wiesel import Committee, MajorityVote, TwoStage
+    from wiesel.nn import MLP
+
+    X, votes = movies(job["items"])
+    net = MLP(X.shape[1], 2)
+    model: Any = Committee(net, **OPTIONS)
+    if job["way"] == "one network":
+        model = TwoStage(MajorityVote(), net, **OPTIONS)
+    return lambda: model.fit(X, votes)
+
+
+def limit_job(job: dict[str, Any]) -> Callable[[], object]:
+    """Return a default fit of five networks, or the matrix products that its steps need."""
+    import torch
+
+    from wiesel import MajorityVote, TwoStage
+    from wiesel.datasets import make_features, make_votes
+    from wiesel.nn import MLP
+
+    votes, gold = make_votes(job["items"], 50)
+    X = make_features(gold, 300)
+    net = MLP(300, 2)
+    model = TwoStage(MajorityVote(), net, **OPTIONS, members=5)
+    if job["way"] == "default fit":
+        return lambda: model.fit(X, votes)
+    sizes = [net.arguments["n_features"], *net.arguments["hidden"], net.arguments["n_classes"]]
+    layers = [
+        (torch.randn(5, model.batch_size, ahead), torch.randn(5, ahead, back))
+        for ahead, back in pairwise(sizes)
+    ]
+    n_steps = BLIND_EPOCHS * -(-(model.epoch_size or len(X)) // model.batch_size)
+    torch.set_num_threads(1)
+
+    def products() -> None:
+        for _ in range(n_steps):
+            for place, (inputs, weights) in enumerate(layers):
+                outputs = torch.bmm(inputs, weights)
+                torch.bmm(inputs.transpose(1, 2), outputs)
+                if place:  # nobody needs the gradient of the features
+                    torch.bmm(outputs, weights.transpose(1, 2))
+
+    return products
+
+
+def timed(job: dict[str, Any]) -> dict[str, float]:
+    """Fit several times in this process and return the least CPU seconds."""
+    jobs = {"committee": committee_job, "limit": limit_job}
+    fit = jobs[job["kind"]](job)
+    took = []
+    for _ in range(FITS):
+        start = time.process_time()
+        fit()
+        took.append(time.process_time() - start)
+    return {"cpu": min(took)}
+
+
+def measure(kind: str, case: str, ways: Sequence[str], quick: bool, repeats: int) -> dict[str, Any]:
+    """Return the CPU seconds of both ways, which take turns, and their ratio."""
+    runs: dict[str, list[float]] = {way: [] for way in ways}
+    job = {"kind": kind, "case": case, "items": 300 if quick else 4_000}
+    if kind == "committee" and not quick:
+        job["items"] = 20_000
+    for _ in range(1 if quick else repeats):
+        for way, found in runs.items():
+            found.append(run_module(MODULE, "wiesel", {**job, "way": way})["cpu"])
+    first, second = (statistics.median(runs[way]) for way in ways)
+    return {
+        "case": case,
+        "kind": kind,
+        "ways": list(ways),
+        "cpu_seconds": [first, second],
+        "ratio": first / second,
+        "repeats": repeats,
+        **setting(),
+    }
+
+
+def results_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the results as a table."""
+    lines = []
+    for row in rows:
+        bar = f"at most {COST_BAR:g}: {'met' if row['ratio'] <= COST_BAR else 'missed'}"
+        if row["kind"] == "limit":
+            bar = f"at least {LIMIT_BAR:g}: {'met' if row['ratio'] >= LIMIT_BAR else 'missed'}"
+        pairs = zip(row["ways"], row["cpu_seconds"], strict=True)
+        times = [f"{way} {seconds(cpu)}" for way, cpu in pairs]
+        lines.append((row["case"], *times, f"{row['ratio']:.2f}", bar))
+    return markdown_table(("case", "CPU", "beside", "ratio", "bar"), lines)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Measure the committee and the stacks, print the table, and keep it."""
+    options = arguments(argv or [])
+    if options.show:
+        print(results_table(read_results("stacks")))
+        return
+    rows = [
+        measure(kind, case, ways, options.quick, options.repeats)
+        for kind, case, ways in CASES
+        if options.only in f"{kind} {case}"
+    ]
+    print(results_table(rows))
+    if not options.quick:
+        merge_results("stacks", rows)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    print(json.dumps(timed(json.loads(sys.stdin.read()))))

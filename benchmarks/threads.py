@@ -1,0 +1,181 @@
+"""Threads as a user has them beside one thread, with the machine quiet and with a busy neighbor.
+
+Every run is a process of its own. "Defaults" means that no variable limits the threads. The busy
+neighbor is a second process that counts without end on one core. Bar: with defaults no work takes
+more than 10 % longer than with one thread, in wall or in CPU seconds. CPU seconds hold on a machine
+that others use too; wall seconds do not.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import (
+    arguments,
+    markdown_table,
+    merge_results,
+    read_results,
+    run_module,
+    seconds,
+    setting,
+)
+
+MODULE = "benchmarks.threads"
+BAR = 1.1
+BUSY = "while True: pass"
+LABEL_MODELS = ("snorkel", "triplet", "dawid_skene")
+
+
+def label_model_work(method: str, size: int) -> Callable[[], object]:
+    """Fit a label model and predict, on planted votes of 100 voters."""
+    from wiesel.datasets import make_votes
+    from wiesel.label_models import REGISTRY
+
+    votes, _ = make_votes(size, 100)
+    model = REGISTRY[method].cls()
+    return lambda: model.fit(votes).predict_proba(votes)
+
+
+def embedding_work(size: int) -> Callable[[], object]:
+    """Embed headlines: the first ten words of reviews."""
+    from wiesel.features.minilm import embed
+
+    headlines = [" ".join(text.split()[:10]) for text in _reviews(size)]
+    return lambda: embed(headlines)
+
+
+def tfidf_work(size: int) -> Callable[[], object]:
+    """Learn TF-IDF vectors of whole reviews."""
+    from wiesel.features import TextFeatures
+
+    texts = _reviews(size)
+    return lambda: TextFeatures("tfidf").fit_transform(texts)
+
+
+def training_work(size: int) -> Callable[[], object]:
+    """Train five stacked networks on majority votes for five epochs, and predict."""
+    from wiesel import MajorityVote, TwoStage
+    from wiesel.datasets import make_features, make_votes
+    from wiesel.nn import MLP
+
+    votes, gold = make_votes(size, 50)
+    X = make_features(gold, 300)
+    options: dict[str, Any] = {"epochs": 5, "members": 5, "progress": False, "device": "cpu"}
+    model = TwoStage(MajorityVote(), MLP(300, 2), **options)
+    return lambda: model.fit(X, votes).predict_proba(X)
+
+
+def _reviews(size: int) -> list[str]:
+    from wiesel.datasets import load_movie_reviews
+
+    texts = load_movie_reviews().train.texts
+    assert texts is not None  # noqa: S101 - reviews are texts
+    return texts[:size].to_list()
+
+
+WORK: dict[str, tuple[Callable[[int], Callable[[], object]], int, int]] = {
+    **{
+        f"{method}, 300k x 100": (lambda size, m=method: label_model_work(m, size), 300_000, 3_000)
+        for method in LABEL_MODELS
+    },
+    "sentence embeddings, 500 headlines": (embedding_work, 500, 20),
+    "TF-IDF, 2,000 reviews": (tfidf_work, 2_000, 100),
+    "five networks, 10k x 300": (training_work, 10_000, 500),
+}
+"""What is timed: how it is set up, its size, and its size with `--quick`."""
+
+
+@contextmanager
+def neighbor(busy: bool) -> Iterator[None]:
+    """Keep one core busy with something else, if so wanted."""
+    process = subprocess.Popen([sys.executable, "-c", BUSY]) if busy else None
+    try:
+        yield
+    finally:
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+def measure(work: str, busy: bool, quick: bool, repeats: int) -> dict[str, Any]:
+    """Return wall and CPU seconds with one thread and with defaults, which take turns."""
+    runs: dict[str, list[dict[str, float]]] = {"one": [], "defaults": []}
+    with neighbor(busy):
+        for _ in range(repeats):
+            for name, found in runs.items():
+                job = {"work": work, "quick": quick}
+                found.append(run_module(MODULE, "wiesel", job, one_thread=name == "one"))
+    medians = {
+        f"{name}_{kind}": statistics.median(run[kind] for run in found)
+        for name, found in runs.items()
+        for kind in ("wall", "cpu")
+    }
+    return {
+        "case": f"{work}, {'busy' if busy else 'quiet'}",
+        **medians,
+        "cpu_ratio": medians["defaults_cpu"] / medians["one_cpu"],
+        "wall_ratio": medians["defaults_wall"] / medians["one_wall"],
+        "repeats": repeats,
+        **setting(),
+        "threads": "one and defaults",
+    }
+
+
+def timed(job: dict[str, Any]) -> dict[str, float]:
+    """Do one piece of work in this process and return what it took."""
+    set_up, size, quick_size = WORK[job["work"]]
+    set_up(quick_size)()  # first calls load modules, which takes as long as the work
+    run = set_up(quick_size if job["quick"] else size)
+    wall, cpu = time.perf_counter(), time.process_time()
+    run()
+    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+
+
+def results_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the results as a table, with the bar."""
+    header = ("work", "CPU, one", "CPU, defaults", "ratio", "wall, one", "wall, defaults", "ratio")
+    return markdown_table(
+        (*header, "bar: 1.10 in both"),
+        [
+            (
+                row["case"],
+                *(seconds(row[f"{name}_cpu"]) for name in ("one", "defaults")),
+                f"{row['cpu_ratio']:.2f}",
+                *(seconds(row[f"{name}_wall"]) for name in ("one", "defaults")),
+                f"{row['wall_ratio']:.2f}",
+                "met" if max(row["cpu_ratio"], row["wall_ratio"]) <= BAR else "missed",
+            )
+            for row in rows
+        ],
+    )
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Measure every piece of work, print the table, and keep it."""
+    options = arguments(argv or [])
+    if options.show:
+        print(results_table(read_results("threads")))
+        return
+    rows = [
+        measure(work, busy, options.quick, 1 if options.quick else options.repeats)
+        for work in WORK
+        for busy in (False, True)
+        if options.only in f"{work}, {'busy' if busy else 'quiet'}"
+    ]
+    print(results_table(rows))
+    if not options.quick:
+        merge_results("threads", rows)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    print(json.dumps(timed(json.loads(sys.stdin.read()))))

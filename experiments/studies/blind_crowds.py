@@ -1,0 +1,112 @@
+"""Crowd methods chosen without any gold: the best mean rank over noisy losses ("ENS").
+
+    python -m experiments blind_crowds [--seeds N] [--jobs N] [--recorded]
+
+Every candidate is a method of the crowd tables with one learning rate, trained for a fixed number
+of epochs. `choose_without_gold` holds out items and workers in three folds; the losses of all
+candidates are ranked, and the best mean rank is taken. Test labels are looked at once for each
+candidate, after it was trained on all votes. Beside the choice stand the best candidate on test,
+which nobody can know, and the mean of all. The seed starts the networks and draws the folds.
+"""
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from benchmarks.harness import markdown_table
+from scipy.stats import rankdata
+
+from experiments.framework.definitions import Effort
+from experiments.framework.runner import Record, Run
+from experiments.framework.tables import cost_sentence, spread, write_page
+from experiments.studies.labelme import METHODS, dataset, head
+from wiesel.end_to_end.blind_choice import choose_without_gold
+
+STORE = "blind_crowds"
+SETS = ("music_genre", "labelme")
+CANDIDATES = ("majority_vote", "max_mig", "weasel_mig", "crowd_layer", "coin_net", "annot_mix")
+RATES = (1e-4, 1e-3)
+EPOCHS = 30
+
+
+def main(argv: list[str]) -> None:
+    """Run what is missing, and write the page."""
+    effort = Effort.parsed(argv, __doc__, reduced_seeds=1)
+    runs = [
+        Run(name, method, seed, {"lr": rate})
+        for seed in range(effort.seeds)
+        for name in SETS
+        for method in CANDIDATES
+        for rate in RATES
+    ]
+    show(effort.records(STORE, runs, execute), effort)
+
+
+def execute(run: Run) -> Record:
+    """Return the noisy losses of one candidate, and what it reaches on test."""
+    data = dataset(run.dataset)
+    options = {"epochs": EPOCHS, "epoch_size": None, "weight_average": None, **run.options}
+    model = METHODS[run.method].build(
+        head(data, run.seed), seed=run.seed, progress=False, **options
+    )
+    X, votes = data.train.features, data.train.votes
+    losses = choose_without_gold([model], X, votes, seed=run.seed).losses
+    predicted = model.fit(X, votes).predict_proba(data.test.features).argmax(axis=1)
+    return {
+        "losses": {name: float(values[0]) for name, values in losses.items()},
+        "accuracy": float((predicted == data.test.gold).mean()),
+    }
+
+
+def mean_ranks(records: Sequence[Record]) -> np.ndarray:
+    """Return the mean rank of every candidate over all losses; 1 is best.
+
+    >>> records = [{"losses": {"a": 0.1, "b": 0.4}}, {"losses": {"a": 0.2, "b": 0.3}}]
+    >>> mean_ranks(records).tolist()
+    [1.5, 1.5]
+    """
+    names = records[0]["losses"]
+    ranked = [rankdata([record["losses"][name] for record in records]) for name in names]
+    return np.asarray(np.mean(ranked, axis=0))
+
+
+def show(records: list[Record], effort: Effort) -> None:
+    """Write the candidates with rank and accuracy, and what was chosen."""
+    lines: list[str] = []
+    for name in SETS:
+        seeds = [
+            [r for r in records if (r["dataset"], r["seed"]) == (name, seed)]
+            for seed in range(effort.seeds)
+        ]
+        finished_seeds = [own for own in seeds if len(own) == len(CANDIDATES) * len(RATES)]
+        if finished_seeds:
+            lines += [f"## {name}", "", *_told(finished_seeds), ""]
+    lines.append(cost_sentence(len(records), sum(r["cpu_seconds"] for r in records)))
+    write_page(STORE, f"python -m experiments {STORE} {effort.words}", lines)
+
+
+def _told(seeds: list[list[Record]]) -> list[str]:
+    ranks = np.array([mean_ranks(own) for own in seeds])
+    accuracy = 100 * np.array([[record["accuracy"] for record in own] for own in seeds])
+    chosen, rows = ranks.argmin(axis=1), []
+    for place in np.argsort(ranks.mean(axis=0)):
+        first = seeds[0][place]
+        rows.append(
+            [
+                METHODS[first["method"]].title,
+                f"{first['options']['lr']:g}",
+                f"{ranks[:, place].mean():.2f}",
+                spread(accuracy[:, place]),
+            ]
+        )
+    of_chosen, best = accuracy[np.arange(len(seeds)), chosen], accuracy.max(axis=1)
+    return [
+        markdown_table(["candidate", "learning rate", "mean rank", "test accuracy, %"], rows),
+        "",
+        f"Chosen without gold: {spread(of_chosen)}; the best on test {spread(best)}; "
+        f"the mean of all {spread(accuracy.mean(axis=1))}.",
+    ]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,149 @@
+"""Table 1 and the default with sentence embeddings: whether joint training pays with them.
+
+    python -m experiments embedded_features [--full] [--seeds N] [--jobs N] [--recorded]
+
+Features are TF-IDF (200 dimensions), embeddings of all-MiniLM-L6-v2 (the extra `text`), or both.
+Nothing else differs from table 1 and from `default` without gold; the learning rate of table 1 is
+1e-4. The reduced form leaves out the sets with long texts: embedding those of imdb alone takes an
+hour of one core. (`better_features` asks the same with hints of the truth.)
+"""
+
+import sys
+
+from experiments.framework.definitions import LEARNING_RATES, Choices, Effort, Row, chosen
+from experiments.framework.runner import Record
+from experiments.framework.tables import (
+    UNKNOWN,
+    cost_sentence,
+    f1_and_auc,
+    mean_of,
+    percentages,
+    write_page,
+)
+from experiments.studies import embedded_default
+from experiments.studies.embedded_default import KINDS, option_of
+from experiments.studies.table1 import ROWS, setting_of, source_of
+
+STORE = "embedded_features"
+SETS = ("sst2", "youtube", "sms")
+LONG_TEXTS = ("amazon_175", "imdb_12", "imdb_136")
+METHODS = ("Snorkel", "Triplet-Mean", "majority vote", "WeaSEL-random", "WeaSEL")
+TITLES = ("gold", *METHODS)
+
+Results = dict[tuple[str, str, str], list[Record]]
+"""The runs of every seed, by data set, kind of features and row."""
+
+
+def main(argv: list[str]) -> None:
+    """Run what is missing, and write the tables."""
+    effort = Effort.parsed(argv, __doc__)
+    of_default = embedded_default.results(STORE, effort)
+    show(results(effort), of_default, effort)
+
+
+def sets_of(effort: Effort) -> tuple[str, ...]:
+    """Return the data sets of the reduced or of the full form."""
+    return (*SETS, *LONG_TEXTS) if effort.full else SETS
+
+
+def results(effort: Effort) -> Results:
+    """Return the runs, after running what is missing; a set's own features are those of table 1."""
+    choices = {
+        (name, kind, row.title): choices_of(source_of(name, row), row, kind, effort)
+        for name in sets_of(effort)
+        for kind in KINDS
+        for row in ROWS
+        if row.title in TITLES
+    }
+    stores: dict[str, list[Choices]] = {}
+    for runs in choices.values():
+        stores.setdefault(_store(runs), []).append(runs)
+    done = {store: effort.obtain(store, rows) for store, rows in stores.items()}
+    return {cell: chosen(runs, done[_store(runs)]) for cell, runs in choices.items()}
+
+
+def _store(choices: Choices) -> str:
+    """Where the runs of a cell are kept."""
+    first = choices[0][0]
+    return STORE if "features" in first.options else first.dataset
+
+
+def choices_of(name: str, row: Row, kind: str, effort: Effort) -> Choices:
+    """Return the runs of one cell, a single one for each seed."""
+    setting = {**setting_of(name, row, effort), **option_of(name, kind)}
+    return row.runs(name, effort.seeds, LEARNING_RATES[:1], setting)
+
+
+def show(found: Results, of_default: embedded_default.Results, effort: Effort) -> None:
+    """Write the answer, then F1 and AUC of every method, then the default."""
+    header = ("", "features", *TITLES, "WeaSEL ahead of the best other")
+    records = [record for cell in (*found.values(), *of_default.values()) for record in cell]
+    once = {r["key"]: r["cpu_seconds"] for r in records if "features" in r["options"]}
+    lines = [
+        *answer(found),
+        *embedded_default.answer(of_default),
+        "",
+        f"# Table 1: mean ± deviation over {effort.seeds} seeds, in percent; learning rate 1e-4",
+        "",
+        *f1_and_auc(header, _rows(found, "f1"), _rows(found, "auc")),
+        "",
+        "# The default without gold: ROC-AUC (binary) or accuracy, in percent, one seed",
+        "",
+        embedded_default.table(of_default),
+        "",
+        cost_sentence(len(once), sum(once.values()))
+        + " Those with the features that a set comes with are of `table1` and `default`.",
+    ]
+    write_page(STORE, f"python -m experiments {STORE} {effort.words}", lines)
+
+
+def answer(found: Results) -> list[str]:
+    """Say for every kind of features what gold reaches and how far WeaSEL is ahead, on average."""
+    said = ["Does joint training pay where features explain more?", ""]
+    for kind in KINDS:
+        means = [_means(found, name, kind) for name in _finished(found)]
+        if means:
+            gold = sum(of_set["gold"] for of_set in means) / len(means)
+            leads = [_lead(of_set)[0] for of_set in means]
+            said.append(
+                f"- Table 1, {kind}: gold {gold:.1f} F1; WeaSEL is {sum(leads) / len(leads):+.2f} "
+                f"points ahead of the best other method, and first on {sum(x > 0 for x in leads)} "
+                f"of {len(leads)} sets."
+            )
+    return said
+
+
+def _finished(found: Results) -> list[str]:
+    """The sets of which every cell has been run."""
+    names = dict.fromkeys(name for name, _, _ in found)
+    return [
+        name
+        for name in names
+        if all(found[name, kind, title] for kind in KINDS for title in TITLES)
+    ]
+
+
+def _means(found: Results, name: str, kind: str, column: str = "f1") -> dict[str, float]:
+    return {t: float(percentages(found[name, kind, t], column).mean()) for t in TITLES}
+
+
+def _rows(found: Results, column: str) -> list[list[str]]:
+    rows = []
+    for name, kind in dict.fromkeys((name, kind) for name, kind, _ in found):
+        cells = [found[name, kind, title] for title in TITLES]
+        lead = UNKNOWN
+        if all(cells):
+            ahead, best = _lead(_means(found, name, kind, column))
+            lead = f"{ahead:+.2f} ({best})"
+        rows.append([name, kind, *(mean_of(cell, column) for cell in cells), lead])
+    return rows
+
+
+def _lead(means: dict[str, float]) -> tuple[float, str]:
+    """How far WeaSEL is ahead of the best other method that learns from votes, and of which."""
+    best = max((t for t in METHODS if t != "WeaSEL"), key=means.__getitem__)
+    return means["WeaSEL"] - means[best], best
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

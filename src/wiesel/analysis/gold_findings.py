@@ -1,0 +1,109 @@
+"""Findings that rest on gold labels: bad voters, classes that votes miss, a wrong class balance."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.analysis.counts import class_counts, gold_counts, wilson_interval
+from wiesel.analysis.finding import Finding, said
+from wiesel.labels import ABSTAIN, IntArray
+from wiesel.votes import Statistics, VoteMatrix, VoteSource
+
+__all__ = ["balance_finding", "gold_findings"]
+
+_FEW_ITEMS = 10
+"""Fewer gold items of a class do not tell how well it is covered."""
+_REACHED = 0.1
+"""A class of whose items fewer than this have a vote for it is as good as missing."""
+_FAR = 0.15
+"""Shares of a class that are further apart than this mislead whoever takes one for the other."""
+
+
+def gold_findings(votes: VoteSource, gold: IntArray) -> tuple[list[Finding], set[str]]:
+    """Return the findings, and the voters that gold labels show to be better than guessing."""
+    counts = gold_counts(votes, gold)
+    support, correct = counts.support.sum(axis=1), counts.correct.sum(axis=1)
+    low, high = wilson_interval(correct, support)
+    chance = counts.support @ (counts.items / max(counts.items.sum(), 1)) / np.maximum(support, 1)
+    found = []
+    for j in np.flatnonzero(high < chance):
+        precision = float(correct[j] / support[j])
+        sentence = (
+            f"{votes.voters[j]!r} is worse than the class balance: right on {correct[j]:,} of "
+            f"{support[j]:,} items with a known label ({said(precision)}, 95 % interval "
+            f"{said(low[j])} to {said(high[j])}); by how common its classes are, guessing would be "
+            f"right on {said(chance[j])}. Mend it or switch it off."
+        )
+        found.append(Finding("worse_than_chance", sentence, [votes.voters[j]], value=precision))
+    found += _missed_classes(votes, gold)
+    known = gold[gold != ABSTAIN]
+    if len(known):
+        shares = np.bincount(known, minlength=len(votes.labels)) / len(known)
+        found += balance_finding(votes, shares, len(known))
+    return found, {votes.voters[j] for j in np.flatnonzero(low > chance)}
+
+
+def balance_finding(
+    votes: VoteSource, shares: npt.NDArray[np.float64], n_known: int
+) -> Iterator[Finding]:
+    """Return the class whose share the votes get most wrong, if they are far off.
+
+    `shares` are the class balance; `n_known` how many labels it was counted from, 0 if given.
+    """
+    if (class_counts(votes).sum(axis=0) > 0).sum() < 2:
+        return
+    (total,) = votes.sum(_sum_of_shares)
+    implied = total / total.sum()
+    apart = np.abs(implied - shares)
+    k = int(apart.argmax())
+    low, high = shares[k], shares[k]
+    if n_known:
+        ends = wilson_interval(np.array([shares[k] * n_known]), np.array([n_known]))
+        low, high = float(ends[0][0]), float(ends[1][0])
+    if apart[k] < _FAR or low <= implied[k] <= high:
+        return
+    name = votes.labels.names[k]
+    source = f"{n_known:,} gold labels" if n_known else "the class balance given"
+    more = f"voters for {name!r}" if implied[k] < shares[k] else f"voters against {name!r}"
+    sentence = (
+        f"The votes make {name!r} {said(implied[k])} of the items they cover; by {source} it is "
+        f"{said(shares[k])}. Add {more}, or give the class balance to the method."
+    )
+    yield Finding("class_balance", sentence, classes=[name], value=float(implied[k] - shares[k]))
+
+
+def _missed_classes(votes: VoteSource, gold: IntArray) -> Iterator[Finding]:
+    """Classes whose gold items hardly ever have a vote for them, though somebody votes for them."""
+    reached = np.concatenate([_right_votes(part, own) for part, own in _beside(votes, gold)])
+    named = class_counts(votes).sum(axis=0) > 0
+    for k in np.flatnonzero(named):
+        own = gold == k
+        n_own, n_reached = int(own.sum()), int(reached[own].sum())
+        if n_own >= _FEW_ITEMS and n_reached < _REACHED * n_own:
+            name = votes.labels.names[k]
+            sentence = (
+                f"Of {n_own:,} items that are {name!r}, {n_reached:,} have a vote for it: the "
+                "class is nearly out of reach. Look at some of its items and write voters for them."
+            )
+            yield Finding("uncovered_class", sentence, classes=[name], value=n_reached / n_own)
+
+
+def _beside(votes: VoteSource, gold: IntArray) -> Iterator[tuple[VoteMatrix, IntArray]]:
+    """The parts of the votes, each with the labels of its items."""
+    start = 0
+    for part in votes.parts():
+        yield part, gold[start : start + part.n_items]
+        start += part.n_items
+
+
+def _right_votes(part: VoteMatrix, gold: IntArray) -> npt.NDArray[np.bool_]:
+    """Whether an item has a vote for the class that it is."""
+    right = np.repeat(gold, part.votes_per_item) == part.class_index
+    return np.bincount(part.item_index[right], minlength=part.n_items) > 0
+
+
+def _sum_of_shares(part: VoteMatrix) -> Statistics:
+    """How common the classes are by the votes, every covered item counting as one."""
+    counts = part.counts()[part.covered]
+    return ((counts / counts.sum(axis=1, keepdims=True)).sum(axis=0),)

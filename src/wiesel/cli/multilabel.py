@@ -1,0 +1,126 @@
+"""What verbs answer where an item may have several labels; no verb of its own."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wiesel.cli.verb import Answer, command_line
+from wiesel.errors import ParameterError
+
+if TYPE_CHECKING:
+    from wiesel.project.bundle import Bundle
+    from wiesel.project.settings import Project
+    from wiesel.project.training import Say
+
+__all__ = ["compare_labels", "evaluate_labels", "explain_labels", "inspect_labels", "run_labels"]
+
+
+def run_labels(settings: "Project", methods: list[str] | None, say: "Say") -> Answer:
+    """Run a multi-label project."""
+    from wiesel.project import multilabel
+    from wiesel.project.training import taken
+
+    outcome = multilabel.run_labels(settings, methods, say)
+    folder, data = settings.output_folder, outcome.data
+    votes, row = data.votes["train"], outcome.first_voted
+    voted = "dev" if "dev" in data.votes else "train"
+    gold = data.gold[voted] if (data.gold[voted] >= 0).any() else None
+    parts = [data.votes[voted].overview(gold).to_text()]
+    split = data.judged_on
+    parts += ["There are no gold labels to judge by."] if split is None else []
+    parts += [] if outcome.table is None else [outcome.table.to_text()]
+    parts += [] if split is None else [str(outcome.main.reports[split])]
+    explain: Any = outcome.main.model
+    parts.append(str(explain.explain(taken(data.vectors.train, row), votes[row])))
+    answer = {"output": folder, "report": folder / "report.html", **outcome.to_dict()}
+    page = command_line("open", folder / "report.html")
+    step = command_line("wiesel", "predict", folder / "model", "new.csv")
+    return Answer(answer, "\n\n".join(parts), f"{page}, or: {step}")
+
+
+def compare_labels(
+    settings: Sequence["Project"], methods: list[str], seeds: int, say: "Say"
+) -> Answer:
+    """Compare methods on one multi-label project."""
+    from wiesel.project import multilabel
+
+    if len(settings) > 1:
+        raise ParameterError("Projects with multi = true are compared on one at a time.")
+    project = settings[0]
+    if not (project.data.dev or project.data.test):
+        raise ParameterError(f"{project.file} names neither dev nor test rows to compare on.")
+    outcome = multilabel.compare_labels(project, methods, range(seeds), say)
+    split = "dev" if "dev" in outcome.data.splits else "test"
+    # Test rows are there to judge a choice, not to make it.
+    scores: dict[str, list[float]] = {}
+    for run in outcome.runs:
+        scores.setdefault(run.method, []).append(float(run.reports[split].macro_f1))
+    best = max(scores, key=lambda name: sum(scores[name]) / len(scores[name]))
+    step = command_line("wiesel", "run", project.folder, "--method", best)
+    return Answer({"runs": outcome.rows, "on": outcome.data.judged_on}, str(outcome.table), step)
+
+
+def inspect_labels(path: Path, labels: list[str] | None, gold: Path | None, column: str) -> Answer:
+    """Describe a file of votes on several labels."""
+    from wiesel.multilabel import read_multilabel_votes
+
+    votes = read_multilabel_votes(path, labels=labels)
+    truth = None if gold is None else _gold_of(votes, gold, column)
+    overview, summary = votes.overview(truth), votes.summary(truth)
+    data = {
+        "n_items": votes.n_items,
+        "n_voters": votes.n_voters,
+        "n_votes": votes.n_votes,
+        "labels": overview.to_records(),
+        "voters": summary.to_records(),
+    }
+    text = f"{overview.to_text()}\n\n{summary.to_text()}"
+    return Answer(data, text, command_line("wiesel", "run", "PROJECT"))
+
+
+def evaluate_labels(bundle: "Bundle", inputs: Any, rows: Any, column: str, model: Path) -> Answer:
+    """Judge a saved multi-label model by gold labels."""
+    from wiesel.project.multilabel import gold_labels
+
+    if rows is None:
+        raise ParameterError("A multi-label model is evaluated on a table with gold labels.")
+    own: Any = bundle.model
+    report = own.evaluate(inputs, gold_labels(rows, column, own.labels_))
+    step = command_line("wiesel", "inspect", model)
+    return Answer({"report": report.to_dict()}, str(report), step)
+
+
+def explain_labels(explanation: Any) -> dict[str, Any]:
+    """Return why an item got its labels, as plain data."""
+    return {
+        "item": explanation.item,
+        "labels": list(explanation.labels),
+        "by_label": {
+            label: {
+                "end_model": own.end_proba[1],
+                "soft_label": own.soft_label[1],
+                "pushes": [vars(push) for push in own.pushes],
+            }
+            for label, own in explanation.by_label.items()
+        },
+    }
+
+
+def _gold_of(votes: Any, path: Path, column: str) -> Any:
+    """The gold labels of the voted items, by id."""
+    from wiesel.errors import DataError
+    from wiesel.io import explained, read_rows
+    from wiesel.project.multilabel import gold_labels
+    from wiesel.project.rows import with_ids
+
+    rows = read_rows(path)
+    with explained(path):
+        found = gold_labels(rows, column, votes.labels)
+        ids = [str(item) for item in with_ids(rows, None)["id"]]
+        places = {item: row for row, item in enumerate(ids)}
+        missing = [item for item in map(str, votes.ids) if item not in places]
+        if missing:
+            raise DataError(
+                f"There are no gold labels of {len(missing):,} voted items, such as {missing[0]!r}."
+            )
+    return found[[places[str(item)] for item in votes.ids]]

@@ -1,0 +1,60 @@
+"""What verbs answer where labels are of parts of texts; no verb of its own."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wiesel.cli.verb import Answer, command_line
+
+if TYPE_CHECKING:
+    from wiesel.project.settings import Project
+    from wiesel.project.training import Say
+
+__all__ = ["explain_marked", "is_span_model", "run_spans"]
+
+_MARKED = 3
+
+
+def run_spans(settings: "Project", methods: list[str] | None, say: "Say") -> Answer:
+    """Run a project of spans."""
+    from wiesel.project import spans
+
+    outcome = spans.run_spans(settings, methods, say)
+    folder, split = settings.output_folder, outcome.data.judged_on
+    parts = [outcome.voters.to_text()]
+    parts += ["There are no gold spans to judge by."] if split is None else []
+    parts += [] if outcome.table is None else [outcome.table.to_text()]
+    parts += [] if split is None else [str(outcome.main.reports[split])]
+    parts += ["\n".join(map(str, outcome.marked(_MARKED)))]
+    page = command_line("open", folder / "report.html")
+    step = command_line("wiesel", "spans", "predict", folder / "model", "new.jsonl")
+    answer = {"output": folder, "report": folder / "report.html", **outcome.to_dict()}
+    return Answer(answer, "\n\n".join(parts), f"{page}, or: {step}")
+
+
+def is_span_model(path: Path) -> bool:
+    """Whether a folder holds a model of spans."""
+    from wiesel.saving import read_manifest
+
+    return path.is_dir() and read_manifest(path).get("kind") == "spans"
+
+
+def explain_marked(model: Path, item: str, project: Path | None, confirm: Any) -> Answer:
+    """Show one document with its spans, and who voted for and against them."""
+    from wiesel.project.spans import explain_document
+
+    marked = explain_document(model, item, project, confirm)
+    data = {
+        "item": marked.id,
+        "text": marked.text,
+        "spans": [
+            {
+                **each.span._asdict(),
+                "text": each.text,
+                "voted_for": list(each.voted_for),
+                "voted_against": [list(pair) for pair in each.voted_against],
+            }
+            for each in marked.spans
+        ],
+    }
+    step = command_line("wiesel", "spans", "predict", model, "new.jsonl")
+    return Answer(data, str(marked), step)

@@ -1,0 +1,151 @@
+"""annot-mix: mixup over triples of item, voter and vote."""
+
+from dataclasses import KW_ONLY, dataclass
+
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.crowd.confusion_net import starting_matrix
+from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective
+from wiesel.end_to_end.crowd.voter_models import VoterModel
+from wiesel.end_to_end.plan import FitPlan
+from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.parameters import check_number
+from wiesel.training import Batch, Objective
+from wiesel.training.inputs import Batchable
+from wiesel.training.validation import logits_of
+from wiesel.votes import VoteMatrix
+
+__all__ = ["AnnotMix"]
+
+_HIDDEN = 64
+
+
+@dataclass(eq=False)
+class AnnotMix(CrowdModel):
+    """Mixup for votes of many voters (Herde, Lührs, Huseljic, Sick 2024, "Annot-Mix", ECAI).
+
+    A voter is an embedding u_j, from which its confusion matrix is made, so that voters who vote
+    alike share what is known of them. Two votes, with their items and voters, are mixed::
+
+        P(vote | x, u)  = sum_c f_c(x) A(u)[c, vote]
+        x~, u~, z~      = s (x, u, z) + (1 - s) (x', u', z')      s ~ Beta(alpha, alpha)
+        loss            = - sum over classes of z~ log P(. | x~, u~)
+
+    z is the one-hot vote. Every vote of a batch is mixed with another one of it, drawn at random.
+    Inputs that cannot be mixed (token ids, dicts without floating-point tensors) are taken as
+    they are; then there is no mixing at all. Two things are ours, because a network that is
+    shared by all voters can rename the classes: matrices are relative to that of the average
+    voter, and they learn no faster than free matrices would. A network of 64 units moves them up
+    to 64 times as fast; then they explain the votes before the end model tells classes apart.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
+    >>> X = make_features(gold, n_features=4)
+    >>> AnnotMix(torch.nn.Linear(4, 3), epochs=5, lr=0.01).fit(X, votes).predict_proba(X).shape
+    (200, 3)
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. `fit` trains a copy."""
+    _: KW_ONLY
+    alpha: float = 1.0
+    """The parameter of the Beta distribution of the mixing share: 1 is uniform, 0 does not mix."""
+    embedding: int = 16
+    """The length of a voter's embedding."""
+    initial_accuracy: float = 0.8
+    """The initial diagonal of the confusion matrices."""
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_number(self, "alpha", self.alpha, low=0)
+        check_number(self, "embedding", self.embedding, low=1, whole=True)
+        check_number(self, "initial_accuracy", self.initial_accuracy, low=0.01, high=0.99)
+
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        return _MixedObjective(
+            end_model, self._embedded(votes.n_voters, votes.n_classes), self.alpha
+        )
+
+    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
+        return self._embedded(len(self.voters_), len(self.labels_))
+
+    def _embedded(self, n_voters: int, n_classes: int) -> "_EmbeddedVoters":
+        start = starting_matrix(self.initial_accuracy, n_classes)
+        return _EmbeddedVoters(n_voters, start, self.embedding)
+
+
+class _EmbeddedVoters(VoterModel):
+    """An embedding of every voter, and a network that makes a confusion matrix of it."""
+
+    start: Tensor
+
+    def __init__(self, n_voters: int, start: Tensor, width: int) -> None:
+        super().__init__()
+        self.n_voters, self.n_classes = n_voters, len(start)
+        self.register_buffer("start", start)
+        self.embedding = nn.Parameter(torch.randn(n_voters, width))
+        last = nn.Linear(_HIDDEN, self.n_classes**2)
+        # All voters start with the same matrix, of which the truth is the most probable vote.
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        self.matrix = nn.Sequential(nn.Linear(width, _HIDDEN), nn.ReLU(), last)
+
+    def confusions(self, voters: Tensor) -> Tensor:
+        """Return P(voted | true class) of some voters: (len(voters), true, voted)."""
+        return self.of(self.embedding[voters])
+
+    def of(self, embedded: Tensor) -> Tensor:
+        """Return the confusion matrices of embeddings: (n, true, voted)."""
+        # Against the average voter: what moves all matrices at once could rename the classes.
+        average = self.embedding.mean(dim=0, keepdim=True)
+        own = self.matrix(embedded) - self.matrix(average)
+        square = own.reshape(-1, self.n_classes, self.n_classes)
+        # One step of Adam moves every weight; what all units add up to is as fast as one of them.
+        return torch.softmax(self.start + square / _HIDDEN, dim=2)
+
+
+class _MixedObjective(CrowdObjective):
+    """The end model, the voters, and the likelihood of mixed votes."""
+
+    voters: _EmbeddedVoters
+
+    def __init__(self, end_model: nn.Module, voters: _EmbeddedVoters, alpha: float) -> None:
+        super().__init__()
+        self.end_model, self.voters, self.alpha = end_model, voters, alpha
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the cross-entropy of mixed votes."""
+        entries: VoteEntries = batch.payload
+        wanted = nn.functional.one_hot(entries.classes, self.voters.n_classes).float()
+        embedded = self.voters.embedding[entries.voters]
+        if self.alpha > 0 and _can_be_mixed(batch.inputs):
+            order = torch.randperm(len(entries), device=embedded.device)
+            share = self._share().to(embedded.device)
+            embedded = torch.lerp(embedded[order], embedded, share)
+            wanted = torch.lerp(wanted[order], wanted, share)
+            inputs = _mixed(batch.inputs, entries.items, entries.items[order], share)
+            proba = torch.softmax(logits_of(self.end_model, inputs), dim=1)
+        else:
+            proba = torch.softmax(logits_of(self.end_model, batch.inputs), dim=1)[entries.items]
+        voted = torch.einsum("nc,ncl->nl", proba, self.voters.of(embedded))
+        lost = -(wanted * voted.clamp_min(1e-12).log()).sum(dim=1)
+        return {"votes": (entries.mass * lost).sum() / entries.mass.sum()}
+
+    def _share(self) -> Tensor:
+        """A draw of Beta(alpha, alpha), at least a half: the vote itself is the larger part."""
+        drawn = torch._sample_dirichlet(torch.full((2,), float(self.alpha)))[0]
+        return torch.maximum(drawn, 1 - drawn)
+
+
+def _can_be_mixed(inputs: Batchable) -> bool:
+    tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
+    return all(tensor.is_floating_point() for tensor in tensors)
+
+
+def _mixed(inputs: Batchable, items: Tensor, others: Tensor, share: Tensor) -> Batchable:
+    """The inputs of votes' items, mixed with those of other votes' items."""
+    if isinstance(inputs, Tensor):
+        return torch.lerp(inputs[others], inputs[items], share)
+    return {key: torch.lerp(value[others], value[items], share) for key, value in inputs.items()}

@@ -1,0 +1,130 @@
+"""COINNet: confusion matrices that are the same for all items, but for a few outliers."""
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.crowd.confusion_net import (
+    LikelihoodObjective,
+    StochasticMatrices,
+    starting_matrix,
+)
+from wiesel.end_to_end.crowd.crowd_model import CrowdModel, all_entries
+from wiesel.end_to_end.crowd.voter_models import VoterModel, check_rank, matrix_rank
+from wiesel.end_to_end.plan import FitPlan
+from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.parameters import check_number
+from wiesel.training import Batch, Objective
+from wiesel.votes import VoteMatrix
+
+__all__ = ["COINNet"]
+
+_POWER = 0.2
+"""Of the squared size of an outlier: far below 1, so that few are large and most are none."""
+_SMALLEST = 1e-6
+
+
+@dataclass(eq=False)
+class COINNet(CrowdModel):
+    """Crowds with outlier items: instance-independent confusions and sparse exceptions.
+
+    Nguyen, Ibrahim and Fu 2024, "Noisy label learning with instance-dependent outliers", NeurIPS.
+    Voter j votes on item i with the probabilities::
+
+        p_ij = f(x_i) A_j + e_ij           e_ij sums to 0 over the classes
+        loss = - mean log p_ij[vote] - volume * log det F'F
+               + outliers * mean over votes of (|e_ij|^2)^0.2
+
+    A_j is the voter's confusion matrix, F the predictions of a batch. e_ij is a free vector for
+    every vote that was cast (memory: votes times classes); the last term keeps most of them at
+    zero. Votes that no matrix explains, because the item confuses everybody, are explained by e
+    and pull neither A nor f. Where the matrices would have more than 16 million numbers (or
+    `rank` is given), they are low-rank.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
+    >>> X = make_features(gold, n_features=4)
+    >>> model = COINNet(torch.nn.Linear(4, 3), epochs=5, lr=0.01).fit(X, votes)
+    >>> model.confusions(["voter_4"]).sum(axis=2).round(6)
+    array([[1., 1., 1.]])
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. `fit` trains a copy."""
+    _: KW_ONLY
+    volume: float = 0.01
+    """The weight of the term that makes predictions certain and diverse."""
+    outliers: float = 0.01
+    """The weight of the penalty on outliers."""
+    initial_accuracy: float = 0.8
+    """The initial diagonal of the confusion matrices."""
+    rank: int | None = None
+    """The rank of the voters' own part; None is a full matrix, unless there are too many."""
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_number(self, "volume", self.volume, low=0)
+        check_number(self, "outliers", self.outliers, low=0)
+        check_number(self, "initial_accuracy", self.initial_accuracy, low=0.01, high=0.99)
+        check_rank(self, self.rank)
+
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        matrices = self._matrices(votes.n_voters, votes.n_classes)
+        return _OutlierObjective(end_model, matrices, votes, self.volume, self.outliers)
+
+    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
+        return self._matrices(len(self.voters_), len(self.labels_))
+
+    def _matrices(self, n_voters: int, n_classes: int) -> StochasticMatrices:
+        rank = matrix_rank(n_voters, n_classes**2, self.rank)
+        return StochasticMatrices(
+            n_voters, starting_matrix(self.initial_accuracy, n_classes), rank=rank
+        )
+
+
+class _OutlierObjective(LikelihoodObjective):
+    """The likelihood of the votes, with an exception for each of them."""
+
+    def __init__(
+        self,
+        end_model: nn.Module,
+        matrices: StochasticMatrices,
+        votes: VoteMatrix,
+        volume: float,
+        strength: float,
+    ) -> None:
+        super().__init__(end_model, matrices, "volume_f", volume)
+        entries = all_entries(votes)
+        # Where the votes of every item start; no part of what is learned.
+        self.bounds: np.ndarray[tuple[int], np.dtype[np.int64]] = entries.bounds
+        self.sparsity = strength
+        self.exceptions = nn.Parameter(torch.zeros(len(entries), votes.n_classes))
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return minus the mean log likelihood of a vote, the volume, and what exceptions cost."""
+        exceptions = self._exceptions_of(batch)
+        # A root has no gradient at zero, where all of them start.
+        sizes = (exceptions.square().sum(dim=1) + _SMALLEST) ** _POWER
+        return {**super().losses(batch), "outliers": self.sparsity * sizes.mean()}
+
+    def log_cast(self, log_proba: Tensor, batch: Batch) -> Tensor:
+        """Return the log probability of every vote as it was cast: (n_votes,)."""
+        entries: VoteEntries = batch.payload
+        matrices = self.voters.confusions(entries.voters)
+        explained = torch.einsum("nc,ncl->nl", log_proba.exp()[entries.items], matrices)
+        proba = (explained + self._exceptions_of(batch)).clamp_min(_SMALLEST)
+        cast = proba[torch.arange(len(entries)), entries.classes] / proba.sum(dim=1)
+        return cast.log()
+
+    def _exceptions_of(self, batch: Batch) -> Tensor:
+        """The exceptions of a batch's votes, each with a mean of zero over the classes."""
+        entries: VoteEntries = batch.payload
+        # A vote is where its item's votes start, and as far behind as it is in the batch.
+        items = entries.items.cpu().numpy()
+        within = np.arange(len(entries)) - entries.bounds[items]
+        place = torch.from_numpy(self.bounds[batch.rows.cpu().numpy()[items]] + within)
+        own = self.exceptions[place.to(self.exceptions.device)]
+        return own - own.mean(dim=1, keepdim=True)

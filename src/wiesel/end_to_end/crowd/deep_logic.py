@@ -1,0 +1,136 @@
+"""DeepLogic: votes as virtual evidence with learned weights around a network."""
+
+from dataclasses import KW_ONLY, dataclass
+
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.crowd.alternation import AlternatingModel
+from wiesel.end_to_end.crowd.crowd_model import CrowdObjective, all_entries
+from wiesel.end_to_end.crowd.voter_models import VoterModel
+from wiesel.end_to_end.plan import FitPlan
+from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.nn.losses import soft_cross_entropy
+from wiesel.parameters import check_number
+from wiesel.training import Batch, Objective, TrainingData
+from wiesel.training.validation import logits_of, predict_logits
+from wiesel.votes import VoteMatrix
+
+__all__ = ["DeepLogic"]
+
+_LEAST_PROBA = 1e-3
+"""An end model that has learned its targets by heart must not outvote all voters."""
+
+
+@dataclass(eq=False)
+class DeepLogic(AlternatingModel):
+    """Deep probabilistic logic (Wang and Poon, EMNLP 2018), in its form for single items.
+
+    Self-supervision is virtual evidence: a formula f_v about the labels Y holds with a weight
+    w_v, and the end model f is one more factor. Here the formulas are the votes, "the label of
+    item i is what voter j says", with one weight for each voter::
+
+        P(Y | X, K = 1) ~ product over i of f(y_i | x_i) * exp( sum_j w_j [vote_ij = y_i] )
+        E: q_i(y) ~ f(y | x_i) * exp( sum_j w_j [vote_ij = y] )   (exact)
+        M: f learns q;  w_j = log( (C - 1) a_j / (1 - a_j) ),
+           a_j = the share of j's votes that q expects to be right, with the first guess as a prior
+
+    The weights start at the log odds of `confidence`. This is the part of the paper that votes
+    need. Formulas that join several items (equal labels, at least one of a group), for which the
+    paper runs loopy belief propagation, are not here.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
+    >>> X = make_features(gold, n_features=4)
+    >>> model = DeepLogic(torch.nn.Linear(4, 3), epochs=5, lr=0.05).fit(X, votes)
+    >>> model.voter_model_.weights.shape
+    torch.Size([5])
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. `fit` trains a copy."""
+    _: KW_ONLY
+    confidence: float = 0.9
+    """The initial accuracy of all voters."""
+    smoothing: float = 10.0
+    """The number of pseudo-votes behind that initial accuracy, per voter."""
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_number(self, "confidence", self.confidence, low=0.01, high=0.99)
+
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        evidence = VirtualEvidence(votes.n_voters, votes.n_classes, self.confidence, self.smoothing)
+        return _LogicObjective(end_model, evidence, votes, self.m_epochs)
+
+    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
+        return VirtualEvidence(
+            len(self.voters_), len(self.labels_), self.confidence, self.smoothing
+        )
+
+
+class VirtualEvidence(VoterModel):
+    """One weight for each voter: how much the label is what it says."""
+
+    weights: Tensor
+
+    def __init__(self, n_voters: int, n_classes: int, confidence: float, strength: float) -> None:
+        super().__init__()
+        self.n_voters, self.n_classes = n_voters, n_classes
+        self.confidence, self.strength = confidence, strength
+        odds = torch.tensor((n_classes - 1) * confidence / (1 - confidence))
+        self.register_buffer("weights", odds.log().repeat(n_voters))
+
+    def confusions(self, voters: Tensor) -> Tensor:
+        """Return P(voted | true class) of some voters: (len(voters), true, voted)."""
+        right = torch.eye(self.n_classes, device=self.weights.device)
+        return torch.softmax(self.weights[voters][:, None, None] * right, dim=2)
+
+    @torch.no_grad()
+    def learn(self, entries: VoteEntries, soft_labels: Tensor) -> None:
+        """Find the weights that fit how often each voter is expected to be right."""
+        right = soft_labels[entries.items, entries.classes] * entries.mass
+        expected = torch.full_like(self.weights, self.strength * self.confidence)
+        total = torch.full_like(self.weights, self.strength) + 1e-6
+        expected.index_add_(0, entries.voters, right)
+        total.index_add_(0, entries.voters, entries.mass)
+        accuracy = (expected / total).clamp(1e-3, 1 - 1e-3)
+        self.weights.copy_(((self.n_classes - 1) * accuracy / (1 - accuracy)).log())
+
+
+class _LogicObjective(CrowdObjective):
+    """An end model that learns what itself and the weighted votes say together."""
+
+    soft_labels: Tensor
+    voters: VirtualEvidence
+
+    def __init__(
+        self, end_model: nn.Module, evidence: VirtualEvidence, votes: VoteMatrix, m_epochs: int
+    ) -> None:
+        super().__init__()
+        self.end_model, self.voters, self.m_epochs = end_model, evidence, m_epochs
+        self.answers = all_entries(votes)
+        self.register_buffer("soft_labels", self._believed(self.answers, 0.0))
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return how far the end model is from the soft labels."""
+        logits = logits_of(self.end_model, batch.inputs)
+        return {"end_model": soft_cross_entropy(logits, self.soft_labels[batch.rows])}
+
+    @torch.no_grad()
+    def start_epoch(self, epoch: int, data: TrainingData) -> None:
+        """Find soft labels and weights again, if the end model had its epochs."""
+        if epoch == 1 or (epoch - 1) % self.m_epochs:
+            return
+        device = self.soft_labels.device
+        answers = self.answers.to(device)
+        proba = torch.softmax(predict_logits(self.end_model, data.inputs), dim=1).to(device)
+        self.soft_labels.copy_(self._believed(answers, (proba + _LEAST_PROBA).log()))
+        self.voters.learn(answers, self.soft_labels)
+
+    def _believed(self, answers: VoteEntries, log_prior: Tensor | float) -> Tensor:
+        said = self.voters.weights[answers.voters][:, None] * nn.functional.one_hot(
+            answers.classes, self.voters.n_classes
+        )
+        return torch.softmax(log_prior + answers.sum_by_item(said), dim=1)

@@ -1,0 +1,191 @@
+"""A model together with its features: from texts, tables or pictures to classes in one object."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import scipy.sparse as sp
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from wiesel.end_to_end.explaining import as_batch
+from wiesel.end_to_end.reading_inputs import MODULE_ERRORS, first_line
+from wiesel.errors import MissingExtraError, ParameterError, SavedModelError, WieselError
+from wiesel.features import (
+    ImageFeatures,
+    Standardizer,
+    TabularFeatures,
+    TextFeatures,
+    TokenFeatures,
+)
+from wiesel.features.saved import STATE, decoded_state, encoded_state
+from wiesel.features.text import text_column
+from wiesel.tables import as_frame
+from wiesel.training.inputs import Inputs, as_inputs, is_ready
+
+if TYPE_CHECKING:
+    from wiesel.end_to_end.base import EndToEndModel
+
+__all__ = ["FeatureReader", "ReadsFeatures", "restored_reader"]
+
+_TRIED_PIXELS = 10**6
+_NOTED = ("kind", "column")
+_KINDS: dict[type, str] = {
+    TokenFeatures: "tokens",
+    TabularFeatures: "tabular",
+    ImageFeatures: "images",
+    Standardizer: "given",
+}
+
+
+@dataclass(frozen=True)
+class FeatureReader:
+    """Fitted features, and the column of a table that they read texts from.
+
+    >>> features = TextFeatures(min_count=1).fit(["good film", "bad film", "good plot"])
+    >>> reader = FeatureReader(features, column="review")
+    >>> reader.read(["good film"]).shape == reader.read({"review": ["good film"]}).shape
+    True
+    """
+
+    features: Any
+    column: str = "text"
+
+    @property
+    def kind(self) -> str:
+        """What the features are called in a project: `tfidf`, `minilm`, `tokens`, `tabular`, ..."""
+        if isinstance(self.features, TextFeatures):
+            return self.features.kind
+        return _KINDS[type(self.features)]
+
+    def read(self, items: Any) -> Any:
+        """Return what the end model reads, from texts, rows of a table, pictures or numbers.
+
+        Vectors of texts and of tables, which cannot be mistaken for the items, are passed on.
+        """
+        if isinstance(self.features, (ImageFeatures, Standardizer)):
+            return self.features.transform(items)
+        if _are_vectors(items):
+            return items
+        if isinstance(self.features, TabularFeatures):
+            return self.features.transform(items)
+        return self.features.transform(self._texts(items))
+
+    def _texts(self, items: Any) -> Any:
+        is_series = hasattr(items, "to_list") and not hasattr(items, "columns")
+        if is_series or isinstance(items, (str, np.ndarray)):
+            return items
+        rows = items if _is_table(items) else list(items)
+        if _is_table(rows) or (rows and isinstance(rows[0], Mapping)):
+            return text_column(as_frame(rows), self.column, "the text that this model reads")
+        return rows
+
+    def read_one(self, item: Any) -> Any:
+        """Return one text, one row (a dict), one picture or one vector as a batch of one."""
+        if isinstance(self.features, (ImageFeatures, Standardizer)):
+            return self.features.transform(np.asarray(item)[None])
+        is_row = isinstance(item, Mapping) and not any(map(np.ndim, item.values()))
+        return self.read([item]) if isinstance(item, str) or is_row else as_batch(item)
+
+    def contents(self, model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return what is saved: a note for the manifest, and the files of the features."""
+        files = encoded_state(self.features)
+        self.try_out(model, ParameterError)
+        shape = list(_item_shape(self.features))
+        return {"inputs": {"kind": self.kind, "column": self.column, "shape": shape}}, files
+
+    def try_out(self, model: "EndToEndModel", error_class: type[WieselError]) -> None:
+        """Refuse a model that cannot predict from these features."""
+        try:
+            items = _sample(self.features)
+            if items is not None:
+                model.predict_proba(as_inputs(self.features.transform(items)))
+        except MissingExtraError:
+            return
+        # What somebody wrote into a folder can be wrong in every way.
+        except (WieselError, *MODULE_ERRORS) as error:
+            raise error_class(
+                "The model cannot predict from these features, so it was trained on others: "
+                f"{first_line(error)}."
+            ) from error
+
+
+class ReadsFeatures:
+    """What a model does that was saved with its features: it reads what they read."""
+
+    reader_: FeatureReader | None = None
+    """The features that were saved with a loaded model; None where it reads vectors."""
+
+    def inputs_of(self, X: Any) -> Inputs:
+        """Return what the end model reads, from what the user has."""
+        if self.reader_ is None or is_ready(X):
+            return as_inputs(X)
+        return as_inputs(self.reader_.read(X))
+
+    def input_of(self, x: Any) -> Inputs:
+        """Return one item, as `X[17]` gives it, as inputs of length one."""
+        return as_inputs(as_batch(x) if self.reader_ is None else self.reader_.read_one(x))
+
+
+def restored_reader(
+    model: "EndToEndModel", manifest: Mapping[str, Any], files: Mapping[str, bytes]
+) -> FeatureReader | None:
+    """Return the features that were saved with a model, after a first try; None without any."""
+    if STATE not in files:
+        return None
+    features, note = decoded_state(files), manifest.get("inputs")
+    if not isinstance(note, dict) or not all(isinstance(note.get(k), str) for k in _NOTED):
+        raise SavedModelError("The saved model does not say what its features are made from.")
+    reader = FeatureReader(features, note["column"])
+    if reader.kind != note["kind"]:
+        raise SavedModelError(
+            f"The saved features are of the kind {reader.kind!r}, not {note['kind']!r:.80}."
+        )
+    reader.try_out(model, SavedModelError)
+    return reader
+
+
+def _are_vectors(items: Any) -> bool:
+    """Whether these are numbers that features made already."""
+    if isinstance(items, np.ndarray):
+        return items.dtype.kind in "fiub"
+    if isinstance(items, Mapping):
+        return any(isinstance(value, Tensor) or np.ndim(value) == 2 for value in items.values())
+    return isinstance(items, (Tensor, Dataset)) or sp.issparse(items)
+
+
+def _is_table(items: Any) -> bool:
+    return isinstance(items, Mapping) or hasattr(items, "columns") or not hasattr(items, "__iter__")
+
+
+def _sample(features: Any) -> Any:
+    """An item or two that features are made from; None where trying would take long."""
+    if isinstance(features, TabularFeatures):
+        names = {name: [0.0, None] for name in features.numeric}
+        return pl.DataFrame(names | {name: ["a", None] for name in features.categorical})
+    if isinstance(features, ImageFeatures):
+        small = math.prod(features.shape_) <= _TRIED_PIXELS
+        return np.zeros((1, *features.shape_)) if small else None
+    if isinstance(features, Standardizer):
+        return np.zeros((1, len(features.mean_)))
+    if isinstance(features, TextFeatures) and features.kind == "minilm":
+        return None
+    return ["", "two words"]
+
+
+def _item_shape(features: Any) -> tuple[int, ...]:
+    """The size of one item as the end model reads it; nothing for a dict of arrays."""
+    if isinstance(features, TabularFeatures):
+        return (len(features.names_),)
+    if isinstance(features, ImageFeatures):
+        height, width, channels = features.shape_
+        first = features.layout == "channels_first"
+        return (channels, height, width) if first else (channels * height * width,)
+    if isinstance(features, Standardizer):
+        return (len(features.mean_),)
+    if isinstance(features, TokenFeatures):
+        return () if features.tokenizer_ else (features.length,)
+    return (features.n_features,)

@@ -1,0 +1,48 @@
+"""Predictions for items that a model has not learned from, for all items."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+
+from wiesel.end_to_end.base import EndToEndModel
+from wiesel.errors import ParameterError
+from wiesel.training import as_inputs
+from wiesel.votes import VoteMatrix
+
+__all__ = ["out_of_sample_proba"]
+
+
+def out_of_sample_proba(
+    model: EndToEndModel, X: Any, votes: VoteMatrix, folds: int = 5, seed: int = 0
+) -> npt.NDArray[np.float64]:
+    """Return P(class) of every item, by a copy of the model that learned from the other folds.
+
+    That is what tools which look for wrong labels ask for (`pred_probs` of cleanlab): a model that
+    learned from an item's votes would repeat them. The model itself is not fitted.
+
+    >>> import torch
+    >>> from wiesel import MajorityVote, TwoStage
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(60, 5, coverage=0.6)
+    >>> model = TwoStage(MajorityVote(), torch.nn.Linear(4, 2), epochs=2)
+    >>> out_of_sample_proba(model, make_features(gold, n_features=4), votes, folds=3).shape
+    (60, 2)
+    """
+    inputs = as_inputs(X)
+    if len(inputs) != len(votes):
+        raise ParameterError(f"X has {len(inputs)} items, the votes have {len(votes)}.")
+    if not 2 <= folds <= len(votes):
+        raise ParameterError(
+            f"Items are held out in two folds or more, and no more than there are items "
+            f"({len(votes)}); got folds={folds!r}."
+        )
+    order = np.random.default_rng(seed).permutation(len(votes))
+    proba = np.empty((len(votes), votes.n_classes))
+    for number in range(folds):
+        held_out = np.sort(order[number::folds])
+        kept = np.setdiff1d(order, held_out)
+        fitted = clone(model, safe=False).fit(inputs.take(kept), votes[kept])
+        proba[held_out] = fitted.predict_proba(inputs.take(held_out))
+    return proba

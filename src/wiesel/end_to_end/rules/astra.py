@@ -1,0 +1,144 @@
+"""ASTRA: a student, and a teacher that pays attention to rules and to the student."""
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.crowd.representation import represent
+from wiesel.end_to_end.plan import FitPlan
+from wiesel.end_to_end.rules.rule_model import (
+    RuleModel,
+    RuleNetwork,
+    RuleObjective,
+    source_weights,
+)
+from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.nn.losses import soft_cross_entropy
+from wiesel.parameters import check_number
+from wiesel.training import Batch, Objective, TrainingData
+from wiesel.training.validation import evaluating
+from wiesel.votes import VoteMatrix
+
+__all__ = ["ASTRA"]
+
+_ITEMS_AT_ONCE = 2048
+_SMALLEST = 1e-12
+
+
+@dataclass(eq=False)
+class ASTRA(RuleModel):
+    """Self-training with weak supervision (Karamanolakis et al., NAACL 2021).
+
+    The end model f is the student. The teacher is a rule attention network, which weighs the
+    rules that vote on an item, and the student itself; what is missing of the weight is spread
+    over all classes::
+
+        q(y | x) = ( sum over votes of a_j(x) [vote_j = y] + a_S(x) f(y | x) + u ) / R
+        u = ( R - sum of all a ) / C,        R = the number of votes + 1
+        teacher:  - sum_y q log q  on items without a label,  - log q(gold)  on labeled ones
+        student:  CE(f, q)  with q as it was when the epoch began,  CE(f, gold)  on labeled ones
+
+    One epoch is one round of the paper's loop. In the first `warm_up` epochs the student learns
+    the gold labels, and the shares of the votes on all other items (in the paper the gold labels
+    alone; here there may be none). Gold labels are given to `fit(X, votes, gold=...)`; without
+    them the teacher is trained by its entropy alone.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
+    >>> X = make_features(gold, n_features=4)
+    >>> few = np.where(np.arange(200) < 20, gold, -1)
+    >>> model = ASTRA(torch.nn.Linear(4, 3), epochs=5, lr=0.01).fit(X, votes, gold=few)
+    >>> model.soft_labels(X, votes).shape
+    (200, 3)
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. `fit` trains a copy."""
+    _: KW_ONLY
+    warm_up: int = 2
+    """The number of epochs before the teacher provides targets."""
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_number(self, "warm_up", self.warm_up, low=0, whole=True)
+        check_number(self, "hidden", self.hidden, low=1, whole=True)
+
+    def _rule_objective(
+        self, end_model: nn.Module, last_layer: str | None, rules: RuleNetwork, plan: FitPlan
+    ) -> Objective:
+        targets: npt.NDArray[np.float64] = plan.targets  # type: ignore[assignment]
+        return _AstraObjective(end_model, last_layer, rules, targets, plan.votes, self.warm_up)  # type: ignore[arg-type]
+
+    def _combined(self, proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tensor:
+        return teacher_labels(proba, entries, weights)
+
+
+def teacher_labels(proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tensor:
+    """Return q: what votes, student and the filler say, each as far as it is weighed.
+
+    `weights` are those of the votes, then those of the student on every item.
+    """
+    n_classes = proba.shape[1]
+    of_votes, of_student = weights[: len(entries)], weights[len(entries) :]
+    said = nn.functional.one_hot(entries.classes, n_classes).to(proba.dtype)
+    voted = entries.sum_by_item(of_votes[:, None] * said)
+    present = entries.counts(n_classes).sum(dim=1, keepdim=True).to(proba.dtype) + 1
+    heard = voted + of_student[:, None] * proba
+    filler = (present - heard.sum(dim=1, keepdim=True)) / n_classes
+    return (heard + filler) / present
+
+
+class _AstraObjective(RuleObjective):
+    """The student's targets, found again for every epoch, and the teacher's losses."""
+
+    soft_labels: Tensor
+
+    def __init__(
+        self,
+        end_model: nn.Module,
+        last_layer: str | None,
+        rules: RuleNetwork,
+        known: npt.NDArray[np.float64],
+        votes: VoteMatrix,
+        warm_up: int,
+    ) -> None:
+        is_known = known.sum(axis=1) > 0
+        super().__init__(end_model, last_layer, rules, np.where(is_known, known.argmax(axis=1), -1))
+        self.warm_up = warm_up
+        counts = votes.counts()
+        shares = (counts + 1e-9) / (counts + 1e-9).sum(axis=1, keepdims=True)
+        start = np.where(known.sum(axis=1, keepdims=True) > 0, known, shares)
+        self.register_buffer("soft_labels", torch.from_numpy(start).float())
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return how far the student is from its targets, and the teacher from being sure."""
+        entries: VoteEntries = batch.payload
+        logits, represented = represent(self.end_model, self.last_layer, batch.inputs)
+        weights = source_weights(self.rules, represented, entries)
+        proba = torch.softmax(logits.detach(), dim=1)
+        taught = teacher_labels(proba, entries, weights).clamp_min(_SMALLEST)
+        gold = self.gold[batch.rows]
+        right = -taught.gather(1, gold.clamp_min(0)[:, None])[:, 0].log()
+        entropy = -(taught * taught.log()).sum(dim=1)
+        return {
+            "student": soft_cross_entropy(logits, self.soft_labels[batch.rows]),
+            "teacher": torch.where(gold >= 0, right, entropy).mean(),
+        }
+
+    @torch.no_grad()
+    def start_epoch(self, epoch: int, data: TrainingData) -> None:
+        """Ask the teacher for the student's targets, but for labeled items."""
+        if epoch <= self.warm_up:
+            return
+        device = self.soft_labels.device
+        with evaluating(self.end_model), evaluating(self.rules):
+            for batch in data.batches(np.unique(data.items), _ITEMS_AT_ONCE, device):
+                logits, represented = represent(self.end_model, self.last_layer, batch.inputs)
+                weights = source_weights(self.rules, represented, batch.payload)
+                proba = torch.softmax(logits, dim=1)
+                taught = teacher_labels(proba, batch.payload, weights)
+                unknown = self.gold[batch.rows] < 0
+                self.soft_labels[batch.rows[unknown]] = taught[unknown]

@@ -1,0 +1,145 @@
+"""ImplyLoss: where a rule holds, the label is what it says."""
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.crowd.representation import represent
+from wiesel.end_to_end.plan import FitPlan
+from wiesel.end_to_end.rules.rule_model import (
+    RuleModel,
+    RuleNetwork,
+    RuleObjective,
+    source_weights,
+)
+from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.labels import ABSTAIN
+from wiesel.parameters import check_number
+from wiesel.training import Batch, Objective
+from wiesel.votes import VoteMatrix
+
+__all__ = ["ImplyLoss"]
+
+_POWER = 0.2
+"""Of the generalized cross-entropy (1 - w^q) / q, which a few wrong targets do not ruin."""
+_SMALLEST = 1e-12
+
+
+@dataclass(eq=False)
+class ImplyLoss(RuleModel):
+    """Learning from rules that generalize exemplars (Awasthi et al., ICLR 2020).
+
+    A rule network estimates the probability w_j(x) that rule j holds on an item. A soft implication
+    ties the end model f to the rules, "if the rule holds, its class is right"::
+
+        loss = CE(f, gold)                                                      labeled items
+             + - log(1 - w_j(x))  where rule j is wrong,  (1 - w_j(x)^q) / q  where it is right
+             + gamma * sum_j - log(1 - w_j(x) (1 - f(vote_j | x)))              other items
+
+    `fit(X, votes, gold=...)` has the gold labels of the items that are labeled. In the paper
+    every rule comes with one labeled item, its exemplar, on which it holds; a vote matrix does not
+    contain this, so all labeled items on which a rule is right count as in
+    the second line. Without gold labels nothing would keep the rules from never holding: then
+    items with two votes or more that all agree stand in for labeled ones (if there are none, all
+    items with their majority), which is ours.
+
+    >>> from wiesel.datasets.synthetic import make_features, make_votes
+    >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
+    >>> X = make_features(gold, n_features=4)
+    >>> few = np.where(np.arange(200) < 20, gold, -1)
+    >>> model = ImplyLoss(torch.nn.Linear(4, 3), epochs=5, lr=0.01).fit(X, votes, gold=few)
+    >>> model.rule_weights(X, votes).shape
+    (200, 5)
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns logits. `fit` trains a copy."""
+    _: KW_ONLY
+    gamma: float = 0.1
+    """The weight of the implication on unlabeled items."""
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_number(self, "gamma", self.gamma, low=0)
+        check_number(self, "hidden", self.hidden, low=1, whole=True)
+
+    def _rule_objective(
+        self, end_model: nn.Module, last_layer: str | None, rules: RuleNetwork, plan: FitPlan
+    ) -> Objective:
+        targets, votes = plan.targets, plan.votes
+        known = np.where(targets.any(axis=1), targets.argmax(axis=1), ABSTAIN)  # type: ignore[union-attr]
+        gold = known if (known != ABSTAIN).any() else agreed_labels(votes)  # type: ignore[arg-type]
+        return _ImplyObjective(end_model, last_layer, rules, gold, self.gamma)
+
+    def _combined(self, proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tensor:
+        """The end model, and the mean of what the rules say: their class, as far as they hold."""
+        held = weights[: len(entries), None]
+        n_classes = proba.shape[1]
+        said = nn.functional.one_hot(entries.classes, n_classes)
+        by_rule = held * said + (1 - held) * (1 - said) / (n_classes - 1)
+        total = entries.sum_by_item(by_rule)
+        n_votes = entries.counts(n_classes).sum(dim=1, keepdim=True).to(total.dtype)
+        mixed = proba + torch.where(n_votes > 0, total / n_votes.clamp_min(_SMALLEST), 0)
+        return mixed / mixed.sum(dim=1, keepdim=True)
+
+
+def agreed_labels(votes: VoteMatrix) -> npt.NDArray[np.int64]:
+    """Return the class of items whose voters, two or more, all agree; -1 for the others.
+
+    If there are no such items, it is the majority of every item with votes.
+
+    >>> agreed_labels(VoteMatrix.from_dense([[0, 0], [0, 1], [1, -1]], ["no", "yes"]))
+    array([ 0, -1, -1])
+    """
+    counts = votes.counts()
+    most, total = counts.max(axis=1), counts.sum(axis=1)
+    agreed = (total >= 2) & (most > total - 1e-6)
+    chosen = agreed if agreed.any() else total > 0
+    return np.where(chosen, counts.argmax(axis=1), ABSTAIN).astype(np.int64)
+
+
+class _ImplyObjective(RuleObjective):
+    """The losses of labeled items, of the rules on them, and the implication on the others."""
+
+    def __init__(
+        self,
+        end_model: nn.Module,
+        last_layer: str | None,
+        rules: RuleNetwork,
+        gold: npt.NDArray[np.int64],
+        gamma: float,
+    ) -> None:
+        super().__init__(end_model, last_layer, rules, gold)
+        self.gamma = gamma
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return what labeled items, rules on them, and the other items lose."""
+        entries: VoteEntries = batch.payload
+        logits, represented = represent(self.end_model, self.last_layer, batch.inputs)
+        log_proba, gold = torch.log_softmax(logits, dim=1), self.gold[batch.rows]
+        held = source_weights(self.rules, represented, entries)[: len(entries)]
+        labeled = gold >= 0
+        on_labeled = labeled[entries.items]
+        right = log_proba.gather(1, gold.clamp_min(0)[:, None])[:, 0]
+        proba = log_proba.exp()[entries.items, entries.classes]
+        implied = -(1 - held * (1 - proba)).clamp_min(_SMALLEST).log()
+        of_rules = _rule_loss(held, entries.classes == gold[entries.items]) * entries.mass
+        return {
+            "labeled": -_mean(right, labeled),
+            "rules": _mean(of_rules, on_labeled),
+            "implication": self.gamma * _mean(implied * entries.mass, ~on_labeled),
+        }
+
+
+def _rule_loss(held: Tensor, is_right: Tensor) -> Tensor:
+    """What a rule loses on labeled items: where it is right it should hold, else not."""
+    generalized = (1 - held.clamp_min(_SMALLEST) ** _POWER) / _POWER
+    return torch.where(is_right, generalized, -(1 - held).clamp_min(_SMALLEST).log())
+
+
+def _mean(values: Tensor, chosen: Tensor) -> Tensor:
+    """The mean of what is chosen; 0 where there is none."""
+    return (values * chosen).sum() / chosen.sum().clamp_min(1)

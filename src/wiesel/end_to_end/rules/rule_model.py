@@ -1,0 +1,242 @@
+"""What ImplyLoss and ASTRA share: a network that says how far each rule holds on an item."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.checks import check_lengths
+from wiesel.end_to_end.crowd.crowd_model import CrowdObjective
+from wiesel.end_to_end.crowd.representation import find_last_layer, represent, representation_width
+from wiesel.end_to_end.explaining import VoteEffects, check_one_item, explain_item
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
+from wiesel.end_to_end.storage import Saved
+from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries
+from wiesel.errors import FeatureError
+from wiesel.explain import Explanation
+from wiesel.labels import ABSTAIN
+from wiesel.nn.layers import Dropout
+from wiesel.training import Objective, TrainingData, seeded
+from wiesel.training.engines import TrainingEngine
+from wiesel.votes import VoteMatrix
+
+__all__ = ["RuleModel", "RuleNetwork", "RuleObjective", "source_weights"]
+
+_LABELED_SHARE = 0.25
+"""Labeled items come so often that they are this part of what is trained on, or more."""
+_ITEMS_AT_ONCE = 2048
+
+
+class RuleNetwork(nn.Module):
+    """How far each rule holds on an item, and one more source: the end model itself.
+
+    weight_j(x) = sigmoid( e_j . relu(W h(x)) + b_j ), where h(x) is what the end model's last layer
+    reads, as a constant.
+
+    >>> network = RuleNetwork(width=4, n_voters=3)
+    >>> network(torch.zeros(2, 4), torch.tensor([0, 0, 1]), torch.tensor([0, 2, 3])).shape
+    torch.Size([3])
+    """
+
+    def __init__(self, width: int, n_voters: int, hidden: int = 128, dropout: float = 0.3) -> None:
+        super().__init__()
+        self.hidden = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), Dropout(dropout))
+        self.sources = nn.Parameter(torch.randn(n_voters + 1, hidden) / hidden)
+        self.bias = nn.Parameter(torch.zeros(n_voters + 1))
+
+    def forward(self, represented: Tensor, items: Tensor, sources: Tensor) -> Tensor:
+        """Return the weights of sources on items, pair by pair."""
+        read = self.hidden(represented.detach())
+        return torch.sigmoid((read[items] * self.sources[sources]).sum(dim=1) + self.bias[sources])
+
+
+class RuleObjective(CrowdObjective):
+    """The end model, the rule network, and the gold labels that are known."""
+
+    gold: Tensor
+
+    def __init__(
+        self,
+        end_model: nn.Module,
+        last_layer: str | None,
+        rules: RuleNetwork,
+        gold: npt.NDArray[np.int64],
+    ) -> None:
+        super().__init__()
+        self.end_model, self.last_layer, self.rules = end_model, last_layer, rules
+        self.register_buffer("gold", torch.from_numpy(gold), persistent=False)
+
+    @property
+    def n_voters(self) -> int:
+        """How many rules there are; the end model is the source behind them."""
+        return len(self.rules.bias) - 1
+
+
+@dataclass(eq=False, kw_only=True)
+class RuleModel(EndToEndModel):
+    """A method that weighs every rule on every item, and may learn from a few gold labels.
+
+    A method writes `_rule_objective` and `_combined`, what rules and end model say together.
+    """
+
+    hidden: int = 128
+    """The number of hidden units of the rule network."""
+
+    rules_: RuleNetwork = field(init=False, repr=False)
+    """The trained rule network."""
+    last_layer_: str | None = field(init=False, repr=False)
+    """The end model's layer whose inputs the rule network reads; None where it has none."""
+
+    def fit(
+        self,
+        X: Any,
+        votes: VoteMatrix,
+        validation: GoldSet | None = None,
+        gold: Any = None,
+        *,
+        engine: TrainingEngine | None = None,
+    ) -> Self:
+        """Train on inputs and votes; `gold` has a label for the items that are labeled.
+
+        It is as long as X: names or indices, and `None` or -1 where the label is unknown. Labeled
+        items are trained on, with votes or without. `validation=(X, y)` selects the epoch and the
+        threshold.
+        """
+        given = replace(self.fit_inputs(X, votes), engine=engine)
+        if gold is not None:
+            known = self._label_space(votes).indices(gold, allow_unknown=True)
+            if len(known) != len(given.inputs):
+                raise FeatureError(
+                    f"gold needs a label for each of the {len(given.inputs)} items, None where it "
+                    f"is unknown; it has {len(known)}."
+                )
+            given = replace(given, gold=known)
+        return self.fit_given(given, validation)
+
+    def rule_weights(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        """Return P(rule holds): (n_items, n_voters), 0 where it does not vote."""
+        weighed = np.zeros((votes.n_items, votes.n_voters))
+        weighed[votes.item_index, votes.voter_index] = self._weighed(X, votes)[1]
+        return weighed
+
+    def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        """Return what rules and end model say together: (n_items, n_classes)."""
+        return self._weighed(X, votes)[0]
+
+    def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
+        """Return which rule pushed one item which way: `model.explain(X[17], votes[17])`."""
+        one = self.input_of(x)
+        return explain_item(self, one, votes, self.vote_effects(one, votes))
+
+    def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
+        """Return what the votes on one item did; `one` is the item as a batch."""
+        check_one_item(votes)
+        together, weights = self._weighed(one, votes)
+        return VoteEffects(weights[:, None] * votes.vote_rows(), weights, together[0])
+
+    def saved_modules(self) -> dict[str, nn.Module]:
+        """Return the end model and the rule network."""
+        return {"end_model": self.end_model_, "rules": self.rules_}
+
+    def saved_values(self) -> dict[str, Any]:
+        """Return how wide the rule network's input is, and where it comes from."""
+        return {"width": self.rules_.hidden[0].in_features, "last_layer": self.last_layer_}
+
+    def restore_learned(self, saved: Saved) -> None:
+        """Rebuild the rule network and fill it."""
+        width, self.last_layer_ = saved.values["width"], saved.values["last_layer"]
+        with torch.device("meta"):
+            saved.check(RuleNetwork(width, len(self.voters_), self.hidden), "rules")
+        with seeded(self.seed):
+            blank = RuleNetwork(width, len(self.voters_), self.hidden)
+        self.rules_ = saved.filled(blank, "rules")  # type: ignore[assignment]
+
+    @abstractmethod
+    def _rule_objective(
+        self, end_model: nn.Module, last_layer: str | None, rules: RuleNetwork, plan: FitPlan
+    ) -> Objective:
+        """Return the losses of this method."""
+
+    @abstractmethod
+    def _combined(self, proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tensor:
+        """Return what the end model and the weighted votes say together.
+
+        `weights` are those of the votes, then those of the end model on every item.
+        """
+
+    def _items(self, given: FitInputs) -> npt.NDArray[np.int64]:
+        covered = super()._items(given)
+        if given.gold is None:
+            return covered
+        labeled = np.flatnonzero(given.gold != ABSTAIN)
+        rest = np.setdiff1d(covered, labeled)
+        if not len(labeled):
+            return covered
+        wanted = _LABELED_SHARE / (1 - _LABELED_SHARE) * len(rest)
+        times = max(1, round(wanted / len(labeled)))
+        return np.sort(np.concatenate([rest, np.repeat(labeled, times)]))
+
+    def _plan(
+        self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
+    ) -> FitPlan:
+        plan = super()._plan(given, validation, network)
+        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        unknown = np.full(votes.n_items, ABSTAIN, dtype=np.int64)
+        gold = unknown if given.gold is None else given.gold
+        # Gold labels are the targets that are known before training; the rest are none.
+        targets = np.where(gold[:, None] == np.arange(len(plan.labels)), 1.0, 0.0)
+        data = replace(plan.data, payload=EntryPayload(votes))
+        return replace(plan, data=data, targets=targets)
+
+    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        n_classes = len(plan.labels)
+        last_layer = find_last_layer(end_model, n_classes, plan.data)
+        width = representation_width(end_model, last_layer, n_classes)
+        rules = RuleNetwork(width, len(plan.voters), self.hidden)
+        return self._rule_objective(end_model, last_layer, rules, plan)
+
+    def _keep(self, objective: Objective, plan: FitPlan) -> None:
+        trained: RuleObjective = objective  # type: ignore[assignment]
+        self.rules_, self.last_layer_ = trained.rules, trained.last_layer
+
+    @torch.no_grad()
+    def _weighed(
+        self, X: Any, votes: VoteMatrix
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """What is said together, and the weight of every vote: of an ensemble, means."""
+        self.check_fitted()
+        X = self.inputs_of(X)
+        if self.members_:
+            parts = [member._weighed(X, votes) for member in self.members_]
+            return np.mean([part[0] for part in parts], axis=0), np.mean(
+                [part[1] for part in parts], axis=0
+            )
+        self.check_votes(votes)
+        check_lengths(FitInputs(X, votes))
+        data = TrainingData(X, payload=EntryPayload(votes))
+        together, weights = [np.empty((0, len(self.labels_)))], [np.empty(0)]
+        for batch in data.batches(data.items, _ITEMS_AT_ONCE) if len(data.items) else ():
+            entries: VoteEntries = batch.payload
+            logits, represented = represent(self.end_model_, self.last_layer_, batch.inputs)
+            own = source_weights(self.rules_, represented, entries)
+            proba = torch.softmax(logits.double(), dim=1)
+            together.append(self._combined(proba, entries, own.double()).numpy())
+            # A probabilistic vote has an entry for each class, all of one weight.
+            cast = entries.items * len(self.voters_) + entries.voters
+            first = np.unique(cast.numpy(), return_index=True)[1]
+            weights.append(own[: len(entries)].double().numpy()[first])
+        return np.concatenate(together), np.concatenate(weights)
+
+
+def source_weights(rules: RuleNetwork, represented: Tensor, entries: VoteEntries) -> Tensor:
+    """Return the weights of all votes, then those of the end model on all items."""
+    everyone = torch.arange(entries.n_items, device=represented.device)
+    itself = torch.full_like(everyone, len(rules.bias) - 1)
+    items, sources = torch.cat([entries.items, everyone]), torch.cat([entries.voters, itself])
+    weights: Tensor = rules(represented, items, sources)
+    return weights

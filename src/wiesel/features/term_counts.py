@@ -1,0 +1,155 @@
+"""How often each word occurs in each text: scikit-learn's words and counts, counted by Polars.
+
+Words are what scikit-learn's `CountVectorizer` takes by default: lower case, runs of two or more
+letters, digits and underscores as Python's `str.isalnum` knows them. Phrases of several words are
+counted by scikit-learn itself.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import scipy.sparse as sp
+
+from wiesel.threads import map_in_threads
+
+__all__ = ["Counts", "count_terms", "count_words"]
+
+Counts = sp.csr_array[np.float32, tuple[int, int]]
+"""(n_texts, n_terms): how often each term occurs in each text."""
+
+_BLOCK = 2_000
+"""How many texts are counted at once, by one thread: their words must fit into memory."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class _Block(NamedTuple):
+    """The words of some texts."""
+
+    words: pl.Series
+    """Distinct, in alphabetical order."""
+    counts: Counts
+
+
+def count_words(
+    texts: Sequence[str], min_count: int, max_terms: int
+) -> tuple[tuple[str, ...], Counts]:
+    """Return the words that occur in `min_count` texts or more, and how often each text has them.
+
+    Of more than `max_terms` words the most frequent are taken. They come in alphabetical order.
+
+    >>> words, counts = count_words(["good film", "Bad film, bad!"], min_count=1, max_terms=9)
+    >>> words, counts.toarray().tolist()
+    (('bad', 'film', 'good'), [[0.0, 1.0, 1.0], [2.0, 1.0, 0.0]])
+    """
+    blocks = list(map_in_threads(_counted, _blocks(texts)))
+    every = pl.concat([block.words for block in blocks]).unique().sort()
+    kind = pl.Enum(every)
+    places = [_places(block.words, kind) for block in blocks]
+    in_texts, in_all = np.zeros(len(every), np.int64), np.zeros(len(every), np.float32)
+    for block, place in zip(blocks, places, strict=True):
+        columns = place[block.counts.indices]
+        in_texts += np.bincount(columns, minlength=len(every))
+        in_all += np.bincount(columns, block.counts.data, minlength=len(every)).astype(np.float32)
+    kept = np.flatnonzero(in_texts >= min_count)
+    if len(kept) > max_terms:
+        # As scikit-learn does it, so that words of one frequency are told apart alike.
+        kept = np.sort(kept[(-in_all[kept]).argsort()[:max_terms]])
+    column_of = np.full(len(every), -1, dtype=np.int32)
+    column_of[kept] = np.arange(len(kept), dtype=np.int32)
+    parts = [
+        _renumbered(block.counts, column_of[place], len(kept))
+        for block, place in zip(blocks, places, strict=True)
+    ]
+    return tuple(every.gather(kept).to_list()), _stacked(parts, len(kept))
+
+
+def count_terms(texts: Sequence[str], terms: Sequence[str]) -> Counts:
+    """Return how often each text has each of these words; other words do not count.
+
+    >>> count_terms(["good film", "Bad film, bad!"], ["bad", "film"]).toarray().tolist()
+    [[0.0, 1.0], [2.0, 1.0]]
+    """
+    kind = pl.Enum(list(terms))
+    count = partial(_count_known, kind=kind, n_terms=len(terms))
+    return _stacked(list(map_in_threads(count, _blocks(texts))), len(terms))
+
+
+def _blocks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(texts), _BLOCK):
+        yield texts[start : start + _BLOCK]
+
+
+def _counted(texts: Sequence[str]) -> _Block:
+    rows, tokens = _tokens(texts)
+    words = tokens.unique().sort()
+    codes = _places(tokens, pl.Enum(words))
+    return _Block(words, _table(rows, codes, (len(texts), len(words))))
+
+
+def _count_known(texts: Sequence[str], kind: pl.Enum, n_terms: int) -> Counts:
+    rows, tokens = _tokens(texts)
+    codes = tokens.cast(kind, strict=False)
+    known = codes.is_not_null().to_numpy()
+    return _table(rows[known], _physical(codes.drop_nulls()), (len(texts), n_terms))
+
+
+def _tokens(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], pl.Series]:
+    """The words of all texts, one after the other, and the text of each."""
+    lower = [text.lower() for text in texts]
+    try:
+        column = pl.Series(lower, dtype=pl.String)
+    except UnicodeEncodeError:  # half a character; it is no part of a word
+        column = pl.Series([_SURROGATES.sub(" ", text) for text in lower], dtype=pl.String)
+    lists = column.str.extract_all(_word_pattern())
+    lengths = lists.list.len().to_numpy()
+    tokens = lists.filter(pl.Series(lengths > 0)).explode()
+    return np.repeat(np.arange(len(lower)), lengths), tokens.cast(pl.String)
+
+
+def _places(words: pl.Series, kind: pl.Enum) -> npt.NDArray[np.int64]:
+    return _physical(words.cast(kind))
+
+
+def _physical(codes: pl.Series) -> npt.NDArray[np.int64]:
+    return codes.to_physical().to_numpy().astype(np.int64)
+
+
+def _table(
+    rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], shape: tuple[int, int]
+) -> Counts:
+    ones = np.ones(len(rows), np.float32)
+    ends = np.searchsorted(rows, np.arange(shape[0] + 1))
+    counts: Any = sp.csr_array((ones, columns.astype(np.int32), ends), shape=shape)
+    counts.sum_duplicates()
+    return counts
+
+
+def _renumbered(counts: Counts, column_of: npt.NDArray[np.int32], width: int) -> Counts:
+    """Columns with their new numbers; those with the number -1 are left out."""
+    columns = column_of[counts.indices]
+    kept = columns >= 0
+    ends = np.concatenate([[0], np.cumsum(kept)])[counts.indptr]
+    return sp.csr_array((counts.data[kept], columns[kept], ends), shape=(counts.shape[0], width))
+
+
+def _stacked(parts: Sequence[Counts], width: int) -> Counts:
+    if not parts:
+        return sp.csr_array(np.zeros((0, width), np.float32))
+    return sp.vstack(parts, format="csr", dtype=np.float32)
+
+
+@lru_cache(maxsize=1)
+def _word_pattern() -> str:
+    r"""Two or more of the characters that `\w` matches in Python; Polars' own `\w` has others."""
+    characters = (c for c in range(sys.maxunicode + 1) if chr(c).isalnum() or c == ord("_"))
+    # Neighbors have the same distance from their position.
+    runs = [[c for _, c in run] for _, run in groupby(enumerate(characters), lambda p: p[1] - p[0])]
+    ranges = "".join(rf"\x{{{run[0]:x}}}-\x{{{run[-1]:x}}}" for run in runs)
+    return f"[{ranges}]{{2,}}"

@@ -1,0 +1,164 @@
+"""Findings beyond votes: what features say against a voter, and which items nobody reaches."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.analysis.counts import class_counts
+from wiesel.analysis.finding import Finding, said
+from wiesel.guidance.blaming import without_votes
+from wiesel.guidance.clusters import Cluster, uncovered_clusters
+from wiesel.guidance.end_preview import preview_end_model
+from wiesel.guidance.terms import TermIndex, telling_terms
+from wiesel.votes import VoteMatrix
+
+__all__ = ["feature_findings"]
+
+_SAMPLE = 5000
+"""So many items are looked at: enough to see what is common, in a second or two."""
+_VOTERS = 30
+"""So many voters are asked about: those that the features trust least."""
+_FEW_VOTES = 20
+_SURE = 3.0
+_CLUSTERS = 3
+_LARGE_CLUSTER = 0.03
+"""The share of all items from which on a group that nobody reaches is worth a voter."""
+_LIFT, _WORD_SHARE, _LEAST_WORDS = 3.0, 0.1, 2
+"""A word tells of a group if it is three times as frequent there as elsewhere, and in a tenth of
+its texts; a group without two such words has nothing in common that a voter could look for."""
+_SHOWN_ROWS, _SHOWN_WORDS = 6, 4
+
+
+def feature_findings(
+    X: Any, votes: VoteMatrix, texts: Sequence[str] | None = None, *, seed: int = 0
+) -> list[Finding]:
+    """Return voters that features and other voters contradict, and groups that nobody reaches.
+
+    `X` are the features of all items, `texts` their texts where there are any: then a group comes
+    with the words that tell it from all others. Of large data a sample is looked at.
+
+    >>> X = [[0.0], [0.1], [5.0], [5.0], [5.0]] * 20
+    >>> votes = VoteMatrix.from_dense([[0], [1], [-1], [-1], [-1]] * 20, ["ham", "spam"], ["a"])
+    >>> texts = ["hi", "hello", "win cash", "win cash", "win cash"] * 20
+    >>> found = feature_findings(X, votes, texts)
+    >>> found[0].kind, found[0].words[0]
+    ('uncovered_cluster', 'cash')
+    """
+    rng = np.random.default_rng(seed)
+    n_items = votes.n_items
+    rows = np.arange(n_items)
+    if n_items > _SAMPLE:
+        rows = np.sort(rng.choice(n_items, _SAMPLE, replace=False))
+    part, features = votes[rows], np.asarray(X, dtype=np.float32)[rows]
+    index = None
+    if texts is not None:
+        index = TermIndex.of([texts[int(row)] for row in rows], longest=1)
+    return [*_contradicted(features, part, rows), *_uncovered(features, part, index, rows, n_items)]
+
+
+def _contradicted(
+    X: npt.NDArray[np.float32], votes: VoteMatrix, rows: npt.NDArray[np.int64]
+) -> Iterator[Finding]:
+    """Voters on whose items the other voters, seen through the features, expect another class.
+
+    What a voter says is held against a model that learned from all others. A random item would
+    be of the voter's class with some probability; its own items should not be less likely to be.
+    """
+    if votes.n_voters < 2 or len(np.unique(votes.class_index)) < 2:
+        return
+    by_class = class_counts(votes)
+    trust = preview_end_model(X, votes).trust
+    asked = np.argsort(np.where(by_class.sum(axis=1) >= _FEW_VOTES, trust, np.inf))[:_VOTERS]
+    for j in asked:
+        others = by_class.sum(axis=0) - by_class[j]
+        own = votes.voter_index == j
+        # Where nobody else votes for a class, there is nothing to hold a vote for it against.
+        own &= others[votes.class_index] > 0
+        if own.sum() < _FEW_VOTES or (others > 0).sum() < 2:
+            continue
+        rest = without_votes(votes, [votes.voters[j]])
+        proba = preview_end_model(X, rest).proba
+        for found in _judged(votes, proba, own, votes.voters[j]):
+            yield found._replace(rows=[int(rows[row]) for row in found.rows])
+
+
+def _judged(
+    votes: VoteMatrix, proba: npt.NDArray[np.float64], own: npt.NDArray[np.bool_], name: str
+) -> Iterator[Finding]:
+    voted = votes.class_index[own]
+    expected = proba[votes.item_index[own], voted]
+    chance = proba.mean(axis=0)[voted].mean()
+    error = expected.std() / np.sqrt(len(expected))
+    if expected.mean() + _SURE * error >= chance:
+        return
+    worst = votes.item_index[own][np.argsort(expected, kind="stable")[:_SHOWN_ROWS]]
+    classes = sorted({votes.labels.names[k] for k in voted})
+    sentence = (
+        f"{name!r} is contradicted by the features and the other voters: they give the classes it "
+        f"votes for {said(float(expected.mean()))} on its own items and {said(float(chance))} on "
+        f"any. Look at what it matches."
+    )
+    yield Finding(
+        "contradicted",
+        sentence,
+        [name],
+        classes,
+        float(expected.mean() - chance),
+        rows=[int(row) for row in worst],
+    )
+
+
+def _uncovered(
+    X: npt.NDArray[np.float32],
+    votes: VoteMatrix,
+    index: TermIndex | None,
+    rows: npt.NDArray[np.int64],
+    n_items: int,
+) -> Iterator[Finding]:
+    found = uncovered_clusters(X, votes, index)
+    large = [each for each in found if len(each) >= max(5, _LARGE_CLUSTER * votes.n_items)]
+    if index is not None:
+        # What words do not tell apart is no group that anybody could write a voter for.
+        told = [replace(each, words=_telling(index, each.rows)) for each in large]
+        large = [each for each in told if len(each.words) >= _LEAST_WORDS]
+    large = large[:_CLUSTERS]
+    if not large:
+        return
+    about = "about " if n_items > votes.n_items else ""
+    share = sum(map(len, large)) / votes.n_items
+    groups = [_group(each, n_items / votes.n_items) for each in large]
+    sentence = (
+        f"{about}{round(share * n_items):,} items ({said(share)}) without any vote look alike, in "
+        f"{'one group' if len(large) == 1 else f'{len(large)} groups'}: {'; '.join(groups)}. "
+        "Voters for them would reach new ground."
+    )
+    yield Finding(
+        "uncovered_cluster",
+        sentence[0].upper() + sentence[1:],
+        value=share,
+        words=[word for each in large for word in _words(each)],
+        rows=[int(rows[row]) for row in _in_turn(large)],
+    )
+
+
+def _telling(index: TermIndex, rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
+    return tuple(telling_terms(index, rows, least_lift=_LIFT, least_share=_WORD_SHARE))
+
+
+def _group(cluster: Cluster, scale: float) -> str:
+    words = ", ".join(_words(cluster))
+    count = f"{round(len(cluster) * scale):,} items"
+    return f"{words} ({count})" if words else count
+
+
+def _words(cluster: Cluster) -> list[str]:
+    return [word for word in cluster.words if len(word) > 1][:_SHOWN_WORDS]
+
+
+def _in_turn(clusters: Sequence[Cluster]) -> list[int]:
+    """The rows nearest to the centers, one of each group after the other."""
+    depth = range(-(-_SHOWN_ROWS // len(clusters)))
+    return [int(each.rows[k]) for k in depth for each in clusters if k < len(each)][:_SHOWN_ROWS]

@@ -1,0 +1,233 @@
+"""Files of annotation tools as rows, votes and gold labels."""
+
+import io
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.errors import DataError, ParameterError, listed, suggest
+from wiesel.io.annotation.answered import Answered
+from wiesel.io.annotation.argilla import is_argilla, read_argilla
+from wiesel.io.annotation.doccano import is_doccano, read_doccano
+from wiesel.io.annotation.label_studio import is_label_studio, read_label_studio
+from wiesel.io.annotation.prodigy import is_prodigy, read_prodigy
+from wiesel.io.files import FilePath, existing_file, explained, read_text
+from wiesel.io.json_records import json_records
+from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.vote_entries import item_ids
+from wiesel.votes import VoteMatrix
+
+__all__ = ["TOOLS", "Annotations", "is_annotation_file", "read_annotations", "tool_name"]
+
+
+class _Tool(NamedTuple):
+    recognizes: Callable[[Mapping[str, Any]], bool]
+    read: Callable[[Sequence[Mapping[str, Any]], str | None], Answered]
+
+
+_READERS = {
+    "label_studio": _Tool(is_label_studio, read_label_studio),
+    "argilla": _Tool(is_argilla, read_argilla),
+    "prodigy": _Tool(is_prodigy, read_prodigy),
+    "doccano": _Tool(is_doccano, read_doccano),
+}
+TOOLS = tuple(_READERS)
+"""The annotation tools whose files are read and written."""
+
+_EXTENSIONS = (".json", ".jsonl", ".ndjson", ".zip")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Annotations:
+    """What people and models answered in an annotation tool; row `i` of all is the same item."""
+
+    rows: pl.DataFrame
+    """`id`, and what the tool showed or knows of the item."""
+    votes: VoteMatrix
+    """The answers: annotators and model versions are voters."""
+    gold: npt.NDArray[np.int64]
+    """Class indices where the tool knows the truth, else -1."""
+    tool: str
+    question: str
+    """The question that was answered, as the tool calls it."""
+    field: str
+    """What was shown, as the tool calls it."""
+
+    def write(self, path: FilePath, proba: Any, name: str = "wiesel") -> None:
+        """Write soft labels of items with votes as predictions for the same tool and question."""
+        from wiesel.io.annotation.writing import write_predictions
+
+        covered = self.votes.covered
+        write_predictions(
+            path,
+            self.rows.filter(pl.Series(covered)),
+            np.asarray(proba)[covered],
+            self.votes.labels,
+            tool=self.tool,
+            question=self.question,
+            field=self.field,
+            name=name,
+        )
+
+    def __repr__(self) -> str:
+        known = int((self.gold >= 0).sum())
+        truth = f", {known:,} with a gold label" if known else ""
+        return f"Annotations({self.tool}, question {self.question!r}{truth}, {self.votes!r})"
+
+
+def read_annotations(
+    source: FilePath | Sequence[Mapping[str, Any]],
+    tool: str | None = None,
+    *,
+    question: str | None = None,
+    labels: LabelSpace | Sequence[str] | None = None,
+) -> Annotations:
+    """Return the answers in a file of Label Studio, doccano, Prodigy or Argilla.
+
+    Parameters
+    ----------
+    source
+        A JSON or JSONL file, or its records as a list of dicts. For doccano also its zip file or
+        a folder, with a file for each annotator.
+    tool
+        One of `TOOLS`; recognized by the records if it is not given.
+    question
+        Which question to read, where several were answered: `from_name` of Label Studio.
+    labels
+        The classes in order; those that were answered, sorted, by default.
+
+    >>> task = {"id": 7, "data": {"text": "win a prize"}, "annotations": [], "predictions": []}
+    >>> for person, label in ((1, "spam"), (2, "ham")):
+    ...     chosen = {"from_name": "kind", "to_name": "text", "type": "choices"}
+    ...     chosen["value"] = {"choices": [label]}
+    ...     task["annotations"].append({"completed_by": person, "result": [chosen]})
+    >>> found = read_annotations([task])
+    >>> found.tool, found.votes.voters, found.votes.to_long()["label"].to_list()
+    ('label_studio', ('annotator 1', 'annotator 2'), ['spam', 'ham'])
+    """
+    place = source if isinstance(source, (str, Path)) else "the records"
+    with explained(place):
+        records = _records(source)
+        if not records:
+            raise DataError("There are no records.")
+        chosen = _recognized(records) if tool is None else tool_name(tool)
+        answered = _READERS[chosen].read(records, question)
+        return _annotations(answered, chosen, labels)
+
+
+def is_annotation_file(path: FilePath) -> bool:
+    """Whether this is a file of an annotation tool, by its extension and its first record.
+
+    >>> is_annotation_file("votes.parquet")
+    False
+    """
+    found = Path(path)
+    if found.suffix.lower() not in _EXTENSIONS or not found.is_file():
+        return False
+    if found.suffix.lower() in (".json", ".zip"):
+        return True
+    with found.open("rb") as stream:
+        first = stream.readline(2**24)
+    try:
+        records = json_records(first.decode("utf-8"))
+    except (DataError, UnicodeDecodeError):
+        return False
+    return bool(records) and _tool_of(records[0]) is not None
+
+
+def tool_name(tool: str) -> str:
+    """Return the name of a tool as we write it: `label-studio` is `label_studio`."""
+    name = tool.lower().replace("-", "_").replace(" ", "_")
+    if name not in TOOLS:
+        raise ParameterError(f"There is no tool {tool!r}. {suggest(name, TOOLS)}")
+    return name
+
+
+def _records(source: Any) -> list[dict[str, Any]]:
+    if not isinstance(source, (str, Path)):
+        return [dict(record) for record in source]
+    path = Path(source)
+    if path.is_dir():
+        files = sorted(each for each in path.iterdir() if each.suffix.lower() in _EXTENSIONS[:3])
+        if not files:
+            raise DataError("The folder has no .json or .jsonl files.")
+        return [record for file in files for record in _named_after(file.stem, read_text(file))]
+    if path.suffix.lower() != ".zip":
+        return json_records(read_text(path))
+    try:
+        with zipfile.ZipFile(io.BytesIO(existing_file(path).read_bytes())) as archive:
+            return [
+                record
+                for name in sorted(archive.namelist())
+                if Path(name).suffix.lower() in _EXTENSIONS[:3]
+                for record in _named_after(Path(name).stem, archive.read(name).decode("utf-8"))
+            ]
+    except (zipfile.BadZipFile, UnicodeDecodeError) as error:
+        raise DataError(f"This is no zip file of doccano: {error}.") from error
+
+
+def _named_after(annotator: str, text: str) -> list[dict[str, Any]]:
+    """The records of one of several files, each of which is named after its annotator."""
+    return [{**record, "_file": annotator} for record in json_records(text)]
+
+
+def _recognized(records: Sequence[Mapping[str, Any]]) -> str:
+    name = _tool_of(records[0])
+    if name is None:
+        raise DataError(
+            f"The first record has {listed(records[0], limit=6) or 'nothing'}, which is none of "
+            f"{listed(TOOLS)}. A table with one row for each answer is read from CSV, Parquet or "
+            "JSONL."
+        )
+    return name
+
+
+def _tool_of(record: Mapping[str, Any]) -> str | None:
+    return next((name for name, tool in _READERS.items() if tool.recognizes(record)), None)
+
+
+def _annotations(
+    found: Answered, tool: str, labels: LabelSpace | Sequence[str] | None
+) -> Annotations:
+    if not found.answers and not found.gold:
+        raise DataError("Nobody has answered yet: there are items, but no answers.")
+    answered = {each.label for each in found.answers}
+    seen = sorted(answered | found.classes | set(found.gold.values()))
+    if labels is None and len(seen) < 2:
+        raise DataError(f"All answers are {listed(seen)}: name the other classes, labels=[...].")
+    space = LabelSpace.of(seen if labels is None else labels)
+    schema = {"item": pl.Int64, "voter": pl.String, "label": pl.String}
+    votes = VoteMatrix.from_long(
+        pl.DataFrame(found.answers, schema=schema, orient="row"),
+        item="item",
+        voter="voter",
+        label="label",
+        labels=space,
+        items=np.arange(len(found.rows)),
+        duplicates="last",
+    )
+    gold = np.full(len(found.rows), ABSTAIN, dtype=np.int64)
+    for item, name in found.gold.items():
+        gold[item] = space.index(name)
+    rows = _table(found.rows)
+    votes = replace(votes, ids=item_ids(rows["id"], len(rows)))
+    return Annotations(rows, votes, gold, tool, found.question, found.field)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Rows as a table, with the union of their columns; what has no one type becomes text."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pl.DataFrame([_column(name, [row.get(name) for row in rows]) for name in names])
+
+
+def _column(name: str, values: list[Any]) -> pl.Series:
+    try:
+        return pl.Series(name, values, strict=True)
+    except (TypeError, pl.exceptions.PolarsError):
+        return pl.Series(name, [None if value is None else str(value) for value in values])

@@ -1,0 +1,83 @@
+"""Soft labels as predictions that annotation tools import."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from wiesel.errors import DataError
+from wiesel.io.annotation.answered import Prediction, Target
+from wiesel.io.annotation.argilla import argilla_records
+from wiesel.io.annotation.doccano import doccano_records
+from wiesel.io.annotation.label_studio import label_studio_records
+from wiesel.io.annotation.prodigy import prodigy_records
+from wiesel.io.annotation.reading import tool_name
+from wiesel.io.files import FilePath, replacing
+from wiesel.labels import LabelSpace
+from wiesel.tables import as_frame
+
+__all__ = ["write_predictions"]
+
+Writer = Callable[[Iterable[Prediction], Target], Iterator[dict[str, Any]]]
+
+_WRITERS: dict[str, Writer] = {
+    "label_studio": label_studio_records,
+    "argilla": argilla_records,
+    "prodigy": prodigy_records,
+    "doccano": doccano_records,
+}
+_LINES = ("prodigy", "doccano")
+"""The tools that read JSON lines; the others read a list."""
+
+
+def write_predictions(  # noqa: PLR0913 - three of them are names that the tool has
+    path: FilePath,
+    rows: Any,
+    proba: Any,
+    labels: LabelSpace | Sequence[str],
+    *,
+    tool: str,
+    question: str = "label",
+    field: str = "text",
+    name: str = "wiesel",
+) -> None:
+    """Write the likeliest class of every row, with its probability as score, for a tool to import.
+
+    `rows` is a table with `id` and what the tool shows; `proba` has a row for each. `question` and
+    `field` are what the tool calls the question and what it shows (`from_name` and `to_name` of
+    Label Studio), `name` is the model version or annotator. Leave out items without votes: of
+    those only the prior is known.
+
+    >>> import tempfile, pathlib
+    >>> from wiesel.io import read_annotations
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "tasks.json"
+    >>> rows = {"id": [1, 2], "text": ["win a prize", "see you"]}
+    >>> write_predictions(path, rows, [[0.1, 0.9], [0.7, 0.3]], ["ham", "spam"], tool="argilla")
+    >>> read_annotations(path).votes.voters
+    ('wiesel',)
+    """
+    chosen = tool_name(tool)
+    space, frame = LabelSpace.of(labels), as_frame(rows)
+    array = np.asarray(proba, dtype=np.float64)
+    if array.shape != (len(frame), len(space)):
+        raise DataError(
+            f"Soft labels of {len(frame)} rows and {len(space)} classes are an array of that "
+            f"shape; got {array.shape}."
+        )
+    target = Target(space.names, question, field, name)
+    best = array.argmax(axis=1).tolist()
+    predictions = (
+        Prediction(row, space.names[k], round(float(array[place, k]), 6))
+        for place, (row, k) in enumerate(zip(frame.iter_rows(named=True), best, strict=True))
+    )
+    records = _WRITERS[chosen](predictions, target)
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        if chosen in _LINES:
+            stream.writelines(f"{_json(record)}\n" for record in records)
+        else:
+            stream.write("[" + ",\n ".join(map(_json, records)) + "]\n")
+
+
+def _json(record: dict[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False, default=str)

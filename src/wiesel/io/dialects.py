@@ -1,0 +1,165 @@
+"""How a CSV file is written: what separates its columns, and how its letters are encoded."""
+
+import codecs
+import csv
+import re
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+from wiesel.errors import DataError, WieselWarning
+
+__all__ = ["Dialect", "decoded_file", "dialect_of", "separator_of"]
+
+_SAMPLE = 2**16
+_WHOLE = 2**26
+"""Files up to so many bytes are looked through for letters that are not UTF-8; of larger ones
+only the beginning."""
+_SEPARATORS = (",", ";", "\t", "|")
+_ROWS = 50
+_ALIKE = 0.9
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_WINDOWS = "cp1252"
+"""What Excel and Windows write in Western countries; latin-1 with a few signs more."""
+
+_OF_UTF8 = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
+_HIGH = re.compile(rb"[\x80-\xff]")
+_LETTERS = re.compile(rb"[\xc0-\xff\x80\x91-\x94\x96\x97\xa3\xa7\xb0]")
+
+
+class Dialect(NamedTuple):
+    """What separates columns, and the encoding by Python's name of it."""
+
+    separator: str
+    encoding: str
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether the file can be read as it is."""
+        return self.encoding in ("utf-8", "utf-8-sig")
+
+
+def dialect_of(
+    path: Path, kind: str = "csv", separator: str | None = None, encoding: str | None = None
+) -> Dialect:
+    r"""Return how a CSV or TSV file is written, as far as it is not given.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "mails.csv"
+    >>> _ = path.write_bytes(b"id;text\n1;free, now\n2;hi\n")
+    >>> dialect_of(path)
+    Dialect(separator=';', encoding='utf-8')
+    """
+    found = _checked_encoding(encoding) if encoding is not None else _encoding_of(path)
+    if separator is not None:
+        return Dialect(_checked_separator(separator), found)
+    with path.open("rb") as file:
+        sample = file.read(_SAMPLE)
+    text = sample.decode(found, errors="replace")
+    return Dialect(separator_of(text, "\t" if kind == "tsv" else ","), found)
+
+
+def separator_of(text: str, usual: str = ",") -> str:
+    r"""Return what separates the columns in the beginning of a table; the usual if in doubt.
+
+    That is what gives the header most columns, among what gives (nearly) all rows as many.
+
+    >>> separator_of("id\ttext\n1\tfree; now\n"), separator_of("text\nfree; now\n")
+    ('\t', ',')
+    """
+    lines = text.lstrip("\ufeff").splitlines(keepends=True)
+    # The last line of a sample may be cut.
+    complete = lines if text.endswith(("\n", "\r")) or len(lines) < 2 else lines[:-1]
+    best, most = usual, 1
+    for candidate in (usual, *(other for other in _SEPARATORS if other != usual)):
+        width, alike = _shape(complete, candidate)
+        if width > most and alike >= _ALIKE:
+            best, most = candidate, width
+    return best
+
+
+def decoded_file(path: Path, encoding: str) -> bytes:
+    """Return the content of a file as UTF-8, or say where it is not in the encoding."""
+    content = path.read_bytes()
+    try:
+        return content.decode(encoding).lstrip("\ufeff").encode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path} is not written in {encoding}: the first wrong byte is in line {line}. Say "
+            'how it is written with encoding = "..." in [data], or save it as UTF-8.'
+        ) from None
+
+
+def _shape(lines: list[str], separator: str) -> tuple[int, float]:
+    """The number of columns of the header, and the share of the rows that have as many."""
+    try:
+        rows = []
+        for row in csv.reader(iter(lines), delimiter=separator):
+            if row:
+                rows.append(len(row))
+            if len(rows) > _ROWS:
+                break
+    except csv.Error:
+        return 1, 0.0
+    if not rows:
+        return 1, 0.0
+    header, *others = rows
+    return header, sum(n == header for n in others) / len(others) if others else 1.0
+
+
+def _encoding_of(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(_WHOLE if path.stat().st_size <= _WHOLE else _SAMPLE)
+    for mark, name in _MARKS:
+        if content.startswith(mark):
+            return name
+    whole = len(content) == path.stat().st_size
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        decoder.decode(content, final=whole)
+    except UnicodeDecodeError:
+        if not _is_windows(content):
+            return "utf-8"  # damaged; whoever reads it says where
+        warnings.warn(
+            f"{path} is not UTF-8; it was read as {_WINDOWS}, which Excel and Windows write. If "
+            'letters look wrong, say how it is written: encoding = "..." in [data].',
+            WieselWarning,
+            stacklevel=2,
+        )
+        return _WINDOWS
+    return "utf-8"
+
+
+def _is_windows(content: bytes) -> bool:
+    """Whether bytes are letters of Windows-1252, rather than UTF-8 that was damaged or no text."""
+    if b"\x00" in content or content[-1:] >= b"\x80":
+        return False  # binary, or cut within a character
+    try:
+        content.decode(_WINDOWS)
+    except UnicodeDecodeError:
+        return False
+    # Characters of UTF-8 come as a lead byte and continuations: then it was UTF-8 once.
+    if _OF_UTF8.search(content):
+        return False
+    return len(_LETTERS.findall(content)) >= _ALIKE * len(_HIGH.findall(content))
+
+
+def _checked_encoding(name: str) -> str:
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise DataError(
+            f"There is no encoding {name!r}; common ones are utf-8, latin-1, cp1252 and utf-16."
+        ) from None
+
+
+def _checked_separator(separator: str) -> str:
+    given = {"tab": "\t", "\\t": "\t"}.get(separator, separator)
+    if len(given.encode()) != 1:
+        raise DataError(f"A separator is one character, such as ';' or 'tab'; got {separator!r}.")
+    return given

@@ -1,0 +1,199 @@
+"""Data sets as the Hugging Face Hub has them: Parquet files and a card, with soft labels."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.errors import DataError, MissingExtraError, listed
+from wiesel.io.files import FilePath, appearing_folder, existing_folder, explained, replacing
+from wiesel.io.hugging_face_card import card_text, feature_types
+from wiesel.labels import LabelSpace
+from wiesel.tables import as_frame
+
+__all__ = [
+    "SoftLabeled",
+    "read_hugging_face",
+    "soft_labeled_rows",
+    "to_hugging_face",
+    "write_hugging_face",
+]
+
+LABEL, SOFT_LABEL = "label", "soft_label"
+_KEY = "huggingface"
+
+
+@dataclass(frozen=True, eq=False)
+class SoftLabeled:
+    """Rows with their soft labels."""
+
+    rows: pl.DataFrame
+    """All columns but the labels."""
+    label: npt.NDArray[np.int64]
+    """The class index in the column `label`: of data sets with soft labels, the likeliest class."""
+    proba: npt.NDArray[np.float64] | None
+    """(n_items, n_classes); None where the data set has no soft labels."""
+    labels: LabelSpace
+
+
+def soft_labeled_rows(rows: Any, proba: Any, labels: LabelSpace | Sequence[str]) -> pl.DataFrame:
+    """Return the rows with `label`, the likeliest class, and `soft_label`, a list of floats.
+
+    >>> soft_labeled_rows({"text": ["see you"]}, [[0.75, 0.25]], ["ham", "spam"]).row(0)
+    ('see you', 0, [0.75, 0.25])
+    """
+    frame, space = as_frame(rows), LabelSpace.of(labels)
+    array = np.asarray(proba, dtype=np.float32)
+    if array.shape != (len(frame), len(space)):
+        raise DataError(
+            f"Soft labels of {len(frame)} rows and {len(space)} classes are an array of that "
+            f"shape; got {array.shape}."
+        )
+    taken = [name for name in (LABEL, SOFT_LABEL) if name in frame.columns]
+    if taken:
+        raise DataError(
+            f"The rows have columns {listed(taken)} already, where the soft labels are to go: "
+            "rename them, such as to 'gold'."
+        )
+    return frame.with_columns(
+        pl.Series(LABEL, array.argmax(axis=1), pl.Int64),
+        pl.Series(SOFT_LABEL, array.tolist(), pl.List(pl.Float32)),
+    )
+
+
+def write_hugging_face(
+    folder: FilePath,
+    splits: Any,
+    labels: LabelSpace | Sequence[str],
+    *,
+    title: str = "Soft labels",
+    description: str = "",
+    license: str | None = None,
+) -> None:
+    """Write a folder that `datasets.load_dataset` and the Hub read: Parquet files and README.md.
+
+    `splits` is a table, which becomes the split `train`, or tables by the name of the split. A
+    column `label` of class indices has the class names, a column `soft_label` is a list of
+    floats; `soft_labeled_rows` makes both. Nothing of `datasets` needs to be installed.
+
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "mails"
+    >>> rows = soft_labeled_rows({"text": ["see you"]}, [[0.75, 0.25]], ["ham", "spam"])
+    >>> write_hugging_face(folder, rows, ["ham", "spam"], title="Mails")
+    >>> read_hugging_face(folder).proba.tolist()
+    [[0.75, 0.25]]
+    """
+    space = LabelSpace.of(labels)
+    tables = splits if _is_splits(splits) else {"train": splits}
+    frames = {str(name): as_frame(table) for name, table in tables.items()}
+    _check_splits(frames, space)
+    files = {name: f"data/{name}-00000-of-00001.parquet" for name in frames}
+    with appearing_folder(folder) as unfinished:
+        (unfinished / "data").mkdir()
+        for name, frame in frames.items():
+            note = json.dumps({"info": {"features": feature_types(frame, space)}})
+            with replacing(unfinished / files[name]) as temporary:
+                frame.write_parquet(temporary, metadata={_KEY: note})
+        card = card_text(frames, files, space, title, description, license)
+        (unfinished / "README.md").write_text(card, encoding="utf-8")
+
+
+def read_hugging_face(
+    source: Any, split: str = "train", labels: LabelSpace | Sequence[str] | None = None
+) -> SoftLabeled:
+    """Return the rows and labels of a folder with Parquet files, or of a `datasets.Dataset`.
+
+    The class names are those of the column `label`, or `labels`.
+    """
+    if isinstance(source, (str, Path)):
+        file = _split_file(existing_folder(source), split)
+        with explained(file):
+            note = pl.read_parquet_metadata(file).get(_KEY)
+            named = _named_in(json.loads(note)["info"]["features"]) if note else None
+            return _soft_labeled(pl.read_parquet(file, glob=False), labels or named)
+    if hasattr(source, "keys") and not hasattr(source, "features"):
+        source = source[split]  # a DatasetDict
+    if not hasattr(source, "features") or not hasattr(source, "to_polars"):
+        raise DataError(
+            f"A data set is a folder or a datasets.Dataset; got {type(source).__name__}."
+        )
+    names = getattr(source.features.get(LABEL), "names", None)
+    return _soft_labeled(source.to_polars(), labels or names)
+
+
+def to_hugging_face(rows: Any, labels: LabelSpace | Sequence[str]) -> Any:
+    """Return a `datasets.Dataset` of rows with the class names of the column `label`.
+
+    `datasets` has to be installed. See `soft_labeled_rows` for soft labels.
+    """
+    try:
+        datasets: Any = import_module("datasets")
+    except ImportError:
+        datasets = None
+    if not hasattr(datasets, "Dataset"):  # a folder named datasets can be imported, too
+        raise MissingExtraError(
+            "A Dataset needs the package datasets: pip install datasets. Without it, "
+            "write_hugging_face writes a folder that load_dataset reads."
+        )
+    frame = as_frame(rows)
+    types = feature_types(frame, LabelSpace.of(labels))
+    return datasets.Dataset.from_polars(frame, features=datasets.Features.from_dict(types))
+
+
+def _is_splits(splits: Any) -> bool:
+    """Whether this is a dict of tables, not a dict of columns."""
+    if not isinstance(splits, Mapping) or not splits:
+        return False
+    return all(hasattr(table, "columns") or isinstance(table, Mapping) for table in splits.values())
+
+
+def _check_splits(frames: Mapping[str, pl.DataFrame], labels: LabelSpace) -> None:
+    columns = next(iter(frames.values())).columns
+    for name, frame in frames.items():
+        if not re.fullmatch(r"\w+(\.\w+)*", name):
+            raise DataError(f"A split is named by letters, digits and _; got {name!r}.")
+        if frame.columns != columns:
+            raise DataError(f"The split {name!r} has other columns than the first split.")
+        if LABEL in frame.columns:
+            labels.indices(frame[LABEL], allow_unknown=True)
+
+
+def _split_file(folder: Path, split: str) -> Path:
+    found = sorted(folder.glob(f"data/{split}-*.parquet")) + sorted(folder.glob(f"{split}.parquet"))
+    if len(found) != 1:
+        have = sorted(str(file.relative_to(folder)) for file in folder.rglob("*.parquet"))
+        raise DataError(
+            f"{folder} has {len(found) or 'no'} Parquet files of the split {split!r}; there are "
+            f"{listed(have, limit=5) or 'none'}."
+        )
+    return found[0]
+
+
+def _named_in(features: Mapping[str, Any]) -> list[str] | None:
+    kind = features.get(LABEL)
+    return kind.get("names") if isinstance(kind, Mapping) else None
+
+
+def _soft_labeled(frame: pl.DataFrame, labels: LabelSpace | Sequence[str] | None) -> SoftLabeled:
+    if labels is None:
+        raise DataError("The data set does not say what its classes are: give labels=[...].")
+    space = LabelSpace.of(labels)
+    proba = None
+    if SOFT_LABEL in frame.columns:
+        proba = np.array(frame[SOFT_LABEL].to_list(), dtype=np.float64)
+        if proba.shape != (len(frame), len(space)):
+            raise DataError(f"The soft labels are not lists of {len(space)} numbers.")
+    if LABEL in frame.columns:
+        label = space.indices(frame[LABEL], allow_unknown=True)
+    elif proba is not None:
+        label = proba.argmax(axis=1)
+    else:
+        raise DataError(f"The data set has neither {LABEL!r} nor {SOFT_LABEL!r}.")
+    return SoftLabeled(frame.drop(LABEL, SOFT_LABEL, strict=False), label, proba, space)

@@ -1,0 +1,196 @@
+"""apply_multilabel_lfs: rows in, votes on every label out."""
+
+import os
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.errors import LabelingFunctionError, VoteError
+from wiesel.labels import LabelSpace
+from wiesel.lfs.apply import OnError, apply_lfs
+from wiesel.lfs.cache import VoteCache
+from wiesel.lfs.engines import Engine
+from wiesel.lfs.failures import Failure, FailureLog
+from wiesel.lfs.preprocessing import Preprocessor
+from wiesel.lfs.python_function import PythonFunction
+from wiesel.multilabel.functions import (
+    MultiLabelFunction,
+    as_multilabel_lfs,
+    check_labels,
+    read_ballot,
+)
+from wiesel.multilabel.space import MultiLabelSpace
+from wiesel.multilabel.votes import MultiLabelVotes, votes_of_cells
+from wiesel.votes import VoteMatrix
+
+__all__ = ["apply_multilabel_lfs"]
+
+_SAID = LabelSpace("absent", "present")
+_ADVICE = " Mend it, or use on_error='abstain' to go on without its vote there."
+Cells = npt.NDArray[np.int64]
+"""Votes as rows of (item, voter, label, present)."""
+
+
+def apply_multilabel_lfs(
+    lfs: Any,
+    rows: Any,
+    *,
+    labels: Sequence[str],
+    engine: str | Engine = "local",
+    cache: VoteCache | str | os.PathLike[str] | None = None,
+    on_error: OnError = "raise",
+    ids: str | None = None,
+) -> MultiLabelVotes:
+    """Return the votes of labeling functions on rows, for every label.
+
+    Python functions return sets of labels (see `multilabel_function`); builders such as `keywords`
+    vote for the one label they name. The other options are those of `apply_lfs`.
+
+    >>> from wiesel import keywords
+    >>> from wiesel.multilabel import multilabel_function
+    >>> @multilabel_function(exhaustive=True)
+    ... def section(row):
+    ...     return {"sports"} if "goal" in row["text"] else None
+    >>> lfs = [section, keywords("money", ["bank"], column="text")]
+    >>> votes = apply_multilabel_lfs(lfs, [{"text": "a goal at the bank"}, {"text": "a bank"}],
+    ...     labels=["sports", "money"])
+    >>> votes["money"].dense().tolist()
+    [[0, 1], [-1, 1]]
+    """
+    space = MultiLabelSpace.of(labels)
+    functions = as_multilabel_lfs(lfs)
+    check_labels(functions, space)
+    log = FailureLog()
+    stops = on_error == "raise"
+    given: Any = log if isinstance(on_error, FailureLog) or on_error == "abstain" else on_error
+    options: dict[str, Any] = {"engine": engine, "cache": cache, "ids": ids, "on_error": given}
+    parts, found = [], None
+    for make in (_set_votes, _rule_votes):
+        own = [k for k, each in enumerate(functions) if each.returns_sets == (make is _set_votes)]
+        if own:
+            cells, votes = make([functions[k] for k in own], rows, space, options)
+            cells[:, 1] = np.asarray(own)[cells[:, 1]]
+            parts.append(cells)
+            found = votes
+    if not stops:
+        _tell(log, on_error, functions)
+    every = found.ids if found is not None else np.empty(0)
+    return votes_of_cells(np.concatenate(parts), space, [each.name for each in functions], every)
+
+
+def _rule_votes(
+    functions: Sequence[MultiLabelFunction],
+    rows: Any,
+    labels: MultiLabelSpace,
+    options: dict[str, Any],
+) -> tuple[Cells, VoteMatrix]:
+    """The votes of functions that vote for one label: rules, models, lookups."""
+    votes = apply_lfs([each.lf for each in functions], rows, labels=labels.classes, **options)
+    if votes.distribution is not None:
+        unsure = functions[int(votes.voter_index[0])].name
+        raise VoteError(
+            f"A labeling function such as {unsure!r} gives a distribution over the labels; where "
+            "an item may have several labels it must name the one it votes for."
+        )
+    item, voter, named = votes.item_index, votes.voter_index, votes.class_index.astype(np.int64)
+    against = np.array([each.against for each in functions])
+    parts = [np.stack([item, voter, named, ~against[voter]], axis=1).astype(np.int64)]
+    for place, each in enumerate(functions):
+        own = np.flatnonzero(voter == place)
+        for label in map(labels.index, each.closed_labels(labels)):
+            silent = own[named[own] != label]
+            cells = np.zeros((len(silent), 4), dtype=np.int64)
+            cells[:, 0], cells[:, 1], cells[:, 2] = item[silent], place, label
+            parts.append(cells)
+    return np.concatenate(parts), votes
+
+
+def _set_votes(
+    functions: Sequence[MultiLabelFunction],
+    rows: Any,
+    labels: MultiLabelSpace,
+    options: dict[str, Any],
+) -> tuple[Cells, VoteMatrix]:
+    """The votes of functions that return sets: one labeling function for each label, run once."""
+    single = [lf for each in functions for lf in _one_by_one(each, labels)]
+    try:
+        votes = apply_lfs(single, rows, labels=_SAID, **options)
+    except LabelingFunctionError as error:
+        raise _in_own_words(error, functions) from error.__cause__
+    voter, label = np.divmod(votes.voter_index.astype(np.int64), len(labels))
+    said = votes.class_index.astype(np.int64)
+    return np.stack([votes.item_index, voter, label, said], axis=1), votes
+
+
+def _one_by_one(function: MultiLabelFunction, labels: MultiLabelSpace) -> list[PythonFunction]:
+    """What a function says of every label, as labeling functions that share one call of it."""
+    lf: Any = function.lf
+    called = Preprocessor(lf.bound, function.name, lf.uses)
+    closed = list(function.closed_labels(labels))
+    return [
+        PythonFunction(
+            _said_of,
+            f"{function.name} on {label}",
+            False,
+            (called,),
+            {"ballot": function.name, "label": label, "labels": list(labels), "closed": closed},
+        )
+        for label in labels
+    ]
+
+
+def _said_of(
+    row: Any,
+    ballot: str = "",
+    label: str = "",
+    labels: Sequence[str] = (),
+    closed: Sequence[str] = (),
+) -> str | None:
+    """Return what a function said of one label; its answer lies in the row, under its name."""
+    answer = row[ballot]
+    # The first label's function has checked the whole answer; the others need not.
+    if label != labels[0] and isinstance(answer, (set, frozenset)):
+        return "present" if label in answer else "absent" if label in closed else None
+    said = read_ballot(answer, labels, closed)
+    if said is None or label not in said:
+        return None
+    return _SAID.names[said[label]]
+
+
+def _in_own_words(error: Exception, functions: Sequence[MultiLabelFunction]) -> Exception:
+    """An error of one of the functions made by `_one_by_one`, as one of the user's function."""
+    message = str(error)
+    for each in functions:
+        message = re.sub(rf"^'{re.escape(each.name)} on [^']*'", repr(each.name), message)
+        message = message.replace(f" (in the preprocessor {each.name!r})", "")
+    wrong_vote = re.search(r": (VoteError|DataError): ", message)
+    if wrong_vote is None:
+        return LabelingFunctionError(message)
+    # Abstaining is no way out of a vote that cannot be read.
+    told = message.removesuffix(_ADVICE).replace("failed on", "on", 1)
+    return VoteError(
+        told.replace(wrong_vote.group(), ": ", 1)
+        .replace(".. The", ". The")
+        .replace("?. The", "? The")
+    )
+
+
+def _tell(log: FailureLog, on_error: OnError, functions: Sequence[MultiLabelFunction]) -> None:
+    """Note every failure once, under the name of the function; a wrong vote is an error still."""
+    names = {f"{each.name} on ": each.name for each in functions if each.returns_sets}
+    noted: dict[tuple[str, str], Failure] = {}
+    for failure in log.failures:
+        if failure.reason.startswith(("VoteError", "DataError")):
+            raise _in_own_words(failure.error(), functions)
+        lf = next((own for start, own in names.items() if failure.lf.startswith(start)), failure.lf)
+        reason = failure.reason.replace(f" (in the preprocessor {lf!r})", "")
+        once = Failure(lf, failure.item, reason, failure.row, failure.stops)
+        noted.setdefault((lf, failure.item), once)
+    if isinstance(on_error, FailureLog):
+        on_error.add(noted.values())
+    elif noted:
+        warnings.warn(FailureLog(list(noted.values())).warning(), stacklevel=3)

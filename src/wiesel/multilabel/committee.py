@@ -1,0 +1,234 @@
+"""MultiLabelCommittee: several readings of the votes on all labels, and their average."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+from torch import nn
+
+from wiesel.end_to_end.class_balance import chosen_class_balance
+from wiesel.end_to_end.explaining import VoteEffects
+from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureReading, GoldWeighted
+from wiesel.end_to_end.selection import greedy_weights
+from wiesel.end_to_end.together import begun, reseeded, separate, train_all
+from wiesel.errors import CollapseWarning, ParameterError, WieselWarning
+from wiesel.explain import MemberView
+from wiesel.label_models import LabelModel, MajorityVote, Triplet
+from wiesel.multilabel.ensembles import LabelEnsemble
+from wiesel.multilabel.plan import MultiLabelPlan, MultiLabelValidation, SoftLabels
+from wiesel.multilabel.training import MultiLabelModel
+from wiesel.multilabel.two_stage import MultiLabelTwoStage
+from wiesel.multilabel.votes import MultiLabelVotes
+from wiesel.parameters import check_number
+from wiesel.registry import method_name
+from wiesel.training import History, Validation
+from wiesel.training.validation import predict_logits
+from wiesel.votes import VoteMatrix
+
+__all__ = ["MultiLabelCommittee", "default_label_members"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class MultiLabelCommittee(MultiLabelModel):
+    """The default for several labels: several readings of the votes, averaged label by label.
+
+    As `Committee` does for one label, it reads the votes on each label in a few plain ways
+    (`default_label_members`), trains networks on each reading, all as one stack, and averages
+    their probabilities. Every network has one output for each label.
+
+    How common a label is comes from `class_balance`, else from the validation items, else from the
+    votes. A member that predicts a label alike for all items does not count for it. With
+    `validation` the weights of each label come from greedy selection on its gold labels, shrunk to
+    equal ones where they are few.
+
+    >>> import torch
+    >>> X = torch.eye(4).repeat(50, 1)
+    >>> said = X[:, None, :2].repeat(1, 3, 1)                     # three voters, two labels
+    >>> votes = MultiLabelVotes.from_dense(said, ["a", "b"])
+    >>> model = MultiLabelCommittee(torch.nn.Linear(4, 2), lr=0.05).fit(X, votes)
+    >>> list(model.member_weights_), model.predict(X[:3])
+    (['majority_vote', 'feature_em', 'feature_checked', 'triplet'], [('a',), ('b',), ()])
+    """
+
+    end_model: nn.Module
+    """Your network: any module that returns one logit for each label. It is copied."""
+    _: KW_ONLY
+    networks: int = 2
+    """How many networks each reading has; the two that look at features have twice as many."""
+
+    fits_itself: ClassVar[bool] = True
+
+    member_weights_: dict[str, Array] = field(init=False, repr=False)
+    """How much each member counts for each label, by name: (n_labels,); they sum to 1."""
+
+    def soft_labels(self, X: Any, votes: MultiLabelVotes) -> Array:
+        """Return what the members say of the votes, averaged: P(present), (n_items, n_labels)."""
+        self.check_fitted()
+        with _one_of_several():
+            said = [member.soft_labels(X, votes) for member in self.members_]
+        weights = self.member_weights_.values()
+        return np.sum([own * part for own, part in zip(weights, said, strict=True)], axis=0)
+
+    def vote_effects(
+        self, one: Any, votes: MultiLabelVotes
+    ) -> dict[str, tuple[VoteMatrix, VoteEffects]]:
+        """Return the votes on each label of one item, and what they did; `one` is a batch."""
+        with _one_of_several():
+            parts = [member.vote_effects(one, votes) for member in self.members_]
+        return {
+            label: (parts[0][label][0], self._mean_effects(k, [part[label][1] for part in parts]))
+            for k, label in enumerate(self.labels_)
+        }
+
+    def read(self, plan: MultiLabelPlan) -> SoftLabels:
+        """Not for a committee: each of its members reads the votes."""
+        raise NotImplementedError("a committee trains its members")
+
+    def _planned(self, network: nn.Module, plan: MultiLabelPlan, soft: SoftLabels) -> Any:
+        raise NotImplementedError("a committee trains its members")
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_number(self, "networks", self.networks, low=1, whole=True)
+        if self.members != 1:
+            raise ParameterError(
+                "A MultiLabelCommittee is an ensemble already: set how many networks a reading "
+                f"has with networks=..., not members={self.members!r}."
+            )
+
+    def _fit(self, plan: MultiLabelPlan) -> None:
+        plan = replace(plan, balance=_balance(plan))
+        shared = {name: getattr(self, name) for name in MultiLabelModel.option_names()}
+        members = default_label_members(
+            self.end_model, plan.gold_votes is not None, self.networks, **shared
+        )
+        fits = {}
+        for name, member in members.items():
+            with _one_of_several():
+                soft = member.read(plan)
+            fits[name] = member.ready(plan, soft, separate(member))
+        with warnings.catch_warnings():
+            # Such a member does not count for that label; see below.
+            warnings.simplefilter("ignore", CollapseWarning)
+            train_all([fit for own in fits.values() for fit in own], quiet=True)
+        for name, own in fits.items():
+            if len(own) > 1:
+                members[name].join(begun([fit.model for fit in own]), plan)
+        kept = begun(list(members.values()))
+        fitted = {name: member for name, member in members.items() if member in kept}
+        self._keep(plan)
+        healthy = ~np.stack([member.stuck(plan.one_sided) for member in fitted.values()])
+        self._weigh(fitted, healthy | ~healthy.any(axis=0), plan.validation)
+        self._select(plan.validation)
+        if not healthy.any(axis=0).all():
+            self._warn_of_collapse(plan.one_sided)
+
+    def _weigh(
+        self,
+        fitted: dict[str, MultiLabelTwoStage],
+        able: npt.NDArray[np.bool_],
+        validation: MultiLabelValidation | None,
+    ) -> None:
+        members = list(fitted.values())
+        networks = np.array([max(1, len(member.members_)) for member in members])
+        weights = networks[:, None] * able
+        weights = weights / weights.sum(axis=0)
+        if validation is not None:
+            weights = _chosen(members, validation, weights)
+        self.members_ = tuple(members)
+        self.member_weights_ = dict(zip(fitted, weights, strict=True))
+        self.end_model_ = self.average()
+        self.history_ = History.of_members([member.history_ for member in members])
+
+    def average(self) -> nn.Module:
+        """Return the network that averages the members, with the weights of each label."""
+        weights = np.stack(list(self.member_weights_.values()))
+        return LabelEnsemble([member.end_model_ for member in self.members_], weights).eval()
+
+    def _mean_effects(self, label: int, parts: Sequence[VoteEffects]) -> VoteEffects:
+        weights = [float(own[label]) for own in self.member_weights_.values()]
+        pairs = list(zip(weights, parts, strict=True))
+        return VoteEffects(
+            added=np.sum([weight * part.added for weight, part in pairs], axis=0),
+            weights=np.sum([weight * part.weights for weight, part in pairs], axis=0),
+            soft_label=np.sum([weight * part.soft_label for weight, part in pairs], axis=0),
+            members=tuple(
+                MemberView(name, weight, tuple(part.soft_label.tolist()))
+                for name, (weight, part) in zip(self.member_weights_, pairs, strict=True)
+                if weight > 0
+            ),
+        )
+
+
+def default_label_members(
+    end_model: nn.Module,
+    with_gold_votes: bool = False,
+    networks: int = 2,
+    seed: int = 0,
+    **options: Any,
+) -> dict[str, MultiLabelTwoStage]:
+    """Return the members of a committee for several labels, unfitted, by name.
+
+    They are those of `Committee` for two classes, because a label is a binary task: majority
+    vote, EM over votes and features, votes checked against the features, the triplet method, and
+    voters weighed by gold where there are votes on items with gold labels.
+
+    >>> import torch
+    >>> list(default_label_members(torch.nn.Linear(4, 2)))
+    ['majority_vote', 'feature_em', 'feature_checked', 'triplet']
+    """
+    readings: list[LabelModel] = [MajorityVote(), FeatureEM(), FeatureChecked(), Triplet()]
+    if with_gold_votes:
+        readings.append(GoldWeighted())
+    members: dict[str, MultiLabelTwoStage] = {}
+    for reading in readings:
+        network = reseeded(end_model, seed) if members else end_model
+        twice = isinstance(reading, FeatureReading)
+        own = {**options, "members": networks * (1 + twice), "seed": seed}
+        members[method_name(type(reading))] = MultiLabelTwoStage(reading, network, **own)
+        seed += own["members"]
+    return members
+
+
+def _balance(plan: MultiLabelPlan) -> Array:
+    """P(present) where nothing is given: as in validation, else as the votes on a label suggest.
+
+    Votes in one direction suggest nothing; such a label stays unknown, which is an error later.
+    """
+    found = plan.balance.copy()
+    for k, label in enumerate(plan.labels):
+        votes, held_out = plan.votes[label], None
+        if plan.validation is not None:
+            gold = plan.validation.presence[:, k]
+            held_out = Validation(plan.validation.inputs, gold[gold >= 0], 2)
+        if np.isnan(found[k]) and (held_out is not None or plan.votes.directions[label] == "both"):
+            found[k] = chosen_class_balance("auto", votes.labels, votes, held_out)[1]
+    return found
+
+
+def _chosen(
+    members: Sequence[MultiLabelModel], validation: MultiLabelValidation, equal: Array
+) -> Array:
+    """The weights of every label, by greedy selection on its gold labels."""
+    present = np.stack(
+        [expit(predict_logits(m.end_model_, validation.inputs).double().numpy()) for m in members]
+    )
+    weights = equal.copy()
+    for k in validation.judged:
+        rows = np.flatnonzero(validation.presence[:, k] >= 0)
+        able = np.flatnonzero(equal[:, k] > 0)
+        own = present[able][:, rows, k]
+        gold = Validation(validation.inputs, validation.presence[rows, k], 2)
+        weights[able, k] = greedy_weights(np.stack([1 - own, own], axis=-1), gold, equal[able, k])
+    return weights
+
+
+def _one_of_several() -> Any:
+    """Leave out what a reading says of itself: where one has to fall back, others do not."""
+    return warnings.catch_warnings(action="ignore", category=WieselWarning)

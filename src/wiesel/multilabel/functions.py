@@ -1,0 +1,252 @@
+"""Labeling functions that name any number of labels, and what their silence about one means."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+from wiesel.errors import ParameterError, VoteError, listed
+from wiesel.lfs.function import LabelingFunction, as_lfs
+from wiesel.lfs.preprocessing import Preprocessor, as_preprocessors
+from wiesel.lfs.python_function import PythonFunction
+from wiesel.multilabel.space import MultiLabelSpace
+
+__all__ = [
+    "MultiLabelFunction",
+    "against",
+    "as_multilabel_lfs",
+    "check_labels",
+    "exhaustive",
+    "multilabel_function",
+    "read_ballot",
+]
+
+Scope = bool | tuple[str, ...]
+"""Which labels silence is a vote against: none, all, or those named."""
+
+
+@dataclass(frozen=True, eq=False)
+class MultiLabelFunction:
+    """A labeling function, and what it means that it does not name a label.
+
+    Made by the decorator `multilabel_function`, or of any labeling function by `exhaustive` and
+    `against`.
+    """
+
+    lf: LabelingFunction
+    """A Python function that returns a set of labels, or a rule that votes for one."""
+    exhaustive: Scope = False
+    """Where it answers, a label it does not name is voted against: all labels, or those listed."""
+    against: bool = False
+    """Whether a rule votes against its label, wherever it fires."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.lf, LabelingFunction):
+            raise ParameterError(f"Expected a labeling function; got {self.lf!r:.60}.")
+        if isinstance(self.lf, PythonFunction) and self.lf.vectorized:
+            raise ParameterError(
+                f"{self.name!r} is vectorized: it gives one class for each row, and no sets of "
+                "labels. Write it as a function of a row."
+            )
+        object.__setattr__(self, "exhaustive", _scope(self.exhaustive, self.name))
+        if self.against and self.exhaustive:
+            raise ParameterError(
+                f"{self.name!r} votes against its label, so it cannot be exhaustive too."
+            )
+
+    @property
+    def name(self) -> str:
+        """The name of the voter."""
+        return self.lf.name
+
+    @property
+    def returns_sets(self) -> bool:
+        """Whether it is a Python function, which returns sets; else it votes for one label."""
+        return isinstance(self.lf, PythonFunction)
+
+    def renamed(self, name: str) -> "MultiLabelFunction":
+        """Return the same function under another name."""
+        return replace(self, lf=self.lf.renamed(name))
+
+    def closed_labels(self, labels: MultiLabelSpace) -> tuple[str, ...]:
+        """Return the labels on which its silence is a vote against."""
+        if isinstance(self.exhaustive, tuple):
+            return self.exhaustive
+        return labels.names if self.exhaustive else ()
+
+    def __call__(self, row: Mapping[str, Any]) -> Any:
+        """Return what it says about one row."""
+        return self.lf(row)
+
+
+@overload
+def multilabel_function(function: Callable[..., Any], /) -> MultiLabelFunction: ...
+
+
+@overload
+def multilabel_function(
+    *,
+    exhaustive: bool | Sequence[str] = False,
+    name: str = "",
+    uses: Preprocessor | Iterable[Preprocessor] = (),
+) -> Callable[[Callable[..., Any]], MultiLabelFunction]: ...
+
+
+def multilabel_function(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    exhaustive: bool | Sequence[str] = False,
+    name: str = "",
+    uses: Preprocessor | Iterable[Preprocessor] = (),
+) -> MultiLabelFunction | Callable[[Callable[..., Any]], MultiLabelFunction]:
+    """Make a multi-label labeling function of a Python function (a decorator).
+
+    It gets a row and returns a set of labels, or None to abstain on all of them. What it does not
+    name it abstains on; with `exhaustive=True` it votes against that, with
+    `exhaustive=["sports", "money"]` only against these. An exhaustive function may return the
+    empty set: none of them. A dict such as `{"sports": False}` votes for and against single labels.
+
+    >>> @multilabel_function(exhaustive=True)
+    ... def section(row):
+    ...     return {"sports"} if row["url"].startswith("/sports/") else None
+    >>> section({"url": "/sports/17"})
+    {'sports'}
+    """
+    if function is None:
+        return functools.partial(_decorated, exhaustive=exhaustive, name=name, uses=uses)
+    return _decorated(function, exhaustive=exhaustive, name=name, uses=uses)
+
+
+def exhaustive(
+    lf: LabelingFunction | MultiLabelFunction, labels: Sequence[str] | None = None
+) -> MultiLabelFunction:
+    """Return a labeling function whose silence about a label, where it answers, is a vote against.
+
+    `labels` are the labels that it knows all about; None is all of them.
+
+    >>> from wiesel import keywords
+    >>> exhaustive(keywords("sports", ["goal"], column="text"), ["politics"]).exhaustive
+    ('politics',)
+    """
+    given: Scope = True if labels is None else tuple(_names(labels, "exhaustive"))
+    return replace(_as_function(lf), exhaustive=given)
+
+
+def against(lf: LabelingFunction | MultiLabelFunction) -> MultiLabelFunction:
+    """Return a rule that votes against its label wherever it fires.
+
+    >>> from wiesel import keywords
+    >>> against(keywords("sports", ["parliament"], column="text")).against
+    True
+    """
+    function = _as_function(lf)
+    if function.returns_sets:
+        raise ParameterError(
+            f"{function.name!r} returns sets; to vote against labels let it return a dict such as "
+            '{"sports": False}.'
+        )
+    return replace(function, against=True)
+
+
+def as_multilabel_lfs(lfs: Any) -> list[MultiLabelFunction]:
+    """Return labeling functions, multi-label or not, as a flat list with unique names."""
+    functions = [_as_function(lf) for lf in _flattened(lfs)]
+    if not functions:
+        raise ParameterError("There are no labeling functions: the list is empty.")
+    named = as_lfs([function.lf for function in functions])
+    return [replace(each, lf=lf) for each, lf in zip(functions, named, strict=True)]
+
+
+def check_labels(functions: Sequence[MultiLabelFunction], labels: MultiLabelSpace) -> None:
+    """Refuse functions that speak of a label there is not."""
+    for function in functions:
+        spoken = (*(function.lf.classes or ()), *function.closed_labels(labels))
+        unknown = [name for name in spoken if name not in labels]
+        if unknown:
+            raise VoteError(
+                f"{function.name!r} speaks of {listed(unknown)}; the labels are {listed(labels)}."
+            )
+
+
+def read_ballot(
+    ballot: Any, labels: Sequence[str], closed: Sequence[str]
+) -> dict[str, bool] | None:
+    """Return what a function said: True or False for each label it votes on; None abstains.
+
+    >>> read_ballot({"a"}, ("a", "b", "c"), closed=("a", "b"))
+    {'a': True, 'b': False}
+    """
+    if ballot is None:
+        return None
+    space = _space(tuple(labels))
+    if isinstance(ballot, Mapping):
+        wrong = [value for value in ballot.values() if not isinstance(value, bool)]
+        if wrong:
+            raise VoteError(
+                f"It returned {ballot!r:.80}: a dict says True or False for each label."
+            )
+        space.checked_names(list(ballot), "It returned a dict")
+        return dict.fromkeys(closed, False) | dict(ballot)
+    names = space.checked_names(ballot, "It must return a set of labels, or None to abstain")
+    if not names and not closed:
+        raise VoteError(
+            "It returned an empty set, and is not exhaustive, so this says nothing. Return None to "
+            "abstain, or declare exhaustive=True if it means that no label holds."
+        )
+    return dict.fromkeys(closed, False) | dict.fromkeys(names, True)
+
+
+@functools.lru_cache(maxsize=64)
+def _space(labels: tuple[str, ...]) -> MultiLabelSpace:
+    return MultiLabelSpace(*labels)
+
+
+def _decorated(
+    function: Callable[..., Any],
+    exhaustive: bool | Sequence[str],
+    name: str,
+    uses: Preprocessor | Iterable[Preprocessor],
+) -> MultiLabelFunction:
+    if not callable(function):
+        raise ParameterError(
+            f"multilabel_function decorates a function; got {function!r:.60}. "
+            "Its options are given by name: @multilabel_function(exhaustive=True)."
+        )
+    own_name = name or getattr(function, "__name__", type(function).__name__)
+    given = PythonFunction(function, own_name, False, as_preprocessors(uses))
+    return MultiLabelFunction(given, _scope(exhaustive, own_name))
+
+
+def _scope(value: Any, name: str) -> Scope:
+    if isinstance(value, bool):
+        return value
+    return tuple(_names(value, f"exhaustive of {name!r}"))
+
+
+def _names(value: Any, what: str) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ParameterError(f"{what} is True, False or a list of labels; got {value!r:.60}.")
+    names = list(value)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ParameterError(f"{what} is True, False or a list of labels; got {names!r:.60}.")
+    return names
+
+
+def _as_function(lf: Any) -> MultiLabelFunction:
+    if isinstance(lf, MultiLabelFunction):
+        return lf
+    if isinstance(lf, LabelingFunction):
+        return MultiLabelFunction(lf)
+    hint = " Put @multilabel_function above its definition." if callable(lf) else ""
+    raise ParameterError(f"Expected a labeling function; got {lf!r:.80}.{hint}")
+
+
+def _flattened(lfs: Any) -> Iterable[Any]:
+    if isinstance(lfs, (LabelingFunction, MultiLabelFunction)):
+        yield lfs
+    elif isinstance(lfs, Iterable) and not isinstance(lfs, (str, Mapping)):
+        for lf in lfs:
+            yield from _flattened(lf)
+    else:
+        yield lfs

@@ -1,0 +1,257 @@
+"""Label models on several labels: one fitted model for each label, in one call."""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from wiesel.errors import ParameterError, VoteError, listed, suggest
+from wiesel.label_models import LabelModel
+from wiesel.labels import FloatArray, class_prior
+from wiesel.multilabel.space import MultiLabelSpace
+from wiesel.multilabel.votes import MultiLabelVotes
+from wiesel.parameters import Parameterized
+from wiesel.registry import Method, Registry
+from wiesel.votes import VoteMatrix, VoteSource
+
+__all__ = [
+    "Balance",
+    "OneSided",
+    "PerLabel",
+    "check_directions",
+    "fit_each",
+    "label_balance",
+    "posteriors",
+]
+
+Balance = Mapping[str, float] | None
+"""P(present) of some labels, by name; the others are not known."""
+
+FitOne = Callable[[str, VoteMatrix, "npt.NDArray[np.float64] | None"], LabelModel]
+"""Fits the votes on one label, given P(absent, present) where it is known."""
+
+_FOUND = 0.9
+"""The share of the items of the voted class that the votes of a one-sided label can account for."""
+_SURE = 0.95
+"""How far votes are believed at most where nobody ever votes the other way."""
+_EVIDENCE = float(np.log(3))
+"""What every vote adds to the log-odds there."""
+
+
+@dataclass(eq=False, kw_only=True)
+class OneSided(LabelModel):
+    """The label model of a label whose votes all go one way, which needs its balance.
+
+    Nobody contradicts anybody there, so votes say nothing of how good they are. What is known is
+    the share c of items with a vote and P(v), how common the voted class v is::
+
+        mean P(v | voted)    = min(0.95, 0.9 P(v) / c)
+        P(v | k votes)       = sigmoid(b + k log 3)          b makes the mean above
+        P(v | silent)        = (P(v) - c mean P(v | voted)) / (1 - c)
+
+    so that the mean over all items is P(v), a tenth of it, at least, is left to items that no
+    voter found, and every further vote triples the odds.
+
+    >>> votes = VoteMatrix.from_dense([[1], [-1], [-1], [-1]], ["not sports", "sports"])
+    >>> OneSided().fit(votes, [0.6, 0.4]).predict_proba(votes)[:, 1].round(3)
+    array([0.95 , 0.217, 0.217, 0.217])
+    """
+
+    voted_: int = field(init=False, repr=False)
+    """The class that is voted for."""
+    offset_: float = field(init=False, repr=False)
+    """The logit of the voted class before votes are added."""
+    silent_: float = field(init=False, repr=False)
+    """P(voted class) where there is no vote."""
+
+    def predict_proba(self, votes: VoteSource) -> npt.NDArray[np.float64]:
+        """Return P(class | votes): (n_items, n_classes); what the balance says is no surprise."""
+        self.check_fitted()
+        if not isinstance(votes, VoteMatrix):
+            return np.concatenate([self.predict_proba(part) for part in votes.parts()])
+        votes.check_same_voters(self.voters_, self.labels_)
+        return self._predict_proba(votes)
+
+    def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
+        if class_balance is None or not isinstance(votes, VoteMatrix):
+            raise ParameterError("OneSided needs the class balance, and all votes in one matrix.")
+        self.voted_ = int(votes.class_index[0]) if votes.n_votes else 1
+        wanted = float(class_balance[self.voted_])
+        covered = float(votes.covered.mean())
+        found = min(_SURE, _FOUND * wanted / covered) if 0 < covered < 1 else wanted
+        self.silent_ = (wanted - covered * found) / (1 - covered) if covered < 1 else wanted
+        counts = votes.votes_per_item[votes.covered].astype(np.float64)
+        self.offset_ = _offset(counts * _EVIDENCE, found) if len(counts) else 0.0
+
+    def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        counted = expit(self.offset_ + votes.votes_per_item * _EVIDENCE)
+        voted = np.where(votes.covered, counted, self.silent_)
+        proba = np.stack([1 - voted, voted], axis=1)
+        return proba if self.voted_ == 1 else proba[:, ::-1]
+
+
+REGISTRY = Registry(
+    OneSided,
+    Method(
+        name="one_sided",
+        cls=OneSided,
+        summary="for labels whose votes all agree; needs the class balance",
+        paper="Wiesel",
+    ),
+)
+"""Saved models know classes by their registries; nobody chooses this one by name."""
+
+
+@dataclass(eq=False)
+class PerLabel(Parameterized):
+    """A label model for each label: fitted in one call, asked in one call.
+
+    Each is fitted on the voters that vote on its label. A label whose votes all go one way needs
+    its balance, and is left to `OneSided`.
+
+    >>> from wiesel import MajorityVote
+    >>> votes = MultiLabelVotes.from_dense([[[1, 0], [1, 1]], [[0, 0], [0, 1]]], ["a", "b"])
+    >>> model = PerLabel(MajorityVote()).fit(votes)
+    >>> model.predict_proba(votes).tolist(), model.predict(votes)
+    ([[1.0, 0.5], [0.0, 0.5]], [('a',), ()])
+    """
+
+    label_model: LabelModel
+    """Any label model; it is copied for every label."""
+    _: KW_ONLY
+
+    labels_: MultiLabelSpace = field(init=False, repr=False)
+    """The labels seen in `fit`."""
+    voters_: tuple[str, ...] = field(init=False, repr=False)
+    """The voters seen in `fit`, in order."""
+    models_: dict[str, LabelModel] = field(init=False, repr=False)
+    """The fitted label model of every label."""
+
+    def fit(self, votes: MultiLabelVotes, class_balance: Balance = None) -> Self:
+        """Learn from the votes; `class_balance` is P(present) of the labels where it is known."""
+        if not isinstance(self.label_model, LabelModel):
+            raise ParameterError(
+                "The first argument of PerLabel is a label model such as MajorityVote(); got "
+                f"{self.label_model!r:.60}."
+            )
+        balance = label_balance(class_balance, votes.labels)
+
+        def fit_one(
+            label: str, own: VoteMatrix, known: npt.NDArray[np.float64] | None
+        ) -> LabelModel:
+            return copy.deepcopy(self.label_model).fit(own, class_balance=known)
+
+        self.models_ = fit_each(votes, balance, fit_one)
+        self.labels_, self.voters_ = votes.labels, votes.voters
+        return self
+
+    def predict_proba(self, votes: MultiLabelVotes) -> npt.NDArray[np.float64]:
+        """Return P(present | votes): (n_items, n_labels), in the order of the labels."""
+        self.check_fitted()
+        votes.check_same_voters(self.voters_, self.labels_)
+        return posteriors(self.models_, votes)
+
+    def predict(self, votes: MultiLabelVotes) -> list[tuple[str, ...]]:
+        """Return the labels of every item: those that are more likely there than not."""
+        return self.labels_.sets(self.predict_proba(votes) > 0.5)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model as a folder; `wiesel.load_model` reads it."""
+        from wiesel.multilabel.storage import save_per_label
+
+        self.check_fitted()
+        save_per_label(self, path)
+
+
+def fit_each(
+    votes: MultiLabelVotes, balance: npt.NDArray[np.float64], fit_one: FitOne
+) -> dict[str, LabelModel]:
+    """Return a fitted label model for each label; `balance` is P(present), NaN where unknown."""
+    check_directions(votes, balance)
+    fitted = {}
+    for place, label in enumerate(votes.labels):
+        own = votes[label].select(votes.voters_on(label))
+        present = balance[place]
+        known = None if np.isnan(present) else class_prior(own.labels, [1 - present, present])
+        if votes.directions[label] == "both":
+            fitted[label] = fit_one(label, own, known)
+        else:
+            fitted[label] = OneSided().fit(own, known)
+    return fitted
+
+
+def posteriors(models: Mapping[str, LabelModel], votes: MultiLabelVotes) -> npt.NDArray[np.float64]:
+    """Return P(present | votes) by the label model of every label."""
+    columns = [
+        model.predict_proba(votes[label].select(model.voters_))[:, 1]
+        for label, model in models.items()
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _offset(evidence: FloatArray, mean: float) -> float:
+    """The logit that makes sigmoid(offset + evidence) have this mean, by bisection."""
+    low, high = -50.0 - float(evidence.max()), 50.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expit(middle + evidence).mean() < mean else (low, middle)
+    return (low + high) / 2
+
+
+def label_balance(balance: Any, labels: MultiLabelSpace) -> npt.NDArray[np.float64]:
+    """Return P(present) of every label, NaN where it is not given.
+
+    >>> label_balance({"b": 0.25}, MultiLabelSpace("a", "b"))
+    array([ nan, 0.25])
+    """
+    found = np.full(len(labels), np.nan)
+    if balance is None:
+        return found
+    if not isinstance(balance, Mapping):
+        raise ParameterError(
+            "The class balance of a multi-label task says how common labels are, by name, such as "
+            f'{{"{labels.names[0]}": 0.1}}; got {balance!r:.60}.'
+        )
+    for name, value in balance.items():
+        if name not in labels:
+            raise ParameterError(
+                f"The class balance names {name!r}, which is no label. {suggest(name, labels)}"
+            )
+        fits = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        if not fits or not 0 < float(value) < 1:
+            raise ParameterError(
+                f"The class balance of {name!r} is the share of items that have it, above 0 and "
+                f"below 1; got {value!r}."
+            )
+        found[labels.index(name)] = float(value)
+    return found
+
+
+def check_directions(votes: MultiLabelVotes, balance: npt.NDArray[np.float64]) -> None:
+    """Refuse labels that nobody votes on, and one-sided ones whose balance is not known."""
+    silent = [label for label, way in votes.directions.items() if way == "none"]
+    if silent:
+        raise VoteError(
+            f"Nobody votes on {listed(silent)}: there is nothing to learn it from. Write a "
+            "labeling function for it, or take it out of the labels."
+        )
+    unknown = dict(zip(votes.labels, np.isnan(balance), strict=True))
+    sided = {
+        label: way
+        for label, way in votes.directions.items()
+        if way in ("present", "absent") and unknown[label]
+    }
+    if sided:
+        label, way = next(iter(sided.items()))
+        other = "absent" if way == "present" else "present"
+        more = f" (as on {listed(list(sided)[1:], limit=5)})" if len(sided) > 1 else ""
+        raise VoteError(
+            f"All votes on {label!r} say that it is {way}{more}, so nothing says how common it is. "
+            f'Give class_balance={{"{label}": 0.1}} with the share of items that have it, or a '
+            f"labeling function that says where it is {other}: exhaustive=True, or against(...)."
+        )

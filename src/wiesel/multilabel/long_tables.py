@@ -1,0 +1,69 @@
+"""Tables with a row for each (item, voter, label, present), checked and turned into votes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from wiesel.errors import VoteError, listed
+from wiesel.labels import LabelSpace
+from wiesel.multilabel.space import MultiLabelSpace
+from wiesel.votes import VoteMatrix
+
+__all__ = ["answering_voters", "check_answers", "long_answers", "votes_on_label"]
+
+_TRUE = ("true", "1", "yes", "present")
+_FALSE = ("false", "0", "no", "absent")
+
+
+def long_answers(
+    frame: pl.DataFrame, item: str, voter: str, label: str, present: str
+) -> pl.DataFrame:
+    """Return the four columns under their own names; without `present` every row says yes."""
+    said = pl.col(present) if present in frame.columns else pl.lit(True)
+    return frame.select(
+        item=item,
+        voter=pl.col(voter).cast(pl.String),
+        label=pl.col(label).cast(pl.String),
+        present=said.cast(pl.String).str.to_lowercase(),
+    )
+
+
+def answering_voters(answers: pl.DataFrame) -> list[str]:
+    """Return the voters of a table, sorted."""
+    return sorted(answers["voter"].drop_nulls().unique().to_list())
+
+
+def check_answers(answers: pl.DataFrame, labels: MultiLabelSpace) -> None:
+    """Refuse unknown labels, what is neither yes nor no, and answers that are given twice."""
+    unknown = sorted(set(answers["label"].drop_nulls().to_list()) - set(labels))
+    if unknown:
+        raise VoteError(f"The table has the label {unknown[0]!r}; the labels are {listed(labels)}.")
+    said = answers["present"].drop_nulls()
+    wrong = said.filter(~said.is_in([*_TRUE, *_FALSE]))
+    if len(wrong):
+        raise VoteError(
+            f"The column of what was said holds {wrong[0]!r}; it must be true or false, 1 or 0, or "
+            "missing for an abstention."
+        )
+    repeated = answers.filter(answers.select("item", "voter", "label").is_duplicated())
+    if len(repeated):
+        item, voter, label, _ = repeated.row(0)
+        raise VoteError(
+            f"{voter!r} answers {item!r} twice for {label!r}; each item, voter and label must come "
+            "once."
+        )
+
+
+def votes_on_label(
+    answers: pl.DataFrame, classes: LabelSpace, items: Any, voters: Sequence[str]
+) -> VoteMatrix:
+    """Return the votes on one label, whose two classes are `not X` and `X`."""
+    absent, present = classes.names
+    said = pl.when(pl.col("present").is_in(_TRUE)).then(pl.lit(present)).otherwise(pl.lit(absent))
+    own = answers.filter(pl.col("label") == present).with_columns(
+        said=pl.when(pl.col("present").is_not_null()).then(said)
+    )
+    return VoteMatrix.from_long(
+        own, item="item", voter="voter", label="said", labels=classes, items=items, voters=voters
+    )

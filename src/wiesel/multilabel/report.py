@@ -1,0 +1,282 @@
+"""How good predicted sets of labels are: each label by itself, and all of them together."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.analysis.table import UNKNOWN, Column, Table, count, number, text
+from wiesel.errors import FeatureError
+from wiesel.evaluation import Report, evaluate_proba
+from wiesel.evaluation.intervals import percentile_interval
+from wiesel.evaluation.metrics import average_precision
+from wiesel.evaluation.report import Score, known
+from wiesel.multilabel.space import MultiLabelSpace, Presence
+
+__all__ = ["FIGURES", "MultiLabelReport", "evaluate_multilabel", "evaluate_presence"]
+
+FIGURES = ("micro_f1", "macro_f1", "average_precision", "exact_match", "cell_accuracy")
+"""Every figure over all labels, in the order of printing."""
+
+_TITLES = {
+    "micro_f1": "micro F1",
+    "macro_f1": "macro F1",
+    "average_precision": "average precision",
+    "exact_match": "exact match",
+    "cell_accuracy": "right cells",
+}
+_AT_ONCE = 50
+_HALF = float(np.nextafter(0.5, 1))
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiLabelReport:
+    """What an evaluation found; print it, or take `to_dict()`."""
+
+    labels: MultiLabelSpace
+    n_items: int
+    """How many items have a known gold value for some label."""
+    micro_f1: Score
+    """F1 over all pairs of an item and a label."""
+    macro_f1: Score
+    """The mean of the labels' F1."""
+    average_precision: Score
+    """The mean of the labels' average precision."""
+    exact_match: Score
+    """The share of items whose predicted set is the gold set."""
+    cell_accuracy: Score
+    """The share of right pairs of an item and a label (one minus the Hamming loss)."""
+    per_label: dict[str, Report]
+    """The report on every label as a binary task; labels without gold values are left out."""
+
+    def scores(self) -> Iterator[tuple[str, Score]]:
+        """Yield the name and value of every figure over all labels."""
+        for name in FIGURES:
+            yield name, getattr(self, name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data for JSON; NaN becomes None."""
+        return {
+            "labels": list(self.labels),
+            "n_items": self.n_items,
+            "scores": {
+                name: {"value": known(score), "low": known(score.low), "high": known(score.high)}
+                for name, score in self.scores()
+            },
+            "per_label": {name: own.to_dict() for name, own in self.per_label.items()},
+        }
+
+    @property
+    def table(self) -> Table:
+        """One row for each label."""
+        rows = [_row(label, self.per_label.get(label)) for label in self.labels]
+        columns = [text("label"), count("gold"), count("predicted")]
+        columns += [number("precision"), number("recall"), number("f1", "F1")]
+        columns += [number("average_precision", "average precision"), number("auc", "ROC-AUC")]
+        columns += [number("calibration_error", "calibration error"), number("threshold")]
+        return Table(pl.DataFrame(rows, infer_schema_length=None), tuple(columns))
+
+    @property
+    def totals(self) -> Table:
+        """One row for each figure over all labels, with its 95 % interval."""
+        rows = [
+            {"figure": _TITLES[name], "value": float(score), "low": score.low, "high": score.high}
+            for name, score in self.scores()
+        ]
+        cells = (text("figure"), Column("all labels", _shown))
+        return Table(pl.DataFrame(rows), cells, f"{self.n_items:,} items")
+
+    def __repr__(self) -> str:
+        return f"{self.totals.to_text()}\n\n{self.table.to_text()}"
+
+    def _repr_html_(self) -> str:
+        return self.totals.to_html() + self.table.to_html()
+
+
+def evaluate_multilabel(
+    model: Any, X: Any, gold: Any, *, n_resamples: int = 1000, seed: int = 0
+) -> MultiLabelReport:
+    """Return how well a model predicts sets of labels, with 95 % bootstrap intervals.
+
+    `model` has `predict_proba(X)`, P(present) of (n_items, n_labels), and its labels in `labels_`;
+    where it has `thresholds_`, a label is predicted from that probability on, else above 0.5.
+    `gold` holds a set of labels for each item, None where it is not known.
+
+    >>> from wiesel import MajorityVote
+    >>> from wiesel.multilabel import MultiLabelVotes, PerLabel
+    >>> votes = MultiLabelVotes.from_dense([[[1, 0], [1, 1]], [[0, 0], [0, 1]]], ["a", "b"])
+    >>> model = PerLabel(MajorityVote()).fit(votes)
+    >>> evaluate_multilabel(model, votes, [{"a", "b"}, set()], n_resamples=0).exact_match
+    Score(0.5000, nan to nan)
+    """
+    return evaluate_presence(
+        model.predict_proba(X),
+        gold,
+        MultiLabelSpace.of(model.labels_),
+        thresholds=getattr(model, "thresholds_", None),
+        n_resamples=n_resamples,
+        seed=seed,
+    )
+
+
+def evaluate_presence(
+    proba: Any,
+    gold: Any,
+    labels: MultiLabelSpace | Sequence[str],
+    *,
+    thresholds: Any = None,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> MultiLabelReport:
+    """Return the report on probabilities (n_items, n_labels) that are already there.
+
+    >>> report = evaluate_presence([[0.9, 0.2], [0.7, 0.6]], [{"a"}, {"b"}], ["a", "b"])
+    >>> round(float(report.micro_f1), 3), float(report.exact_match)
+    (0.8, 0.5)
+    """
+    space = MultiLabelSpace.of(labels)
+    array, truth = _checked(proba, space), space.presence(gold)
+    if truth.shape != array.shape:
+        raise FeatureError(
+            f"There are predictions for {len(array)} items, and gold labels of {len(truth)}."
+        )
+    if (truth < 0).all():
+        raise FeatureError("None of the gold labels is known; there is nothing to evaluate on.")
+    # Where nobody voted a label model says 0.5: without a threshold that is not enough.
+    limits = np.full(len(space), _HALF) if thresholds is None else np.asarray(thresholds)
+    reports = {
+        label: evaluate_proba(
+            np.stack([1 - array[:, k], array[:, k]], axis=1),
+            truth[:, k],
+            space.binary(label),
+            threshold=float(limits[k]),
+            n_resamples=0,
+        )
+        for k, label in enumerate(space)
+        if (truth[:, k] >= 0).any()
+    }
+    judged = (truth >= 0).any(axis=1)
+    totals = _totals(array[judged], truth[judged], limits, n_resamples, seed)
+    return MultiLabelReport(space, int(judged.sum()), **totals, per_label=reports)
+
+
+def _checked(proba: Any, labels: MultiLabelSpace) -> Array:
+    array = np.asarray(proba, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != len(labels) or not len(array):
+        raise FeatureError(
+            f"Probabilities must be items x {len(labels)} labels, with one item or more; got the "
+            f"shape {array.shape}."
+        )
+    bad = ~((array >= 0) & (array <= 1))
+    if bad.any():
+        row, column = (int(place[0]) for place in np.nonzero(bad))
+        raise FeatureError(
+            f"P({labels.names[column]}) of row {row} is {array[row, column]}; it must lie between "
+            "0 and 1. Logits need a sigmoid first."
+        )
+    return array
+
+
+def _totals(
+    proba: Array, truth: Presence, limits: Array, n_resamples: int, seed: int
+) -> dict[str, Score]:
+    predicted = proba >= limits
+    values = _figures(np.ones((1, len(truth))), truth, predicted)
+    precisions = [
+        average_precision(own, np.stack([1 - proba[rows, k], proba[rows, k]], axis=1))
+        for k in range(truth.shape[1])
+        if 0 < (own := truth[rows := truth[:, k] >= 0, k]).sum() < len(own)
+    ]
+    values["average_precision"] = np.array([np.mean(precisions) if precisions else np.nan])
+    if not n_resamples:
+        return {name: Score(float(values[name][0])) for name in FIGURES}
+    rng = np.random.default_rng(seed)
+    samples: dict[str, list[Array]] = {name: [] for name in FIGURES}
+    for start in range(0, n_resamples, _AT_ONCE):
+        shape = min(_AT_ONCE, n_resamples - start)
+        weights = rng.multinomial(len(truth), np.full(len(truth), 1 / len(truth)), size=shape)
+        for name, found in _figures(weights.astype(np.float64), truth, predicted).items():
+            samples[name].append(found)
+        samples["average_precision"].append(_weighted_precision(weights, truth, proba))
+    return {name: _score(float(values[name][0]), np.concatenate(samples[name])) for name in FIGURES}
+
+
+def _score(value: float, samples: Array) -> Score:
+    if np.isnan(value) or np.isnan(samples).all():
+        return Score(value)
+    return Score(value, *percentile_interval(samples))
+
+
+def _figures(weights: Array, truth: Presence, predicted: npt.NDArray[np.bool_]) -> dict[str, Array]:
+    """What counts of right and wrong cells give, for every row of item weights."""
+    right, present, known_cells = predicted & (truth == 1), truth == 1, truth >= 0
+    found = weights @ right
+    wanted, said = weights @ present, weights @ (predicted & known_cells)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_label = 2 * found / (wanted + said)
+        micro = 2 * found.sum(axis=1) / (wanted + said).sum(axis=1)
+        complete = known_cells.all(axis=1)
+        exact = (predicted == present).all(axis=1) & complete
+        cells = ((predicted == present) & known_cells).sum(axis=1)
+        return {
+            "micro_f1": micro,
+            "macro_f1": _mean_of_known(by_label),
+            "exact_match": (weights @ exact) / (weights @ complete),
+            "cell_accuracy": (weights @ cells) / (weights @ known_cells.sum(axis=1)),
+        }
+
+
+def _mean_of_known(values: Array) -> Array:
+    there = ~np.isnan(values)
+    total = np.where(there, values, 0).sum(axis=1)
+    mean: Array = np.divide(
+        total, there.sum(axis=1), out=np.full(len(values), np.nan), where=there.any(axis=1)
+    )
+    return mean
+
+
+def _weighted_precision(weights: npt.NDArray[np.int64], truth: Presence, proba: Array) -> Array:
+    """The mean average precision of the labels, for every row of item weights."""
+    columns = []
+    for k in range(truth.shape[1]):
+        rows = np.flatnonzero(truth[:, k] >= 0)
+        order = rows[np.argsort(-proba[rows, k], kind="stable")]
+        heavy = weights[:, order].astype(np.float64)
+        positive = heavy * (truth[order, k] == 1)
+        total = positive.sum(axis=1)
+        precision = np.cumsum(positive, axis=1) / np.maximum(np.cumsum(heavy, axis=1), 1)
+        area = (precision * positive).sum(axis=1)
+        unknown = np.full(len(weights), np.nan)
+        columns.append(np.divide(area, total, out=unknown, where=total > 0))
+    return _mean_of_known(np.stack(columns, axis=1))
+
+
+def _row(label: str, report: Report | None) -> dict[str, Any]:
+    if report is None:
+        names = ("gold", "predicted", "precision", "recall", "f1", "average_precision", "auc")
+        return {"label": label} | dict.fromkeys((*names, "calibration_error", "threshold"))
+    own = report.per_class[1]
+    return {
+        "label": label,
+        "gold": own.n_gold,
+        "predicted": own.n_predicted,
+        "precision": known(own.precision),
+        "recall": known(own.recall),
+        "f1": known(own.f1),
+        "average_precision": known(float(report.average_precision)),
+        "auc": known(float(report.auc)),
+        "calibration_error": known(float(report.calibration_error)),
+        "threshold": report.threshold,
+    }
+
+
+def _shown(row: Any) -> str:
+    if np.isnan(row["value"]):
+        return UNKNOWN
+    if np.isnan(row["low"]):
+        return f"{row['value']:.3f}"
+    return f"{row['value']:.3f} ({row['low']:.3f} to {row['high']:.3f})"

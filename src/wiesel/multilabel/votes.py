@@ -1,0 +1,358 @@
+"""Votes on several labels: one `VoteMatrix` for each label, with the same items and voters."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.analysis import summarize
+from wiesel.analysis.table import Table, count, interval, percent, text
+from wiesel.errors import VoteError, listed
+from wiesel.labels import LabelSpace
+from wiesel.multilabel.long_tables import (
+    answering_voters,
+    check_answers,
+    long_answers,
+    votes_on_label,
+)
+from wiesel.multilabel.space import MultiLabelSpace
+from wiesel.tables import as_frame, require_columns
+from wiesel.vote_entries import Rows, item_ids, voter_names
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Direction", "MultiLabelVotes", "votes_of_cells"]
+
+Direction = Literal["both", "present", "absent", "none"]
+"""Which way the votes on a label go."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiLabelVotes:
+    """Who said of which item that it has a label, or that it has not.
+
+    `votes["sports"]` is an ordinary `VoteMatrix` with the classes `not sports` and `sports`, so
+    that every label model and every table works on it; `votes[rows]` are the votes on some items.
+
+    >>> votes = MultiLabelVotes.from_long(
+    ...     [{"item": 1, "voter": "ann", "label": "sports", "present": True},
+    ...      {"item": 1, "voter": "bob", "label": "money", "present": False},
+    ...      {"item": 2, "voter": "bob", "label": "sports", "present": True}],
+    ...     labels=["sports", "money"])
+    >>> votes
+    MultiLabelVotes(2 items x 2 voters, labels 'sports', 'money', 3 votes)
+    >>> votes["sports"].dense().tolist()
+    [[1, -1], [-1, 1]]
+    >>> votes[0].to_long().rows()
+    [(1, 'ann', 'sports', True), (1, 'bob', 'money', False)]
+    """
+
+    labels: MultiLabelSpace
+    matrices: tuple[VoteMatrix, ...]
+    """The votes on every label, in the order of the labels."""
+
+    def __post_init__(self) -> None:
+        if len(self.matrices) != len(self.labels):
+            raise VoteError(
+                f"There are votes on {len(self.matrices)} labels; the labels are "
+                f"{listed(self.labels)}."
+            )
+        first = self.matrices[0]
+        for label, matrix in zip(self.labels, self.matrices, strict=True):
+            if matrix.labels != self.labels.binary(label):
+                raise VoteError(
+                    f"The votes on {label!r} have {matrix.labels!r}; expected "
+                    f"{self.labels.binary(label)!r}."
+                )
+            if matrix.voters != first.voters or not np.array_equal(matrix.ids, first.ids):
+                raise VoteError(f"The votes on {label!r} are of other items or other voters.")
+
+    @classmethod
+    def from_matrices(cls, matrices: Mapping[str, VoteMatrix]) -> "MultiLabelVotes":
+        """Make votes from the votes on each label; the second class of each is the label.
+
+        >>> own = VoteMatrix.from_dense([[1]], ["no", "yes"])
+        >>> MultiLabelVotes.from_matrices({"sports": own, "money": own}).labels
+        MultiLabelSpace('sports', 'money')
+        """
+        labels = MultiLabelSpace(*matrices)
+        for label, matrix in matrices.items():
+            if matrix.n_classes != 2:
+                raise VoteError(f"The votes on {label!r} have {matrix.n_classes} classes, not 2.")
+        named = (_relabeled(matrix, labels.binary(label)) for label, matrix in matrices.items())
+        return cls(labels, tuple(named))
+
+    @classmethod
+    def from_dense(
+        cls,
+        array: Any,
+        labels: Sequence[str],
+        voters: Sequence[str] | None = None,
+        ids: Any = None,
+    ) -> "MultiLabelVotes":
+        """Make votes from (items, voters, labels): 1 present, 0 absent, -1 abstains.
+
+        >>> MultiLabelVotes.from_dense([[[1, 0], [-1, -1]]], ["sports", "money"])
+        MultiLabelVotes(1 items x 2 voters, labels 'sports', 'money', 2 votes)
+        """
+        space = MultiLabelSpace.of(labels)
+        dense = np.asarray(array)
+        if dense.ndim != 3 or dense.shape[2] != len(space):
+            raise VoteError(
+                f"Dense votes are items x voters x {len(space)} labels; got the shape "
+                f"{dense.shape}."
+            )
+        names, items = voter_names(voters, dense.shape[1]), item_ids(ids, len(dense))
+        return cls(
+            space,
+            tuple(
+                VoteMatrix.from_dense(dense[:, :, place], space.binary(label), names, items)
+                for place, label in enumerate(space)
+            ),
+        )
+
+    @classmethod
+    def from_long(  # noqa: PLR0913 - every keyword names a column or fixes an order
+        cls,
+        table: Any,
+        *,
+        item: str = "item",
+        voter: str = "voter",
+        label: str = "label",
+        present: str = "present",
+        labels: Sequence[str] | None = None,
+        items: Any = None,
+        voters: Sequence[str] | None = None,
+    ) -> "MultiLabelVotes":
+        """Make votes from a table with a row for each (item, voter, label, present).
+
+        Items keep the order in which they first appear, voters and labels are sorted; `labels`,
+        `items` and `voters` fix them. A missing `present` is an abstention; true, 1 and `present`
+        say yes, false, 0 and `absent` say no. Without the column `present` every row says yes.
+        """
+        frame = as_frame(table)
+        require_columns(frame, (item, voter, label), "named in from_long")
+        answers = long_answers(frame, item, voter, label, present)
+        if labels is None:
+            labels = sorted(answers["label"].drop_nulls().unique().to_list())
+        space = MultiLabelSpace.of(labels)
+        check_answers(answers, space)
+        every = answers["item"].drop_nulls().unique(maintain_order=True) if items is None else items
+        names = answering_voters(answers) if voters is None else voters
+        return cls(
+            space, tuple(votes_on_label(answers, space.binary(one), every, names) for one in space)
+        )
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The names of the voters."""
+        return self.matrices[0].voters
+
+    @property
+    def ids(self) -> npt.NDArray[Any]:
+        """The ids of the items."""
+        return self.matrices[0].ids
+
+    @property
+    def n_items(self) -> int:
+        """The number of items."""
+        return self.matrices[0].n_items
+
+    @property
+    def n_voters(self) -> int:
+        """The number of voters."""
+        return len(self.voters)
+
+    @property
+    def n_votes(self) -> int:
+        """The number of votes on all labels."""
+        return sum(matrix.n_votes for matrix in self.matrices)
+
+    @cached_property
+    def covered(self) -> npt.NDArray[np.bool_]:
+        """(n_items, n_labels): whether at least one voter voted."""
+        return np.stack([matrix.covered for matrix in self.matrices], axis=1)
+
+    @cached_property
+    def directions(self) -> dict[str, Direction]:
+        """Which way the votes on every label go: both, present, absent or none."""
+        return {
+            label: _direction(matrix)
+            for label, matrix in zip(self.labels, self.matrices, strict=True)
+        }
+
+    def voters_on(self, label: str) -> tuple[str, ...]:
+        """Return the voters that vote on a label at all."""
+        matrix = self[label]
+        return tuple(self.voters[k] for k in np.unique(matrix.voter_index))
+
+    def __len__(self) -> int:
+        return self.n_items
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return the `VoteMatrix` of a label, or the votes on some items."""
+        if isinstance(key, str):
+            return self.matrices[self.labels.index(key)]
+        rows: Rows = key
+        return MultiLabelVotes(self.labels, tuple(matrix[rows] for matrix in self.matrices))
+
+    def select(self, voters: Sequence[str] | Sequence[int]) -> "MultiLabelVotes":
+        """Return the votes of some voters, by name or position."""
+        return MultiLabelVotes(self.labels, tuple(own.select(voters) for own in self.matrices))
+
+    def split(self, share: float, seed: int = 0) -> tuple["MultiLabelVotes", "MultiLabelVotes"]:
+        """Return the votes on a random share of the items, and those on the others.
+
+        >>> votes = MultiLabelVotes.from_dense(np.ones((10, 1, 2)), ["sports", "money"])
+        >>> [len(part) for part in votes.split(0.3)]
+        [3, 7]
+        """
+        if not 0 < share < 1:
+            raise VoteError(f"A share lies between 0 and 1; got {share!r}.")
+        order = np.random.default_rng(seed).permutation(self.n_items)
+        cut = round(share * self.n_items)
+        return self[np.sort(order[:cut])], self[np.sort(order[cut:])]
+
+    def to_long(self) -> pl.DataFrame:
+        """Return one row for each vote: item, voter, label, present; ordered by item."""
+        parts = []
+        for place, matrix in enumerate(self.matrices):
+            frame = matrix.to_long().with_columns(
+                pl.Series("present", matrix.class_index == 1),
+                label=pl.lit(self.labels.names[place]),
+                _item=pl.Series(matrix.item_index),
+                _voter=pl.Series(matrix.voter_index),
+                _label=pl.lit(place),
+            )
+            parts.append(frame)
+        every = pl.concat(parts).sort("_item", "_voter", "_label")
+        return every.select("item", pl.col("voter").cast(pl.String), "label", "present")
+
+    def summary(self, gold: Any = None) -> Table:
+        """Return a row for each label and voter that votes on it, as `summarize` has them.
+
+        >>> votes = MultiLabelVotes.from_dense([[[1, 0]], [[1, -1]]], ["sports", "money"], ["ann"])
+        >>> print(votes.summary())
+        2 items, 2 labels, 1 voters
+         label    voter   votes for   coverage   overlap   conflict
+        ────────────────────────────────────────────────────────────
+         sports   ann     sports       100.0 %     0.0 %      0.0 %
+         money    ann     not money     50.0 %     0.0 %      0.0 %
+        """
+        truth = None if gold is None else self.labels.presence(gold)
+        parts = []
+        for place, label in enumerate(self.labels):
+            own = (
+                self.matrices[place].select(self.voters_on(label)) if self[label].n_votes else None
+            )
+            if own is not None:
+                known = None if truth is None else truth[:, place]
+                frame = summarize(own, known).frame
+                # Recall of a class is named after the class, which differs from label to label.
+                kept = frame.select(pl.exclude("^recall_.*$"))
+                parts.append(kept.insert_column(0, pl.lit(label).alias("label")))
+        columns = [text("label"), text("voter"), text("polarity", "votes for")]
+        columns += [percent(name) for name in ("coverage", "overlap", "conflict")]
+        if gold is not None:
+            columns += [count("support")]
+            columns += [interval("precision", "precision_low", "precision_high")]
+        caption = f"{self.n_items:,} items, {len(self.labels)} labels, {self.n_voters:,} voters"
+        if not parts:
+            return Table(pl.DataFrame(), (), f"{caption}, nobody votes")
+        return Table(pl.concat(parts), tuple(columns), caption)
+
+    def overview(self, gold: Any = None) -> Table:
+        """Return a row for each label: who votes on it, how often, and which way."""
+        truth = None if gold is None else self.labels.presence(gold)
+        rows = [self._label_row(place, truth) for place in range(len(self.labels))]
+        columns = [text("label"), count("voters"), percent("coverage"), text("direction", "votes")]
+        columns += [percent("said_present", "say present"), percent("conflict")]
+        if truth is not None:
+            columns += [percent("gold_present", "truly present")]
+        return Table(pl.DataFrame(rows), tuple(columns), f"{self.n_items:,} items")
+
+    def _label_row(self, place: int, truth: npt.NDArray[np.int64] | None) -> dict[str, Any]:
+        label, matrix = self.labels.names[place], self.matrices[place]
+        counts = matrix.counts()
+        disputed = (counts > 0).all(axis=1)
+        direction = self.directions[label]
+        row: dict[str, Any] = {
+            "label": label,
+            "voters": len(self.voters_on(label)),
+            "coverage": float(matrix.covered.mean()) if matrix.n_items else None,
+            "direction": direction if direction in ("both", "none") else f"{direction} only",
+            "said_present": float((matrix.class_index == 1).mean()) if matrix.n_votes else None,
+            "conflict": float(disputed.mean()) if matrix.n_items else None,
+        }
+        if truth is not None:
+            known = truth[:, place][truth[:, place] >= 0]
+            row["gold_present"] = float(known.mean()) if len(known) else None
+        return row
+
+    def check_same_voters(self, voters: tuple[str, ...], labels: LabelSpace) -> None:
+        """Refuse to go on if these votes are not of the voters and labels given."""
+        if self.labels != labels:
+            raise VoteError(f"These votes have {self.labels!r}; expected {labels!r}.")
+        first = self.matrices[0]
+        first.check_same_voters(voters, first.labels)
+
+    def equals(self, other: "MultiLabelVotes") -> bool:
+        """Whether both hold the same votes of the same voters on the same items."""
+        same = self.labels == other.labels
+        pairs = zip(self.matrices, other.matrices, strict=True) if same else ()
+        return same and all(own.equals(their) for own, their in pairs)
+
+    def __repr__(self) -> str:
+        return (
+            f"MultiLabelVotes({self.n_items:,} items x {self.n_voters:,} voters, labels "
+            f"{listed(self.labels)}, {self.n_votes:,} votes)"
+        )
+
+
+def votes_of_cells(
+    cells: npt.NDArray[np.int64], labels: MultiLabelSpace, voters: Sequence[str], ids: Any
+) -> MultiLabelVotes:
+    """Return the votes of (item, voter, label, present) rows of positions, in any order.
+
+    >>> cells = np.array([[0, 0, 1, 1], [0, 0, 0, 0]])
+    >>> votes_of_cells(cells, MultiLabelSpace("a", "b"), ["ann"], [7])["a"].dense().tolist()
+    [[0]]
+    """
+    matrices = []
+    for place, label in enumerate(labels):
+        item, voter, _, said = cells[cells[:, 2] == place].T
+        order = np.lexsort((voter, item))
+        counts = np.bincount(item, minlength=len(ids))
+        matrices.append(
+            VoteMatrix(
+                np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+                voter[order].astype(np.int32),
+                said[order].astype(np.int16),
+                labels.binary(label),
+                tuple(voters),
+                item_ids(ids, len(ids)),
+            )
+        )
+    return MultiLabelVotes(labels, tuple(matrices))
+
+
+def _direction(matrix: VoteMatrix) -> Direction:
+    there = np.bincount(matrix.class_index, minlength=2) > 0
+    if there.all():
+        return "both"
+    return "present" if there[1] else "absent" if there[0] else "none"
+
+
+def _relabeled(matrix: VoteMatrix, labels: LabelSpace) -> VoteMatrix:
+    return VoteMatrix(
+        matrix.indptr,
+        matrix.voter_index,
+        matrix.class_index,
+        labels,
+        matrix.voters,
+        matrix.ids,
+        matrix.distribution,
+    )

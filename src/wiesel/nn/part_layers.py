@@ -1,0 +1,189 @@
+"""Layers that see a part of a batch, and do what they would do if they saw all of it.
+
+Batch normalization adds up its statistics over all workers (torch's own layer for that wants a
+GPU), and dropout draws what one process would draw for these items.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from wiesel.errors import ParameterError
+from wiesel.nn.layers import Dropout
+from wiesel.nn.stacked_layers import StackedBatchNorm, flat, items_first, members_first
+from wiesel.nn.workers import PartStreams, Worker
+
+__all__ = ["see_whole_batches"]
+
+
+def see_whole_batches(module: nn.Module, worker: Worker, streams: PartStreams) -> None:
+    """Let the layers of a network or a stack work as if the worker's part were the whole batch.
+
+    The layers stay where they are, with their parameters; only their class is another.
+    """
+    for name, part in module.named_modules():
+        if hasattr(part, "streams"):  # dropout in a stack
+            part.streams = streams
+        if type(part) in _PART_CLASSES:
+            part.__class__ = _PART_CLASSES[type(part)]
+            part.worker, part.streams = worker, streams
+        elif isinstance(part, _BatchNorm) and not isinstance(part, nn.SyncBatchNorm):
+            raise ParameterError(
+                f"The layer {name} ({type(part).__name__}) normalizes over the items of a batch, "
+                "of which each worker has a part. Use torch's own BatchNorm layers, or train "
+                "without engine."
+            )
+
+
+class _Statistics:
+    """Means and deviations of values (n, features) over all workers."""
+
+    def __init__(self, values: Tensor, worker: Worker, eps: float) -> None:
+        n_own, n_features = values.shape
+        mean = values.sum(dim=0) / max(1, n_own)
+        squares = (values - mean).square().sum(dim=0)
+        table = values.new_zeros(worker.n_workers, 2 * n_features + 1)
+        table[worker.number] = torch.cat([values.new_tensor([n_own]), mean, squares])
+        worker.add_up(table)
+        counts, means, own_squares = table[:, :1], table[:, 1:-n_features], table[:, -n_features:]
+        self.count = float(counts.sum())
+        if self.count <= 1:
+            raise ValueError("BatchNorm cannot be trained with a batch of one item.")
+        self.mean = (counts * means).sum(dim=0) / self.count
+        # Squares around a part's own mean lose no digits; what is between the parts comes on top.
+        between = counts * (means - self.mean).square()
+        self.squares = (own_squares + between).sum(dim=0)
+        self.scale = (self.squares / self.count + eps).rsqrt()
+
+    def move_running(self, layer: Any, momentum: float) -> None:
+        """Move the running statistics of a layer towards these."""
+        if layer.running_mean is None:
+            return
+        shape = layer.running_mean.shape
+        layer.running_mean.lerp_(self.mean.view(shape), momentum)
+        layer.running_var.lerp_((self.squares / (self.count - 1)).view(shape), momentum)
+
+
+def _gradients(
+    gradient: Tensor, normalized: Tensor, worker: Worker, count: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """From the gradient of weighted normalized values: of weight, of bias, and of the normalized.
+
+    The last one is not scaled yet. The first two are of this worker's items.
+    """
+    of_weight, of_bias = (gradient * normalized).sum(dim=0), gradient.sum(dim=0)
+    sums = torch.stack([of_weight, of_bias])
+    worker.add_up(sums)
+    return of_weight, of_bias, gradient - (sums[1] + normalized * sums[0]) / count
+
+
+class _Normalize(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, weight: Tensor | None, bias: Tensor | None, layer: Any
+    ) -> Tensor:
+        found = _Statistics(values, layer.worker, layer.eps)
+        if layer.training:
+            found.move_running(layer, layer.count())
+        normalized = (values - found.mean) * found.scale
+        ctx.worker, ctx.count = layer.worker, found.count
+        ctx.save_for_backward(normalized, found.scale, weight)
+        if weight is None:
+            return normalized.clone()
+        return torch.addcmul(bias, normalized, weight) if bias is not None else normalized * weight
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        normalized, scale, weight = ctx.saved_tensors
+        found = _gradients(gradient, normalized, ctx.worker, ctx.count)
+        of_weight, of_bias, of_normalized = found
+        of_values = of_normalized * (scale if weight is None else scale * weight)
+        needed = zip((of_values, of_weight, of_bias), ctx.needs_input_grad, strict=False)
+        return *(value if wanted else None for value, wanted in needed), None
+
+
+class _PartBatchNorm(_BatchNorm):
+    """Batch normalization with the statistics of all workers' items."""
+
+    worker: Worker
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the normalized values: (items, features, ...)."""
+        if not self.training and self.running_mean is not None:
+            return super().forward(values)
+        last = values.movedim(1, -1)
+        normalized: Tensor = _Normalize.apply(  # type: ignore[no-untyped-call]
+            last.reshape(-1, last.shape[-1]), self.weight, self.bias, self
+        )
+        return normalized.view(last.shape).movedim(-1, 1)
+
+    def count(self) -> float:
+        """Count the batch, and return how much it weighs in the running statistics."""
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+        if self.momentum is not None:
+            return self.momentum
+        return 1 / float(self.num_batches_tracked or 1)
+
+
+class _PartBatchNorm1d(_PartBatchNorm, nn.BatchNorm1d): ...
+
+
+class _PartBatchNorm2d(_PartBatchNorm, nn.BatchNorm2d): ...
+
+
+class _PartBatchNorm3d(_PartBatchNorm, nn.BatchNorm3d): ...
+
+
+class _PartStackedBatchNorm(StackedBatchNorm):
+    """Batch normalization of a stack with the statistics of all workers' items."""
+
+    worker: Worker
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the normalized values: (members, items, features)."""
+        if not self.training and self.running_mean is not None:
+            return super().forward(values)
+        normalized: Tensor = _Normalize.apply(  # type: ignore[no-untyped-call]
+            items_first(values), flat(self.weight), flat(self.bias), self
+        )
+        return members_first(normalized, len(values))
+
+
+class _PartDropout(Dropout):
+    """Our dropout, with the mask that one process would draw for these items."""
+
+    worker: Worker
+    streams: PartStreams
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the values with a share `p` of them set to 0 and the rest scaled up."""
+        own = self.worker.stop - self.worker.start
+        if not self.training or not 0 < self.p < 1:
+            return super().forward(values)
+        if len(values) != own or values.device.type != "cpu":
+            return super().forward(values)  # the first dimension is not items: any mask is right
+        return values * self._keep(*values.shape)
+
+    def _keep(self, *size: int) -> Tensor:
+        return self.streams.uniform(*size)[0].ge(self.p).mul(1 / (1 - self.p))
+
+
+class _PartTorchDropout(_PartDropout):
+    """torch's own dropout, with the mask that one process would draw for these items."""
+
+    def _keep(self, *size: int) -> Tensor:
+        return self.streams.bernoulli(1 - self.p, *size)[0].div(1 - self.p)
+
+
+_PART_CLASSES: dict[type[nn.Module], type[nn.Module]] = {
+    nn.BatchNorm1d: _PartBatchNorm1d,
+    nn.BatchNorm2d: _PartBatchNorm2d,
+    nn.BatchNorm3d: _PartBatchNorm3d,
+    StackedBatchNorm: _PartStackedBatchNorm,
+    Dropout: _PartDropout,
+    nn.Dropout: _PartTorchDropout,
+}

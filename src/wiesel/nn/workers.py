@@ -1,0 +1,128 @@
+"""Processes that train one network together: each has a part of every batch."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wiesel import errors
+from wiesel.errors import WieselError
+from wiesel.nn.streams import RandomStreams
+
+__all__ = ["PartStreams", "PeerLost", "Worker"]
+
+
+class PeerLost(RuntimeError):
+    """Another worker does not answer any more."""
+
+
+class Worker:
+    """One process among those that train together, and its part of the batch in hand.
+
+    `group` is a process group of `torch.distributed`. The worker 0 leads: it looks at the network
+    between epochs, and the others take over what it found.
+    """
+
+    def __init__(self, group: Any, number: int, n_workers: int) -> None:
+        self._group = group
+        self.number, self.n_workers = number, n_workers
+        self.start, self.stop, self.n_items = 0, 0, 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the worker that looks at the network between epochs."""
+        return self.number == 0
+
+    def part(self, start: int, stop: int) -> tuple[int, int]:
+        """Return this worker's part of the items `start:stop`; parts differ by one item at most.
+
+        >>> [Worker(None, number, 3).part(10, 18) for number in range(3)]
+        [(10, 12), (12, 15), (15, 18)]
+        """
+        size = stop - start
+        first, last = (size * k // self.n_workers for k in (self.number, self.number + 1))
+        return start + first, start + last
+
+    def begin(self, n_items: int) -> None:
+        """Note how many items the next batch has, and which of them are this worker's."""
+        self.n_items = n_items
+        self.start, self.stop = self.part(0, n_items)
+
+    def add_up(self, tensor: Tensor) -> None:
+        """Replace a tensor by the sum of those of all workers."""
+        self._wait(lambda: self._group.allreduce([tensor]))
+
+    def take_over(self, tensor: Tensor) -> None:
+        """Replace a tensor by that of the leading worker."""
+        self._wait(lambda: self._group.broadcast(tensor, 0))
+
+    def whole(self, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return what all workers say of the whole batch, (..., n_items, n) each.
+
+        Gradients reach this worker's own part only: those of all workers, added up, are what one
+        process would have.
+        """
+        joined = torch.cat(list(own.values()), dim=-1)
+        everything = joined.new_zeros(*joined.shape[:-2], self.n_items, joined.shape[-1])
+        everything[..., self.start : self.stop, :] = joined.detach()
+        self.add_up(everything)
+        before, after = everything[..., : self.start, :], everything[..., self.stop :, :]
+        together = torch.cat([before, joined, after], dim=-2)
+        sizes = [value.shape[-1] for value in own.values()]
+        parts = together.split(sizes, dim=-1)  # type: ignore[no-untyped-call]
+        return dict(zip(own, parts, strict=True))
+
+    def agreed(self, make: Callable[[], bytes]) -> bytes:
+        """Return on all workers what `make` returns on the leading one, or raise what it raises.
+
+        What is sent is data: no worker runs code that another one sent.
+        """
+        said, failed = b"", 0
+        if self.leads:
+            try:
+                said = make()
+            except WieselError as error:
+                said, failed = json.dumps([type(error).__name__, str(error)]).encode(), 1
+        header = torch.tensor([len(said), failed])
+        self.take_over(header)
+        size, failed = header.tolist()
+        content = torch.zeros(size + 1, dtype=torch.uint8)  # one more: it is never empty
+        content[:size] = (
+            torch.frombuffer(bytearray(said), dtype=torch.uint8) if size and self.leads else 0
+        )
+        self.take_over(content)
+        found = content[:size].numpy().tobytes()
+        if failed:
+            kind, message = json.loads(found)
+            raise getattr(errors, kind, errors.TrainingError)(message)
+        return found
+
+    def _wait(self, ask: Callable[[], Any]) -> None:
+        try:
+            ask().wait()
+        except RuntimeError as error:  # gloo's and nccl's own, where a connection ends
+            raise PeerLost(f"another worker does not answer: {error}") from error
+
+
+class PartStreams(RandomStreams):
+    """Random numbers for a part of a batch: those that one process would draw for these items.
+
+    Every worker draws the numbers of the whole batch, so all stand at the same place.
+    """
+
+    def __init__(self, states: Sequence[Tensor], worker: Worker) -> None:
+        super().__init__(states)
+        self._worker = worker
+
+    def uniform(self, *size: int) -> Tensor:
+        """Return this worker's part of numbers from [0, 1): (members, *size), items first."""
+        return self._own(super().uniform(self._worker.n_items, *size[1:]))
+
+    def bernoulli(self, p: float, *size: int) -> Tensor:
+        """Return this worker's part of ones with probability `p`, else zeros: (members, *size)."""
+        return self._own(super().bernoulli(p, self._worker.n_items, *size[1:]))
+
+    def _own(self, numbers: Tensor) -> Tensor:
+        return numbers[:, self._worker.start : self._worker.stop]

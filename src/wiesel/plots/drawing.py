@@ -1,0 +1,103 @@
+"""What all plots share: figures that show themselves, colors, names beside rows."""
+
+import io
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from wiesel.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "COLORS",
+    "LINE",
+    "MOST_VOTERS",
+    "SOFT",
+    "add_legend",
+    "color_of",
+    "empty_figure",
+    "name_rows",
+    "plot_title",
+    "rows_figure",
+]
+
+Layout = Literal["constrained", "compressed"]
+
+COLORS = (
+    "#2a78d6",
+    "#d9541e",
+    "#138a60",
+    "#8a5cc7",
+    "#c79a16",
+    "#c2407f",
+    "#3aa6b9",
+    "#7a6a58",
+)
+SOFT, LINE = "#55544f", "#dddcd6"
+MOST_VOTERS = 40
+"""How many voters a plot shows: the busiest."""
+
+
+def empty_figure(width: float, height: float, layout: Layout = "constrained") -> "Figure":
+    """Return an empty figure, sizes in inches; the layout `compressed` is for square cells."""
+    return _figure_class()(figsize=(width, height), layout=layout)
+
+
+def rows_figure(n_rows: int) -> "tuple[Figure, Axes]":
+    """Return a figure for so many rows, and its axes."""
+    figure = empty_figure(7.5, max(1.9, 1.2 + 0.3 * n_rows))
+    return figure, figure.subplots()
+
+
+def name_rows(axes: "Axes", names: Sequence[str]) -> None:
+    """Write names beside the rows of a plot, the first on top."""
+    shown = [name if len(name) <= 40 else f"{name[:39]}\N{HORIZONTAL ELLIPSIS}" for name in names]
+    axes.set_yticks(range(len(shown)), [_plain(name) for name in shown])
+    axes.set_ylim(len(shown) - 0.5, -0.5)  # the first on top
+
+
+def plot_title(words: str, n_shown: int, n_voters: int) -> str:
+    """Return a title that says when only some voters are shown."""
+    return (
+        words if n_shown == n_voters else f"{words}: the {n_shown} busiest of {n_voters:,} voters"
+    )
+
+
+def color_of(index: int) -> str:
+    """Return the color of the class or line at a position."""
+    return COLORS[index % len(COLORS)]
+
+
+def add_legend(
+    axes: "Axes", loc: Literal["upper left", "lower right"] = "upper left", beside: bool = True
+) -> None:
+    """Explain the colors, beside the axes or inside them."""
+    handles, names = axes.get_legend_handles_labels()
+    place: dict[str, Any] = {"bbox_to_anchor": (1.01, 1.0)} if beside else {}
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(handles, [_plain(name) for name in names], loc=loc, frameon=False, **place)
+
+
+def _plain(text: str) -> str:
+    """Text that matplotlib draws as it is: a dollar sign would start a formula."""
+    return text.replace("$", r"\$")
+
+
+@cache
+def _figure_class() -> "type[Figure]":
+    """A figure that shows itself in notebooks, whether or not pyplot was ever imported there."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("Plots need matplotlib: pip install 'wiesel[plots]'") from None
+
+    class Plot(Figure):
+        def _repr_png_(self) -> bytes:
+            page = io.BytesIO()
+            self.savefig(page, format="png", dpi=110)
+            return page.getvalue()
+
+    return Plot

@@ -1,0 +1,87 @@
+"""What a person sees while something slow runs: what it is, and how far it has come."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["Listener", "listening", "progress"]
+
+Listener = Callable[[str], None]
+"""Is told in words how far something has come."""
+
+Show = Callable[..., None]
+"""`show(done, note)`: so much is done, and a word about it."""
+
+_LISTENER: ContextVar[tuple[Listener, float] | None] = ContextVar("listener", default=None)
+_DRAWING: ContextVar[bool] = ContextVar("drawing", default=False)
+"""Whether a bar is drawn already: a terminal has one last line."""
+
+
+@contextmanager
+def listening(tell: Listener, after: float = 0.0) -> Iterator[None]:
+    """Tell `tell` how far slow work inside has come, instead of drawing a bar.
+
+    With `after`, work is first told of after so many seconds, then ever more rarely.
+
+    >>> with listening(print), progress("embeddings", 200, "texts") as show:
+    ...     show(50)
+    embeddings: 50 of 200 texts
+    """
+    token = _LISTENER.set((tell, after))
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
+@contextmanager
+def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterator[Show]:
+    """Yield a function that shows how much is done: to a listener, on a terminal, or to nobody.
+
+    >>> with progress("embeddings", 200, "texts") as show:
+    ...     show(50, "nearly there")
+    """
+    heard = _LISTENER.get()
+    if heard is not None:
+        listener = _rarely(*heard)
+        yield lambda done, note="": listener(_said(what, done, total, unit, note))
+        return
+    if _DRAWING.get() or not sys.stderr.isatty():
+        yield lambda done, note="": None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as line:
+        task = line.add_task(what, total=total)
+
+        def show(done: int, note: str = "") -> None:
+            line.update(task, completed=done, description=_said(what, done, total, unit, note))
+
+        token = _DRAWING.set(True)
+        try:
+            yield show
+        finally:
+            _DRAWING.reset(token)
+
+
+def _rarely(tell: Listener, after: float) -> Listener:
+    """A listener that passes on what it hears after so many seconds, then ever more rarely."""
+    start, due = time.monotonic(), after
+
+    def pass_on(text: str) -> None:
+        nonlocal due
+        spent = time.monotonic() - start
+        if spent >= due:
+            tell(text)
+            due = 2 * spent if after else 0.0
+
+    return pass_on
+
+
+def _said(what: str, done: int, total: int | None, unit: str, note: str) -> str:
+    of = "" if total is None else f" of {total:,}"
+    return f"{what}: {done:,}{of} {unit}{f'; {note}' if note else ''}"

@@ -1,0 +1,75 @@
+"""What a person should look at first in a project: votes, gold labels, features and texts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from wiesel.analysis.finding import Finding, gravest_first, said
+from wiesel.analysis.findings import vote_findings
+from wiesel.guidance import feature_findings
+from wiesel.io import Split
+from wiesel.votes import VoteMatrix
+
+__all__ = ["project_findings", "with_examples"]
+
+_ON_GOLD = ("worse_than_chance", "class_balance", "uncovered_class")
+_EXCERPT = 60
+
+
+def project_findings(
+    votes: Mapping[str, VoteMatrix],
+    splits: Mapping[str, Split],
+    features: Any = None,
+    text_column: str = "text",
+) -> list[Finding]:
+    """Return the findings of a project, the gravest first.
+
+    Votes to learn from are looked at by themselves and beside the features, where these are a
+    matrix; gold labels are those of the dev rows, or of the test rows where there are no others.
+    """
+    train = votes["train"]
+    judged = [name for name in ("dev", "test") if name in votes and name in splits]
+    on_gold = vote_findings(votes[judged[0]], splits[judged[0]].gold) if judged else []
+    found = [each for each in on_gold if each.kind in _ON_GOLD]
+    found += [each for each in vote_findings(train) if not _cleared(each, votes, splits, judged)]
+    if features is not None and train.n_votes:
+        rows = splits["train"].rows
+        texts = rows[text_column] if text_column in rows.columns else None
+        if texts is not None and texts.dtype != pl.String:
+            texts = None
+        known = None if texts is None else texts.fill_null("").to_list()
+        found += feature_findings(features, train, known)
+    return gravest_first(found)
+
+
+def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:
+    """Return the sentence of a finding, with the start of one of the texts it is about.
+
+    >>> rows = pl.DataFrame({"id": ["m1"], "text": ["win cash now"]})
+    >>> with_examples(Finding("uncovered_cluster", "Nobody.", rows=[0]), rows, "text")
+    "Nobody. Such as 'm1': win cash now"
+    """
+    if not found.rows or text_column not in rows.columns:
+        return found.sentence
+    row = rows.row(int(found.rows[0]), named=True)
+    text = " ".join(str(row[text_column] or "").split())
+    shown = text if len(text) <= _EXCERPT else text[:_EXCERPT].rsplit(" ", 1)[0] + " …"
+    return f"{found.sentence} Such as {said([str(row['id'])])}: {shown}"
+
+
+def _cleared(
+    found: Finding,
+    votes: Mapping[str, VoteMatrix],
+    splits: Mapping[str, Split],
+    judged: list[str],
+) -> bool:
+    """Whether gold labels speak for voters that others disagree with."""
+    if not judged or found.kind not in ("spammer", "contrary"):
+        return False
+    from wiesel.analysis.gold_findings import gold_findings
+
+    split = judged[0]
+    _, trusted = gold_findings(votes[split], np.asarray(splits[split].gold))
+    return bool(set(found.voters) & trusted)

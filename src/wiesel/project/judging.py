@@ -1,0 +1,199 @@
+"""What came of a run: every model on the rows with gold labels, beside what needs no votes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from wiesel.analysis.finding import Finding
+from wiesel.analysis.table import Table
+from wiesel.evaluation import (
+    Comparison,
+    Report,
+    commonest_class,
+    compare_paired_proba,
+    evaluate_proba,
+)
+from wiesel.explain import Explanation
+from wiesel.project.insights import project_findings, with_examples
+from wiesel.project.outputs import item_weights, soft_labels_of, voter_weights
+from wiesel.project.preparing import Prepared
+from wiesel.project.tables import comparison_table
+from wiesel.project.training import Trained, taken
+
+__all__ = ["Outcome", "judge"]
+
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run found, for the terminal, the report and metrics.json."""
+
+    prepared: Prepared
+    trained: Sequence[Trained]
+    reports: Mapping[str, Mapping[str, Report]]
+    """Reports by method (first seed) and split."""
+    rows: Sequence[Mapping[str, Any]]
+    """The figures of every method and seed, on the test rows if there are any, else on dev."""
+    proba: Mapping[str, Any]
+    """What the main model predicts for every split."""
+    soft_labels: Any
+    weights: Any
+    """The weight of every voter (learned), or NaN."""
+    paired: Comparison | None
+    """The main model against the majority vote, on the same items."""
+    references: Mapping[str, Report] = field(default_factory=dict)
+    """What takes no votes, on the same items: the commonest class, and gold labels alone."""
+    reference_rows: Sequence[Mapping[str, Any]] = ()
+    """The figures of the references, as in `rows`."""
+
+    @property
+    def main(self) -> Trained:
+        """The first method with its first seed: the model that is saved."""
+        return self.trained[0]
+
+    @property
+    def judged_on(self) -> str | None:
+        """The split that figures are of."""
+        judged = next(iter(self.reports.values()))
+        return next((name for name in ("test", "dev") if name in judged), None)
+
+    def explanations(self, n_items: int) -> list[Explanation]:
+        """Return why the first training items with a vote got their label, if the method can."""
+        data, model = self.prepared.data, self.main.model
+        if not hasattr(model, "explain"):
+            return []
+        rows = np.flatnonzero(data.votes.covered)[:n_items]
+        return [model.explain(taken(data.vectors.train, row), data.votes[int(row)]) for row in rows]
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """What a person should look at first, the gravest first."""
+        data = self.prepared.data
+        inputs = data.vectors.train
+        is_matrix = hasattr(inputs, "ndim") and inputs.ndim == 2 and inputs.dtype.kind == "f"
+        return project_findings(
+            self.prepared.votes.by_split,
+            data.splits,
+            inputs if is_matrix else None,
+            data.project.features.column,
+        )
+
+    @property
+    def finding_sentences(self) -> list[str]:
+        """The findings in words, each with a row to look at where there is one."""
+        data = self.prepared.data
+        rows, column = data.splits["train"].rows, data.project.features.column
+        return [with_examples(found, rows, column) for found in self.findings]
+
+    @property
+    def first_voted(self) -> str:
+        """The first training item with a vote, as `wiesel explain` finds it."""
+        votes, splits = self.prepared.data.votes, self.prepared.data.splits
+        item = str(votes.ids[int(np.argmax(votes.covered))])
+        others = [split for name, split in splits.items() if name != "train"]
+        twice = any(split.ids.cast(pl.String).index_of(item) is not None for split in others)
+        return f"train:{item}" if twice else item
+
+    @property
+    def table(self) -> Table | None:
+        """One row for each method."""
+        if self.judged_on is None:
+            return None
+        reports = {name: found[self.judged_on] for name, found in self.reports.items()}
+        both = [*self.rows, *self.reference_rows]
+        return comparison_table(both, {**reports, **self.references}, self.judged_on)
+
+
+def judge(
+    prepared: Prepared, trained: Sequence[Trained], dev_gold: Trained | None = None
+) -> Outcome:
+    """Evaluate every model on the rows with gold labels; `dev_gold` learned from dev rows alone."""
+    data = prepared.data
+    judged = [name for name in ("dev", "test") if name in data.splits]
+    reports: dict[str, dict[str, Report]] = {}
+    rows: list[dict[str, Any]] = []
+    by_method: dict[str, Any] = {}
+    for run in trained:
+        proba = {name: run.model.predict_proba(data.vectors.by_split[name]) for name in judged}
+        first = run.method not in reports
+        found = {name: _report(prepared, run, name, proba[name], first) for name in judged}
+        if first:
+            reports[run.method], by_method[run.method] = found, (run, proba)
+        if judged:
+            rows.append(_row(run.method, run.seed, run.seconds, found[judged[-1]]))
+    main = trained[0]
+    references = _references(prepared, judged, dev_gold)
+    everything = {"train": main.model.predict_proba(data.vectors.train)}
+    weights = item_weights(main.model, data)
+    return Outcome(
+        prepared=prepared,
+        trained=trained,
+        reports=reports,
+        rows=rows,
+        proba=everything | by_method[main.method][1],
+        soft_labels=soft_labels_of(main.model, data),
+        weights=voter_weights(main.model, data, weights),
+        paired=_paired(prepared, main.method, by_method, judged),
+        references={name: report for name, (report, _) in references.items()},
+        reference_rows=[
+            _row(name, main.seed, seconds, report) for name, (report, seconds) in references.items()
+        ],
+    )
+
+
+def _row(method: str, seed: int, seconds: float, report: Report) -> dict[str, Any]:
+    figures = {name: float(score) for name, score in report.scores()}
+    return {"method": method, "seed": seed, "seconds": seconds, **figures}
+
+
+def _references(
+    prepared: Prepared, judged: Sequence[str], dev_gold: Trained | None
+) -> dict[str, tuple[Report, float]]:
+    """What takes no votes, by its name in tables: reports and seconds."""
+    if not judged:
+        return {}
+    data, split = prepared.data, judged[-1]
+    gold = data.splits[split].gold
+    name, report = commonest_class(gold, data.labels, n_resamples=RESAMPLES)
+    found = {f"always {name!r}": (report, 0.0)}
+    if dev_gold is not None:
+        proba = dev_gold.model.predict_proba(data.vectors.by_split[split])
+        n_gold = int(np.sum(data.splits["dev"].gold >= 0))
+        title = f"gold: {n_gold:,} dev rows"
+        found[title] = (_report(prepared, dev_gold, split, proba, True), dev_gold.seconds)
+    return found
+
+
+def _report(
+    prepared: Prepared, run: Trained, split: str, proba: Any, with_intervals: bool
+) -> Report:
+    votes = prepared.votes.by_split.get(split)
+    return evaluate_proba(
+        proba,
+        prepared.data.splits[split].gold,
+        prepared.data.labels,
+        threshold=run.model.threshold_,
+        covered=None if votes is None else votes.covered,
+        n_resamples=RESAMPLES if with_intervals else 0,
+    )
+
+
+def _paired(
+    prepared: Prepared, main: str, by_method: Mapping[str, Any], judged: Sequence[str]
+) -> Comparison | None:
+    """The main method against the majority vote, where both were trained and there is gold."""
+    if not judged or main == "majority_vote" or "majority_vote" not in by_method:
+        return None
+    pair = [by_method[name] for name in (main, "majority_vote")]
+    return compare_paired_proba(
+        pair[0][1][judged[-1]],
+        pair[1][1][judged[-1]],
+        prepared.data.splits[judged[-1]].gold,
+        prepared.data.labels,
+        thresholds=(pair[0][0].model.threshold_, pair[1][0].model.threshold_),
+    )

@@ -1,0 +1,399 @@
+"""wiesel run where an item may have several labels: the same stages, on sets of labels."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from wiesel.analysis.table import Table
+from wiesel.catalog import method
+from wiesel.compare import score_table
+from wiesel.errors import DataError, ParameterError, listed
+from wiesel.io import Split, explained, read_rows, write_rows
+from wiesel.label_models import LabelModel
+from wiesel.labels import ABSTAIN
+from wiesel.lfs import VoteCache
+from wiesel.multilabel import (
+    MultiLabelCommittee,
+    MultiLabelReport,
+    MultiLabelSpace,
+    MultiLabelTwoStage,
+    MultiLabelVotes,
+    MultiLabelWeaSEL,
+    apply_multilabel_lfs,
+    load_multilabel_lfs,
+    read_multilabel_votes,
+    write_multilabel_votes,
+)
+from wiesel.multilabel.files import LoadedMultiLabelLFs
+from wiesel.multilabel.training import MultiLabelModel
+from wiesel.nn.names import end_model_by_name
+from wiesel.project.bundle import save_bundle
+from wiesel.project.outputs import joined_labels, prediction_frame, proba_columns, write_json
+from wiesel.project.rows import SPLITS, with_ids
+from wiesel.project.settings import Project, located
+from wiesel.project.training import Say, end_model_name
+from wiesel.project.vectors import Vectors, make_vectors
+from wiesel.tables import require_columns
+from wiesel.version import __version__
+
+__all__ = [
+    "LabeledRows",
+    "MultiLabelOutcome",
+    "MultiLabelRun",
+    "compare_labels",
+    "gold_labels",
+    "labeled_splits",
+    "run_labels",
+    "votes_on",
+]
+
+_SEPARATORS = "|;"
+_NONE = "-"
+_RESAMPLES = 1000
+_METHODS: dict[str, Any] = {"committee": MultiLabelCommittee, "weasel": MultiLabelWeaSEL}
+"""Methods by the names they have for one label; any label model is a first stage besides."""
+
+
+@dataclass(frozen=True)
+class LabeledRows:
+    """Rows, votes and gold labels of a multi-label project, and what the end model reads."""
+
+    project: Project
+    labels: MultiLabelSpace
+    splits: Mapping[str, Split]
+    gold: Mapping[str, npt.NDArray[np.int64]]
+    """(n_items, n_labels) of every split; -1 is unknown."""
+    votes: Mapping[str, MultiLabelVotes]
+    vectors: Vectors
+
+    @property
+    def judged_on(self) -> str | None:
+        """The split that figures are of."""
+        return next((name for name in ("test", "dev") if name in self.splits), None)
+
+
+@dataclass(frozen=True)
+class MultiLabelRun:
+    """One fitted model, and how it came about."""
+
+    method: str
+    seed: int
+    model: MultiLabelModel
+    seconds: float
+    reports: Mapping[str, MultiLabelReport]
+
+
+@dataclass(frozen=True)
+class MultiLabelOutcome:
+    """What a run found, for the terminal, the report and metrics.json."""
+
+    data: LabeledRows
+    runs: Sequence[MultiLabelRun]
+
+    @property
+    def main(self) -> MultiLabelRun:
+        """The first method with its first seed: the model that is saved."""
+        return self.runs[0]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The figures of every method and seed, on the test rows if there are any, else on dev."""
+        split = self.data.judged_on
+        if split is None:
+            return []
+        return [
+            {"method": run.method, "seed": run.seed, "seconds": run.seconds}
+            | {name: float(score) for name, score in run.reports[split].scores()}
+            for run in self.runs
+        ]
+
+    @property
+    def table(self) -> Table | None:
+        """One row for each method."""
+        return score_table(self.rows) if self.rows else None
+
+    @property
+    def first_voted(self) -> int:
+        """The position of the first training item with a vote."""
+        return int(np.argmax(self.data.votes["train"].covered.any(axis=1)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every figure of the run as plain data."""
+        votes, split = self.data.votes["train"], self.data.judged_on
+        return {
+            "wiesel": __version__,
+            "project": self.data.project.name,
+            "multi": True,
+            "method": self.main.method,
+            "labels": list(self.data.labels),
+            "items": {name: len(part) for name, part in self.data.splits.items()},
+            "votes": {
+                "voters": votes.n_voters,
+                "votes": votes.n_votes,
+                "covered": {
+                    label: float(share)
+                    for label, share in zip(votes.labels, votes.covered.mean(axis=0), strict=True)
+                },
+            },
+            "judged_on": split,
+            "splits": {name: report.to_dict() for name, report in self.main.reports.items()},
+            "methods": [
+                {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in row.items()}
+                for row in self.rows
+            ],
+        }
+
+
+def run_labels(
+    project: Project, methods: Sequence[str] | None = None, say: Say | None = None
+) -> MultiLabelOutcome:
+    """Run all stages of a multi-label project, and write the results into its output folder."""
+    from wiesel.project.multilabel_report import write_labels_report
+
+    tell = say or (lambda stage, text: None)
+    outcome = compare_labels(project, methods, project.method.seeds, tell)
+    _write(outcome)
+    file = project.output_folder / "report.html"
+    write_labels_report(outcome, file)
+    tell("report", str(file))
+    return outcome
+
+
+def compare_labels(
+    project: Project, methods: Sequence[str] | None, seeds: Sequence[int], say: Say
+) -> MultiLabelOutcome:
+    """Train every method with every seed, and judge it; nothing but the caches is written."""
+    names = _methods(project, methods)
+    data = prepare_labels(project, say)
+    runs = []
+    for name in names:
+        for seed in seeds:
+            runs.append(_trained(data, name, seed))
+            say("train", f"{name}, seed {seed}: {runs[-1].seconds:.1f} s")
+    return MultiLabelOutcome(data, runs)
+
+
+def prepare_labels(project: Project, say: Say) -> LabeledRows:
+    """Run the stages before training: rows, votes, and what the end model reads."""
+    splits, gold, labels, lfs = labeled_splits(project)
+    sizes = ", ".join(f"{len(split):,} {name}" for name, split in splits.items())
+    say("read", f"{sizes} items, labels {', '.join(labels)}")
+    cache = project.output_folder / ".cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    votes = votes_on(project, lfs, splits, labels, cache)
+    say("votes", f"{votes['train'].n_voters:,} voters, {votes['train'].n_votes:,} votes on train")
+    vectors = make_vectors(project, splits, cache)
+    how = "reused" if vectors.reused else "made"
+    say("features", f"{vectors.kind}, {vectors.shape} ({how})")
+    return LabeledRows(project, labels, splits, gold, votes, vectors)
+
+
+def labeled_splits(
+    project: Project,
+) -> tuple[
+    dict[str, Split],
+    dict[str, npt.NDArray[np.int64]],
+    MultiLabelSpace,
+    LoadedMultiLabelLFs | None,
+]:
+    """Return the rows, the gold labels, the labels, and the labeling functions if there are any."""
+    settings = project.votes
+    if project.data.dataset or project.data.module or settings.answers:
+        raise ParameterError(
+            f"{project.file}: with multi = true rows come from files (train, dev, test), and votes "
+            "from lfs or from a file of (item, voter, label, present)."
+        )
+    lfs = load_multilabel_lfs(*map(project.path, settings.lfs)) if settings.lfs else None
+    labels = _labels(project, None if lfs is None else lfs.labels)
+    splits, gold = {}, {}
+    for name in SPLITS:
+        if getattr(project.data, name) is not None:
+            splits[name], gold[name] = _split(project, name, labels)
+    return splits, gold, labels, lfs
+
+
+def gold_labels(rows: pl.DataFrame, column: str, labels: MultiLabelSpace) -> npt.NDArray[np.int64]:
+    """Return the gold labels of rows: a column of lists or of texts, or a column for each label.
+
+    A text names labels with `|` or `;` between them, and is `-` where there is none.
+
+    >>> rows = pl.DataFrame({"label": ["sports|money", "-", None]})
+    >>> gold_labels(rows, "label", MultiLabelSpace("sports", "money")).tolist()
+    [[1, 1], [0, 0], [-1, -1]]
+    """
+    if column not in rows.columns:
+        require_columns(rows, list(labels), f"the gold labels: {column!r}, or one for each label")
+        return labels.presence(rows.select(labels.names))
+    values = rows[column]
+    if values.dtype != pl.String:
+        return labels.presence(values)
+    return labels.presence([None if text is None else _named(text) for text in values])
+
+
+def _named(text: str) -> list[str]:
+    for separator in _SEPARATORS:
+        text = text.replace(separator, _SEPARATORS[0])
+    names = [name.strip() for name in text.split(_SEPARATORS[0])]
+    return [name for name in names if name and name != _NONE]
+
+
+def _methods(project: Project, asked: Sequence[str] | None) -> list[str]:
+    """The methods to train, the main one first."""
+    names = list(asked or (project.method.name, *project.method.baselines))
+    allowed = [name for name in names if name in _METHODS or _is_label_model(name)]
+    others = [name for name in names if name not in allowed]
+    if others:
+        raise ParameterError(
+            f"{listed(others)} cannot learn several labels at once: use committee, weasel, or a "
+            "label model such as majority_vote or snorkel."
+        )
+    return list(dict.fromkeys(names))
+
+
+def _is_label_model(name: str) -> bool:
+    return issubclass(method(name).cls, LabelModel)
+
+
+def _labels(project: Project, found: MultiLabelSpace | None) -> MultiLabelSpace:
+    if not project.classes and found is None:
+        raise ParameterError(
+            f"{project.file} does not say what the labels are: add classes = [...] at its top."
+        )
+    with located(project):
+        labels = MultiLabelSpace(*project.classes) if project.classes else found
+    if found is not None and labels != found:
+        raise ParameterError(
+            f"{project.file} names the labels {listed(labels or ())}; the labeling functions name "
+            f"{listed(found)}. Both must agree, in the same order."
+        )
+    return labels  # type: ignore[return-value]
+
+
+def _split(
+    project: Project, name: str, labels: MultiLabelSpace
+) -> tuple[Split, npt.NDArray[np.int64]]:
+    path = project.path(getattr(project.data, name))
+    rows = read_rows(path)
+    with explained(path):
+        rows = with_ids(rows, project.data.id, f"{name}-")
+        column = project.data.label
+        there = column in rows.columns or all(label in rows.columns for label in labels)
+        gold = np.full((len(rows), len(labels)), ABSTAIN)
+        if there or name != "train":
+            gold = gold_labels(rows, column, labels)
+        if name != "train" and (gold == ABSTAIN).all():
+            raise DataError(f"None of the {name} rows has gold labels in {column!r}.")
+    # Labeling functions must not see what they are judged by.
+    hidden = [column, *(label for label in labels if column not in rows.columns)]
+    return Split(rows.drop(hidden, strict=False), np.full(len(rows), ABSTAIN)), gold
+
+
+def votes_on(
+    project: Project, lfs: Any, splits: Mapping[str, Split], labels: MultiLabelSpace, cache: Path
+) -> dict[str, MultiLabelVotes]:
+    """Return the votes on every split: of labeling functions, or of a file on the train rows."""
+    if lfs is not None:
+        kept = VoteCache(cache / "lf_votes.sqlite")
+        on_error: Any = project.votes.on_error
+        return {
+            name: apply_multilabel_lfs(
+                lfs, split.rows, labels=labels.names, cache=kept, on_error=on_error, ids="id"
+            )
+            for name, split in splits.items()
+        }
+    path = project.path(project.votes.file or "")
+    votes = read_multilabel_votes(path, labels=labels.names)
+    places = {str(item): row for row, item in enumerate(votes.ids)}
+    wanted = [str(item) for item in splits["train"].ids]
+    missing = [item for item in wanted if item not in places]
+    if missing:
+        raise DataError(
+            f"{path} has no votes on {len(missing):,} of the {len(wanted):,} training items, such "
+            f"as {listed(missing, limit=3)}."
+        )
+    return {"train": votes[np.array([places[item] for item in wanted])]}
+
+
+def _trained(data: LabeledRows, name: str, seed: int) -> MultiLabelRun:
+    project, vectors = data.project, data.vectors
+    with located(project):
+        network = end_model_by_name(
+            end_model_name(project),
+            vectors.train,
+            len(data.labels),
+            seed=seed,
+            options=project.end_model.options,
+        )
+        options = {**project.method_options(name), "seed": seed}
+        model = _unfitted(name, network, options)
+        model.check_options()
+    validation: Any = None
+    if "dev" in data.splits:
+        validation = (vectors.by_split["dev"], data.gold["dev"])
+        validation += (data.votes["dev"],) if "dev" in data.votes else ()
+    start = time.perf_counter()
+    model.fit(vectors.train, data.votes["train"], validation=validation)
+    seconds = time.perf_counter() - start
+    if model.history_.interrupted:
+        raise KeyboardInterrupt
+    reports = {
+        split: model.evaluate(
+            vectors.by_split[split], data.gold[split], n_resamples=_RESAMPLES if seed == 0 else 0
+        )
+        for split in ("dev", "test")
+        if split in data.splits
+    }
+    return MultiLabelRun(name, seed, model, seconds, reports)
+
+
+def _unfitted(name: str, network: Any, options: Mapping[str, Any]) -> MultiLabelModel:
+    if name in _METHODS:
+        return _METHODS[name](network, **options)
+    cls: Any = method(name).cls
+    own = [key for key in cls.option_names() if key not in MultiLabelTwoStage.option_names()]
+    label_model = cls(**{key: value for key, value in options.items() if key in own})
+    rest = {key: value for key, value in options.items() if key not in own}
+    return MultiLabelTwoStage(label_model, network, **rest)
+
+
+def _write(outcome: MultiLabelOutcome) -> None:
+    data, main = outcome.data, outcome.main
+    folder = data.project.output_folder
+    write_multilabel_votes(data.votes["train"], folder / "votes.parquet")
+    write_rows(_predictions(outcome), folder / "predictions.parquet")
+    soft = main.model.soft_labels(data.vectors.train, data.votes["train"])
+    columns = [data.splits["train"].ids.alias("id"), *proba_columns(soft, data.labels)]
+    write_rows(pl.DataFrame(columns), folder / "soft_labels.parquet")
+    metrics = outcome.to_dict()
+    write_json(metrics, folder / "metrics.json")
+    about = {
+        "project": str(data.project.file.resolve()),
+        "method": main.method,
+        "end_model": {
+            "name": end_model_name(data.project),
+            "options": dict(data.project.end_model.options),
+        },
+        "metrics": metrics["splits"],
+    }
+    save_bundle(main.model, data.vectors, data.project.features.column, folder / "model", about)
+
+
+def _predictions(outcome: MultiLabelOutcome) -> pl.DataFrame:
+    """The predicted labels of all items, beside the gold labels where they are known."""
+    data, parts = outcome.data, []
+    for split, inputs in data.vectors.by_split.items():
+        proba = outcome.main.model.predict_proba(inputs)
+        ids = data.splits[split].ids.cast(pl.String)
+        frame = prediction_frame(ids, outcome.main.model, proba)
+        known = np.asarray((data.gold[split] >= 0).all(axis=1)).tolist()
+        names = [joined_labels(own) for own in data.labels.sets(data.gold[split] == 1)]
+        gold = [name if there else None for name, there in zip(names, known, strict=True)]
+        frame = frame.insert_column(1, pl.lit(split).alias("split"))
+        parts.append(frame.with_columns(pl.Series("gold", gold, pl.String)))
+    return pl.concat(parts)

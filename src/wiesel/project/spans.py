@@ -1,0 +1,325 @@
+"""wiesel run where labels are of parts of texts: votes on tokens, taggers, marked texts."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wiesel.analysis.table import Table
+from wiesel.catalog import method
+from wiesel.compare import score_table
+from wiesel.errors import DataError, ParameterError, SavedModelError, listed
+from wiesel.io import FilePath, explained, read_rows
+from wiesel.label_models import LabelModel
+from wiesel.project.explaining import Confirm, project_of
+from wiesel.project.outputs import write_json
+from wiesel.project.rows import SPLITS
+from wiesel.project.settings import Project, located, read_project
+from wiesel.project.training import Say
+from wiesel.saving import read_folder, write_file, write_folder
+from wiesel.spans import (
+    Documents,
+    HiddenMarkov,
+    MarkedText,
+    Span,
+    SpanLabels,
+    SpanReport,
+    SpanTwoStage,
+    SpanWeaSEL,
+    TokenVotes,
+    apply_span_lfs,
+    evaluate_spans,
+    explain_spans,
+    load_span_lfs,
+    load_span_model,
+    read_annotated,
+    voter_table,
+    write_doccano,
+)
+from wiesel.spans.storage import span_model_contents
+from wiesel.spans.training import SpanTagger
+from wiesel.version import __version__
+
+__all__ = ["SpanOutcome", "SpanRows", "SpanRun", "explain_document", "run_spans"]
+
+_DEFAULT = "hidden_markov"
+"""What is trained where the project names no method: a tagger on the hidden Markov model."""
+
+
+@dataclass(frozen=True)
+class SpanRows:
+    """Documents, gold spans and votes of a project."""
+
+    project: Project
+    labels: SpanLabels
+    documents: Mapping[str, Documents]
+    gold: Mapping[str, list[list[Span]]]
+    """Of the splits that have gold spans."""
+    votes: Mapping[str, TokenVotes]
+
+    @property
+    def judged_on(self) -> str | None:
+        """The split that figures are of."""
+        return next((name for name in ("test", "dev") if name in self.gold), None)
+
+
+@dataclass(frozen=True)
+class SpanRun:
+    """One trained tagger, and how it came about."""
+
+    method: str
+    seed: int
+    model: SpanTagger
+    seconds: float
+    reports: Mapping[str, SpanReport]
+
+
+@dataclass(frozen=True)
+class SpanOutcome:
+    """What a run found, for the terminal, the report and metrics.json."""
+
+    data: SpanRows
+    runs: Sequence[SpanRun]
+
+    @property
+    def main(self) -> SpanRun:
+        """The first method with its first seed: the model that is saved."""
+        return self.runs[0]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The figures of every method and seed, on the test documents if there are any."""
+        split = self.data.judged_on
+        return [] if split is None else [_figures(run, run.reports[split]) for run in self.runs]
+
+    @property
+    def table(self) -> Table | None:
+        """One row for each method."""
+        return score_table(self.rows) if self.rows else None
+
+    @property
+    def voters(self) -> Table:
+        """What each span function marked, and how good that is where there is gold."""
+        split = next((name for name in ("dev", "test") if name in self.data.gold), "train")
+        return voter_table(self.data.votes[split], self.data.gold.get(split))
+
+    def marked(self, limit: int) -> list[MarkedText]:
+        """Return the first documents with a span, marked, and who voted for what."""
+        split = next(name for name in ("test", "dev", "train") if name in self.data.votes)
+        votes = self.data.votes[split]
+        found = self.main.model.predict(votes.documents)
+        chosen = [k for k, own in enumerate(found) if own][:limit]
+        return explain_spans(
+            votes.select(np.array(chosen, dtype=np.int64)), [found[k] for k in chosen]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every figure of the run as plain data."""
+        votes = self.data.votes["train"]
+        return {
+            "wiesel": __version__,
+            "project": self.data.project.name,
+            "spans": True,
+            "method": self.main.method,
+            "labels": list(self.data.labels.names),
+            "documents": {name: len(own) for name, own in self.data.documents.items()},
+            "votes": {"voters": len(votes.voters), "votes": votes.votes.n_votes},
+            "judged_on": self.data.judged_on,
+            "splits": {name: own.to_dict() for name, own in self.main.reports.items()},
+            "methods": self.rows,
+        }
+
+
+def run_spans(
+    project: Project, methods: Sequence[str] | None = None, say: Say | None = None
+) -> SpanOutcome:
+    """Run all stages of a project of spans, and write the results into its output folder."""
+    from wiesel.project.spans_report import write_spans_report
+
+    tell = say or (lambda stage, text: None)
+    names = _methods(project, methods)
+    data = prepare_spans(project, tell)
+    runs = []
+    for name in names:
+        for seed in project.method.seeds:
+            runs.append(_trained(data, name, seed))
+            tell("train", f"{name}, seed {seed}: {runs[-1].seconds:.1f} s")
+    outcome = SpanOutcome(data, runs)
+    _write(outcome)
+    file = project.output_folder / "report.html"
+    write_spans_report(outcome, file)
+    tell("report", str(file))
+    return outcome
+
+
+def prepare_spans(project: Project, say: Say) -> SpanRows:
+    """Run the stages before training: documents, gold spans, votes."""
+    _refuse_others(project)
+    with located(project):
+        labels = SpanLabels(tuple(project.classes))
+    functions = load_span_lfs(*map(project.path, project.votes.lfs))
+    documents, gold = {}, {}
+    for name in SPLITS:
+        source = getattr(project.data, name)
+        if source is not None:
+            documents[name], found = _documents(project, project.path(source), name)
+            if found is not None:
+                _check_gold(documents[name], found, labels, project.path(source))
+                gold[name] = found
+    sizes = ", ".join(f"{len(own):,} {name}" for name, own in documents.items())
+    say("read", f"{sizes} documents, labels {', '.join(labels.names)}")
+    on_error: Any = project.votes.on_error
+    votes = {
+        name: apply_span_lfs(functions, own, labels=labels, on_error=on_error)
+        for name, own in documents.items()
+    }
+    train = votes["train"]
+    say("votes", f"{len(train.voters):,} voters, {train.votes.n_votes:,} votes on train tokens")
+    return SpanRows(project, labels, documents, gold, votes)
+
+
+def explain_document(
+    model: FilePath, item: str, project: FilePath | None = None, confirm: Confirm | None = None
+) -> MarkedText:
+    """Return one document of a project with the spans of a saved tagger, and who voted for them.
+
+    The span functions of the project run on it: see `wiesel.project.explain_item`.
+    """
+    folder = Path(model)
+    tagger = load_span_model(folder)
+    if isinstance(tagger, HiddenMarkov):
+        raise SavedModelError(f"{model} is a label model, which reads votes, not documents.")
+    manifest, _ = read_folder(folder)
+    source = read_project(Path(project) if project else project_of(manifest, confirm))
+    _refuse_others(source)
+    for name in SPLITS:
+        place = getattr(source.data, name)
+        if place is None:
+            continue
+        documents, _ = _documents(source, source.path(place), name)
+        found = [k for k, own in enumerate(documents.ids.tolist()) if str(own) == item]
+        if found:
+            one = documents.select(found[:1])
+            functions = load_span_lfs(*map(source.path, source.votes.lfs))
+            labels = SpanLabels(tuple(source.classes))
+            votes = apply_span_lfs(functions, one, labels=labels)
+            return explain_spans(votes, tagger.predict(one))[0]
+    raise DataError(f"No document of {source.file} has the id {item!r}.")
+
+
+def _refuse_others(project: Project) -> None:
+    """Say what a project of spans has no use for."""
+    if not project.classes:
+        raise ParameterError(
+            f"{project.file} does not say what the labels are: add "
+            'classes = ["PER", "LOC"] at its top, with your own.'
+        )
+    if project.data.train is None or not project.votes.lfs:
+        raise ParameterError(
+            f"{project.file}: with spans = true texts come from files (train, dev, test), and "
+            "votes from span functions (lfs)."
+        )
+    if project.features.kind is not None or project.end_model.name != "mlp":
+        raise ParameterError(
+            f"{project.file}: with spans = true the end model is a tagger that reads words; "
+            "features.kind and end_model are not for it."
+        )
+
+
+def _documents(
+    project: Project, path: Path, split: str
+) -> tuple[Documents, list[list[Span]] | None]:
+    """The documents of a file, and their gold spans; training texts need none."""
+    column, id_column = project.features.column, project.data.id
+    plain = column == "text" and id_column in (None, "id")
+    if split != "train" or (path.suffix not in (".csv", ".parquet") and plain):
+        documents, gold = read_annotated(path)
+        return documents, gold if split != "train" else None
+    columns = [column, *([id_column] if id_column else [])]
+    with explained(path):
+        return Documents.from_rows(read_rows(path, columns), column, id_column), None
+
+
+def _check_gold(
+    documents: Documents, gold: list[list[Span]], labels: SpanLabels, path: Path
+) -> None:
+    unknown = sorted({span.label for own in gold for span in own} - set(labels.names))
+    if unknown:
+        raise DataError(
+            f"{path} has gold spans of {listed(unknown)}; the labels are {listed(labels.names)}."
+        )
+    with explained(path):
+        documents.tags_of(gold, labels)
+
+
+def _methods(project: Project, asked: Sequence[str] | None) -> list[str]:
+    """The methods to train, the main one first."""
+    names = list(asked or (project.method.name, *project.method.baselines))
+    # The default of projects is a committee, which is for whole items.
+    names = [_DEFAULT if name == "committee" and not asked else name for name in names]
+    others = [name for name in names if name not in (_DEFAULT, "weasel") and not _reads_votes(name)]
+    if others:
+        raise ParameterError(
+            f"{listed(others)} cannot learn spans: use {_DEFAULT}, weasel, or a label model such "
+            "as majority_vote."
+        )
+    return list(dict.fromkeys(names))
+
+
+def _reads_votes(name: str) -> bool:
+    return issubclass(method(name).cls, LabelModel)
+
+
+def _trained(data: SpanRows, name: str, seed: int) -> SpanRun:
+    project = data.project
+    with located(project):
+        options = {**project.training, **project.options.get(name, {}), "seed": seed}
+        model: SpanTagger
+        if name == "weasel":
+            model = SpanWeaSEL(**options)
+        else:
+            label_model: Any = HiddenMarkov() if name == _DEFAULT else method(name).cls()
+            model = SpanTwoStage(label_model=label_model, **options)
+        model.check_options()
+    validation = (data.documents["dev"], data.gold["dev"]) if "dev" in data.gold else None
+    start = time.perf_counter()
+    model.fit(data.votes["train"], validation)
+    seconds = time.perf_counter() - start
+    if model.history_.interrupted:
+        raise KeyboardInterrupt
+    reports = {
+        split: evaluate_spans(
+            gold, model.predict(data.documents[split]), data.documents[split], data.labels.names
+        )
+        for split, gold in data.gold.items()
+    }
+    return SpanRun(name, seed, model, seconds, reports)
+
+
+def _figures(run: SpanRun, report: SpanReport) -> dict[str, Any]:
+    exact = report.exact["all"]
+    figures = {
+        "precision": exact.precision,
+        "recall": exact.recall,
+        "span_f1": exact.f1,
+        "overlap_f1": report.overlap["all"].f1,
+        "token_accuracy": report.token_accuracy,
+    }
+    shown = {name: None if np.isnan(value) else value for name, value in figures.items()}
+    return {"method": run.method, "seed": run.seed, "seconds": run.seconds, **shown}
+
+
+def _write(outcome: SpanOutcome) -> None:
+    data, model = outcome.data, outcome.main.model
+    folder = data.project.output_folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, documents in data.documents.items():
+        found = write_doccano(documents, model.predict(documents))
+        write_file(folder / f"spans_{split}.jsonl", found.encode())
+    write_json(outcome.to_dict(), folder / "metrics.json")
+    manifest, files = span_model_contents(model)
+    about = {"project": str(data.project.file.resolve()), "method": outcome.main.method}
+    write_folder(folder / "model", {**manifest, **about}, files)

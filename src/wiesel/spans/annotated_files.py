@@ -1,0 +1,34 @@
+"""Annotated text in files: which format a file has, by its name."""
+
+from wiesel.errors import DataError
+from wiesel.io import FilePath, existing_file, explained
+from wiesel.io.files import read_text
+from wiesel.spans.formats import Annotated, read_conll, read_doccano, read_label_studio
+from wiesel.spans.spacy_documents import read_docbin
+
+__all__ = ["read_annotated"]
+
+_READERS = {
+    ".jsonl": read_doccano,
+    ".json": read_label_studio,
+    **dict.fromkeys((".conll", ".txt", ".bio", ".iob"), read_conll),
+}
+
+
+def read_annotated(path: FilePath) -> Annotated:
+    """Return the documents and spans of a file: JSONL as of doccano, CoNLL, Label Studio, DocBin.
+
+    >>> read_annotated("gold.csv")
+    Traceback (most recent call last):
+    wiesel.errors.DataError: There is no file gold.csv...
+    """
+    file = existing_file(path)
+    with explained(file):
+        if file.suffix == ".spacy":
+            return read_docbin(file.read_bytes())
+        if file.suffix not in _READERS:
+            raise DataError(
+                "Spans are read from .jsonl (text, label), .conll, .json of Label Studio and "
+                f".spacy files; got {file.suffix!r}."
+            )
+        return _READERS[file.suffix](read_text(file))

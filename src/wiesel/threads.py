@@ -1,0 +1,144 @@
+"""How many threads work is worth: one for thousands of tiny products, all for a few large pieces.
+
+BLAS and torch hand every product to all cores. The products of label models and of small networks
+are so small that their threads mostly wait for each other, and on a busy machine for a core: the
+same fit then takes several times the CPU time. Such work runs inside `one_thread`. Work that falls
+into large independent pieces uses the cores by `map_in_threads`, one thread a piece.
+"""
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["map_in_threads", "one_thread", "usable_cores"]
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+_WITH_POOLS = ("numpy", "scipy.linalg", "sklearn", "torch")
+"""Modules that bring a BLAS along when they are imported."""
+
+
+class _BlasLimit:
+    """The limit of the BLAS pools, which all threads of a process share.
+
+    Only the thread that was first in sets it, and takes it back on its way out. If each restored
+    what it found, two threads that overlap could leave the limit behind for good; a thread that
+    loses the limit halfway is only slower.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._limiter: Any = None
+
+    def set(self) -> bool:
+        """Whether there was no limit, so that the caller has to lift it again."""
+        with self._lock:
+            if self._limiter is not None:
+                return False
+            self._limiter = _controller(_modules_with_pools()).limit(limits=1, user_api="blas")
+            return True
+
+    def lift(self) -> None:
+        with self._lock:
+            self._limiter.restore_original_limits()
+            self._limiter = None
+
+
+_BLAS = _BlasLimit()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run what is inside on one thread of BLAS and torch; afterwards they are as they were.
+
+    May be nested, be entered by several threads at once, and decorate a function.
+
+    >>> from threadpoolctl import threadpool_info
+    >>> def most_threads():
+    ...     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    ...     return max(pool["num_threads"] for pool in pools)
+    >>> before = most_threads()
+    >>> with one_thread():
+    ...     most_threads()
+    1
+    >>> before == most_threads()
+    True
+    """
+    first_in = _BLAS.set()
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else None
+    try:
+        if torch and before != 1:
+            torch.set_num_threads(1)
+        yield
+    finally:
+        if torch and before != 1:
+            torch.set_num_threads(before)
+        if first_in:
+            _BLAS.lift()
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use; `OMP_NUM_THREADS` lowers it.
+
+    >>> usable_cores() >= 1
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        n_cores = len(os.sched_getaffinity(0))
+    else:
+        n_cores = os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(n_cores, int(asked)) if asked.isdigit() and int(asked) else n_cores
+
+
+def map_in_threads(
+    function: Callable[[Piece], Result], pieces: Iterable[Piece], n_threads: int | None = None
+) -> Iterator[Result]:
+    """Yield the result of every piece, in order, computed by a thread for each usable core.
+
+    Each thread computes on one thread of BLAS and torch, so the results do not depend on the
+    number of cores. A few pieces are taken ahead, never all. Worth it where a piece takes some
+    milliseconds or more and spends them outside Python.
+
+    >>> list(map_in_threads(abs, [-2, 1]))
+    [2, 1]
+    """
+    n_threads = n_threads or usable_cores()
+    with one_thread():
+        if n_threads == 1:
+            yield from map(function, pieces)
+            return
+        # torch's number of threads belongs to the thread that sets it.
+        limited = one_thread()(function)
+        with ThreadPoolExecutor(n_threads, "wiesel") as pool:
+            ahead: deque[Future[Result]] = deque()
+            try:
+                for piece in pieces:
+                    ahead.append(pool.submit(limited, piece))
+                    if len(ahead) > n_threads:
+                        yield ahead.popleft().result()
+                while ahead:
+                    yield ahead.popleft().result()
+            finally:
+                for future in ahead:
+                    future.cancel()
+
+
+def _modules_with_pools() -> tuple[bool, ...]:
+    return tuple(name in sys.modules for name in _WITH_POOLS)
+
+
+@lru_cache(maxsize=4)
+def _controller(modules: tuple[bool, ...]) -> ThreadpoolController:
+    """The pools of the libraries loaded so far; looking for them takes milliseconds."""
+    return ThreadpoolController()

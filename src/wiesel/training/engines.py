@@ -1,0 +1,37 @@
+"""What trains: this process, or others that an engine asks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from wiesel.training.batches import TrainingData
+from wiesel.training.history import History
+from wiesel.training.objective import Objective
+from wiesel.training.options import TrainOptions
+from wiesel.training.validation import Validation
+
+__all__ = ["TrainingEngine", "TrainingJob"]
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """One network to train, or several as a stack, and everything training needs."""
+
+    objectives: Sequence[Objective]
+    random_states: Sequence[Tensor]
+    """Where the random numbers of each network stand."""
+    data: TrainingData
+    options: Sequence[TrainOptions]
+    """Those of each network; members of one learning rate are neighbors."""
+    validation: Validation | None
+    fingerprint: str
+
+
+class TrainingEngine(Protocol):
+    """Trains with other processes, and gives what this one would have got, within rounding."""
+
+    def train(self, job: TrainingJob) -> list[History]:
+        """Train the networks of the job in place, and return what happened."""
+        ...

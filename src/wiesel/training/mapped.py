@@ -1,0 +1,63 @@
+"""Arrays on their way to another process: a memory map travels as the name of its file."""
+
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from wiesel.errors import FeatureError
+
+__all__ = ["MappedFile", "arrived", "portable"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class MappedFile:
+    """A part of a file that is an array."""
+
+    path: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    def open(self) -> Array:
+        """Return the array, mapped again."""
+        try:
+            return np.memmap(self.path, self.dtype, "r", self.offset, self.shape)
+        except (OSError, ValueError) as error:
+            raise FeatureError(
+                f"X is the memory-mapped file {self.path}, which {socket.gethostname()} cannot "
+                f"open ({error}). Put it on storage that all machines share."
+            ) from error
+
+
+def portable(values: Array | Tensor) -> Any:
+    """Return values as what travels best: a map as its file, a tensor as an array.
+
+    >>> portable(np.arange(3))
+    array([0, 1, 2])
+    """
+    if isinstance(values, np.memmap) and values.flags.c_contiguous and values.size:
+        whole = values
+        while isinstance(whole.base, np.memmap):
+            whole = whole.base
+        place = values.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        if values.filename is not None and place >= 0:
+            return MappedFile(
+                str(values.filename), values.dtype.str, values.shape, whole.offset + place
+            )
+    if isinstance(values, Tensor):
+        try:
+            return values.numpy(force=True)
+        except TypeError:  # a kind of number that NumPy lacks
+            return values
+    return np.asarray(values)
+
+
+def arrived(values: Any) -> Array | Tensor:
+    """Return what `portable` made ready, as values again."""
+    return values.open() if isinstance(values, MappedFile) else values

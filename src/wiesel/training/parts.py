@@ -1,0 +1,138 @@
+"""Where training stands in one of several workers, each of which has a part of every batch.
+
+All workers go through the same batches in the same order, so they train the network that one
+process would train, within rounding, however many they are.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wiesel.nn.part_layers import see_whole_batches
+from wiesel.nn.workers import PartStreams, Worker
+from wiesel.training.batches import Batch, StackedItems, TrainingData, batch_bounds
+from wiesel.training.checkpoint import (
+    Checkpoint,
+    described,
+    read_checkpoint,
+    standings_of,
+)
+from wiesel.training.engines import TrainingJob
+from wiesel.training.shuffling import shuffled
+from wiesel.training.state import TrainingState, alone, side_by_side
+
+__all__ = ["PartState", "state_of_part"]
+
+Bounds = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class PartBatch(Batch):
+    """A worker's part of a batch."""
+
+    all_rows: Tensor = None  # type: ignore[assignment]
+    """The positions of all items of the batch, those of the other workers, too."""
+
+
+@dataclass(kw_only=True)
+class PartState(TrainingState):
+    """What the loop changes, in one of several workers."""
+
+    worker: Worker
+    streams: PartStreams
+    """Random numbers of each network, those of a single one, too."""
+
+    def batches(self, data: TrainingData) -> Iterator[Batch]:
+        """Yield this worker's part of the batches of an epoch."""
+        # What a network draws by itself is drawn by each worker for its own items.
+        torch.manual_seed(int(self.streams.states[0].sum()) + self.worker.number)
+        n_items = len(data.items)
+        epoch_size = self.options.epoch_size or n_items
+        orders = shuffled(self.streams.permutations, n_items, epoch_size)
+        bounds = batch_bounds(epoch_size, self.options.batch_size)
+        own = [self.worker.part(start, stop) for start, stop in bounds]
+        orders = orders if len(self.members) > 1 else orders[0]
+        parts = self._parts(data, orders, own)
+        for (start, stop), batch in zip(bounds, parts, strict=True):
+            self.worker.begin(stop - start)
+            rows = torch.from_numpy(data.items[orders[..., start:stop].numpy()])
+            yield PartBatch(batch.rows, batch.inputs, batch.payload, rows.to(self.device))
+
+    def _parts(self, data: TrainingData, orders: Tensor, own: Bounds) -> Iterator[Batch]:
+        if len(self.members) > 1:
+            if self.items is None:
+                self.items = StackedItems(data, self.objective.prepare)
+            return self.items.cut(orders, own)
+        rows = data.items[np.concatenate([orders[start:stop].numpy() for start, stop in own])]
+        ends = accumulate((stop - start for start, stop in own), initial=0)
+        return data.cut(rows, list(pairwise(ends)), self.device, self.objective.prepare)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the losses of the whole batch, by name."""
+        own = self.objective.outputs(batch)
+        return self.objective.compare(batch.all_rows, self.worker.whole(own))  # type: ignore[attr-defined]
+
+    def differentiate(self, losses: Sequence[Tensor]) -> None:
+        """Set all gradients to those of the sum of the losses of the whole batch."""
+        super().differentiate(losses)
+        for vector in self.parameters.vectors:
+            self.worker.add_up(vector.grad)  # type: ignore[arg-type]
+
+    def look(self, look: Callable[[], None]) -> None:
+        """Let the leading worker look, and take over what it found."""
+
+        def found() -> bytes:
+            interrupted = False
+            try:
+                look()
+            except KeyboardInterrupt:
+                interrupted = True
+            # The best weights are for the leader to keep.
+            return json.dumps([[described(m.standing) for m in self.members], interrupted]).encode()
+
+        standings, interrupted = json.loads(self.worker.agreed(found))
+        if not self.worker.leads:
+            for member, standing in zip(self.members, standings_of(standings), strict=True):
+                member.standing = standing
+        # Machines may round differently; from here on all have the same weights again.
+        for vector in self.parameters.vectors:
+            self.worker.take_over(vector)
+        if interrupted:
+            raise KeyboardInterrupt
+
+    def _found(self, fingerprint: str) -> Checkpoint | None:
+        """The checkpoint as the leader has it: another machine may have an older file, or none."""
+        path = self.options.checkpoint
+        if path is None:
+            return None
+
+        def checked() -> bytes:
+            found = read_checkpoint(path, fingerprint)
+            return b"" if found is None else Path(path).read_bytes()
+
+        content = self.worker.agreed(checked)
+        if not content:
+            return None
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            return read_checkpoint(file.name, fingerprint)
+
+
+def state_of_part(job: TrainingJob, worker: Worker) -> PartState:
+    """Return the start of training a job as one of several workers."""
+    if len(job.objectives) > 1:
+        state = side_by_side(job.objectives, job.options, job.random_states)
+    else:
+        state = alone(job.objectives[0], job.options[0])
+    streams = PartStreams(job.random_states, worker)
+    see_whole_batches(state.objective, worker, streams)
+    known = {one.name: getattr(state, one.name) for one in fields(state)}
+    return PartState(**{**known, "streams": streams}, worker=worker)

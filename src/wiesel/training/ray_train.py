@@ -1,0 +1,235 @@
+"""Training on the machines of a Ray cluster: each worker has a part of every batch.
+
+Ray Train starts the workers, connects them (gloo on CPUs, nccl on GPUs) and starts them again if
+one is lost; what they do is the loop, as in one process.
+"""
+
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from wiesel.errors import FeatureError, MissingExtraError, ParameterError, TrainingError
+from wiesel.io.ray_session import load_ray, ray_session
+from wiesel.nn.stacking import stack_modules
+from wiesel.nn.streams import RandomStreams
+from wiesel.parameters import check_number
+from wiesel.training.engines import TrainingJob
+from wiesel.training.history import History
+from wiesel.training.progress import progress_bar
+from wiesel.training.ray_worker import Mailbox, train_part
+
+__all__ = ["RayTrain"]
+
+_MOMENT = 0.2
+"""Seconds between two looks at how far the workers are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayTrain:
+    """Trains with the workers of a Ray cluster: `fit(X, votes, engine=RayTrain(workers=2))`.
+
+    Every worker computes its part of every batch, so the model is the one that this process would
+    train, within rounding, for any number of workers. If a worker is lost, training goes on from
+    the model's `checkpoint`, which is on storage that all machines share; without one it starts
+    anew. Without a cluster the workers are processes of this machine.
+
+    >>> RayTrain(workers=4, address="10.0.0.1:6379").workers
+    4
+    """
+
+    workers: int = 2
+    """How many processes train together."""
+    cpus: int = 1
+    """How many cores each of them has."""
+    gpu: bool = False
+    """Whether each of them has a GPU."""
+    address: str | None = None
+    """The cluster's; None is the connection that the program has, or a cluster of this machine."""
+    retries: int = 3
+    """How often training goes on after a worker was lost."""
+
+    def __post_init__(self) -> None:
+        for name, low in (("workers", 1), ("cpus", 1), ("retries", 0)):
+            check_number(self, name, getattr(self, name), low=low, whole=True)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the workers train."""
+        return torch.device("cuda" if self.gpu else "cpu")
+
+    def train(self, job: TrainingJob) -> list[History]:
+        """Train the networks of the job in place, and return what happened."""
+        _load_ray_train()
+        batch_size = job.options[0].batch_size
+        if self.workers > batch_size:
+            raise ParameterError(
+                f"{self.workers} workers cannot share batches of {batch_size} items. Give the "
+                "model a larger batch_size, or RayTrain fewer workers."
+            )
+        if len(job.objectives) > 1:  # whether there is a stack is told before anything is sent
+            stack_modules(job.objectives, RandomStreams(job.random_states))
+        with ray_session(self.address) as ray:
+            self._check_cores(ray)
+            result = self._result(ray, self._portable(job))
+        for objective, weights in zip(job.objectives, result["weights"], strict=True):
+            objective.load_state_dict(weights)
+            objective.eval().to("cpu")
+        histories: list[History] = result["histories"]
+        return histories
+
+    def _portable(self, job: TrainingJob) -> TrainingJob:
+        """The job with paths and devices that hold on another machine."""
+        options = []
+        for own in job.options:
+            path = None if own.checkpoint is None else str(Path(own.checkpoint).absolute())
+            changes = {"checkpoint": path, "device": self.device.type, "engine": None}
+            options.append(replace(own, **changes))  # type: ignore[arg-type]
+        return replace(job, data=replace(job.data), options=options)
+
+    def _check_cores(self, ray: Any) -> None:
+        wanted = {"CPU": self.workers * self.cpus, "GPU": self.workers if self.gpu else 0}
+        there = ray.cluster_resources()
+        for kind, count in wanted.items():
+            if there.get(kind, 0) < count:
+                raise ParameterError(
+                    f"{self.workers} workers need {count} {kind}s; the cluster has "
+                    f"{there.get(kind, 0):g}. Use fewer workers, or add machines."
+                )
+
+    def _result(self, ray: Any, job: TrainingJob) -> dict[str, Any]:
+        node = ray.get_runtime_context().get_node_id()
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+        mailbox = ray.remote(num_cpus=0, scheduling_strategy=here)(Mailbox).remote()
+        options = job.options[0]
+        sent = [_sent(ray, job)]  # in a list, or Ray would hand the workers the job itself
+        with tempfile.TemporaryDirectory(prefix="wiesel-") as folder:
+            trainer = self._trainer({"job": sent, "mailbox": mailbox}, folder)
+            run = _Run(trainer)
+            run.start()
+            with progress_bar(options.epochs, 0, options.progress) as show:
+                while run.is_alive():
+                    try:
+                        run.join(_MOMENT)
+                        for record in ray.get(mailbox.take.remote()):
+                            show(record)
+                    except KeyboardInterrupt:
+                        # The workers end with the best weights so far; who cannot wait asks again.
+                        if run.is_asked_to_stop:
+                            raise
+                        run.is_asked_to_stop = True
+                        mailbox.stop.remote()
+                for record in ray.get(mailbox.take.remote()):
+                    show(record)
+        result: dict[str, Any] | None = ray.get(mailbox.result.remote())
+        error = ray.get(mailbox.refusal.remote())
+        if error is not None:
+            raise error
+        if result is None:
+            raise TrainingError(
+                f"Training on Ray ended without a result after {self.retries} new attempts: "
+                f"{_short(run.error)}. The logs of the workers are on the Ray dashboard."
+            ) from run.error
+        return result
+
+    def _trainer(self, config: dict[str, Any], folder: str) -> Any:
+        from ray import train
+        from ray.train.torch import TorchConfig, TorchTrainer
+
+        return TorchTrainer(
+            train_part,
+            train_loop_config=config,
+            torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if self.gpu else "gloo"),
+            scaling_config=train.ScalingConfig(
+                num_workers=self.workers,
+                use_gpu=self.gpu,
+                resources_per_worker={"CPU": self.cpus} | ({"GPU": 1} if self.gpu else {}),
+                placement_strategy="SPREAD",
+            ),
+            run_config=train.RunConfig(  # type: ignore[call-arg]
+                name="training",
+                storage_path=folder,
+                failure_config=train.FailureConfig(max_failures=self.retries),
+                logging_config=train.LoggingConfig(log_level="ERROR"),
+            ),
+        )
+
+
+class _Run(threading.Thread):
+    """Ray Train at work, while this process watches."""
+
+    def __init__(self, trainer: Any) -> None:
+        super().__init__(daemon=True)
+        self._trainer = trainer
+        self.error: Exception | None = None
+        self.is_asked_to_stop = False
+
+    def run(self) -> None:
+        """Wait until Ray Train is done."""
+        try:
+            self._trainer.fit()
+        except Exception as error:  # noqa: BLE001 - it is raised by who waits for this thread
+            self.error = error
+
+
+def _load_ray_train() -> None:
+    load_ray()
+    try:
+        import ray.train.torch  # noqa: F401
+        from ray.train import LoggingConfig  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            f"Training on several machines needs Ray Train ({error}): pip install -U 'wiesel[ray]'"
+        ) from error
+
+
+def _sent(ray: Any, job: TrainingJob) -> Any:
+    """The job in the store of the cluster, from which every machine reads it once."""
+    with _own_code_travels(ray.cloudpickle, job):
+        try:
+            return ray.put(job)
+        except Exception as error:  # whatever somebody's class raises when it is pickled
+            reason = _short(error)
+            try:
+                ray.cloudpickle.dumps(job.data)
+            except Exception:  # noqa: BLE001
+                raise FeatureError(
+                    f"X cannot be sent to the workers: {reason}. Give arrays or tensors, or a "
+                    "Dataset without open files, locks and the like."
+                ) from error
+            raise ParameterError(
+                f"The network cannot be sent to the workers: {reason}. It must not hold open "
+                "files, locks and the like."
+            ) from error
+
+
+@contextmanager
+def _own_code_travels(cloudpickle: Any, job: TrainingJob) -> Iterator[None]:
+    """Send the code of a network whose module is not installed, as other machines lack it."""
+    installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+    own = str(Path(__file__).parents[1])
+    kinds = {type(part) for objective in job.objectives for part in objective.modules()}
+    registered = []
+    for name in {kind.__module__ for kind in kinds}:
+        module = sys.modules.get(name)
+        file = getattr(module, "__file__", None)
+        if file and name != "__main__" and not file.startswith((*installed, own)):
+            cloudpickle.register_pickle_by_value(module)
+            registered.append(module)
+    try:
+        yield
+    finally:
+        for module in registered:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _short(error: BaseException | None) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}".rstrip(": .")

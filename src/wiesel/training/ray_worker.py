@@ -1,0 +1,93 @@
+"""What runs in a worker of Ray Train, and how it talks to the process that asked for it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from wiesel.errors import TrainingError, WieselError
+from wiesel.nn.workers import PeerLost, Worker
+from wiesel.training.engines import TrainingJob
+from wiesel.training.loop import run
+from wiesel.training.parts import state_of_part
+from wiesel.training.progress import watching
+
+__all__ = ["Mailbox", "train_part"]
+
+
+class Mailbox:
+    """An actor beside the process that asked for the training: workers leave there what it reads.
+
+    >>> mailbox = Mailbox()
+    >>> mailbox.tell({"epoch": 1})
+    False
+    >>> mailbox.take()
+    [{'epoch': 1}]
+    """
+
+    def __init__(self) -> None:
+        self._records: list[Mapping[str, Any]] = []
+        self._stopped = False
+        self._result: dict[str, Any] | None = None
+        self._refusal: Exception | None = None
+
+    def tell(self, record: Mapping[str, Any]) -> bool:
+        """Keep the record of an epoch, and return whether training should stop."""
+        self._records.append(record)
+        return self._stopped
+
+    def take(self) -> list[Mapping[str, Any]]:
+        """Return the records since the last time."""
+        new, self._records = self._records, []
+        return new
+
+    def stop(self) -> None:
+        """Let training end after the epoch that runs."""
+        self._stopped = True
+
+    def keep(self, result: dict[str, Any]) -> None:
+        """Keep what was trained."""
+        self._result = result
+
+    def result(self) -> dict[str, Any] | None:
+        """Return what was trained; None as long as there is nothing."""
+        return self._result
+
+    def refuse(self, error: Exception) -> None:
+        """Keep the first error that would come again: there is no use in another attempt."""
+        self._refusal = self._refusal or error
+
+    def refusal(self) -> Exception | None:
+        """Return such an error, if there was one."""
+        return self._refusal
+
+
+def train_part(config: dict[str, Any]) -> None:
+    """Train as one of several workers; the leading one hands back the result."""
+    import ray
+    import torch.distributed as dist
+
+    mailbox = config["mailbox"]
+    if ray.get(mailbox.refusal.remote()) is not None:
+        return
+
+    def tell(record: Mapping[str, Any]) -> None:
+        if ray.get(mailbox.tell.remote(record)):
+            raise KeyboardInterrupt
+
+    try:
+        job: TrainingJob = ray.get(config["job"][0])
+        worker = Worker(dist.group.WORLD, dist.get_rank(), dist.get_world_size())
+        with watching(tell):
+            state = state_of_part(job, worker)
+            histories = run(state, job.data, job.validation, job.fingerprint)
+        if worker.leads:
+            weights = [objective.state_dict() for objective in job.objectives]
+            ray.get(mailbox.keep.remote({"histories": histories, "weights": weights}))
+    except PeerLost:
+        raise
+    except WieselError as error:
+        ray.get(mailbox.refuse.remote(error))
+        raise
+    except Exception as error:
+        told = TrainingError(f"A worker failed: {type(error).__name__}: {error}")
+        ray.get(mailbox.refuse.remote(told))
+        raise

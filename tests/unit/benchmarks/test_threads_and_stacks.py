@@ -1,0 +1,50 @@
+"""The tables of the benchmarks of threads and stacks say which bar is met."""
+
+from benchmarks import stacks, threads
+
+
+def line(case: str, cpu: tuple[float, float], wall: tuple[float, float]) -> dict[str, object]:
+    return {
+        "case": case,
+        "one_cpu": cpu[0],
+        "defaults_cpu": cpu[1],
+        "one_wall": wall[0],
+        "defaults_wall": wall[1],
+        "cpu_ratio": cpu[1] / cpu[0],
+        "wall_ratio": wall[1] / wall[0],
+    }
+
+
+def test_defaults_may_take_a_tenth_more_in_cpu_and_in_wall_seconds() -> None:
+    rows = [
+        line("both", (1.0, 1.05), (1.0, 0.6)),
+        line("cpu", (1.0, 1.2), (1.0, 0.6)),
+        line("wall", (1.0, 1.0), (1.0, 1.2)),
+    ]
+    *_, both, cpu, wall = threads.results_table(rows).splitlines()
+    assert "| met" in both
+    assert "| missed" in cpu
+    assert "| missed" in wall
+
+
+def test_the_committee_and_the_limit_have_a_bar() -> None:
+    about = {"ways": ["a", "b"], "cpu_seconds": [9.0, 2.0]}
+    rows = [
+        {"case": "dear", "kind": "committee", "ratio": 5.5, **about},
+        {"case": "cheap", "kind": "committee", "ratio": 4.5, **about},
+        {"case": "near", "kind": "limit", "ratio": 0.5, **about},
+        {"case": "far", "kind": "limit", "ratio": 0.4, **about},
+    ]
+    *_, dear, cheap, near, far = stacks.results_table(rows).splitlines()
+    assert "5: missed" in dear
+    assert "5: met" in cheap
+    assert "0.5: met" in near
+    assert "0.5: missed" in far
+
+
+def test_the_quick_work_of_every_case_can_be_set_up() -> None:
+    work = {name: size for name, (_, _, size) in threads.WORK.items()}
+    assert len(work) >= 6
+    set_up, *_ = threads.WORK["dawid_skene, 300k x 100"]
+    proba = set_up(50)()
+    assert proba.shape == (50, 2)  # type: ignore[attr-defined]

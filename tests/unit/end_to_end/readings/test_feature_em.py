@@ -1,0 +1,107 @@
+"""EM over the votes and a linear model of the features."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from wiesel import (
+    DawidSkene,
+    FeatureEM,
+    LabelSpace,
+    MajorityVote,
+    TwoStage,
+    VoteMatrix,
+    load_model,
+)
+from wiesel.errors import FeatureError, ParameterError
+
+N_ITEMS = 1200
+LABELS = LabelSpace("no", "yes")
+
+
+def task(*accuracies: float, separation: float = 1.2, coverage: float = 1.0, seed: int = 0):
+    """Features that tell the classes apart so well, voters so often right, and the gold labels."""
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(0, 2, N_ITEMS)
+    X = rng.normal(size=(N_ITEMS, 4)) + separation * (gold[:, None] == np.array([1, 0, 1, 0]))
+    right = rng.random((N_ITEMS, len(accuracies))) < accuracies
+    votes = np.where(right, gold[:, None], 1 - gold[:, None])
+    votes[rng.random(votes.shape) > coverage] = -1
+    return X.astype(np.float32), VoteMatrix.from_dense(votes, LABELS), gold
+
+
+def accuracy(proba: np.ndarray, gold: np.ndarray) -> float:
+    return float((proba.argmax(axis=1) == gold).mean())
+
+
+def test_features_add_what_the_votes_do_not_know():
+    X, votes, gold = task(0.7, 0.7, 0.7)
+    model = FeatureEM().fit(votes, X=X)
+    by_votes = accuracy(model.predict_proba(votes), gold)
+    assert by_votes < 0.82
+    assert accuracy(model.predict_proba(votes, X), gold) > by_votes + 0.05
+
+
+def test_an_adversary_counts_for_the_other_class():
+    X, votes, gold = task(0.8, 0.8, 0.8, 0.8, 0.2, 0.2, 0.2)
+    assert accuracy(MajorityVote().fit(votes).predict_proba(votes), gold) < 0.7
+    model = FeatureEM().fit(votes, X=X)
+    assert accuracy(model.predict_proba(votes, X), gold) > 0.95
+    assert (model.evidence_[4:, 1, 0] > model.evidence_[4:, 1, 1]).all()
+
+
+def test_soft_labels_have_the_class_balance_and_items_without_votes_nothing_else():
+    X, votes, _ = task(0.8, 0.7, coverage=0.6)
+    balance = np.array([0.3, 0.7])
+    model = FeatureEM().fit(votes, balance, X=X)
+    proba = model.predict_proba(votes, X)
+    assert not votes.covered.all()
+    assert proba[votes.covered].mean(axis=0) == pytest.approx(balance, abs=0.01)
+    assert np.allclose(proba[~votes.covered], balance)
+
+
+def test_without_vectors_the_voters_alone_are_learned():
+    _, votes, gold = task(0.9, 0.8, 0.8, 0.3)
+    model = FeatureEM().fit(votes, X=torch.zeros(N_ITEMS, 3, 4, 4))
+    assert model.coefficients_.shape == (0, 2)
+    expected = DawidSkene().fit(votes).predict_proba(votes)
+    assert accuracy(model.predict_proba(votes), gold) > accuracy(expected, gold) - 0.02
+
+
+def test_a_class_nobody_names_and_a_voter_who_never_votes_are_no_problem():
+    X, votes, _ = task(0.8, 0.7)
+    dense = np.hstack([votes.dense(), np.full((N_ITEMS, 1), -1)])
+    three = VoteMatrix.from_dense(dense, LabelSpace("no", "yes", "maybe"))
+    proba = FeatureEM().fit(three, X=X).predict_proba(three, X)
+    assert np.isfinite(proba).all()
+    assert proba[:, 2].max() < 0.1
+
+
+def test_new_items_are_read_with_what_was_learned():
+    X, votes, _ = task(0.9, 0.7, 0.6)
+    model = FeatureEM().fit(votes, X=X)
+    assert np.allclose(model.predict_proba(votes[:7], X[:7]), model.predict_proba(votes, X)[:7])
+
+
+def test_two_stage_explains_with_the_features(tmp_path: Path):
+    X, votes, _ = task(0.9, 0.7, 0.6)
+    model = TwoStage(FeatureEM(), torch.nn.Linear(4, 2), epochs=1, progress=False).fit(X, votes)
+    soft = model.soft_labels(X[5:6], votes[5:6])
+    assert np.allclose(model.explain(X[5], votes[5]).soft_label, soft[0])
+    model.save(tmp_path / "model")
+    assert np.allclose(
+        load_model(tmp_path / "model", end_model=torch.nn.Linear(4, 2)).soft_labels(X, votes)[5],
+        soft[0],
+    )
+
+
+def test_wrong_input_is_refused():
+    X, votes, _ = task(0.9, 0.7)
+    with pytest.raises(FeatureError, match=r"FeatureEM needs the features: fit\(votes, X=X\)"):
+        FeatureEM().fit(votes)
+    with pytest.raises(FeatureError, match="X has 5 items, the votes have 1200"):
+        FeatureEM().fit(votes, X=X).predict_proba(votes, X[:5])
+    with pytest.raises(ParameterError, match="rounds"):
+        FeatureEM(rounds=0).fit(votes, X=X)

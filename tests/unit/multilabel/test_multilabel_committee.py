@@ -1,0 +1,161 @@
+"""Several networks for all labels: ensembles, the committee, checkpoints."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from wiesel import DawidSkene, MajorityVote, Triplet, load_model
+from wiesel.errors import ParameterError, SavedModelError, VoteError
+from wiesel.multilabel import (
+    MultiLabelCommittee,
+    MultiLabelTwoStage,
+    MultiLabelVotes,
+    MultiLabelWeaSEL,
+)
+from wiesel.multilabel.storage import multilabel_contents, restore_multilabel
+from wiesel.nn import MLP
+
+FAST = {
+    "epochs": 4,
+    "epoch_size": 300,
+    "batch_size": 32,
+    "lr": 0.03,
+    "weight_average": None,
+    "progress": False,
+}
+
+
+def network():
+    torch.manual_seed(0)
+    return MLP(3, 3, hidden=(8,), dropout=0.0)
+
+
+def committee(**options):
+    return MultiLabelCommittee(network(), networks=1, **{**FAST, **options})
+
+
+@pytest.fixture(scope="module")
+def fitted(task):
+    gold = task.X[:100], task.gold[:100], task.votes[:100]
+    return committee().fit(task.X, task.votes, validation=gold)
+
+
+def test_a_committee_learns_and_weighs_its_members_for_each_label(fitted, task):
+    assert fitted.evaluate(task.X, task.gold, n_resamples=0).macro_f1 > 0.85
+    names = ["majority_vote", "feature_em", "feature_checked", "triplet", "gold_weighted"]
+    assert list(fitted.member_weights_) == names
+    weights = np.stack(list(fitted.member_weights_.values()))
+    assert np.allclose(weights.sum(axis=0), 1)
+    assert not np.allclose(weights[:, 0], weights[:, 1])
+    members = np.stack([member.predict_proba(task.X) for member in fitted.members_])
+    mean = (weights[:, None] * members).sum(axis=0)
+    assert np.allclose(fitted.predict_proba(task.X), mean, atol=1e-5)
+
+
+def test_without_gold_all_networks_count_the_same(task):
+    model = committee().fit(task.X, task.votes)
+    shares = {name: weights.tolist() for name, weights in model.member_weights_.items()}
+    assert shares["majority_vote"] == pytest.approx([1 / 6] * 3)
+    assert shares["feature_em"] == pytest.approx([1 / 3] * 3)
+    assert model.thresholds_.tolist() == [0.5] * 3
+
+
+def test_a_committee_explains_and_comes_back(fitted, task, tmp_path):
+    found = fitted.explain(task.X[17], task.votes[17])
+    own = found.by_label["money"]
+    assert own.soft_label[1] == pytest.approx(fitted.soft_labels(task.X, task.votes)[17, 1])
+    assert "Soft labels of the members" in str(found)
+    fitted.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert type(again) is MultiLabelCommittee
+    assert np.array_equal(again.predict_proba(task.X), fitted.predict_proba(task.X))
+    assert str(again.explain(task.X[17], task.votes[17])) == str(found)
+
+
+def test_a_changed_weight_of_a_saved_committee_is_refused(fitted):
+    for weights in ({}, {"majority_vote": [1.0]}, dict.fromkeys("abcde", "x")):
+        manifest, files = multilabel_contents(fitted)
+        manifest = json.loads(json.dumps(manifest))
+        manifest["member_weights"] = weights
+        with pytest.raises(SavedModelError):
+            restore_multilabel(manifest, files)
+
+
+def test_a_member_that_predicts_a_label_alike_does_not_count_for_it(task, monkeypatch):
+    def stuck(model, one_sided):
+        own = np.zeros(3, dtype=bool)
+        own[2] = isinstance(model.label_model, Triplet)
+        return own
+
+    monkeypatch.setattr(MultiLabelTwoStage, "stuck", stuck)
+    weights = committee(epochs=2).fit(task.X, task.votes).member_weights_
+    assert weights["triplet"][2] == 0
+    assert weights["triplet"][0] > 0
+    assert sum(own[2] for own in weights.values()) == pytest.approx(1)
+
+
+def test_votes_in_one_direction_need_a_balance_or_gold(task):
+    votes = task.one_sided()
+    with pytest.raises(VoteError, match="class_balance"):
+        committee().fit(task.X, votes)
+    model = committee(epochs=2).fit(task.X, votes, validation=(task.X[:100], task.gold[:100]))
+    assert model.balance_[2] == pytest.approx((task.gold[:100, 2].sum() + 1) / 102)
+
+
+def test_a_committee_has_networks_not_members(task):
+    with pytest.raises(ParameterError, match=r"networks=\.\.\."):
+        committee(members=3).fit(task.X, task.votes)
+
+
+@pytest.mark.parametrize("kind", ["two_stage", "weasel"])
+def test_an_ensemble_is_the_mean_of_its_members(kind, task, tmp_path):
+    options = {**FAST, "epochs": 3, "members": 2}
+    model = (
+        MultiLabelTwoStage(MajorityVote(), network(), **options)
+        if kind == "two_stage"
+        else MultiLabelWeaSEL(network(), encoder=(8,), start=MajorityVote(), warm_up=1, **options)
+    ).fit(task.X, task.votes, validation=(task.X[:100], task.gold[:100]))
+    probas = [member.predict_proba(task.X) for member in model.members_]
+    assert not np.allclose(*probas)
+    assert np.allclose(model.predict_proba(task.X), np.mean(probas, axis=0), atol=1e-5)
+    soft = [member.soft_labels(task.X, task.votes) for member in model.members_]
+    assert np.allclose(model.soft_labels(task.X, task.votes), np.mean(soft, axis=0))
+    assert len(model.selection_["epoch"]) == 2
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.members == 2
+    assert np.array_equal(again.predict_proba(task.X), model.predict_proba(task.X))
+    assert np.array_equal(again.thresholds_, model.thresholds_)
+
+
+def test_a_stack_of_networks_learns_what_each_would_alone(task):
+    """Members of an ensemble are trained as one stack, each with its own seed."""
+    options = {**FAST, "epochs": 2}
+    both = MultiLabelTwoStage(DawidSkene(), network(), members=2, **options)
+    both.fit(task.X, task.votes)
+    alone = MultiLabelTwoStage(DawidSkene(), both.members_[1].end_model, seed=1, **options)
+    alone.fit(task.X, task.votes)
+    mine = both.members_[1].predict_proba(task.X)
+    assert np.allclose(mine, alone.predict_proba(task.X), atol=1e-4)
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_a_fit_goes_on_from_its_checkpoint(members, task, tmp_path):
+    file = tmp_path / "fit.ckpt"
+
+    def model(epochs, checkpoint=None, **options):
+        own = {**FAST, "epochs": epochs, "members": members, **options}
+        return MultiLabelTwoStage(MajorityVote(), network(), checkpoint=checkpoint, **own)
+
+    through = model(3).fit(task.X, task.votes)
+    model(2, file).fit(task.X, task.votes)
+    resumed = model(3, file).fit(task.X, task.votes)
+    assert len(resumed.history_) == 3
+    assert np.allclose(resumed.predict_proba(task.X), through.predict_proba(task.X), atol=1e-6)
+    with pytest.raises(SavedModelError, match="other options or other data"):
+        model(3, file, lr=0.01).fit(task.X, task.votes)
+    fewer = MultiLabelVotes.from_dense(task.said[:, :5], task.votes.labels.names)
+    with pytest.raises(SavedModelError, match="other options or other data"):
+        model(3, file).fit(task.X, fewer)

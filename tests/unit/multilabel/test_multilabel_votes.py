@@ -1,0 +1,120 @@
+"""Votes on several labels behind one object."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from wiesel import MajorityVote, VoteMatrix
+from wiesel.errors import DataError, VoteError
+from wiesel.multilabel import MultiLabelVotes, read_multilabel_votes, write_multilabel_votes
+
+LONG = pl.DataFrame(
+    {
+        "item": ["p", "p", "q", "q"],
+        "voter": ["ann", "bob", "ann", "ann"],
+        "label": ["sports", "sports", "sports", "money"],
+        "present": [True, False, True, False],
+    }
+)
+
+
+def test_a_long_table_becomes_a_matrix_for_each_label():
+    votes = MultiLabelVotes.from_long(LONG, labels=["sports", "money"])
+    assert votes.voters == ("ann", "bob")
+    assert votes["sports"].dense().tolist() == [[1, 0], [1, -1]]
+    assert votes["money"].dense().tolist() == [[-1, -1], [0, -1]]
+    assert isinstance(votes["sports"], VoteMatrix)
+    assert votes.directions == {"sports": "both", "money": "absent"}
+
+
+def test_long_and_back():
+    votes = MultiLabelVotes.from_long(LONG, labels=["sports", "money"])
+    assert votes.to_long().rows() == LONG.rows()
+    assert MultiLabelVotes.from_long(votes.to_long(), labels=["sports", "money"]).equals(votes)
+
+
+def test_without_a_column_of_what_was_said_every_row_says_yes():
+    votes = MultiLabelVotes.from_long(LONG.drop("present"))
+    assert votes.directions == {"money": "present", "sports": "present"}
+
+
+@pytest.mark.parametrize("yes", [1, "true", "yes", "present"])
+def test_several_ways_to_say_yes(yes):
+    row = {"item": 1, "voter": "ann", "label": "a", "present": yes}
+    votes = MultiLabelVotes.from_long([row], labels=["a", "b"])
+    assert votes["a"].dense().tolist() == [[1]]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"label": "sprots"}, "the label 'sprots'"),
+        ({"present": "perhaps"}, "'perhaps'.*true or false"),
+    ],
+)
+def test_a_wrong_cell_is_named(change, words):
+    row = {"item": 1, "voter": "ann", "label": "sports", "present": "1"} | change
+    with pytest.raises(VoteError, match=words):
+        MultiLabelVotes.from_long([row], labels=["sports", "money"])
+
+
+def test_an_answer_given_twice_is_refused():
+    with pytest.raises(VoteError, match="'ann' answers 'p' twice for 'sports'"):
+        MultiLabelVotes.from_long(pl.concat([LONG, LONG]), labels=["sports", "money"])
+
+
+def test_items_that_appear_twice_are_refused():
+    with pytest.raises(VoteError, match="unique"):
+        MultiLabelVotes.from_dense(np.ones((2, 1, 2)), ["a", "b"], ids=["p", "p"])
+
+
+def test_rows_and_voters_are_selected_for_all_labels(task):
+    votes = task.votes
+    part = votes[[3, 1]]
+    assert part.ids.tolist() == [3, 1]
+    assert all(part[name].equals(votes[name][[3, 1]]) for name in votes.labels)
+    assert votes.select(["voter_2"]).voters == ("voter_2",)
+
+
+def test_a_split_holds_every_item_once(task):
+    first, second = task.votes.split(0.25, seed=3)
+    assert (len(first), len(second)) == (75, 225)
+    assert sorted([*first.ids, *second.ids]) == list(range(300))
+
+
+def test_a_file_gives_back_the_same_votes(tmp_path, task):
+    silent = task.said.copy()
+    silent[5] = -1
+    votes = MultiLabelVotes.from_dense(silent, ["a", "b", "c"], ids=[f"m{k}" for k in range(300)])
+    write_multilabel_votes(votes, tmp_path / "votes.parquet")
+    assert read_multilabel_votes(tmp_path / "votes.parquet").equals(votes)
+    with pytest.raises(DataError, match="expected"):
+        read_multilabel_votes(tmp_path / "votes.parquet", labels=["a", "b"])
+
+
+def test_matrices_must_be_of_the_same_items_and_voters():
+    first = VoteMatrix.from_dense([[1]], ["no", "yes"], ["ann"])
+    other = VoteMatrix.from_dense([[1]], ["no", "yes"], ["bob"])
+    with pytest.raises(VoteError, match="other voters"):
+        MultiLabelVotes.from_matrices({"a": first, "b": other})
+
+
+def test_the_summary_has_a_row_for_each_label_and_voter(task):
+    table = task.votes.summary(gold=task.gold)
+    assert len(table) == 3 * 6
+    own = table.frame.filter((pl.col("label") == "money") & (pl.col("voter") == "voter_0"))
+    voted = task.said[:, 0, 1] >= 0
+    right = (task.said[:, 0, 1] == task.gold[:, 1])[voted].mean()
+    assert own["precision"][0] == pytest.approx(right)
+
+
+def test_the_overview_says_which_way_votes_go(task):
+    frame = task.one_sided().overview().frame
+    assert frame["direction"].to_list() == ["both", "both", "present only"]
+    assert frame["said_present"][2] == 1
+
+
+def test_every_label_model_works_on_the_votes_on_one_label(task):
+    votes = task.votes["sports"]
+    predicted = MajorityVote().fit(votes).predict(votes)
+    assert (predicted == np.where(task.gold[:, 0] == 1, "sports", "not sports")).mean() > 0.8

@@ -1,0 +1,155 @@
+"""A project whose labels are of parts of texts: run, report, explain, predict, evaluate."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from wiesel.cli.main import app
+from wiesel.errors import ParameterError, WieselError
+from wiesel.project.settings import read_project
+from wiesel.project.spans import run_spans
+
+NAMES, CITIES = ("Ada", "Bob", "Cy", "Dora", "Emil"), ("Bonn", "Paris", "Bath", "Rome", "Oslo")
+PROJECT = """
+classes = ["PER", "LOC"]
+spans = true
+[data]
+train = "train.jsonl"
+dev = "dev.jsonl"
+test = "test.conll"
+[votes]
+lfs = ["rules.toml", "lfs.py"]
+[training]
+epochs = 3
+lr = 0.02
+batch_size = 8
+"""
+RULES = """
+[[lf]]
+kind = "keywords"
+name = "names"
+label = "PER"
+keywords = ["Ada", "Bob", "Cy", "Bath"]
+column = "text"
+"""
+LFS = """
+from wiesel.spans import gazetteer, span_function
+cities = gazetteer("LOC", ["Bonn", "Paris", "Bath"], name="cities")
+@span_function
+def after_in(document):
+    words = document.words
+    return [document.span(k, k + 1, "LOC") for k in range(1, len(words)) if words[k - 1] == "in"]
+"""
+
+
+def sentence(rng):
+    """A text, and its gold spans."""
+    who, where = rng.choice(NAMES), rng.choice(CITIES)
+    text = f"{who} was <b> in {where} ."
+    place = text.index(where)
+    return text, [[0, len(who), "PER"], [place, place + len(where), "LOC"]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A small project, run once."""
+    place, rng = tmp_path_factory.mktemp("spans"), random.Random(0)
+    for name, content in (("wiesel.toml", PROJECT), ("rules.toml", RULES), ("lfs.py", LFS)):
+        (place / name).write_text(content)
+    for split, size in (("train", 60), ("dev", 20)):
+        rows = [(f"{split}{k}", *sentence(rng)) for k in range(size)]
+        lines = [json.dumps({"id": key, "text": text, "label": own}) for key, text, own in rows]
+        (place / f"{split}.jsonl").write_text("\n".join(lines))
+    tagged = [
+        f"{rng.choice(NAMES)} B-PER\nwas O\nin O\n{rng.choice(CITIES)} B-LOC\n" for _ in "abcde"
+    ]
+    (place / "test.conll").write_text("\n".join(tagged))
+    run_spans(read_project(place))
+    return place
+
+
+def called(*words, code=0):
+    result = CliRunner().invoke(app, [*map(str, words)])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_a_run_leaves_spans_figures_model_and_a_report_with_marked_texts(folder):
+    out = folder / "out"
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["judged_on"] == "test"
+    assert [row["method"] for row in metrics["methods"]] == ["hidden_markov", "majority_vote"]
+    assert metrics["splits"]["dev"]["exact"]["all"]["f1"] > 0.5
+    found = [json.loads(line) for line in (out / "spans_train.jsonl").read_text().splitlines()]
+    assert len(found) == 60
+    page = (out / "report.html").read_text()
+    for words in ("<mark ", "who voted", "after_in", "overlap F1", "spans = true"):
+        assert words in page
+    assert "was <b>" not in page
+
+
+def test_a_document_is_explained_by_who_voted(folder):
+    model = folder / "out" / "model"
+    why = json.loads(called("explain", model, "--item", "dev3", "--project", folder, "--json"))
+    assert why["item"] == "dev3"
+    assert any("after_in" in span["voted_for"] for span in why["spans"])
+    assert "LOC" in called("explain", model, "--item", "dev3", "--project", folder)
+    assert (
+        "no document"
+        in called("explain", model, "--item", "nobody", "--project", folder, code=1).lower()
+    )
+
+
+def test_the_saved_tagger_serves_the_verbs_of_spans(folder, tmp_path):
+    model, found = folder / "out" / "model", tmp_path / "found.jsonl"
+    called("spans", "predict", model, folder / "dev.jsonl", "--id", "id", "-o", found)
+    assert "overlap F1" in called("spans", "evaluate", folder / "dev.jsonl", found)
+    assert "wiesel spans predict" in called("predict", model, folder / "dev.jsonl", code=1)
+    assert "SpanTwoStage" in called("inspect", model)
+
+
+def test_the_verb_run_prints_voters_figures_and_texts(folder, tmp_path):
+    project = changed(folder, tmp_path, "epochs = 3", "epochs = 1")
+    text = called("run", project.folder, "--method", "majority_vote")
+    for words in ("cities", "overlap F1", "precision", "wiesel spans predict"):
+        assert words in text
+
+
+def changed(folder, tmp_path, old, new):
+    for file in folder.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_text(file.read_text())
+    text = (tmp_path / "wiesel.toml").read_text()
+    assert old in text
+    (tmp_path / "wiesel.toml").write_text(text.replace(old, new))
+    return read_project(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("spans = true", "spans = true\nmulti = true", "not for one project"),
+        ('classes = ["PER", "LOC"]\n', "", "what the labels are"),
+        ("[training]", '[method]\nname = "doctor_net"\n[training]', "cannot learn spans"),
+        ("[training]", '[features]\nkind = "tfidf"\n[training]', "reads words"),
+        ("epochs = 3", "epoch = 3", "epoch"),
+    ],
+)
+def test_what_a_project_of_spans_cannot_do_is_said(folder, tmp_path, old, new, words):
+    with pytest.raises(ParameterError, match=words):
+        run_spans(changed(folder, tmp_path, old, new))
+
+
+def test_gold_of_another_label_or_outside_of_the_text_is_refused(folder, tmp_path):
+    project = changed(folder, tmp_path, "epochs = 3", "epochs = 1")
+    for span, words in (([0, 3, "ORG"], "'ORG'"), ([0, 99, "PER"], "characters 0 to 99")):
+        (tmp_path / "dev.jsonl").write_text(json.dumps({"text": "Ada", "label": [span]}))
+        with pytest.raises(WieselError, match=words):
+            run_spans(project)
+
+
+def test_other_verbs_say_that_they_are_not_for_spans(folder):
+    assert "spans = true" in called("compare", folder, "majority_vote", code=1)

@@ -1,0 +1,210 @@
+"""Models and votes in scikit-learn's pipelines, splits, cross-validation and searches."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError as UnfittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_predict,
+    cross_val_score,
+    train_test_split,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from wiesel import Committee, DawidSkene, LabelSpace, MajorityVote, TwoStage, VoteMatrix, WeaSEL
+from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.errors import FeatureError, NotFittedError, VoteError
+from wiesel.nn import Linear
+from wiesel.scikit_learn import agreement_with_votes
+
+VOTES, GOLD = make_votes(120, n_voters=5, coverage=0.8)
+X = make_features(GOLD, n_features=3)
+NAMES = np.array(VOTES.labels.names, dtype=object)[GOLD]
+QUICK = {"epochs": 2, "epoch_size": 240, "lr": 0.05, "weight_average": None, "progress": False}
+
+
+def two_stage(**options) -> TwoStage:
+    return TwoStage(MajorityVote(), Linear(3, 2), **{**QUICK, **options})
+
+
+def weasel() -> WeaSEL:
+    return WeaSEL(Linear(3, 2), warm_up=1, **QUICK)
+
+
+def on_gold(model, features, votes) -> float:
+    """A scorer for votes as y: their ids say which rows they are."""
+    return model.score(features, GOLD[votes.ids])
+
+
+def test_a_pipeline_ends_in_a_model():
+    model = make_pipeline(StandardScaler(), weasel()).fit(X, VOTES)
+    assert is_classifier(model)
+    assert model.score(X, GOLD) == np.mean(model.predict(X) == NAMES)
+    assert model.score(X, NAMES) == model.score(X, GOLD)
+    assert list(model.classes_) == list(VOTES.labels)
+    assert model[-1].n_features_in_ == 3
+    check_is_fitted(model)
+    assert "WeaSEL" in model._repr_html_()
+
+
+def test_names_of_columns_come_through_set_output():
+    pytest.importorskip("pandas")
+    model = (
+        make_pipeline(StandardScaler(), two_stage()).set_output(transform="pandas").fit(X, VOTES)
+    )
+    assert list(model[-1].feature_names_in_) == ["x0", "x1", "x2"]
+    table = model[:-1].transform(X)
+    assert model[-1].predict(table).shape == (120,)
+    with pytest.raises(FeatureError, match=r"columns of X are not those of fit.*order differs"):
+        model[-1].predict(table[["x1", "x0", "x2"]])
+    with pytest.raises(FeatureError, match=r"missing: 'x0'"):
+        model[-1].predict(table.rename(columns={"x0": "other"}))
+
+
+def test_votes_split_as_arrays_do():
+    left, right, votes, rest = train_test_split(X, VOTES, test_size=20, random_state=0)
+    assert isinstance(votes, VoteMatrix)
+    assert (votes.shape, rest.shape) == ((100, 5), (20, 5))
+    assert np.array_equal(left, X[votes.ids])
+    assert np.array_equal(right, X[rest.ids])
+
+
+def test_votes_as_an_array_are_dense():
+    assert np.array_equal(np.asarray(VOTES), VOTES.dense())
+    assert np.asarray(VOTES, dtype=float).dtype == float
+    assert VOTES[[3, 1], ...].equals(VOTES[[3, 1]])
+    with pytest.raises(ValueError, match="always a copy"):
+        np.array(VOTES, copy=False)
+
+
+@pytest.mark.parametrize("cv", [2, KFold(2, shuffle=True, random_state=0)], ids=["number", "KFold"])
+def test_cross_validation_takes_votes_as_y(cv):
+    by_votes = cross_val_score(two_stage(), X, VOTES, cv=cv, error_score="raise")
+    by_gold = cross_val_score(two_stage(), X, VOTES, cv=cv, scoring=on_gold, error_score="raise")
+    assert len(by_votes) == len(by_gold) == 2
+    assert not np.array_equal(by_gold, by_votes)
+    assert np.all((by_gold >= 0) & (by_gold <= 1) & (by_votes >= 0) & (by_votes <= 1))
+
+
+def test_predictions_of_cross_validation_are_names():
+    found = cross_val_predict(two_stage(), X, VOTES, cv=2)
+    assert set(found) <= set(VOTES.labels)
+    assert found.shape == (120,)
+
+
+def test_options_are_searched_in_nested_models_too():
+    pipeline = make_pipeline(StandardScaler(), two_stage())
+    grid = {"twostage__label_model__hard": [True, False], "twostage__lr": [0.05]}
+    search = GridSearchCV(pipeline, grid, cv=2, scoring=on_gold, error_score="raise").fit(X, VOTES)
+    assert set(search.best_params_) == set(grid)
+    assert search.predict(X).shape == (120,)
+    classifier = TwoStage(MajorityVote(), LogisticRegression())
+    assert classifier.get_params()["end_model__C"] == 1.0
+    changed = classifier.set_params(end_model__C=0.1, end_model=LogisticRegression(max_iter=50))
+    assert (changed.end_model.C, changed.end_model.max_iter) == (0.1, 50)
+
+
+def test_label_models_are_scored_by_gold_and_do_not_learn_from_it():
+    scores = cross_val_score(DawidSkene(), VOTES, GOLD, cv=2, error_score="raise")
+    assert np.all(scores > 0.6)
+    found = GridSearchCV(MajorityVote(), {"hard": [True, False]}, cv=2).fit(VOTES, NAMES)
+    assert found.best_estimator_.voters_ == VOTES.voters
+    told = DawidSkene().fit(VOTES, GOLD)
+    assert told.balance_given_ is False
+    assert np.array_equal(told.predict_proba(VOTES), DawidSkene().fit(VOTES).predict_proba(VOTES))
+
+
+def test_a_class_balance_is_told_from_gold():
+    two_items = VOTES[:2]
+    assert MajorityVote().fit(two_items, [3, 1]).balance_given_ is True
+    assert MajorityVote().fit(two_items, [0.5, 0.5]).balance_given_ is True
+    assert MajorityVote().fit(two_items, ["class_0", "class_1"]).balance_given_ is False
+    assert MajorityVote().fit(VOTES, {"class_0": 1, "class_1": 3}).balance_given_ is True
+
+
+@pytest.mark.parametrize(
+    "model", [weasel(), two_stage(members=2), Committee(Linear(3, 2), networks=1, **QUICK)]
+)
+def test_fitted_models_are_cloned_unfitted_and_pickled_as_they_are(model):
+    fitted = clone(model).fit(X, VOTES)
+    assert not hasattr(clone(fitted), "labels_")
+    again = pickle.loads(pickle.dumps(fitted))  # noqa: S301
+    assert np.array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    assert again.n_features_in_ == 3
+
+
+def test_attributes_of_scikit_learn_are_there_after_fit_only():
+    for model in (two_stage(), MajorityVote()):
+        assert not [name for name in ("classes_", "n_features_in_") if hasattr(model, name)]
+        with pytest.raises(UnfittedError):
+            check_is_fitted(model)
+        with pytest.raises(UnfittedError, match="call fit") as caught:
+            model.predict(X)
+        assert isinstance(caught.value, NotFittedError), "it is ours and scikit-learn's"
+        assert type(pickle.loads(pickle.dumps(caught.value))) is NotFittedError  # noqa: S301
+    fitted = MajorityVote().fit(VOTES)
+    assert fitted.n_features_in_ == 5
+    assert tuple(fitted.feature_names_in_) == VOTES.voters
+    assert not hasattr(two_stage().fit(X, VOTES), "feature_names_in_")
+
+
+def test_the_number_of_features_survives_saving(tmp_path):
+    from wiesel import load_model
+
+    two_stage().fit(X, VOTES).save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.n_features_in_ == 3
+    with pytest.raises(FeatureError, match="X has 2 features, but TwoStage is expecting 3"):
+        loaded.predict(X[:, :2])
+
+
+def test_tags_say_what_kind_of_estimator_it_is():
+    tags = get_tags(two_stage())
+    assert (tags.estimator_type, tags.target_tags.required) == ("classifier", True)
+    assert tags.input_tags.sparse
+    assert not get_tags(MajorityVote()).target_tags.required
+    sparse = sp.csr_matrix(X)
+    assert two_stage().fit(sparse, VOTES).predict(sparse).shape == (120,)
+
+
+def test_the_score_leaves_unknown_items_out_and_weighs_the_rest():
+    model = two_stage().fit(X, VOTES)
+    right = model.predict(X) == NAMES
+    wrong, good = np.flatnonzero(~right)[:1], np.flatnonzero(right)[:3]
+    rows = np.r_[wrong, good]
+    some = GOLD[rows].astype(object)
+    assert model.score(X[rows], some) == 0.75
+    assert model.score(X[rows], some, sample_weight=[1, 0, 0, 1]) == 0.5
+    some[0] = None
+    assert model.score(X[rows], some) == 1.0
+    assert np.isnan(model.score(X[rows], [None] * 4))
+
+
+def test_agreement_with_votes_counts_items_with_votes():
+    votes = VoteMatrix.from_dense([[0, 0, 1], [1, -1, -1], [-1, -1, -1]], ["a", "b"])
+    found = agreement_with_votes(np.array([0, 0, 0]), votes, votes.labels)
+    assert np.allclose(found, [2 / 3, 0, np.nan], equal_nan=True)
+    with pytest.raises(FeatureError, match="labels of 3"):
+        agreement_with_votes(np.array([0]), votes, votes.labels)
+    with pytest.raises(FeatureError, match="the model has"):
+        agreement_with_votes(np.array([0, 0, 0]), votes, LabelSpace("a", "c"))
+
+
+@pytest.mark.parametrize("model", [two_stage(), DawidSkene(), Committee(Linear(3, 2), **QUICK)])
+def test_an_array_instead_of_votes_is_refused_with_the_cure(model):
+    given = () if isinstance(model, DawidSkene) else (X,)
+    with pytest.raises(VoteError, match=r"got ndarray.*VoteMatrix.from_dense\(array, labels\)"):
+        model.fit(*given, VOTES.dense())
+    fitted = clone(model).fit(*given, VOTES)
+    ask = fitted.predict if isinstance(model, DawidSkene) else fitted.soft_labels
+    with pytest.raises(VoteError, match="got ndarray"):
+        ask(*given, VOTES.dense())
