@@ -101,7 +101,7 @@ def test_from_an_empty_project_to_a_trained_model(serve, open_page, empty_projec
 def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
     page.goto(address)
     page.fill("input[aria-label='Search']", "sign in page")
-    page.wait_for_function("!document.querySelector('.data-count').innerText.startsWith('600 ')")
+    page.wait_for_function("document.querySelector('.data-count')?.innerText.startsWith('600 ') === false")
     page.click("tr.w-open >> nth=0")
     page.wait_for_selector(".row-text")
     page.evaluate(
@@ -131,7 +131,7 @@ def train(page: Any, address: str, project: Path) -> None:
     page.goto(f"{address}/train")
     page.click(".train-start:not([disabled])")
     page.wait_for_function(
-        "/finished|failed/.test(document.querySelector('.train-state').innerText)",
+        "/finished|failed/.test(document.querySelector('.train-state')?.innerText)",
         timeout=3 * PATIENCE,
     )
     assert "finished" in page.inner_text(".train-state")
@@ -156,7 +156,7 @@ def results(page: Any, address: str) -> None:
         page.wait_for_selector(".blame-switch")
         page.click(".blame-switch >> nth=0")
         page.wait_for_function(
-            "document.querySelector('.blame-effect').innerText.startsWith('Without')"
+            "document.querySelector('.blame-effect')?.innerText.startsWith('Without')"
         )
 
 

@@ -3,14 +3,14 @@
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from wiesel.errors import DataError
+from wiesel.io.databases import open_database
 from wiesel.io.files import FilePath
 
 __all__ = ["RESOLVED", "LabelStore"]
@@ -18,7 +18,8 @@ __all__ = ["RESOLVED", "LabelStore"]
 RESOLVED = "resolved"
 """The name under which a disagreement is settled: what it says counts, whatever others said."""
 
-_SCHEMA = """
+_SCHEMA = (
+    """
 CREATE TABLE IF NOT EXISTS labels (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     item TEXT NOT NULL,
@@ -28,8 +29,9 @@ CREATE TABLE IF NOT EXISTS labels (
     time REAL NOT NULL,
     withdrawn INTEGER NOT NULL DEFAULT 0
 )
-"""
-_INDEX = "CREATE INDEX IF NOT EXISTS by_item ON labels (item, person)"
+""",
+    "CREATE INDEX IF NOT EXISTS by_item ON labels (item, person)",
+)
 _LATEST = """
 SELECT item, person, label, purpose, time FROM labels
 WHERE number IN (SELECT MAX(number) FROM labels WHERE withdrawn = 0 GROUP BY item, person)
@@ -45,6 +47,7 @@ class LabelStore:
     back. A skipped item has no label but is not asked again.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> store = LabelStore(Path(tempfile.mkdtemp()) / "labels.sqlite")
     >>> store.add("m1", "ham", "ada")
     >>> store.add("m2", None, "ada")
@@ -127,20 +130,14 @@ class LabelStore:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        path = Path(self.path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(path, timeout=30)) as connection:
-                # A write-ahead log that is flushed at every commit: neither a killed process nor
-                # a power cut loses an answer, and readers do not wait for writers.
-                connection.execute("PRAGMA journal_mode = WAL")
+            with open_database(self.path, _SCHEMA) as connection:
+                # Flushed at every commit: neither a killed process nor a power cut loses an answer.
                 connection.execute("PRAGMA synchronous = FULL")
-                connection.execute(_SCHEMA)
-                connection.execute(_INDEX)
                 yield connection
         except (sqlite3.Error, OSError) as error:
             raise DataError(
-                f"The labels in {path} cannot be used: {error}. They are your work: keep the file, "
+                f"The labels in {self.path} cannot be used: {error}. They are your work: keep the file, "
                 "and see whether another program holds it or the disk is full."
             ) from error
 

@@ -4,12 +4,12 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from wiesel.errors import DataError
+from wiesel.io.databases import open_database
 from wiesel.io.files import FilePath
 
 __all__ = ["Snapshot", "SnapshotStore"]
@@ -37,6 +37,7 @@ class SnapshotStore:
     """Keeps every state of a text, and entries that were refused.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> store = SnapshotStore(Path(tempfile.mkdtemp()) / "history.sqlite")
     >>> store.add("a = 1", "start"), store.add("a = 2", "more")
     (1, 2)
@@ -107,16 +108,11 @@ class SnapshotStore:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        path = Path(self.path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(path, timeout=30)) as connection:
-                connection.execute("PRAGMA journal_mode = WAL")
-                for statement in _SCHEMA:
-                    connection.execute(statement)
+            with open_database(self.path, _SCHEMA) as connection:
                 yield connection
         except (sqlite3.Error, OSError) as error:
-            raise DataError(f"The history in {path} cannot be used: {error}.") from error
+            raise DataError(f"The history in {self.path} cannot be used: {error}.") from error
 
 
 def _figures(text: str) -> dict[str, Any]:

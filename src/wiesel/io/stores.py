@@ -2,12 +2,18 @@
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from wiesel.errors import DataError
+from wiesel.io.databases import open_database
 
 __all__ = ["KeyedStore"]
+
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS entries "
+    "(key TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID",
+)
 
 
 class KeyedStore:
@@ -42,12 +48,7 @@ class KeyedStore:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path)) as connection:
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS entries "
-                    "(key TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID"
-                )
+            with open_database(self.path, _SCHEMA) as connection:
                 yield connection
         except (sqlite3.Error, OSError) as error:
             raise DataError(
