@@ -98,7 +98,7 @@ def serve() -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture(scope="module")
 def serve_once() -> Iterator[Callable[..., Server]]:
-    """Start the workbench of a project for all tests of a module, which only read."""
+    """Start the workbench of a project for tests of a module that do not disturb each other."""
     pytest.importorskip("nicegui", reason="the extra 'workbench' is not installed")
     started: dict[Path, Server] = {}
 
@@ -189,7 +189,7 @@ def empty_project(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def read_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, for all tests of a module that change nothing in it."""
+    """The same, for tests of a module that leave no labeling function in it."""
     return write_empty_project(tmp_path_factory.mktemp("read"))
 
 
