@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from ray_nodes import added_node, connected_cluster
+from ray_nodes import PATIENT, added_node, connected_cluster
 
 from wiesel import (
     LabelSpace,
@@ -198,7 +198,7 @@ def output_of(words: list[str], folder: Path, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, *words],
         cwd=folder,
-        env=os.environ | {"RAY_USAGE_STATS_ENABLED": "0"} | environment,
+        env=os.environ | PATIENT | environment,
         capture_output=True,
         text=True,
         check=False,

@@ -24,7 +24,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE = 120_000
+PATIENCE = 300_000
 """Milliseconds to wait for something on a page: a busy machine is slow, a hung page is hung."""
 
 
@@ -127,7 +127,7 @@ def browser() -> Iterator[Any]:
     """One headless Chromium for the tests of a module."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
+        found = driver.chromium.launch(executable_path=chromium(), args=FLAGS, timeout=PATIENCE)
         yield found
         found.close()
 

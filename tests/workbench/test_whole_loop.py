@@ -13,7 +13,7 @@ from wiesel.io import LabelStore
 from wiesel.project.runs import kept_runs
 from wiesel.project.settings import read_project
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 
 def rules(project: Path) -> list[dict[str, Any]]:
