@@ -367,11 +367,11 @@ def test_a_stuck_worker_neither_keeps_ctrl_c_from_working_nor_outlives_this_proc
                 time.sleep(0.05)
             time.sleep(0.5)  # by now the first process waits for the worker
             running.send_signal(how)
-            said, _ = running.communicate(timeout=60)
+            said, _ = running.communicate(timeout=600)
         finally:
             running.kill()
     assert said.split() == (["interrupted"] if how == signal.SIGINT else [])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while any(is_running(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(is_running(pid) for pid in pids)
@@ -447,10 +447,11 @@ def test_objects_in_a_column_keep_the_work_here() -> None:
 
 
 def test_no_process_and_no_file_is_left_behind() -> None:
-    before = set(Path("/dev/shm").glob("wiesel-*")) if Path("/dev/shm").is_dir() else set()
+    # Other processes, such as those of other tests, may have files there meanwhile.
+    own = f"wiesel-{os.getpid()}-*"
+    before = set(Path("/dev/shm").glob(own))
     apply_lfs(named, ROWS, labels=LABELS, engine=force())
-    after = set(Path("/dev/shm").glob("wiesel-*")) if Path("/dev/shm").is_dir() else set()
-    assert after <= before
+    assert set(Path("/dev/shm").glob(own)) <= before
 
 
 def test_short_work_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
