@@ -26,7 +26,7 @@ from experiments.studies.embedded_default import KINDS, option_of
 from experiments.studies.table1 import ROWS, setting_of, source_of
 
 STORE = "embedded_features"
-SETS = ("sst2", "youtube", "sms")
+SETS = ("youtube", "sms", "sst2")
 LONG_TEXTS = ("amazon_175", "imdb_12", "imdb_136")
 METHODS = ("Snorkel", "Triplet-Mean", "majority vote", "WeaSEL-random", "WeaSEL")
 TITLES = ("gold", *METHODS)

@@ -1,12 +1,13 @@
 """Spouse with the paper's kind of network: a bidirectional LSTM on the tokens of the sentence.
 
-The sentence is cut around the two persons, who are marked, and becomes token ids of a vocabulary
-learned from the training sentences; embeddings are trained. Epoch and threshold are chosen on
-validation. WeaSEL's encoder reads the votes and the 200 features of table 1. The paper's network
-has three LSTMs, for the words before, between and after the persons; this is one. Runs are kept in
-`spouse_lstm.jsonl`, one line each. `spouse_evidence` runs them and writes the page.
+The sentence is cut around the two persons, who become two marks, and is read as token ids of a
+vocabulary learned from the training sentences; embeddings are trained. Epoch and threshold are
+chosen on validation. WeaSEL's encoder reads the votes and the 200 features of table 1. The paper's
+network has three LSTMs, for the words before, between and after the persons; this is one. Runs are
+kept in `spouse_lstm.jsonl`, one line each. `spouse_evidence` runs them and writes the page.
 """
 
+import re
 from functools import cache
 from typing import Any
 
@@ -22,15 +23,15 @@ from wiesel.nn import LSTM
 from wiesel.training import seeded
 
 STORE = "spouse_lstm"
-WORDS = 48
+WORDS = 28
 """The most words of a sentence that are read: the longest stretch between persons is cut."""
-BESIDE = 8
+BESIDE = 6
 """Words that are read before the first person and after the second."""
-LENGTH = 64
+LENGTH = 32
 """The most tokens: a word such as U.S. is several."""
-MARKS = {"<p1>": "personabegins", "</p1>": "personaends",
-         "<p2>": "personbbegins", "</p2>": "personbends"}  # fmt: skip
-"""The marks of the persons, as words that stay whole."""
+MARKS = {"1": "persona", "2": "personb"}
+"""Words that stand for the two persons: the paper's network does not read their names either."""
+_PERSON = re.compile(r"<p([12])>.*?</p\1>")
 TITLES = {
     "majority_vote": "majority vote",
     "snorkel": "Snorkel",
@@ -38,14 +39,16 @@ TITLES = {
     "weasel_ours": "WeaSEL, our defaults",
 }
 """By method, its title; `WeaSEL` is the paper's."""
-EPOCHS = 12
-"""The paper trains for 75 at a tenth of the learning rate."""
+EPOCHS = 10
+TRAINING = {"lr": 2e-3, "batch_size": 128}
+"""What a step of an LSTM costs depends on the longest sentence more than on how many there are; so
+sentences are short, and steps few and large. The paper has 75 epochs at a twentieth of the rate."""
 SEEDS = 3
 
 
 def definitions(seeds: int, epochs: int) -> list[Run]:
     """Return all runs, seed by seed: an interrupted study has all methods of the seeds it has."""
-    options = {"epochs": epochs, "lr": 1e-3}
+    options = {"epochs": epochs, **TRAINING}
     return [Run("spouse", method, seed, options) for seed in range(seeds) for method in TITLES]
 
 
@@ -65,17 +68,18 @@ def results(
 
 
 def around_persons(text: str) -> str:
-    """Return the words around and between the two persons, with marks that are words.
+    """Return the words around and between the two persons, each of whom is one word.
 
-    >>> around_persons("He said <p1> Ann </p1> wed <p2> Bob </p2> .")
-    'He said personabegins Ann personaends wed personbbegins Bob personbends .'
+    >>> around_persons("He said <p1> Ann Lee </p1> wed <p2> Bob </p2> .")
+    'He said persona wed personb .'
     """
-    words = text.split()
-    marks = [place for place, word in enumerate(words) if word in MARKS] or [0, len(words) - 1]
-    words = words[max(marks[0] - BESIDE, 0) : marks[-1] + BESIDE + 1]
+    words = _PERSON.sub(lambda found: f" {MARKS[found[1]]} ", text).split()
+    places = [place for place, word in enumerate(words) if word in MARKS.values()]
+    first, last = (places[0], places[-1]) if places else (0, len(words))
+    words = words[max(first - BESIDE, 0) : last + BESIDE + 1]
     if len(words) > WORDS:
         words = words[: WORDS // 2] + words[-(WORDS // 2) :]
-    return " ".join(MARKS.get(word, word) for word in words)
+    return " ".join(words)
 
 
 @cache
