@@ -165,7 +165,7 @@ def _model_answer(path: Path) -> Answer:
     lines += ["files:", *(f"  {name:<26} {size:>12,} bytes" for name, size in sizes.items())]
     others = other_files(path, manifest)
     if others:
-        lines.append(f"NO PART OF THE MODEL, which is refused for it: {listed(others)}")
+        lines.append(f"NOT PART OF THE MODEL (loading refuses it): {listed(others)}")
     step = command_line("wiesel", "predict", path, "new.csv")
     data = {"manifest": manifest, "bytes": sizes, "others": others}
     return Answer(data, "\n".join(lines), step)

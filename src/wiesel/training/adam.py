@@ -11,7 +11,7 @@ __all__ = ["FusedAdam"]
 class FusedAdam(torch.optim.Adam):
     """`torch.optim.Adam(..., fused=True)` for parameters whose gradients stay where they are.
 
-    torch collects parameters, gradients and moments anew in every step, and counts it for each
+    torch collects parameters, gradients and moments again in every step, and counts it for each
     parameter; for small networks that is a good part of the step. Here its kernel is called.
 
     >>> weights = torch.ones(3)

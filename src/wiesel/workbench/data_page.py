@@ -152,7 +152,7 @@ class DataPage:
         self.list.clear()
         with self.list:
             if not cells:
-                empty_state("No row is like that", "Take a condition away to see more rows.")
+                empty_state("No rows match", "Remove a filter to see more rows.")
                 return
             with table(("row", False), ("votes", False), ("predicted", False), ("gold", False)):
                 for place, text, votes, predicted, confidence, gold in cells:
@@ -237,9 +237,7 @@ class DataPage:
         self.next.clear()
         with self.next:
             if not found:
-                words(
-                    "Write a labeling function or label some rows: then there is more.", "w-faint"
-                )
+                words("Write a labeling function or label some rows to get suggestions.", "w-faint")
                 return
             for title, rows, hint in found:
                 with ui.element("div").classes("w-row"):
@@ -257,7 +255,7 @@ class DataPage:
                 found.append((cut(name, 60), cluster.rows, f"{len(cluster):,} rows without a vote"))
             apart = reading_disagreement(space.votes, space.features)
             order = np.argsort(-apart, kind="stable")[:100]
-            found.append(("readings of the votes disagree", order, "the 100 most disputed rows"))
+            found.append(("label models disagree", order, "the 100 most disputed rows"))
         for each in self.desk.suggested(3):
             rows = space.preview_rule(each.lf).rows
             title = cut(f"{rule_words(each.lf)} → {each.lf.label}", 60)

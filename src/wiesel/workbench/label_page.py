@@ -101,7 +101,7 @@ class LabelPage:
         self.place.clear()
         with self.place:
             if not self.person:
-                empty_state("Who are you?", "Type your name above: labels are kept under it.")
+                empty_state("Who are you?", "Enter your name above; labels are saved under it.")
             elif facts is None:
                 ways = "Choose other rows above, or write labeling functions with what you have."
                 empty_state("No rows are left to label this way", ways, "/lfs", "To the LFs")
@@ -125,7 +125,7 @@ class LabelPage:
                         words(str(number), "w-key")
             ui.button("Skip (S)", on_click=partial(self.answer, None)).props("flat no-caps")
             ui.button("Undo (U)", on_click=self.undo).props("flat no-caps")
-        words(f"{self.done} answered in this sitting", "w-faint", "label-count")
+        words(f"{self.done} labeled in this session", "w-faint", "label-count")
 
     async def _key(self, event: KeyEventArguments) -> None:
         if not event.action.keydown or event.modifiers.ctrl or event.modifiers.meta:
@@ -161,7 +161,7 @@ class LabelPage:
         self.desk.changed(labels_only=True)
 
     async def undo(self) -> None:
-        """Take back the last answer and ask again."""
+        """Withdraw the last answer and show its item again."""
         if not self.person:
             return
         item = await work(self.desk.space.store.undo, self.person)

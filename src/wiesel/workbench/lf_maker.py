@@ -80,7 +80,7 @@ class LFMaker:
         self.place.clear()
         with self.place:
             if found is None:
-                words("This is no pattern that can be looked for.", "w-bad")
+                words("This pattern cannot be searched for.", "w-bad")
                 return
             self._proposals(found)
 

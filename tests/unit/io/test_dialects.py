@@ -99,5 +99,5 @@ def test_a_row_that_is_too_long_is_told_by_the_separator_that_is_used(tmp_path: 
 @pytest.mark.parametrize("name", ["mails.xlsx", "mails.XLS", "mails.ods"])
 def test_workbooks_are_refused_with_the_way_out(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"PK")
-    with pytest.raises(DataError, match="save its sheet as 'CSV UTF-8'"):
+    with pytest.raises(DataError, match="Save the sheet as 'CSV UTF-8'"):
         read_rows(tmp_path / name)
