@@ -137,8 +137,8 @@ class LabelStore:
                 yield connection
         except (sqlite3.Error, OSError) as error:
             raise DataError(
-                f"The labels in {self.path} cannot be used: {error}. They are your work: keep the file, "
-                "and see whether another program holds it or the disk is full."
+                f"The labels in {self.path} cannot be used: {error}. They are your work: keep the "
+                "file, and see whether another program holds it or the disk is full."
             ) from error
 
 
