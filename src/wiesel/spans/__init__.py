@@ -33,7 +33,8 @@ from wiesel.spans.word_features import WordFeatures
 if TYPE_CHECKING:
     from wiesel.spans.storage import load_span_model
     from wiesel.spans.tagger import BiLSTMTagger
-    from wiesel.spans.training import SpanTwoStage, SpanWeaSEL, token_soft_labels
+    from wiesel.spans.training import SpanTwoStage, token_soft_labels
+    from wiesel.spans.weasel import SpanWeaSEL
 
 __all__ = [
     "BiLSTMTagger",
@@ -76,7 +77,7 @@ __all__ = [
 _WITH_TORCH = {
     "BiLSTMTagger": "wiesel.spans.tagger",
     "SpanTwoStage": "wiesel.spans.training",
-    "SpanWeaSEL": "wiesel.spans.training",
+    "SpanWeaSEL": "wiesel.spans.weasel",
     "load_span_model": "wiesel.spans.storage",
     "token_soft_labels": "wiesel.spans.training",
 }
