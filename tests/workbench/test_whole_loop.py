@@ -101,7 +101,9 @@ def test_from_an_empty_project_to_a_trained_model(serve, open_page, empty_projec
 def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
     page.goto(address)
     page.fill("input[aria-label='Search']", "sign in page")
-    page.wait_for_function("document.querySelector('.data-count')?.innerText.startsWith('600 ') === false")
+    page.wait_for_function(
+        "document.querySelector('.data-count')?.innerText.startsWith('600 ') === false"
+    )
     page.click("tr.w-open >> nth=0")
     page.wait_for_selector(".row-text")
     page.evaluate(
