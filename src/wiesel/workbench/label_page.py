@@ -22,6 +22,8 @@ _TITLES = {
     "conflict": "voters disagree",
     "uncertain": "the model is unsure",
 }
+_PATIENCE = 60.0
+"""Seconds that a browser on a busy machine may take to answer."""
 _STORED = "localStorage.getItem('wiesel-person') || ''"
 
 
@@ -64,7 +66,7 @@ class LabelPage:
 
     async def _first(self) -> None:
         await ui.context.client.connected()
-        self.person = await ui.run_javascript(_STORED) or ""
+        self.person = await ui.run_javascript(_STORED, timeout=_PATIENCE) or ""
         self.name.value = self.person
         await work(lambda: self.desk.space.votes, quiet=True)
         if self.ways.options != self._ways():
