@@ -100,16 +100,21 @@ def what_lstm_says(lstm: Runs, perceptron: Runs) -> list[str]:
     papers = {title: paper.TABLE_1[title][SET] for title in ("majority vote", "WeaSEL")}
     ours = {"majority vote": _mean(vote, "f1"), "WeaSEL": _mean(weasel, "f1")}
     lead = ours["WeaSEL"] - ours["majority vote"]
-    verdict = "WeaSEL is ahead with it" if lead > 0 else "WeaSEL is behind with it, too"
+    verdict = "ahead" if lead > 0 else "behind"
     seeds = min(len(vote), len(weasel))
-    return [
+    before = {title: _mean(perceptron[title], "f1") for title in ours}
+    vote_f1, weasel_f1 = ours["majority vote"], ours["WeaSEL"]
+    said = (
         f"- **The network**: with an LSTM ({seeds} seed{'s' * (seeds != 1)}) majority vote has "
-        f"{ours['majority vote']:.1f} F1 and WeaSEL {ours['WeaSEL']:.1f}; the paper has "
-        f"{papers['majority vote']:.2f} and {papers['WeaSEL']:.2f}. {verdict}: {lead:+.1f} points, "
-        f"where the paper has {papers['WeaSEL'] - papers['majority vote']:+.1f}. With the "
-        f"perceptron of table 1 it is "
-        f"{_mean(perceptron['WeaSEL'], 'f1') - _mean(perceptron['majority vote'], 'f1'):+.1f}.",
-    ]
+        f"{vote_f1:.1f} F1, {vote_f1 - before['majority vote']:+.1f} to the perceptron of table 1, "
+        f"and WeaSEL {weasel_f1:.1f}, {weasel_f1 - before['WeaSEL']:+.1f}; the paper has "
+        f"{papers['majority vote']:.2f} and {papers['WeaSEL']:.2f}. WeaSEL is {verdict} by "
+        f"{abs(lead):.1f} points; in the paper it is ahead by "
+        f"{papers['WeaSEL'] - papers['majority vote']:.1f}."
+    )
+    if lstm["Snorkel"]:
+        said += f" Snorkel with the same network has {_mean(lstm['Snorkel'], 'f1'):.1f}."
+    return [said]
 
 
 def what_votes_say(perceptron: Runs, votes_alone: float) -> list[str]:
