@@ -90,8 +90,8 @@ def decoded_file(path: Path, encoding: str) -> bytes:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{path} is not encoded as {encoding}: the first wrong byte is in line {line}. Say "
-            'how it is written with encoding = "..." in [data], or save it as UTF-8.'
+            f"{path} is not encoded as {encoding}: the first wrong byte is in line {line}. Set "
+            'its encoding with encoding = "..." in [data], or save the file as UTF-8.'
         ) from None
 
 

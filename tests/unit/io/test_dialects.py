@@ -50,7 +50,7 @@ def test_what_is_given_is_not_guessed(tmp_path: Path) -> None:
     [
         ({"separator": "::"}, "A separator is one character"),
         ({"encoding": "latn-1"}, "There is no encoding 'latn-1'"),
-        ({"encoding": "ascii"}, "not written in ascii: the first wrong byte is in line 2"),
+        ({"encoding": "ascii"}, "not encoded as ascii: the first wrong byte is in line 2"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, given: dict[str, str], words: str) -> None:

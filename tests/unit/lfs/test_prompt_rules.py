@@ -373,7 +373,7 @@ def test_a_lookup_reads_files_of_its_own_project_only(tmp_path: Path, name: obje
     lines = f'kind = "lookup"\nlabel = "spam"\ncolumns = "name"\nknown_file = {json.dumps(name)}'
     (folder / "rules.toml").write_text(f"[[lf]]\n{lines}\n")
     with pytest.raises(
-        LabelingFunctionError, match=r"line \d: .*(outside of|no file|name of a file)"
+        LabelingFunctionError, match=r"line \d: .*(is outside|no file|name of a file)"
     ):
         load_lfs(folder / "rules.toml")
 
