@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from wiesel import MajorityVote
 from wiesel.cli.main import app
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, VoteError
+from wiesel.saving import read_folder, write_folder
 from wiesel.spans import (
     Documents,
     SpanTwoStage,
@@ -16,7 +17,6 @@ from wiesel.spans import (
     gazetteer,
     load_span_model,
 )
-from wiesel.saving import read_folder, write_folder
 from wiesel.spans.storage import span_model_contents
 from wiesel.spans.tagger import TokenInputs, TokenLogits
 
