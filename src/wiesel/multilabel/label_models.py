@@ -249,9 +249,10 @@ def check_directions(votes: MultiLabelVotes, balance: npt.NDArray[np.float64]) -
     if sided:
         label, way = next(iter(sided.items()))
         other = "absent" if way == "present" else "present"
+        how = ": exhaustive=True, or against(...)" if way == "present" else ""
         more = f" (as on {listed(list(sided)[1:], limit=5)})" if len(sided) > 1 else ""
         raise VoteError(
             f"All votes on {label!r} say that it is {way}{more}, so nothing says how common it is. "
             f'Give class_balance={{"{label}": 0.1}} with the share of items that have it, or a '
-            f"labeling function that says where it is {other}: exhaustive=True, or against(...)."
+            f"labeling function that says where it is {other}{how}."
         )

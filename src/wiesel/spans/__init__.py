@@ -6,7 +6,7 @@ What needs torch is imported when it is first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wiesel.spans.annotated_files import read_annotated
+from wiesel.spans.annotated_files import read_annotated, read_documents
 from wiesel.spans.documents import Document, Documents
 from wiesel.spans.formats import (
     read_conll,
@@ -62,6 +62,7 @@ __all__ = [
     "read_conll",
     "read_docbin",
     "read_doccano",
+    "read_documents",
     "read_label_studio",
     "span_function",
     "spans_page",

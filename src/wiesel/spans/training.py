@@ -25,7 +25,7 @@ from wiesel.spans.marking import MarkedText, explain_spans
 from wiesel.spans.metrics import evaluate_spans
 from wiesel.spans.tagger import BiLSTMTagger, TokenInputs, TokenLogits
 from wiesel.spans.tags import Span, SpanLabels
-from wiesel.spans.votes import TokenVotes
+from wiesel.spans.votes import TokenVotes, check_token_votes
 from wiesel.spans.word_features import WordFeatures
 from wiesel.training import (
     Batch,
@@ -94,11 +94,7 @@ class SpanTagger(Parameterized):
         `validation=(documents, spans)` keeps the epoch with the best F1 of exact spans.
         """
         self.check_options()
-        if not isinstance(votes, TokenVotes):
-            raise VoteError(
-                f"{type(self).__name__} needs TokenVotes; got {type(votes).__name__}. "
-                "Make them with apply_span_lfs(functions, documents, labels=...)."
-            )
+        check_token_votes(votes, type(self).__name__)
         if votes.documents.n_tokens == 0:
             raise VoteError("There is nothing to learn from: the documents have no tokens.")
         documents, labels = votes.documents, votes.labels
