@@ -170,7 +170,7 @@ def test_two_people_at_once_see_their_agreement_and_settle(serve_once, open_page
     label_rows(second, 2, "dana")
     people = set(store.answers()["person"])
     assert people == {"ada", "bob", "cleo", "dana"}
-    second.wait_for_selector("text=1 row to settle")
+    second.wait_for_selector("text=1 row to resolve")
     second.click(".settle button:has-text('technical')")
     second.wait_for_selector(".settle", state="detached")
     settled = store.labels().filter(pl.col("item") == "train-0").to_dicts()[0]

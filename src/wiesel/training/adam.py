@@ -13,7 +13,7 @@ _BETAS, _EPS = (0.9, 0.999), 1e-8
 class FusedAdam:
     """`torch.optim.Adam(..., fused=True)` for parameters whose gradients stay where they are.
 
-    torch collects parameters, gradients and moments anew in every step, and counts it for each
+    torch collects parameters, gradients and moments again in every step, and counts it for each
     parameter; for small networks that is a good part of the step. Here its kernel is called. And
     the first optimizer of torch in a process imports its compiler, which takes two seconds.
 

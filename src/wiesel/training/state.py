@@ -1,4 +1,4 @@
-"""Where training stands: one network or a stack of them, and how far each has come."""
+"""The state of training: one network or a stack of them, and how far each has come."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

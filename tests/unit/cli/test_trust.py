@@ -107,7 +107,7 @@ class TestExplain:
             assert result.exit_code == 1
             assert "also holds 'lfs.py'" in result.stderr
         shown = wiesel("inspect", model).stdout
-        assert "NO PART OF THE MODEL, which is refused for it: 'lfs.py'" in shown
+        assert "NOT PART OF THE MODEL (loading refuses it): 'lfs.py'" in shown
 
 
 class TestFirstRun:

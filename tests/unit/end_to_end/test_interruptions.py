@@ -202,7 +202,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, change: str):
         "gold": (X, 1 - gold),
         "no validation": None,
     }.get(change, (X, gold))
-    with pytest.raises(SavedModelError, match="of other options or other data"):
+    with pytest.raises(SavedModelError, match="with other options or other data"):
         model.fit(
             other.X if change == "inputs" else X,
             other.votes if change == "votes" else votes,

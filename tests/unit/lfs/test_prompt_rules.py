@@ -155,13 +155,13 @@ def test_a_lasting_fault_stops_with_the_row_and_the_status(
     client: ChatClient, server: ModelServer
 ) -> None:
     server.broken = [(500, {})] * 3
-    with pytest.raises(LabelingFunctionError, match=r"on row 0: .*asked 3 times.*HTTP 500"):
+    with pytest.raises(LabelingFunctionError, match=r"on row 0: .*tried 3 times.*HTTP 500"):
         apply_lfs(prompt(LABELS, "{text}", client=client), ROWS[:1], labels=LABELS)
 
 
 def test_a_refusal_is_not_asked_again(client: ChatClient, server: ModelServer) -> None:
     server.broken = [(401, {})]
-    with pytest.raises(LabelingFunctionError, match=r"asked once.*HTTP 401"):
+    with pytest.raises(LabelingFunctionError, match=r"tried once.*HTTP 401"):
         apply_lfs(prompt(LABELS, "{text}", client=client), ROWS[:1], labels=LABELS)
     assert len(server.requests) == 1
 
@@ -195,7 +195,7 @@ def test_something_that_is_no_chat_completion_is_a_fault(
     client: ChatClient, server: ModelServer
 ) -> None:
     server.reply = b'{"error": "overloaded"}'
-    with pytest.raises(LabelingFunctionError, match=r"no chat completion.*overloaded"):
+    with pytest.raises(LabelingFunctionError, match=r"not a chat completion.*overloaded"):
         prompt(LABELS, "{text}", client=client)({"text": "x"})
     assert len(server.requests) == 3
 
@@ -354,7 +354,7 @@ def test_a_rules_file_keeps_answers_in_its_own_project(tmp_path: Path, cache: st
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path)
     address = {"url": "http://127.0.0.1:9/v1", "model": "tiny"}
-    with pytest.raises(LabelingFunctionError, match=r"cache = .* lies outside of"):
+    with pytest.raises(LabelingFunctionError, match=r"cache = .* is outside"):
         load_lfs(rules_with(folder, **address, cache=cache))
     with pytest.raises(LabelingFunctionError, match=r"ends in \.sqlite"):
         load_lfs(rules_with(folder, **address, cache="lfs.py"))
@@ -373,7 +373,7 @@ def test_a_lookup_reads_files_of_its_own_project_only(tmp_path: Path, name: obje
     lines = f'kind = "lookup"\nlabel = "spam"\ncolumns = "name"\nknown_file = {json.dumps(name)}'
     (folder / "rules.toml").write_text(f"[[lf]]\n{lines}\n")
     with pytest.raises(
-        LabelingFunctionError, match=r"line \d: .*(outside of|no file|name of a file)"
+        LabelingFunctionError, match=r"line \d: .*(is outside|no file|name of a file)"
     ):
         load_lfs(folder / "rules.toml")
 
