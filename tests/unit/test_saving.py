@@ -176,7 +176,7 @@ class TestOtherFiles:
     def test_a_folder_with_files_that_are_no_part_of_the_model_is_refused(self, tmp_path: Path):
         write_folder(tmp_path / "model", {}, FILES)
         (tmp_path / "model" / "lfs.py").write_text("print('run me')")
-        with pytest.raises(SavedModelError, match=r"also holds 'lfs\.py'.*no part of the model"):
+        with pytest.raises(SavedModelError, match=r"also holds 'lfs\.py'.*not part of the model"):
             read_folder(tmp_path / "model")
 
     def test_what_file_managers_leave_does_not_matter(self, tmp_path: Path):

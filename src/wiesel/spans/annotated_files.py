@@ -1,18 +1,33 @@
 """Annotated text in files: which format a file has, by its name."""
 
 from wiesel.errors import DataError
-from wiesel.io import FilePath, existing_file, explained
+from wiesel.io import FilePath, existing_file, explained, read_rows, scan_rows
 from wiesel.io.files import read_text
+from wiesel.spans.documents import Documents
 from wiesel.spans.formats import Annotated, read_conll, read_doccano, read_label_studio
 from wiesel.spans.spacy_documents import read_docbin
 
-__all__ = ["read_annotated"]
+__all__ = ["read_annotated", "read_documents"]
 
 _READERS = {
     ".jsonl": read_doccano,
     ".json": read_label_studio,
     **dict.fromkeys((".conll", ".txt", ".bio", ".iob"), read_conll),
 }
+
+
+def read_documents(path: FilePath, text: str = "text", id: str | None = None) -> Documents:
+    """Return the texts of a file: a table with a column of texts, or any file with spans.
+
+    Ids come from the column `id`; None takes the column named `id` if there is one.
+    """
+    file = existing_file(path)
+    if file.suffix == ".spacy" or file.suffix in _READERS.keys() - {".jsonl"}:
+        return read_annotated(file)[0]
+    with explained(file):
+        if id is None and "id" in scan_rows(file).collect_schema().names():
+            id = "id"
+        return Documents.from_rows(read_rows(file, [text, *([id] if id else [])]), text, id)
 
 
 def read_annotated(path: FilePath) -> Annotated:

@@ -26,7 +26,7 @@ FILES = {
     "digits.jsonl": (b'{"id":"a","text":' + b"1" * 5000 + b"}\n{]", "no valid JSON in line 1"),
     "broken.jsonl": (b'{"id":"a","text":"x"}\n{"id"\n', "no valid JSON in line 2"),
     "broken.parquet": (b"PAR1xxxx", "is it complete?"),
-    "table.xlsx": (b"PK", "has the extension '.xlsx'"),
+    "table.xlsx": (b"PK", "is a spreadsheet (.xlsx)"),
 }
 """What no verb can read, and what each of them says."""
 
@@ -155,9 +155,9 @@ def test_an_array_that_is_none_is_refused_without_praise_of_pickles(
 def test_lines_before_a_wrong_one_are_answered(trained, wiesel):
     good = json.dumps({"id": 1, "text": "a refund"}).encode() + b"\n"
     for wrong, words in (
-        (b"nonsense\n", "Line 2 of the input is no JSON"),
+        (b"nonsense\n", "Line 2 of the input is not JSON"),
         (b'{"text": "caf\xe9"}\n', "Line 2 of the input is not UTF-8 text"),
-        (b"[" * 100_000 + b"\n", "Line 2 of the input is no JSON"),
+        (b"[" * 100_000 + b"\n", "Line 2 of the input is not JSON"),
     ):
         result = wiesel("predict", trained / "out/model", "-", input=good + wrong)
         check_refused(result, words)

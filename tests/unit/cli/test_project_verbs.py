@@ -119,7 +119,7 @@ def test_a_stream_of_json_lines_gives_the_predictions_of_the_file(trained, messa
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("not json", "Line 2 of the input is no JSON"),
+        ("not json", "Line 2 of the input is not JSON"),
         ("[1, 2]", "Line 2 of the input is a list"),
         ('{"txt": "a"}', "There is no column 'text'"),
     ],
@@ -179,7 +179,7 @@ def test_a_network_of_ones_own_is_named_again_for_predicting(tmp_path, wiesel, w
     words = ("predict", folder / "out/model", folder / "test.csv")
     refused = wiesel(*words)
     assert refused.exit_code == 1
-    assert "if it is yours, or you trust it, add" in refused.stderr
+    assert "If you trust that code, add" in refused.stderr
     answer = wiesel_json(*words, "--end-model", f"module:{folder / 'net.py'}:Net")
     assert answer["n_items"] == 150
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import polars as pl
@@ -91,7 +92,7 @@ class TestExplain:
             assert result.exit_code == 1
             assert "also holds 'lfs.py'" in result.stderr
         shown = wiesel("inspect", trained / "out/model").stdout
-        assert "NO PART OF THE MODEL, which is refused for it: 'lfs.py'" in shown
+        assert "NOT PART OF THE MODEL (loading refuses it): 'lfs.py'" in shown
 
 
 class TestFirstRun:
@@ -190,13 +191,13 @@ def test_sigterm_leaves_nothing_in_memory_or_beside_the_output(tiny):
     (tiny / "lfs.py").write_text(
         "import time\nfrom pathlib import Path\nfrom wiesel import labeling_function\n"
         "@labeling_function\ndef slow(row):\n"
-        "    Path(__file__).with_name('trace').touch()\n    time.sleep(0.5)\n    return 'billing'\n"
-        "@labeling_function\ndef other(row):\n    time.sleep(0.5)\n    return 'technical'\n"
+        "    Path(__file__).with_name('trace').touch()\n    time.sleep(600)\n    return 'billing'\n"
+        "@labeling_function\ndef other(row):\n    time.sleep(600)\n    return 'technical'\n"
     )
     with subprocess.Popen([*WIESEL, "run", str(tiny)], stderr=subprocess.DEVNULL) as process:
         mark = f"wiesel-{process.pid}-"
         while not (tiny / "trace").exists() and process.poll() is None:
-            pass
+            time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 128 + signal.SIGTERM
     left = [entry.name for entry in Path("/dev/shm").glob(f"{mark}*")]

@@ -157,8 +157,8 @@ class WeaSEL(EndToEndModel):
     ) -> Self:
         """Train on inputs and votes; `validation=(X, y)` selects the epoch and the threshold.
 
-        `encoder_X` holds the encoder's features where they are not the end model's inputs: token
-        ids or images are no encoder features. `engine=RayTrain(workers=2)` trains on a cluster.
+        `encoder_X` holds the encoder's features if the end model reads something else, such as
+        token ids or images. `engine=RayTrain(workers=2)` trains on a cluster.
         """
         given = replace(self.fit_inputs(X, votes, encoder_X), engine=engine)
         self.fit_given(given, validation)
@@ -272,7 +272,7 @@ class WeaSEL(EndToEndModel):
         check_number(self, "warm_up", self.warm_up, low=0, whole=True)
         if self.statistics and self.encoding == "index":
             raise ParameterError(
-                "The statistics of WeaSEL are no class indices: encoding='index' cannot write "
+                "The statistics of WeaSEL are not class indices: encoding='index' cannot encode "
                 "them. Use 'one_hot', or 'signed' for two classes."
             )
         if not (self.start is None or isinstance(self.start, LabelModel)):
