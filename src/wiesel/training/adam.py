@@ -49,6 +49,8 @@ class FusedAdam(torch.optim.Adam):
                 eps=group["eps"],
             )
 
+    step.hooked = True  # type: ignore[attr-defined] # torch wraps it otherwise, to tell profilers
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a state that `state_dict` gave."""
         super().load_state_dict(state_dict)
