@@ -28,7 +28,7 @@ from experiments.studies.table1 import ROWS, setting_of, source_of
 STORE = "embedded_features"
 SETS = ("youtube", "sms", "sst2")
 LONG_TEXTS = ("amazon_175", "imdb_12", "imdb_136")
-METHODS = ("Snorkel", "Triplet-Mean", "majority vote", "WeaSEL-random", "WeaSEL")
+METHODS = ("Snorkel", "Triplet-Mean", "majority vote", "WeaSEL")
 TITLES = ("gold", *METHODS)
 
 Results = dict[tuple[str, str, str], list[Record]]
@@ -104,8 +104,9 @@ def show(found: Results, of_default: embedded_default.Results, effort: Effort) -
 def answer(found: Results) -> list[str]:
     """Say for every kind of features what gold reaches and how far WeaSEL is ahead, on average."""
     gold, leads = {}, {}
-    for kind in KINDS if _finished(found) else ():
-        means = [_means(found, name, kind) for name in _finished(found)]
+    names, kinds = _finished(found)
+    for kind in kinds:
+        means = [_means(found, name, kind) for name in names]
         gold[kind] = sum(of_set["gold"] for of_set in means) / len(means)
         leads[kind] = [_lead(of_set)[0] for of_set in means]
     said = ["Does joint training pay where features explain more?", ""]
@@ -139,14 +140,18 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
-def _finished(found: Results) -> list[str]:
-    """The sets of which every cell has been run."""
-    names = dict.fromkeys(name for name, _, _ in found)
-    return [
-        name
+def _finished(found: Results) -> tuple[list[str], list[str]]:
+    """The sets that can be compared: those with all the kinds of features that any set has."""
+    names = list(dict.fromkeys(name for name, _, _ in found))
+    whole = {
+        (name, kind)
         for name in names
-        if all(found[name, kind, title] for kind in KINDS for title in TITLES)
-    ]
+        for kind in KINDS
+        if all(found[name, kind, title] for title in TITLES)
+    }
+    kinds = [kind for kind in KINDS if any((name, kind) in whole for name in names)]
+    names = [name for name in names if all((name, kind) in whole for kind in kinds)]
+    return names, kinds if names else []
 
 
 def _means(found: Results, name: str, kind: str, column: str = "f1") -> dict[str, float]:

@@ -1,7 +1,6 @@
-"""Training on a real Ray cluster of two nodes on this machine, one of which is lost."""
+"""Training on a real Ray cluster on this machine; nodes are lost in test_ray_pipeline.py."""
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from wiesel import (
     TextFeatures,
     TwoStage,
     VoteMatrix,
-    WeaSEL,
 )
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import DataError, FeatureError, ParameterError
@@ -42,15 +40,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning"),
 ]
 
-PATIENCE = 900
-"""Seconds that a network waits for the test before it gives up."""
 TWO = RayTrain(workers=2)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A cluster of two nodes, to which this process is connected."""
-    with connected_cluster(n_nodes=2, num_cpus=2) as own:
+    """A cluster to which this process is connected."""
+    with connected_cluster(n_nodes=1, num_cpus=4) as own:
         yield own
 
 
@@ -58,28 +54,6 @@ def cluster() -> Iterator[Any]:
 def task() -> Any:
     votes, gold = make_votes(150, n_voters=5, coverage=0.7, seed=3)
     return make_features(gold, n_features=5, seed=3).astype(np.float32), votes, gold
-
-
-class Patient(nn.Module):
-    """A network that waits for the test in its second epoch, and tells where it is trained."""
-
-    def __init__(self, folder: Path, n_batches: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
-        self.folder, self.n_batches, self.n_seen = str(folder), n_batches, 0
-
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
-        folder = Path(self.folder)
-        if self.training and folder.exists():
-            import ray
-
-            self.n_seen += 1
-            (folder / f"on-{ray.get_runtime_context().get_node_id()}").touch()
-            until = time.monotonic() + PATIENCE
-            waits = self.n_seen > self.n_batches
-            while waits and not (folder / "go").exists() and time.monotonic() < until:
-                time.sleep(0.05)
-        return self.layers(values)
 
 
 def assert_same_history(here: Any, there: Any) -> None:
@@ -156,49 +130,3 @@ def test_a_saved_model_predicts_every_row_of_many_files_once(tmp_path: Path):
     with pytest.raises(DataError, match="eggs"):
         predict_on_ray(tmp_path / "model", tmp_path / "rows-*.parquet", tmp_path / "no", "eggs")
     assert not (tmp_path / "no").exists()
-
-
-def test_training_goes_on_from_the_checkpoint_when_a_node_is_lost(
-    cluster: Any, task: Any, tmp_path: Path
-):
-    X, votes, gold = task
-    mapped = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, X.shape)
-    mapped[:] = X
-    mapped.flush()
-    folder = tmp_path / "notes"
-    lost = next(iter(cluster.worker_nodes))
-    n_batches = len(np.flatnonzero(votes.covered)) // 40 + 1
-
-    def weasel(**options: Any) -> WeaSEL:
-        torch.manual_seed(1)
-        network = Patient(folder, n_batches)
-        return WeaSEL(
-            network,
-            epochs=3,
-            lr=0.05,
-            warm_up=1,
-            batch_size=40,
-            epoch_size=None,
-            tau_1=1.0,
-            **options,
-        )
-
-    here = weasel().fit(X, votes, (X[:40], gold[:40]))
-    folder.mkdir()
-    seen = []
-
-    def watch(record: Any) -> None:
-        seen.append(record["epoch"])
-        if record["epoch"] == 1:
-            cluster.remove_node(lost, allow_graceful=False)
-            (folder / "go").touch()
-
-    model = weasel(checkpoint=tmp_path / "checkpoint")
-    with watching(watch):
-        model.fit(
-            np.load(tmp_path / "X.npy", mmap_mode="r"), votes, (X[:40], gold[:40]), engine=TWO
-        )
-    assert len(list(folder.glob("on-*"))) == 2
-    assert seen == [1, 2, 3]
-    assert_same_history(here.history_, model.history_)
-    np.testing.assert_allclose(model.predict_proba(X), here.predict_proba(X), atol=0.01)
