@@ -100,6 +100,7 @@ def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
     page.wait_for_function(
         "document.querySelector('.data-count')?.innerText.startsWith('600 ') === false"
     )
+    page.wait_for_selector(".data-rows.w-ready")  # until then votes may still be put in
     page.click("tr.w-open:has-text('sign in') >> nth=0")
     page.wait_for_selector(".row-text:has-text('sign in')")
     page.evaluate(
