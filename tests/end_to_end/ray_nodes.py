@@ -6,6 +6,14 @@ from typing import Any
 
 import pytest
 
+PATIENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",
+    "RAY_worker_register_timeout_seconds": "900",
+    "RAY_health_check_timeout_ms": "60000",
+}
+"""On a busy machine a worker takes minutes to start, and a living node seconds to answer."""
+
 
 def node(num_cpus: int) -> dict[str, Any]:
     """What a node of the cluster has."""
@@ -22,8 +30,8 @@ def connected_cluster(n_nodes: int, num_cpus: int) -> Iterator[Any]:
     import ray
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_worker_niceness", "0")
+        for name, value in PATIENT.items():
+            patch.setenv(name, value)
         own = _started(n_nodes, node(num_cpus))
         try:
             ray.init(address=own.address, log_to_driver=False, logging_level="ERROR")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from ray_nodes import added_node, connected_cluster
+from ray_nodes import PATIENT, added_node, connected_cluster
 
 from wiesel import (
     LabelSpace,
@@ -28,7 +28,7 @@ from wiesel import (
     threshold,
 )
 from wiesel.errors import DataError, LabelingFunctionError, VoteError
-from wiesel.io import RayVoteParts, VoteParts, write_votes
+from wiesel.io import RayVoteParts, VoteParts, read_votes, write_votes
 from wiesel.label_models import REGISTRY
 from wiesel.lfs import FailureLog, RayEngine, apply_lfs_to_folder, load_lfs, preprocessor
 
@@ -198,7 +198,7 @@ def output_of(words: list[str], folder: Path, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, *words],
         cwd=folder,
-        env=os.environ | {"RAY_USAGE_STATS_ENABLED": "0"} | environment,
+        env=os.environ | PATIENT | environment,
         capture_output=True,
         text=True,
         check=False,
@@ -216,11 +216,11 @@ def deadly(row, on=17):
 
 @pytest.mark.usefixtures("second_node")
 def test_a_row_that_ends_its_process_is_told_and_may_be_set_aside(mails: Path, tmp_path: Path):
-    engine = RayEngine(part_rows=8)
+    engine = RayEngine(part_rows=2)  # the search for the row ends few processes
     with pytest.raises(
         LabelingFunctionError, match=r"'deadly' failed on row 17 \(id 'm17'\): it e"
     ):
-        apply_lfs([LFS[0], deadly], mails, labels=LABELS, ids="id", engine=engine)
+        apply_lfs(deadly, mails, labels=LABELS, ids="id", engine=engine)
     log = FailureLog()
     parts = apply_lfs_to_folder(
         [LFS[0], deadly], mails, tmp_path / "votes", labels=LABELS, ids="id", engine=engine,
@@ -246,7 +246,8 @@ def test_a_cluster_of_its_own_imports_nothing_from_here_and_ends_with_the_call(
         'labels = ["ham", "spam"]\n[[lf]]\nkind = "keywords"\nlabel = "spam"\n'
         'keywords = ["free"]\ncolumn = "text"\n'
     )
-    words = ["apply", str(mails), "--lfs", "lfs.toml", "--engine", "ray:local", "--json"]
+    words = ["apply", str(mails), "--lfs", "lfs.toml", "--engine", "ray:local", "--id", "id"]
+    words += ["-o", "votes.parquet", "--json"]
     code = f"""
 import sys
 from wiesel.cli.main import main
@@ -263,6 +264,8 @@ print(ray.is_initialized())
     assert json.loads(answer)["n_votes"] == 20
     assert connected == "False"
     assert not (tmp_path / "executed").exists()
+    here = apply_lfs(load_lfs(folder / "lfs.toml"), mails, labels=LABELS, ids="id")
+    assert read_votes(folder / "votes.parquet").equals(here)
 
 
 @pytest.mark.usefixtures("second_node")
@@ -270,9 +273,12 @@ def test_the_python_of_the_how_to_page_runs_as_a_script(cluster: Any, tmp_path: 
     page = Path(__file__).parents[2] / "docs" / "how-to" / "scale-out.md"
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) > 3
-    (tmp_path / "script.py").write_text("\n".join(blocks))
+    # What the last block does, test_ray_training.py does: many processes that import torch.
+    untrained = "from wiesel import Committee\nCommittee.fit = lambda *_, engine: print(engine)\n"
+    (tmp_path / "script.py").write_text("\n".join([untrained, *blocks]))
     said = output_of(["script.py"], tmp_path, RAY_ADDRESS=cluster.address)
     assert "VoteParts(5 parts, 200 items x 4 voters, 2 classes)" in said
+    assert "RayTrain(workers=1" in said
 
 
 def test_every_row_is_labelled_once_when_a_node_is_lost_in_the_middle(

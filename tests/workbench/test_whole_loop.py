@@ -13,7 +13,7 @@ from wiesel.io import LabelStore
 from wiesel.project.runs import kept_runs
 from wiesel.project.settings import read_project
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 
 def rules(project: Path) -> list[dict[str, Any]]:
@@ -158,9 +158,9 @@ def results(page: Any, address: str) -> None:
         )
 
 
-def test_two_people_at_once_see_their_agreement_and_settle(serve, open_page, empty_project):
-    server = serve(empty_project)
-    store = LabelStore(empty_project / "workbench" / "labels.sqlite")
+def test_two_people_at_once_see_their_agreement_and_settle(serve_once, open_page, read_project):
+    server = serve_once(read_project)
+    store = LabelStore(read_project / "workbench" / "labels.sqlite")
     for person, label in (("ada", "billing"), ("bob", "technical")):
         store.add("train-0", label, person)
         store.add("train-1", "billing", person)
@@ -178,9 +178,9 @@ def test_two_people_at_once_see_their_agreement_and_settle(serve, open_page, emp
 
 
 def test_a_rule_added_in_one_browser_appears_in_the_other_and_undo_removes_it(
-    serve, open_page, empty_project
+    serve_once, open_page, read_project
 ):
-    server = serve(empty_project)
+    server = serve_once(read_project)
     first = open_page(f"{server.address}/lfs")
     second = open_page(f"{server.address}/lfs")
     first.wait_for_selector("text=There is no labeling function yet")
@@ -190,4 +190,4 @@ def test_a_rule_added_in_one_browser_appears_in_the_other_and_undo_removes_it(
     second.wait_for_selector(".lf-table >> text=billing_invoice_refund")
     second.click(".lf-undo:not([disabled])")
     first.wait_for_selector("text=There is no labeling function yet")
-    assert rules(empty_project) == []
+    assert rules(read_project) == []

@@ -147,7 +147,7 @@ def evaluate(
     from wiesel.spans import evaluate_spans, read_annotated
 
     documents, wanted = read_annotated(gold)
-    others, found = read_annotated(predicted)
+    others, found = read_annotated(predicted, predictions=True)
     if documents.texts != others.texts:
         raise DataError(f"{gold} and {predicted} are not of the same texts in the same order.")
     labels = list(dict.fromkeys(s.label for own in (*wanted, *found) for s in own))

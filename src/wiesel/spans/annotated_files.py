@@ -30,8 +30,10 @@ def read_documents(path: FilePath, text: str = "text", id: str | None = None) ->
         return Documents.from_rows(read_rows(file, [text, *([id] if id else [])]), text, id)
 
 
-def read_annotated(path: FilePath) -> Annotated:
+def read_annotated(path: FilePath, predictions: bool = False) -> Annotated:
     """Return the documents and spans of a file: JSONL as of doccano, CoNLL, Label Studio, DocBin.
+
+    `predictions` takes those of Label Studio where there is no annotation.
 
     >>> read_annotated("gold.csv")
     Traceback (most recent call last):
@@ -46,4 +48,6 @@ def read_annotated(path: FilePath) -> Annotated:
                 "Spans are read from .jsonl (text, label), .conll, .json of Label Studio and "
                 f".spacy files; got {file.suffix!r}."
             )
+        if file.suffix == ".json":
+            return read_label_studio(read_text(file), predictions)
         return _READERS[file.suffix](read_text(file))
