@@ -43,7 +43,7 @@ WATCH = """
 (wanted) => new Promise((resolve, reject) => {
   const start = performance.now();
   setTimeout(() => reject(new Error('nothing came of: ' + wanted.act)), 120000);
-  const met = new Function('return ' + wanted.until);
+  const met = new Function('return (' + wanted.until + ')');
   const look = () => {
     if (met()) { requestAnimationFrame(() => resolve(performance.now() - start)); return true; }
   };
