@@ -119,6 +119,10 @@ def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
     dialog.locator(".lf-label >> text=technical").click()
     dialog.locator(".lf-proposal mark, .w-text mark").first.wait_for()
     assert dialog.locator(".lf-words input").input_value() == "sign in"
+    page.set_viewport_size({"width": 1280, "height": 400})
+    text = dialog.locator(".row-text").bounding_box()
+    assert text["height"] > 15  # the preview below leaves room for the text
+    page.set_viewport_size({"width": 1280, "height": 900})
     dialog.locator(".lf-proposal >> nth=0 >> text=Add").click()
     page.wait_for_selector("text=is in rules.toml")
     added = rules(project)[-1]
