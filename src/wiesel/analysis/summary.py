@@ -28,7 +28,7 @@ __all__ = ["FittedModel", "summarize"]
 class FittedModel(Protocol):
     """What `summarize` reads of a label model.
 
-    The accuracy it believes a voter has, P(right | votes), is what its method
+    The estimated accuracy of a voter, P(right | votes), is what its method
     `voter_accuracies()` returns; without that, its attribute `accuracies_` (n_voters,); without
     that, what `confusions_` (n_voters, true, voted) and the class balance say; else unknown.
     """
@@ -51,7 +51,7 @@ def summarize(votes: VoteSource, gold: Any = None, label_model: FittedModel | No
     fitted `label_model`, `learned` is the accuracy that the model estimates for the voter.
 
     >>> print(summarize(votes, gold=["ham", "spam", "spam", None]).to_text(width=100))
-    4 items, 100.0 % covered, 100.0 % by two voters or more, 50.0 % in conflict
+    4 items, 100.0 % covered, 100.0 % by at least two voters, 50.0 % in conflict
      voter     votes for   coverage   overlap   conflict   support          precision
     ──────────────────────────────────────────────────────────────────────────────────
      keyword   ham, spam     75.0 %    75.0 %     25.0 %         3     66.7 % (21–94)
@@ -145,7 +145,7 @@ def _caption(votes: VoteSource) -> str:
     counts = item_counts(votes)
     covered, shared, disputed = (f"{100 * count / votes.n_items:.1f} %" for count in counts)
     return (
-        f"{votes.n_items:,} items, {covered} covered, {shared} by two voters or more, "
+        f"{votes.n_items:,} items, {covered} covered, {shared} by at least two voters, "
         f"{disputed} in conflict"
     )
 

@@ -25,7 +25,7 @@ def compare(
     projects: Annotated[
         list[Path],
         typer.Argument(
-            help="Folders with wiesel.toml, one or more.", autocompletion=project_or_methods
+            help="One or more folders with wiesel.toml.", autocompletion=project_or_methods
         ),
     ],
     methods: Annotated[

@@ -165,7 +165,7 @@ def _model_answer(path: Path) -> Answer:
     lines += ["files:", *_file_lines(sizes)]
     others = other_files(path, manifest)
     if others:
-        lines.append(f"NO PART OF THE MODEL, which is refused for it: {listed(others)}")
+        lines.append(f"NOT PART OF THE MODEL (loading refuses it): {listed(others)}")
     new = "new.jsonl" if manifest.get("kind") == "spans" else "new.csv"
     step = command_line("wiesel", "predict", path, new)
     data = {"manifest": manifest, "bytes": sizes, "others": others}

@@ -1,4 +1,4 @@
-"""What verbs answer where an item may have several labels; no verb of its own."""
+"""Results of verbs for items with several labels; not a verb itself."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ def run_labels(settings: "Project", methods: list[str] | None, say: "Say") -> An
     gold = data.gold[voted] if (data.gold[voted] >= 0).any() else None
     parts = [data.votes[voted].overview(gold).to_text()]
     split = data.judged_on
-    parts += ["There are no gold labels to judge by."] if split is None else []
+    parts += ["There are no gold labels to evaluate on."] if split is None else []
     parts += [] if outcome.table is None else [outcome.table.to_text()]
     parts += [] if split is None else [str(outcome.main.reports[split])]
     explain: Any = outcome.main.model

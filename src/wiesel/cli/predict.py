@@ -123,7 +123,7 @@ def _stream(bundle: "Bundle") -> None:
 
 
 def _batches(stream: Any) -> Iterator[list[tuple[int, dict[str, Any]]]]:
-    """Rows with their line numbers: whatever has arrived, up to some lines at a time."""
+    """Rows with their line numbers: those that have arrived, some lines at a time."""
     number, batch = 0, []
     for lines in _arriving(stream):
         for line in lines:
@@ -169,7 +169,7 @@ def _row(line: bytes, number: int) -> dict[str, Any]:
         problem = f"Line {number} of the input is not UTF-8 text, from its byte {error.start} on."
         raise DataError(problem) from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"Line {number} of the input is no JSON: {error}.") from error
+        raise DataError(f"Line {number} of the input is not JSON: {error}.") from error
     if not isinstance(row, dict):
         raise DataError(
             f"Line {number} of the input is a {type(row).__name__}; each line is one object, such "

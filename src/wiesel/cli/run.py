@@ -104,7 +104,7 @@ def announce(settings: "Project") -> None:
 
 
 def _text(outcome: "Outcome") -> str:
-    """What the voters do, what stands out, how good the methods are, and why an item is labeled."""
+    """Tables of voters, findings and methods, and the explanation of one item."""
     from wiesel.analysis import summarize
 
     votes, splits = outcome.prepared.votes.by_split, outcome.prepared.data.splits
@@ -113,7 +113,7 @@ def _text(outcome: "Outcome") -> str:
     table = outcome.table
     parts = [summarize(votes[judged or "train"], gold).to_text()]
     parts += _stands_out(outcome.finding_sentences)
-    parts += ["There are no gold labels to judge by." if table is None else table.to_text()]
+    parts += ["There are no gold labels to evaluate on." if table is None else table.to_text()]
     return "\n\n".join([*parts, *map(str, outcome.explanations(_EXPLAINED))])
 
 

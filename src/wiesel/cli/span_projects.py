@@ -1,4 +1,4 @@
-"""What verbs answer where labels are of parts of texts; no verb of its own."""
+"""Results of verbs for spans; not a verb itself."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ def run_spans(settings: "Project", methods: list[str] | None, say: "Say") -> Ans
     outcome = spans.run_spans(settings, methods, say)
     folder, split = settings.output_folder, outcome.data.judged_on
     parts = [outcome.voters.to_text()]
-    parts += ["There are no gold spans to judge by."] if split is None else []
+    parts += ["There are no gold spans to evaluate on."] if split is None else []
     parts += [] if outcome.table is None else [outcome.table.to_text()]
     parts += [] if split is None else [str(outcome.main.reports[split])]
     parts += ["\n".join(map(str, outcome.marked(_MARKED)))]

@@ -87,7 +87,7 @@ def _switched_off(lfs: list[LabelingFunction], paths: list[Path]) -> set[str]:
             for name in read_off(path):
                 if name not in names:
                     raise LabelingFunctionError(
-                        f"{path}: off names {name!r}, which there is not. {suggest(name, names)}"
+                        f"{path}: off names {name!r}, which does not exist. {suggest(name, names)}"
                     )
                 off.add(name)
     return off

@@ -161,13 +161,13 @@ def as_multilabel_lfs(lfs: Any) -> list[MultiLabelFunction]:
 
 
 def check_labels(functions: Sequence[MultiLabelFunction], labels: MultiLabelSpace) -> None:
-    """Refuse functions that speak of a label there is not."""
+    """Refuse functions that vote on unknown labels."""
     for function in functions:
         spoken = (*(function.lf.classes or ()), *function.closed_labels(labels))
         unknown = [name for name in spoken if name not in labels]
         if unknown:
             raise VoteError(
-                f"{function.name!r} speaks of {listed(unknown)}; the labels are {listed(labels)}."
+                f"{function.name!r} votes on {listed(unknown)}; the labels are {listed(labels)}."
             )
 
 

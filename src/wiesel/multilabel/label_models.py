@@ -39,7 +39,7 @@ FitOne = Callable[[str, VoteMatrix, "npt.NDArray[np.float64] | None"], LabelMode
 _FOUND = 0.9
 """The share of the items of the voted class that the votes of a one-sided label can account for."""
 _SURE = 0.95
-"""How far votes are believed at most where nobody ever votes the other way."""
+"""The most that votes count when no voter votes the other way."""
 _WORTH_THREADS = 100_000
 """With so many votes a fit spends most of its time in products, which threads can share."""
 _EVIDENCE = float(np.log(3))
@@ -73,7 +73,7 @@ class OneSided(LabelModel):
     """P(voted class) where there is no vote."""
 
     def predict_proba(self, votes: VoteSource) -> npt.NDArray[np.float64]:
-        """Return P(class | votes): (n_items, n_classes); what the balance says is no surprise."""
+        """Return P(class | votes): (n_items, n_classes)."""
         self.check_fitted()
         if not isinstance(votes, VoteMatrix):
             return np.concatenate([self.predict_proba(part) for part in votes.parts()])
@@ -112,7 +112,7 @@ REGISTRY = Registry(
 
 @dataclass(eq=False)
 class PerLabel(Parameterized):
-    """A label model for each label: fitted in one call, asked in one call.
+    """A label model for each label: one call fits all of them, one call predicts with all.
 
     Each is fitted on the voters that vote on its label. A label whose votes all go one way needs
     its balance, and is left to `OneSided`.
@@ -229,7 +229,7 @@ def label_balance(balance: Any, labels: MultiLabelSpace) -> npt.NDArray[np.float
     for name, value in balance.items():
         if name not in labels:
             raise ParameterError(
-                f"The class balance names {name!r}, which is no label. {suggest(name, labels)}"
+                f"The class balance names {name!r}, which is not a label. {suggest(name, labels)}"
             )
         fits = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
         if not fits or not 0 < float(value) < 1:

@@ -99,8 +99,8 @@ class MultiLabelPlan:
         used = np.flatnonzero(self.known.any(axis=1))
         if len(used) < 2:
             raise VoteError(
-                f"Only {len(used)} of {len(self.inputs)} items have a vote; training needs two or "
-                "more. Write labeling functions that vote more often."
+                f"Only {len(used)} of {len(self.inputs)} items have a vote; training needs at "
+                "least two. Write labeling functions that vote more often."
             )
         return used
 
@@ -159,7 +159,8 @@ def checked_plan(
     inputs = as_inputs(X)
     if len(inputs) != votes.n_items or not len(inputs):
         raise FeatureError(
-            f"One item each is needed, in the same order, but X has {len(inputs)} and votes has "
+            f"X and votes must have the same items in the same order, but X has {len(inputs)} "
+            "and votes has "
             f"{votes.n_items}."
         )
     _check_network(network, inputs, votes.labels)

@@ -215,7 +215,7 @@ class MultiLabelVotes:
         [3, 7]
         """
         if not 0 < share < 1:
-            raise VoteError(f"A share lies between 0 and 1; got {share!r}.")
+            raise VoteError(f"A share is between 0 and 1; got {share!r}.")
         order = np.random.default_rng(seed).permutation(self.n_items)
         cut = round(share * self.n_items)
         return self[np.sort(order[:cut])], self[np.sort(order[cut:])]
@@ -265,7 +265,7 @@ class MultiLabelVotes:
             columns += [interval("precision", "precision_low", "precision_high")]
         caption = f"{self.n_items:,} items, {len(self.labels)} labels, {self.n_voters:,} voters"
         if not parts:
-            return Table(pl.DataFrame(), (), f"{caption}, nobody votes")
+            return Table(pl.DataFrame(), (), f"{caption}, no votes")
         return Table(pl.concat(parts), tuple(columns), caption)
 
     def overview(self, gold: Any = None) -> Table:

@@ -206,7 +206,7 @@ def read_project(path: FilePath) -> Project:
         )
     if place.is_dir() and not file.exists():
         raise ParameterError(
-            f"{place} is no project: it has no {FILE_NAME}. Make one with "
+            f"{place} is not a project: it has no {FILE_NAME}. Make one with "
             f"`{shlex.join(['wiesel', 'init', str(place)])}`."
         )
     try:
@@ -232,7 +232,7 @@ def located(project: Project) -> Iterator[None]:
 
 
 class Problems:
-    """What is wrong with a file, with line numbers; told all at once."""
+    """What is wrong with a file, with line numbers; all in one message."""
 
     def __init__(self, file: Path, lines: Mapping[str, int]) -> None:
         self.file, self.lines = file, lines
@@ -337,4 +337,4 @@ def _check_sources(project: Project, problems: Problems) -> None:
         problem = f"'output' is a folder; {project.output_folder} is a file."
         problems.add("output", problem)
     if not project.method.seeds:
-        problems.add("method.seeds", "'seeds' is empty; one seed or more is needed.")
+        problems.add("method.seeds", "'seeds' is empty; at least one seed is needed.")

@@ -110,7 +110,7 @@ class Documents:
         kept = tuple(texts)
         for number, text in enumerate(kept):
             if not isinstance(text, str):
-                raise DataError(f"Document {number} is no text but {text!r:.60}.")
+                raise DataError(f"Document {number} is not a text: {text!r:.60}.")
         documents = cls.from_offsets(kept, [tokenizer(text) for text in kept], ids)
         return replace(documents, plainly_tokenized=tokenizer is tokenize)
 

@@ -100,7 +100,7 @@ def read_doccano(text: str) -> Annotated:
     for number, record in enumerate(json_records(text), start=1):
         shown = record.get("text", record.get("data"))
         if not isinstance(shown, str):
-            raise DataError(f"Line {number} is no object with a 'text': {record!r:.60}.")
+            raise DataError(f"Line {number} is not an object with a 'text': {record!r:.60}.")
         rows.append({**record, "text": shown})
         with _named(f"Text {number} of this doccano export"):
             found.append([_doccano_span(span) for span in labels_of(record) or ()])
@@ -138,7 +138,7 @@ def read_label_studio(text: str, predictions: bool = False) -> Annotated:
     for number, task in enumerate(json_records(text), start=1):
         if not is_label_studio(task):
             raise DataError(
-                f"Task {number} is none of Label Studio: it has no 'data'. Export as JSON, not "
+                f"Task {number} is not a Label Studio task: it has no 'data'. Export as JSON, not "
                 "as JSON-MIN."
             )
         with _named(f"Task {number} of this Label Studio export"):

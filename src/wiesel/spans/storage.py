@@ -85,7 +85,7 @@ def load_span_model(path: str | Path, end_model: nn.Module | None = None) -> Any
     """
     manifest, files = read_folder(path)
     if manifest.get("kind") != "spans":
-        raise SavedModelError(f"{path} is no model of spans; load it with wiesel.load_model.")
+        raise SavedModelError(f"{path} is not a span model; load it with wiesel.load_model.")
     return restore_span_model(path, manifest, files, end_model)
 
 
@@ -104,7 +104,7 @@ def restore_span_model(
         raise
     # What somebody wrote into a manifest can be wrong in every way.
     except (WieselError, *MODULE_ERRORS) as error:
-        raise SavedModelError(f"The model at {path} does not fit together: {error!r}.") from error
+        raise SavedModelError(f"The model at {path} is inconsistent: {error!r}.") from error
 
 
 def _tagger(
@@ -169,7 +169,7 @@ def _tried(model: SpanTagger, ours: bool) -> SpanTagger:
     """Refuse a tagger that cannot predict; a network of the user's own is not tried."""
     model.labels_ = SpanLabels.of_tags(model.labels_).tags
     if ours and not np.isfinite(model.predict_proba(Documents.from_texts(_TRIED))).all():
-        raise SavedModelError("The saved tagger does not predict numbers.")
+        raise SavedModelError("The saved tagger predicts NaN or infinity.")
     return model
 
 
@@ -205,7 +205,7 @@ def _restored(values: dict[str, Any]) -> Any:
 
 
 def _check_probabilities(model: HiddenMarkov) -> None:
-    """Refuse learned arrays of the wrong shape, or whose rows are no probabilities."""
+    """Refuse learned arrays of the wrong shape, or whose rows are not probabilities."""
     n_tags, n_voters, n_links = len(model.labels_), len(model.voters_), len(model.link_voters_)
     expected = {
         "start_": (n_tags,),
@@ -218,6 +218,6 @@ def _check_probabilities(model: HiddenMarkov) -> None:
         if name == "link_confusions_" and n_links == 0 and np.size(value) == 0:
             continue  # a file does not keep the shape of an empty array
         if not isinstance(value, np.ndarray) or value.shape != shape or value.dtype.kind != "f":
-            raise SavedModelError(f"The stored {name} is no array of the shape {shape}.")
+            raise SavedModelError(f"The stored {name} is not an array of the shape {shape}.")
         if not (value >= 0).all() or not np.allclose(value.sum(axis=-1), 1):
-            raise SavedModelError(f"The rows of the stored {name} are no probabilities.")
+            raise SavedModelError(f"The rows of the stored {name} are not probabilities.")

@@ -214,7 +214,7 @@ def test_gold_is_read_from_lists_texts_and_columns():
     columns = pl.DataFrame({"a": [1, 0, None], "b": [1, 0, None]})
     for rows in (lists, texts, columns):
         assert np.array_equal(gold_labels(rows, "label", labels), wanted)
-    with pytest.raises(DataError, match="'c' is no label"):
+    with pytest.raises(DataError, match="'c' is not a label"):
         gold_labels(pl.DataFrame({"label": ["a|c"]}), "label", labels)
     with pytest.raises(DataError, match="one for each label"):
         gold_labels(pl.DataFrame({"a": [1]}), "label", labels)
