@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 Question = Annotated[
-    str | None, typer.Option(help="The question to read, where a tool asked several.")
+    str | None, typer.Option(help="The question to read, if the file has several.")
 ]
 OutputFormat = Annotated[
     str | None,
@@ -81,7 +81,7 @@ def labels_of_rows(rows: "pl.DataFrame", votes: "VoteMatrix", proba: Any) -> Lab
         raise DataError(f"The rows lack the item {missing!r}, which has votes.")
     left_out = int((~covered).sum())
     if left_out:
-        tell(f"Left out, because nobody voted on them: {left_out:,} items.")
+        tell(f"Left out because they have no votes: {left_out:,} items.")
     kept = rows[found.filter(pl.Series(covered)).to_list()]
     return LabelSource(kept, proba[covered], votes.labels.names)
 

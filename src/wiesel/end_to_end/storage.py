@@ -71,7 +71,7 @@ class Saved:
         return Saved(manifest, files, self.modules)
 
     def blank(self, name: str, seed: int) -> nn.Module:
-        """Return an untrained module: the user's own, or one made anew from what is stored."""
+        """Return an untrained module: the user's own, or one built from what is stored."""
         given, spec = self.modules.get(name), self.manifest["modules"].get(name)
         if given is not None:
             return given
@@ -152,7 +152,7 @@ def _outcome(model: "EndToEndModel") -> dict[str, Any]:
 
 
 def _module_specs(model: "EndToEndModel") -> dict[str, Any]:
-    """How the networks can be built anew, by name; None for modules of the user's own."""
+    """How the networks can be built again, by name; None for modules of the user's own."""
     return {
         name: encoded(classifier_spec(module) or module_spec(module))
         for name, module in model.saved_modules().items()
@@ -169,7 +169,7 @@ def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndMod
         raise
     # What somebody wrote into a manifest can be wrong in every way.
     except (WieselError, *MODULE_ERRORS) as error:
-        raise SavedModelError(f"The saved model does not fit together: {error!r}.") from error
+        raise SavedModelError(f"The saved model is inconsistent: {error!r}.") from error
 
 
 def _restored(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":

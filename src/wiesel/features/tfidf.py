@@ -53,7 +53,7 @@ def fit_tfidf(
     if not terms:
         raise FeatureError(
             f"No term occurs in {options.min_count} or more of the {len(texts)} texts. "
-            "Lower min_count, or look at the texts."
+            "Lower min_count, or check the texts."
         )
     transformer = _transformer().fit(counts)
     components, vectors = main_directions(

@@ -14,7 +14,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["Cluster", "uncovered_clusters"]
 
 _SAMPLE = 20_000
-"""Centers are found on so many items at most; all items are then assigned."""
+"""Centers are computed on at most this many items; all items are then assigned."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ __all__ = ["feature_findings"]
 _SAMPLE = 5000
 """So many items are looked at: enough to see what is common, in a second or two."""
 _VOTERS = 30
-"""So many voters are asked about: those that the features trust least."""
+"""At most this many voters are checked: those that the features trust least."""
 _FEW_VOTES = 20
 _SURE = 3.0
 _CLUSTERS = 3
@@ -55,7 +55,7 @@ def feature_findings(
     part, features = votes[rows], np.asarray(X, dtype=np.float32)[rows]
     index = None
     if texts is not None:
-        index = TermIndex.of([texts[int(row)] for row in rows], longest=1)
+        index = TermIndex.of([texts[int(row)] for row in rows], phrases=False)
     return [*_contradicted(features, part, rows), *_uncovered(features, part, index, rows, n_items)]
 
 
@@ -97,9 +97,9 @@ def _judged(
     worst = votes.item_index[own][np.argsort(expected, kind="stable")[:_SHOWN_ROWS]]
     classes = sorted({votes.labels.names[k] for k in voted})
     sentence = (
-        f"{name!r} is contradicted by the features and the other voters: they give the classes it "
-        f"votes for {said(float(expected.mean()))} on its own items and {said(float(chance))} on "
-        f"any. Look at what it matches."
+        f"{name!r} is contradicted by the features and the other voters: they give its classes a "
+        f"probability of {said(float(expected.mean()))} on the items it votes on, and of "
+        f"{said(float(chance))} on all items. Check what it matches."
     )
     yield Finding(
         "contradicted",
@@ -131,9 +131,9 @@ def _uncovered(
     share = sum(map(len, large)) / votes.n_items
     groups = [_group(each, n_items / votes.n_items) for each in large]
     sentence = (
-        f"{about}{round(share * n_items):,} items ({said(share)}) without any vote look alike, in "
+        f"{about}{round(share * n_items):,} items ({said(share)}) without votes form "
         f"{'one group' if len(large) == 1 else f'{len(large)} groups'}: {'; '.join(groups)}. "
-        "Voters for them would reach new ground."
+        "Voters for them would increase coverage."
     )
     yield Finding(
         "uncovered_cluster",

@@ -66,7 +66,7 @@ class Batch:
         return Failure(lf, self.item(position), reason, row)
 
     def share(self, key: object, compute: Callable[[], list[Any]]) -> list[Any]:
-        """Return the column of a preprocessor, computed when it is first asked for."""
+        """Return the column of a preprocessor, computed on first use."""
         if key not in self.shared:
             self.shared[key] = compute()
         return self.shared[key]

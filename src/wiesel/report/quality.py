@@ -22,7 +22,7 @@ def quality(data: ReportData) -> str:
     """Return the figures of every method, and the charts of the main one."""
     if data.report is None:
         return (
-            "<p>There are no gold labels to judge by. A few dozen labeled rows as "
+            "<p>There are no gold labels to evaluate on. A few dozen labeled rows as "
             "<code>dev</code> in wiesel.toml would also choose the epoch.</p>"
         )
     report, binary = data.report, len(data.labels) == 2

@@ -1,4 +1,4 @@
-"""What an end model reads, whatever it came as: arrays, tensors, dicts of them, Datasets."""
+"""The inputs of an end model: arrays, tensors, dicts of them, Datasets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from wiesel.errors import FeatureError, listed
+from wiesel.io.dataset import Dataset as LoadedDataset
+from wiesel.io.dataset import Split
 from wiesel.training.mapped import arrived, let_go, portable
 from wiesel.votes import VoteMatrix
 
@@ -29,6 +31,7 @@ Batchable = Tensor | dict[str, Tensor]
 """What a module is called with: a tensor, or a dict of tensors as Hugging Face models take."""
 
 _CHECKED_BYTES = 64 * 2**20
+_VECTORS = "Turn texts and pictures into numbers first, for example with wiesel.TextFeatures."
 _MAPPED_BYTES = 512 * 2**20
 """How much of a memory-mapped file may stay in memory."""
 _READ_AROUND = 2**16
@@ -75,8 +78,19 @@ def _made_inputs(values: Any, name: str) -> Inputs:
         return DatasetInputs(values, name)
     raise FeatureError(
         f"{name} must be an array, a tensor, a sparse matrix, a dict of tensors or a torch "
-        f"Dataset with a length; got {type(values).__name__}."
+        f"Dataset with a length; got {type(values).__name__}.{_cure(values)}"
     )
+
+
+def _cure(values: object) -> str:
+    """What to do with a data set of `wiesel.io`, which holds more than vectors."""
+    if isinstance(values, LoadedDataset):
+        return " Give the vectors of one split, such as dataset.train.features."
+    if isinstance(values, Split):
+        if values.features is not None:
+            return " Give its vectors: split.features."
+        return f" This split has no vectors. {_VECTORS}"
+    return ""
 
 
 def is_ready(values: object) -> bool:
@@ -123,7 +137,7 @@ class ArrayInputs:
         if values.ndim == 0 or not _is_numeric(values):
             raise FeatureError(
                 f"{name} must be an array of numbers, items first; "
-                f"got the shape {tuple(values.shape)} of {values.dtype}."
+                f"got the shape {tuple(values.shape)} of {values.dtype}. {_VECTORS}"
             )
         if values.ndim == 2:
             _refuse_no_features(tuple(values.shape), name)
@@ -253,8 +267,7 @@ class DatasetInputs:
             }
         raise FeatureError(
             f"The items of {self._name} must be tensors, arrays, numbers or dicts of them, or "
-            f"tuples that start with one; got {_kinds(first[0])}. Turn texts and pictures into "
-            "numbers first, for example with wiesel.TextFeatures."
+            f"tuples that start with one; got {_kinds(first[0])}. {_VECTORS}"
         )
 
 

@@ -44,7 +44,7 @@ class Desk:
 
     @classmethod
     def open(cls, project: FilePath) -> "Desk":
-        """Open a project; rows are read, everything else is computed when it is asked for."""
+        """Open a project; rows are read, everything else is computed on first use."""
         return cls(Workspace(project))
 
     def warm_up(self) -> None:
@@ -57,6 +57,11 @@ class Desk:
             _ = self.space.index
         except (WieselError, OSError):
             return  # the pages say what is wrong where it matters
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether votes, gold and predictions are there, so that a page need not wait for them."""
+        return self.space.has("cast", "gold", "preview")
 
     def changed(self, labels_only: bool = False) -> None:
         """Forget what rests on labels or labeling functions, and tell other pages."""
@@ -77,7 +82,7 @@ class Desk:
         for latest in kept_runs(self.space.project)[:1]:
             found = self._run_proba(latest, split)
             if found is not None:
-                return found, "model"
+                return found, f"model of run {latest.name}"
         preview = self.space.preview
         if preview is None:
             return None, ""

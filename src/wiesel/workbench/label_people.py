@@ -32,7 +32,7 @@ class PeopleBox:
             self.agreement = ui.element("div").style("min-height: 60px")
 
     async def refresh(self) -> None:
-        """Show how things stand now."""
+        """Show the current state."""
         found = await work(self._figures, quiet=True)
         if found is None:
             return
@@ -87,7 +87,7 @@ class PeopleBox:
     def _apart(self, apart: list[dict[str, Any]]) -> None:
         if not apart:
             return
-        words(f"{len(apart)} row{'' if len(apart) == 1 else 's'} to settle", "w-h3", tag="h3")
+        words(f"{len(apart)} row{'' if len(apart) == 1 else 's'} to resolve", "w-h3", tag="h3")
         for row in apart[:_LISTED]:
             with ui.element("div").classes("w-row settle"):
                 ui.button(cut(row["item"], 24), on_click=partial(self._open, row["item"])).props(

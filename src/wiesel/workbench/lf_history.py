@@ -8,7 +8,7 @@ from nicegui import ui
 
 from wiesel.io import Snapshot
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import AXIS, GRAY, card
+from wiesel.workbench.layout import AXIS, COLORS, GRAY, card
 from wiesel.workbench.texts import cut, percent, words
 
 __all__ = ["HistoryBox"]
@@ -24,13 +24,13 @@ class HistoryBox:
 
     def build(self) -> None:
         """Show the box."""
-        with card("The end model, before training"):
+        with card("Preview of the end model"):
             self.now = ui.element("div").classes("end-preview").style("min-height: 48px")
         with card("History"):
             self.curve = ui.echart(_options([])).style("height: 170px; width: 100%")
             self.list = ui.element("div").style("display: flex; flex-direction: column; gap: 2px")
             self.back = ui.button("Undo the last change", on_click=self._undo)
-            self.back.props("flat dense no-caps").classes("lf-undo")
+            self.back.props("flat dense no-caps").classes("lf-undo").style("align-self: flex-start")
 
     async def refresh(self) -> None:
         """Show the score of the present state."""
@@ -58,12 +58,13 @@ class HistoryBox:
 
 def _sentence(figures: dict[str, float]) -> str:
     if not figures.get("lfs"):
-        return "With a first labeling function, a linear model on the features shows what it gives."
-    said = f"{figures['lfs']:.0f} voters reach {percent(figures['coverage'])} of the rows. "
+        return "Write a labeling function to see a preview: a linear model on the features."
+    said = f"{figures['lfs']:.0f} voters cover {percent(figures['coverage'])} of the rows. "
     if "accuracy" not in figures:
-        return said + "Label rows drawn at random to see how right a model on them would be."
+        return said + "Label randomly drawn rows to see the accuracy of a linear model."
     return (
-        f"{said}A linear model learned from them is right on {percent(figures['accuracy'], 1)} of "
+        f"{said}A linear model trained on their votes is right on "
+        f"{percent(figures['accuracy'], 1)} of "
         f"{figures['labeled']:.0f} labeled rows."
     )
 
@@ -84,6 +85,7 @@ def _options(states: list[Snapshot]) -> dict[str, Any]:
     ]
     return {
         "animation": False,
+        "color": COLORS,
         "grid": {"left": 34, "right": 8, "top": 28, "bottom": 20},
         "legend": {"top": 0, "textStyle": {"color": GRAY}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},

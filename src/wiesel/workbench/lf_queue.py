@@ -38,7 +38,7 @@ class LFQueue:
             )
         with self.place:
             words("Looking for words that tell the classes apart …", "w-faint")
-        ui.keyboard(on_key=self._key, repeating=False)
+        ui.keyboard(on_key=self._key, repeating=False, ignore=["input", "select", "textarea"])
 
     async def load(self) -> None:
         """Fetch proposals and show the first."""
@@ -53,7 +53,7 @@ class LFQueue:
         with self.place:
             if not self.waiting or preview is None:
                 words(
-                    "No proposals: label a row or two of every class, or write one labeling "
+                    "No proposals yet: label one or two rows of every class, or write a labeling "
                     "function for each.",
                     "w-faint",
                 )

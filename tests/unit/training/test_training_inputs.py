@@ -1,12 +1,16 @@
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 import torch
 from torch.utils.data import Dataset, TensorDataset
 
+from wiesel import LabelSpace
 from wiesel.errors import FeatureError
+from wiesel.io.dataset import Dataset as Loaded
+from wiesel.io.dataset import Split
 from wiesel.training.inputs import ArrayInputs, as_inputs, is_matrix, move, part
 from wiesel.training.mapped import let_go
 
@@ -110,6 +114,22 @@ def test_parts_and_moves_keep_dicts_dicts():
     some = part(move(batch, torch.device("cpu")), 1, 3)
     assert some["a"].tolist() == [1, 2]
     assert some["b"].tolist() == [[2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("values", "cure"),
+    [
+        (["free prize", "see you"], "TextFeatures"),
+        ([{"text": "free prize"}], "TextFeatures"),
+        (Split(pl.DataFrame({"id": [1]}), np.array([0])), "no vectors.*TextFeatures"),
+        (Split(pl.DataFrame({"id": [1]}), np.array([0]), features=np.ones((1, 2))), r"\.features"),
+        (Loaded("mails", LabelSpace("ham", "spam"), {}), r"dataset\.train\.features"),
+    ],
+    ids=["texts", "rows", "split without vectors", "split", "data set"],
+)
+def test_what_holds_no_vectors_is_refused_with_the_way_to_them(values, cure: str):
+    with pytest.raises(FeatureError, match=cure):
+        as_inputs(values)
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux says what is mapped")
