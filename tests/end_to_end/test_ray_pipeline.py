@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from ray_nodes import added_node, connected_cluster
 from torch import nn
 
 from wiesel import (
@@ -46,7 +47,6 @@ pytestmark = [
 ]
 
 LABELS = LabelSpace("ham", "spam")
-NODE = {"num_cpus": 2, "object_store_memory": 80 * 2**20, "include_dashboard": False}
 PATIENCE = 900
 """Seconds that work waits for the test before it gives up."""
 
@@ -99,11 +99,8 @@ class PatientNetwork(nn.Module):
 class TwoNodes:
     """A cluster whose second node can be lost, and comes back."""
 
-    def __init__(self) -> None:
-        from ray.cluster_utils import Cluster
-
-        self._own = Cluster(initialize_head=True, head_node_args=NODE)
-        self.address = self._own.address
+    def __init__(self, cluster: Any) -> None:
+        self._own = cluster
 
     @contextmanager
     def losing_one(self, notes: Path) -> Iterator[None]:
@@ -130,34 +127,20 @@ class TwoNodes:
         assert (notes / f"on-{lost.node_id}").exists()
 
     def bring_back(self) -> None:
-        """Have two nodes again; Ray gives one 30 seconds, which a busy machine may exceed."""
-        for _ in range(5):
-            try:
-                self._own.add_node(**NODE)
-            except Exception:  # noqa: BLE001 - Ray raises a plain one
-                continue
-            self._own.wait_for_nodes(timeout=PATIENCE)
-            return
-        pytest.fail("the second node did not start")
-
-    def shutdown(self) -> None:
-        self._own.shutdown()
+        """Have two nodes again."""
+        added_node(self._own, num_cpus=2)
 
 
 @pytest.fixture
-def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoNodes]:
+def nodes() -> Iterator[TwoNodes]:
     import ray
 
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_worker_niceness", "0")
-    own = TwoNodes()
-    try:
-        ray.init(address=own.address, log_to_driver=False, logging_level="ERROR")
+    with connected_cluster(n_nodes=2, num_cpus=2) as cluster:
         ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-        yield own
-    finally:
-        ray.shutdown()
-        own.shutdown()
+        try:
+            yield TwoNodes(cluster)
+        finally:
+            ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 def test_a_lost_node_in_every_stage_changes_nothing(
