@@ -65,7 +65,7 @@ def test_run_shows_voters_methods_and_explanations(trained):
 def test_run_as_json_reuses_what_is_there(trained, wiesel_json):
     answer = wiesel_json("run", trained[0])
     assert answer["reused"] == {"votes": 18, "features": True, "models": 2}
-    assert answer["splits"]["test"]["n_items"] == 150
+    assert answer["splits"]["test"]["n_items"] == 300
 
 
 def test_compare_prints_a_table_and_names_the_best(trained, wiesel):
@@ -181,7 +181,7 @@ def test_a_network_of_ones_own_is_named_again_for_predicting(tmp_path, wiesel, w
     assert refused.exit_code == 1
     assert "If you trust that code, add" in refused.stderr
     answer = wiesel_json(*words, "--end-model", f"module:{folder / 'net.py'}:Net")
-    assert answer["n_items"] == 150
+    assert answer["n_items"] == 300
 
 
 def test_fit_refuses_an_option_that_there_is_not(tmp_path, wiesel):
