@@ -242,7 +242,7 @@ HOSTILE = {
     "no_text.csv": (b"id,txt\n1,hello\n", "There is no column 'text'"),
     "twice.csv": (b"id,text\n1,a refund\n1,a crash\n", "must be unique"),
     "ragged.csv": (b"id,text\n1,a,b,c\n", "fields in line 2"),
-    "table.xlsx": (b"PK", "extension '.xlsx'"),
+    "table.xlsx": (b"PK", "is a spreadsheet (.xlsx)"),
     "broken.parquet": (b"PAR1 not really", "cannot be read"),
     "broken.jsonl": (b'{"text": "a"}\n{"text": \n', "line 2"),
     "broken.npy": (b"\x93NUMPY nonsense", "cannot be read as an array"),
