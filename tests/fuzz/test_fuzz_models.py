@@ -42,7 +42,7 @@ def votes() -> VoteMatrix:
 def models(tmp_path_factory) -> dict[str, Path]:
     """One saved model of several kinds; nobody changes them."""
     place, X = tmp_path_factory.mktemp("models"), np.random.default_rng(0).normal(size=(20, 3))
-    quick: dict[str, Any] = {"epochs": 1, "batch_size": 8}
+    quick: dict[str, Any] = {"epochs": 1, "batch_size": 8, "epoch_size": None}
     tokens = np.ones((20, 4), dtype=np.int64)
     made: dict[str, Any] = {
         "two_stage": TwoStage(MajorityVote(), MLP(3, 2, hidden=(4,)), **quick).fit(X, votes()),

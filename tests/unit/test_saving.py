@@ -243,13 +243,12 @@ def test_a_reader_during_saves_gets_one_of_the_models(tmp_path: Path):
 
     writer = threading.Thread(target=write)
     writer.start()
-    while not stop.is_set():
+    while not stop.is_set() or n_read == 0:
         manifest, files = read_folder(tmp_path / "model")
         assert files == contents[manifest["n"]]
         n_read += 1
     writer.join()
     assert not problems
-    assert n_read > 0
 
 
 def test_two_processes_that_save_to_one_place_leave_one_of_the_models(tmp_path: Path):

@@ -12,6 +12,7 @@ from wiesel.analysis.pair_findings import pair_findings
 from wiesel.analysis.peer_findings import peer_findings
 from wiesel.analysis.table import Table, text
 from wiesel.labels import class_prior
+from wiesel.scikit_learn import require_votes
 from wiesel.votes import VoteSource
 
 __all__ = ["findings", "vote_findings"]
@@ -50,6 +51,7 @@ def findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> 
 
 def vote_findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> list[Finding]:
     """Return the findings themselves, gravest first."""
+    require_votes(votes)
     found = [*_class_findings(votes), *_voter_findings(votes)]
     trusted: set[str] = set()
     if gold is not None:

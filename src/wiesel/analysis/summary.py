@@ -18,6 +18,7 @@ from wiesel.analysis.counts import (
 from wiesel.analysis.table import Column, Table, count, interval, percent, text
 from wiesel.errors import DataError
 from wiesel.labels import FloatArray, IntArray, LabelSpace
+from wiesel.scikit_learn import require_votes
 from wiesel.vote_entries import check_voters
 from wiesel.votes import VoteSource
 
@@ -57,6 +58,7 @@ def summarize(votes: VoteSource, gold: Any = None, label_model: FittedModel | No
      link      ham, spam    100.0 %   100.0 %     50.0 %         3   100.0 % (44–100)
      length    ham, spam     50.0 %    50.0 %     25.0 %         1   100.0 % (21–100)
     """
+    require_votes(votes)
     frame = _vote_columns(votes)
     columns: list[Column] = [
         text("voter"),

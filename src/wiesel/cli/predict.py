@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs, load_named
+from wiesel.cli.span_projects import is_span_model
+from wiesel.cli.spans import predict_spans
 from wiesel.cli.terminal import json_text
 from wiesel.cli.verb import Answer, command_line, tell, verb
 from wiesel.errors import DataError, ParameterError
@@ -40,7 +42,9 @@ def predict(
         typer.Option(help="local; ray; or ray:ADDRESS, a cluster, which reads Parquet files."),
     ] = "local",
 ) -> Answer | None:
-    """Predict the classes of rows."""
+    """Predict the classes of rows, or the spans of texts."""
+    if is_span_model(model):
+        return predict_spans(model, Path(data), output, id_column=id_column)
     if engine != "local":
         return _on_cluster(model, data, output, id_column, (engine, end_model))
     bundle = load_named(model, end_model, data)

@@ -50,11 +50,12 @@ def run(
         say_stage("reused", f"everything: nothing has changed since the last run of {project}")
         return Answer(**known)
     announce(settings)
-    if settings.multi:
-        return run_labels(settings, methods, say_stage)
-    if settings.spans:
-        return run_spans(settings, methods, say_stage)
-    answer, reused = _ran(settings, methods, project)
+    if settings.multi or settings.spans:
+        runs = run_labels if settings.multi else run_spans
+        answer = runs(settings, methods, say_stage)
+        reused: dict[str, Any] = {"everything": True}
+    else:
+        answer, reused = _ran(settings, methods, project)
     again = {"data": plain_data({**answer.data, "reused": reused}), "text": answer.text}
     keep_answer(settings, methods, {**again, "next_step": answer.next_step})
     return answer

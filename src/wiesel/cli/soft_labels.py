@@ -13,6 +13,7 @@ from wiesel.cli.annotation_files import (
     told_annotations,
     write_labels,
 )
+from wiesel.cli.multilabel import write_soft_labels
 from wiesel.cli.verb import Answer, command_line, tell, verb
 from wiesel.cli.vote_sources import VotePlace, votes_in
 from wiesel.errors import ParameterError
@@ -50,8 +51,11 @@ def soft_labels(
     from wiesel.io.annotation import is_annotation_file
     from wiesel.io.soft_label_parts import soft_label_frame
     from wiesel.label_models import LabelModel
+    from wiesel.multilabel import PerLabel
 
     loaded = load_model(model)
+    if isinstance(loaded, PerLabel):
+        return write_soft_labels(loaded, votes, output, output_format)
     if not isinstance(loaded, LabelModel):
         raise ParameterError(
             f"{model} is a {type(loaded).__name__}, which reads features: use wiesel predict."

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import DataError, listed
-from wiesel.guidance.end_preview import softmax, with_ones
+from wiesel.guidance.end_preview import with_ones
 from wiesel.guidance.terms import TermIndex
 from wiesel.labels import ABSTAIN
 from wiesel.votes import VoteMatrix
@@ -95,11 +95,14 @@ def balanced(scores: Floats, prior: Floats, rounds: int = 30) -> Floats:
     >>> balanced(np.array([[2.0, 0.0], [1.0, 0.0]]), np.array([0.5, 0.5])).mean(axis=0).round(2)
     array([0.5, 0.5])
     """
-    shift = np.zeros(scores.shape[1])
+    # Classes by rows, so that sums over the few classes are sums of long vectors.
+    by_class = np.exp(scores - scores.max(axis=1, keepdims=True)).T.copy()
+    shift = np.zeros((scores.shape[1], 1))
     for _ in range(rounds):
-        proba = softmax(scores + shift)
-        shift += 0.7 * np.log(prior / np.maximum(proba.mean(axis=0), 1e-6))
-    return proba
+        proba = by_class * np.exp(shift)
+        proba /= np.maximum(proba.sum(axis=0), 1e-300)
+        shift += 0.7 * np.log(prior / np.maximum(proba.mean(axis=1), 1e-6))[:, None]
+    return proba.T.copy()
 
 
 def _check_classes(given: Floats, weights: Floats, votes: VoteMatrix) -> None:

@@ -9,6 +9,8 @@ import numpy.typing as npt
 import polars as pl
 import scipy.sparse as sp
 
+from wiesel.guidance.terms import distinct_cells
+
 __all__ = ["BlankPairs", "blank_pattern", "mined_pairs", "pair_of"]
 
 _WORD = r"\w+"
@@ -65,19 +67,19 @@ def mined_pairs(texts: pl.Series, least: int, usable: Callable[[str], bool]) -> 
     names, codes = _frequent(flat, least, usable)
     if len(names) < 2:
         return BlankPairs((), sp.csc_matrix((len(texts), 0), dtype=np.float32))
-    keys = np.unique(np.concatenate([_keys(codes, text, gap, len(names)) for gap in _GAPS]))
-    size = len(names) ** 2
-    found, place, count = np.unique(keys % size, return_inverse=True, return_counts=True)
-    most = np.argsort(-count, kind="stable")[:_MOST_PAIRS]
-    kept = np.sort(most[count[most] >= least])
-    column = np.full(len(found), -1)
-    column[kept] = np.arange(len(kept))
-    here = column[place] >= 0
-    cells = (np.ones(here.sum(), np.float32), (keys[here] // size, column[place][here]))
-    first, last = np.divmod(found[kept], len(names))
+    found = [_following(codes, text, gap, len(names)) for gap in _GAPS]
+    pair, where = distinct_cells(*map(np.concatenate, zip(*found, strict=True)), len(texts))
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    counts = np.diff(starts, append=len(pair))
+    most = np.argsort(-counts, kind="stable")[:_MOST_PAIRS]
+    kept = np.zeros(len(starts), dtype=bool)
+    kept[most[counts[most] >= least]] = True
+    column = np.repeat(np.arange(kept.sum()), counts[kept])
+    cells = (np.ones(len(column), np.float32), (where[np.repeat(kept, counts)], column))
+    first, last = np.divmod(pair[starts[kept]], len(names))
     return BlankPairs(
         tuple((names[a], names[b]) for a, b in zip(first, last, strict=True)),
-        sp.csc_matrix(cells, shape=(len(texts), len(kept))),
+        sp.csc_matrix(cells, shape=(len(texts), int(kept.sum()))),
     )
 
 
@@ -93,10 +95,9 @@ def _frequent(
     return names, codes.cast(pl.Int64).fill_null(-1).to_numpy()
 
 
-def _keys(codes: Codes, text: Codes, gap: int, n_words: int) -> Codes:
-    """Text, first and last word in one number each, for all pairs at a distance."""
+def _following(codes: Codes, text: Codes, gap: int, n_words: int) -> tuple[Codes, Codes]:
+    """First and last word in one number, and the text, for all pairs at a distance."""
     first, last = codes[: -gap - 1], codes[gap + 1 :]
     fits = (first >= 0) & (last >= 0) & (first != last) & (text[: -gap - 1] == text[gap + 1 :])
     at = np.flatnonzero(fits)
-    keys: Codes = (text[at] * n_words + first[at]) * n_words + last[at]
-    return keys
+    return first[at] * n_words + last[at], text[at]

@@ -189,13 +189,6 @@ def _trust(
     return np.where(count > 0, trust, np.nan)
 
 
-def softmax(scores: Floats) -> Floats:
-    """Return the softmax of every row."""
-    grown = np.exp(scores - scores.max(axis=1, keepdims=True))
-    proba: Floats = grown / grown.sum(axis=1, keepdims=True)
-    return proba
-
-
 def _probabilities(scores: npt.NDArray[Any]) -> Floats:
     """A regression on soft labels estimates their mean: only its ends must be cut."""
     cut = np.clip(scores.astype(np.float64), 1 - _MOST, _MOST)

@@ -55,7 +55,7 @@ def feature_findings(
     part, features = votes[rows], np.asarray(X, dtype=np.float32)[rows]
     index = None
     if texts is not None:
-        index = TermIndex.of([texts[int(row)] for row in rows], longest=1)
+        index = TermIndex.of([texts[int(row)] for row in rows], phrases=False)
     return [*_contradicted(features, part, rows), *_uncovered(features, part, index, rows, n_items)]
 
 

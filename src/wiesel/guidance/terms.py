@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer
 
-__all__ = ["TermIndex", "telling_terms"]
+__all__ = ["TermIndex", "distinct_cells", "telling_terms"]
 
 _MOST_TERMS = 40_000
-_WORD = r"(?u)\b\w[\w'\u2019]*\b"
+_WORD = r"\b\w[\w'\x{2019}]*\b"
+
+Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,24 +32,44 @@ class TermIndex:
 
     @classmethod
     def of(
-        cls, texts: Sequence[str], longest: int = 2, min_count: int | None = None
+        cls, texts: Sequence[str], min_count: int | None = None, *, phrases: bool = True
     ) -> "TermIndex":
-        """Return the index of texts; a term occurs in `min_count` of them or more."""
+        """Return the index of texts; a term occurs in `min_count` of them or more.
+
+        Without `phrases`, terms are single words.
+        """
         least = max(3, len(texts) // 2000) if min_count is None else min_count
-        vectorizer = CountVectorizer(
-            binary=True,
-            ngram_range=(1, longest),
-            min_df=min(least, max(len(texts), 1)),
-            max_features=_MOST_TERMS,
-            token_pattern=_WORD,
-            dtype=np.float32,
-        )
-        try:
-            matrix = vectorizer.fit_transform(texts).tocsr()
-        except ValueError:  # no term occurs often enough
+        least = min(least, max(len(texts), 1))
+        text, code, names = _words_of(pl.Series(texts, dtype=pl.String))
+        word, where = distinct_cells(code, text, len(texts))
+        frequent = np.bincount(word, minlength=len(names)) >= least
+        if not frequent.any():
             return cls.empty(len(texts))
+        number = np.where(frequent, np.cumsum(frequent) - 1, -1)
+        words = [name for name, kept in zip(names, frequent, strict=True) if kept]
+        follows = text[:-1] == text[1:] if phrases else np.zeros(max(len(text) - 1, 0), bool)
+        pairs, pair, pair_where = _pairs(text, number[code], follows, len(texts), least)
+        terms = [*words, *(f"{words[a]} {words[b]}" for a, b in pairs)]
+        kept = frequent[word]
+        term = np.concatenate([number[word[kept]], pair + len(words)])
+        return cls._most_frequent(
+            terms, term, np.concatenate([where[kept], pair_where]), len(texts)
+        )
+
+    @classmethod
+    def _most_frequent(cls, terms: list[str], term: Codes, text: Codes, n: int) -> "TermIndex":
+        """The index of the most frequent terms, in the order of the alphabet."""
+        counts = np.bincount(term, minlength=len(terms))
+        kept = np.argsort(-counts, kind="stable")[:_MOST_TERMS]
+        ordered = sorted(kept.tolist(), key=terms.__getitem__)
+        column = np.full(len(terms), -1)
+        column[ordered] = np.arange(len(ordered))
+        here = column[term] >= 0
+        ones = np.ones(here.sum(), dtype=np.float32)
+        cells = (ones, (text[here], column[term[here]]))
+        matrix = sp.csr_matrix(cells, shape=(n, len(ordered)))
         matrix.sort_indices()
-        return cls(tuple(vectorizer.get_feature_names_out().tolist()), matrix)
+        return cls(tuple(terms[k] for k in ordered), matrix)
 
     @classmethod
     def empty(cls, n_texts: int) -> "TermIndex":
@@ -58,6 +80,45 @@ class TermIndex:
     def counts(self) -> npt.NDArray[np.float64]:
         """In how many texts each term occurs."""
         return np.asarray(self.matrix.sum(axis=0), dtype=np.float64).ravel()
+
+
+def _words_of(texts: pl.Series) -> tuple[Codes, Codes, list[str]]:
+    """Every word of the texts in order: its text, which word it is, and the words."""
+    words = texts.fill_null("").str.to_lowercase().str.extract_all(_WORD)
+    lengths = words.list.len().to_numpy()
+    text = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
+    flat = words.filter(pl.Series(lengths > 0)).explode().alias("word").to_frame()
+    names = flat["word"].unique().sort()
+    numbered = names.to_frame().with_row_index("code")
+    codes = flat.join(numbered, on="word", how="left", maintain_order="left")["code"]
+    return text, codes.cast(pl.Int64).to_numpy(), names.to_list()
+
+
+def distinct_cells(term: Codes, text: Codes, n_texts: int) -> tuple[Codes, Codes]:
+    """Return each term with each of its texts once, ordered by term.
+
+    >>> distinct_cells(np.array([5, 0, 5, 5]), np.array([0, 1, 1, 1]), n_texts=2)
+    (array([0, 5, 5]), array([1, 0, 1]))
+    """
+    keys = np.sort(term * n_texts + text)
+    keys = keys[np.diff(keys, prepend=-1) > 0]
+    return keys // n_texts, keys % n_texts
+
+
+def _pairs(
+    text: Codes, code: Codes, follows: npt.NDArray[np.bool_], n_texts: int, least: int
+) -> tuple[list[tuple[int, int]], Codes, Codes]:
+    """Pairs of frequent words that follow each other in `least` texts, and where they do."""
+    n_words = int(code.max()) + 1
+    at = np.flatnonzero(follows & (code[:-1] >= 0) & (code[1:] >= 0))
+    pair, where = distinct_cells(code[at] * n_words + code[at + 1], text[at], n_texts)
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    counts = np.diff(starts, append=len(pair))
+    kept = counts >= least
+    first, last = np.divmod(pair[starts[kept]], n_words)
+    here = np.repeat(kept, counts)
+    number = np.repeat(np.arange(kept.sum()), counts[kept])
+    return list(zip(first.tolist(), last.tolist(), strict=True)), number, where[here]
 
 
 def telling_terms(

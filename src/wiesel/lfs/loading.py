@@ -14,7 +14,7 @@ from wiesel.errors import LabelingFunctionError, WieselError, listed, suggest
 from wiesel.io import FilePath, existing_file
 from wiesel.labels import LabelSpace
 from wiesel.lfs.access import Access
-from wiesel.lfs.function import LabelingFunction, as_lfs
+from wiesel.lfs.function import LabelingFunction, applied_elsewhere, as_lfs
 from wiesel.lfs.rules_file import read_off, read_rules
 
 __all__ = ["LoadedLFs", "is_lf_module", "load_lf_file", "load_lfs", "load_module"]
@@ -104,6 +104,12 @@ def _read(file: Path, access: Access | None) -> tuple[list[Any], LabelSpace | No
     module = load_module(file)
     values = [value for name, value in vars(module).items() if not name.startswith("_")]
     lfs = _distinct(lf for value in values for lf in _lfs_in(value))
+    for name, value in vars(module).items():
+        if applied_elsewhere(value) and not name.startswith("_"):
+            raise LabelingFunctionError(
+                f"{file}: {name!r} is no labeling function with one label for each row."
+                f"{applied_elsewhere(value)}"
+            )
     if not lfs:
         raise LabelingFunctionError(
             f"{file}: there are no labeling functions. Put @labeling_function above a function, or "

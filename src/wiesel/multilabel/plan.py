@@ -13,7 +13,7 @@ from torch import nn
 from wiesel.end_to_end.checks import check_end_model
 from wiesel.end_to_end.fingerprints import inputs_digest, votes_fingerprint
 from wiesel.end_to_end.plan import FitPlan
-from wiesel.end_to_end.readings import fit_label_model, proba_of_votes
+from wiesel.end_to_end.readings import FeatureReading, fit_label_model, proba_of_votes
 from wiesel.errors import FeatureError, ParameterError, VoteError
 from wiesel.evaluation.metrics import roc_auc
 from wiesel.label_models import LabelModel
@@ -178,7 +178,9 @@ def read_votes_on(label_model: LabelModel, plan: MultiLabelPlan) -> SoftLabels:
     def fit_one(label: str, own: VoteMatrix, known: Array | None) -> LabelModel:
         return fit_label_model(label_model, plan.of_label(label, own), known)
 
-    models = fit_each(plan.votes, plan.balance, fit_one)
+    # Solvers that look at features use all cores themselves, or none at all.
+    in_threads = not isinstance(label_model, FeatureReading)
+    models = fit_each(plan.votes, plan.balance, fit_one, in_threads)
     return SoftLabels(models, posteriors_of(models, plan.votes, plan.inputs))
 
 

@@ -89,6 +89,7 @@ def multilabel_contents(model: MultiLabelModel) -> tuple[dict[str, Any], dict[st
         return {**manifest, **more}, {**files, **own_files}
     if isinstance(model, MultiLabelCommittee):
         manifest["member_weights"] = encoded(model.member_weights_)
+        manifest["copies"] = model.copies_
     manifest["members"] = []
     for number, member in enumerate(model.members_):
         own, own_files = multilabel_contents(member)
@@ -232,8 +233,10 @@ def _of_members(
     if any((own.labels_.names, own.voters_) != (labels, voters) for own in members):
         raise SavedModelError("The members of the saved model belong to other labels or voters.")
     if cls is MultiLabelCommittee:
-        model: MultiLabelModel = MultiLabelCommittee(members[0].network, **options)
-        model.member_weights_ = _weights(saved.manifest, len(members))  # type: ignore[attr-defined]
+        committee = MultiLabelCommittee(members[0].network, **options)
+        committee.member_weights_ = _weights(saved.manifest, len(members))
+        committee.copies_ = _copies(saved.manifest)
+        model: MultiLabelModel = committee
         model.labels_, model.voters_ = members[0].labels_, members[0].voters_
     else:
         if any(type(own) is not cls for own in members):
@@ -260,6 +263,15 @@ def _weights(manifest: dict[str, Any], n_members: int) -> dict[str, Any]:
     if not (np.isfinite(table).all() and (table >= 0).all() and table.any(axis=0).all()):
         raise SavedModelError("The weights of the saved committee are not shares.")
     return weights
+
+
+def _copies(manifest: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Who is a copy of whom on which label."""
+    copies, voters = manifest["copies"], set(manifest["voters"])
+    named = {name for own in copies.values() for pair in own.items() for name in pair}
+    if not copies.keys() <= set(manifest["labels"]) or not named <= voters:
+        raise SavedModelError("The copies of the saved committee are of other labels or voters.")
+    return {label: dict(own) for label, own in copies.items()}
 
 
 def _restore_numbers(model: MultiLabelModel, manifest: dict[str, Any]) -> None:

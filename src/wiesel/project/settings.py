@@ -146,6 +146,13 @@ class Project:
         """Where results go."""
         return self.folder / self.output
 
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods to train, the main one first."""
+        named = (self.method.name, *self.method.baselines)
+        # The default of projects is a committee, which is for whole items.
+        return tuple(SPAN_METHOD if self.spans and name == "committee" else name for name in named)
+
     def method_options(self, name: str) -> dict[str, Any]:
         """Return the options of a method: what all share, and its own."""
         shared = {key: value for key, value in self.training.items() if key not in _ENGINE_KEYS}
@@ -180,6 +187,8 @@ _SECTIONS: dict[str, Any] = {
     "end_model": EndModelSettings,
     "method": MethodSettings,
 }
+SPAN_METHOD = "hidden_markov"
+"""What is trained on spans where a project names no method."""
 _TOP = {"name": str, "classes": tuple[str, ...], "multi": bool, "spans": bool, "output": str}
 _FREE = ("training", "options")
 _ENGINE_KEYS = ("engine", "workers")

@@ -1,7 +1,8 @@
 """A project while a person works on it: rows, votes, labels, and what follows from them.
 
 Nothing is computed twice: votes come from the cache of the project, everything else is kept until
-what it rests on changes. The command line and the workbench both use it.
+what it rests on changes. The command line and the workbench both use it, from several threads: who
+needs something that is being computed waits for it, and for nothing else.
 """
 
 import threading
@@ -52,6 +53,8 @@ __all__ = ["Workspace"]
 Made = TypeVar("Made")
 Gold = npt.NDArray[np.int64]
 
+_OF_ROWS_ALONE = ("vectors", "index")
+"""What no change of labels or labeling functions makes old."""
 _SUGGESTED = 30
 """So many suggestions are looked for at least."""
 
@@ -80,7 +83,9 @@ class Workspace:
         self.store = label_store(self.project)
         self.labels, self.splits = read_splits(self.project, self._named_classes())
         self._kept: dict[str, Any] = {}
-        self._lock = threading.RLock()
+        self._changes = 0
+        self._lock = threading.Lock()
+        self._making: dict[str, threading.RLock] = {}
 
     @property
     def train(self) -> Split:
@@ -151,11 +156,12 @@ class Workspace:
 
     def refresh(self, labels_only: bool = False) -> None:
         """Forget what rests on labels, and on labeling functions unless only labels changed."""
-        with self._lock:
-            stale = {"gold", "preview", "suggestions", "clusters"}
-            stale |= set() if labels_only else {"cast"}
-            for name in stale:
-                self._kept.pop(name, None)
+        stale = ("gold", "preview", "suggestions", "clusters")
+        self._forget(*stale, *(() if labels_only else ("cast",)))
+
+    def has(self, *names: str) -> bool:
+        """Whether some of the properties are computed, so that nobody waits for them."""
+        return all(name in self._kept for name in names)
 
     def summary(self) -> pl.DataFrame:
         """Return a row per voter: coverage, overlap, conflict, precision from gold, trust."""
@@ -169,7 +175,9 @@ class Workspace:
             more = summarize(votes, gold).frame.select(columns)
             frame = frame.join(more, on="voter", how="left", maintain_order="left")
         preview = self.preview
-        trust = np.full(len(frame), np.nan) if preview is None else preview.trust
+        trust = np.full(len(frame), np.nan)
+        if preview is not None and len(preview.trust) == len(frame):
+            trust = preview.trust
         return frame.with_columns(pl.Series("trust", trust).fill_nan(None))
 
     def findings(self) -> list[dict[str, Any]]:
@@ -188,10 +196,10 @@ class Workspace:
         """Return suggested rules that are neither there already nor refused before."""
         # As many for all who ask: one page shows three, the queue of another has thirty.
         most = 3 * max(n, _SUGGESTED)
-        with self._lock:
+        found = self._keep("suggestions", lambda: self._suggested(most))
+        if most > 3 * _SUGGESTED and len(found) < most:
+            self._forget("suggestions")
             found = self._keep("suggestions", lambda: self._suggested(most))
-            if most > 3 * _SUGGESTED and len(found) < most:
-                found = self._kept["suggestions"] = self._suggested(most)
         there = {entry.lf.fingerprint for entry in self.lf_set.read().entries}
         there |= self.lf_set.store.refused()
         return [each for each in found if each.lf.fingerprint not in there][:n]
@@ -199,9 +207,7 @@ class Workspace:
     def accept(self, rule: LabelRule) -> str:
         """Write a suggested rule to the rules file and return its name."""
         name = self.lf_set.add(rule)
-        with self._lock:
-            self._kept.pop("cast", None)
-            self._kept.pop("preview", None)
+        self._forget("cast", "preview")
         return name
 
     def refuse(self, rule: LabelRule) -> None:
@@ -271,10 +277,25 @@ class Workspace:
 
     def _keep(self, name: str, make: Callable[[], Made]) -> Made:
         with self._lock:
-            if name not in self._kept:
-                self._kept[name] = make()
-            found: Made = self._kept[name]
-            return found
+            making = self._making.setdefault(name, threading.RLock())
+        with making:
+            with self._lock:
+                if name in self._kept:
+                    found: Made = self._kept[name]
+                    return found
+                changes = self._changes
+            made = make()
+            with self._lock:
+                # What changed meanwhile makes this old: who asks next computes it anew.
+                if changes == self._changes or name in _OF_ROWS_ALONE:
+                    self._kept[name] = made
+            return made
+
+    def _forget(self, *names: str) -> None:
+        with self._lock:
+            self._changes += 1
+            for name in names:
+                self._kept.pop(name, None)
 
     def _cast(self) -> Cast:
         cache = self._cache_folder()

@@ -1,5 +1,6 @@
 """Models of spans as folders of data: what goes in, and how it comes back."""
 
+import copy
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,8 @@ from wiesel.spans.documents import Documents
 from wiesel.spans.hidden_markov import HiddenMarkov
 from wiesel.spans.tagger import BiLSTMTagger
 from wiesel.spans.tags import SpanLabels
-from wiesel.spans.training import SpanTagger, SpanTwoStage, SpanWeaSEL
+from wiesel.spans.training import SpanTagger, SpanTwoStage
+from wiesel.spans.weasel import SpanWeaSEL, TokenEncoder
 from wiesel.spans.word_features import WordFeatures
 from wiesel.training import History
 from wiesel.version import __version__
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["load_span_model", "restore_span_model", "save_span_model", "span_model_contents"]
 
-_WEIGHTS, _FEATURES, _HISTORY = "weights.safetensors", "features.json", "history.json"
+_WEIGHTS, _ENCODER = "weights.safetensors", "encoder.safetensors"
+_FEATURES, _HISTORY = "features.json", "history.json"
 _TAGGERS: dict[str, type[SpanTagger]] = {"SpanTwoStage": SpanTwoStage, "SpanWeaSEL": SpanWeaSEL}
 _NOT_VALUES = ("end_model", "features", "label_model")
 """Options that are objects, stored beside the others."""
@@ -69,6 +72,8 @@ def span_model_contents(model: SpanTagger) -> tuple[dict[str, Any], dict[str, by
         _FEATURES: json.dumps(model.features_.to_dict(), ensure_ascii=False).encode(),
         _HISTORY: json.dumps(model.history_.to_dict()).encode(),
     }
+    if isinstance(model, SpanWeaSEL):
+        files[_ENCODER] = save(model.encoder_.state_dict())
     return manifest, files
 
 
@@ -76,7 +81,7 @@ def load_span_model(path: str | Path, end_model: nn.Module | None = None) -> Any
     """Return the model that `save` wrote; no stored code is run.
 
     `end_model` is a module of the architecture that was trained, where it was one of your own. A
-    tagger comes back ready to predict; the encoder of `SpanWeaSEL` is not stored.
+    tagger comes back ready to predict, to read votes (`soft_labels`) and to explain.
     """
     manifest, files = read_folder(path)
     if manifest.get("kind") != "spans":
@@ -115,6 +120,10 @@ def _tagger(
     model.history_ = History.from_dict(read_json(files[_HISTORY], _HISTORY))
     if isinstance(model, SpanTwoStage):
         model.label_model_ = _restored(manifest["label_model"])
+    elif isinstance(model, SpanWeaSEL):
+        # One voter more: silence.
+        sizes = {"n_voters": len(model.voters_) + 1, "n_tags": len(model.labels_)}
+        model.encoder_ = _ours(TokenEncoder, {**sizes, "hidden": model.hidden}, files[_ENCODER])
     model.end_model_ = _module(manifest, files[_WEIGHTS], end_model)
     return model
 
@@ -126,22 +135,31 @@ def _module(manifest: dict[str, Any], weights: bytes, end_model: nn.Module | Non
             "This model's end_model is a module of your own, which is not stored as code: "
             "load_span_model(path, end_model=net) needs a module of the same architecture."
         )
+    if end_model is None:
+        return _ours(BiLSTMTagger, decoded(arguments), weights)
+    return _filled(copy.deepcopy(end_model), _stored(weights))
+
+
+def _ours(kind: type[nn.Module], arguments: dict[str, Any], weights: bytes) -> Any:
+    """A network of Wiesel's own with its stored weights."""
+    stored = _stored(weights)
+    # The sizes are only numbers in a file: they take memory once they fit the weights.
+    with torch.device("meta"):
+        blank = kind(**arguments)
+    shapes = {name: value.shape for name, value in blank.state_dict().items()}
+    if shapes != {name: value.shape for name, value in stored.items()}:
+        raise SavedModelError(f"The stored weights do not fit the sizes of the {kind.__name__}.")
+    return _filled(kind(**arguments), stored)
+
+
+def _stored(weights: bytes) -> dict[str, torch.Tensor]:
     try:
-        stored = load(weights)
+        return load(weights)
     except SafetensorError as error:
         raise SavedModelError(f"The stored weights cannot be read: {error}") from error
-    if end_model is not None:
-        import copy
 
-        module = copy.deepcopy(end_model)
-    else:
-        # The sizes are only numbers in a file: they take memory once they fit the weights.
-        with torch.device("meta"):
-            blank = BiLSTMTagger(**decoded(arguments))
-        shapes = {name: value.shape for name, value in blank.state_dict().items()}
-        if shapes != {name: value.shape for name, value in stored.items()}:
-            raise SavedModelError("The stored weights do not fit the stored sizes of the tagger.")
-        module = BiLSTMTagger(**decoded(arguments))
+
+def _filled(module: nn.Module, stored: dict[str, torch.Tensor]) -> nn.Module:
     refuse_nan(module, stored)
     module.load_state_dict(stored)
     return module.eval()

@@ -55,13 +55,6 @@ class Checkpoint:
     averages: list[Tensor] = field(default_factory=list)
     """Running averages of the parameters; empty where none are kept."""
 
-    def optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """Return a state dict that `optimizer.load_state_dict` takes."""
-        return {
-            "state": self.optimizer,
-            "param_groups": optimizer.state_dict()["param_groups"],
-        }
-
 
 def write_checkpoint(path: str | Path, checkpoint: Checkpoint, fingerprint: str) -> None:
     """Write the checkpoint; a crash leaves either the old file or the new one."""

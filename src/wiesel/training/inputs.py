@@ -13,7 +13,7 @@ from torch.utils.data import Dataset, TensorDataset, default_collate
 from wiesel.errors import FeatureError, listed
 from wiesel.io.dataset import Dataset as LoadedDataset
 from wiesel.io.dataset import Split
-from wiesel.training.mapped import arrived, portable
+from wiesel.training.mapped import arrived, let_go, portable
 from wiesel.votes import VoteMatrix
 
 __all__ = [
@@ -32,6 +32,10 @@ Batchable = Tensor | dict[str, Tensor]
 
 _CHECKED_BYTES = 64 * 2**20
 _VECTORS = "Turn texts and pictures into numbers first, for example with wiesel.TextFeatures."
+_MAPPED_BYTES = 512 * 2**20
+"""How much of a memory-mapped file may stay in memory."""
+_READ_AROUND = 2**16
+"""How many bytes the system maps around an item that is read."""
 
 
 class Inputs(Protocol):
@@ -139,6 +143,7 @@ class ArrayInputs:
             _refuse_no_features(tuple(values.shape), name)
         self._values, self.columns = _shared(values), columns
         self.item_bytes = 4 * int(np.prod(values.shape[1:], dtype=np.int64))
+        self._n_mapped = 0
         self._check_finite(name)
 
     def __len__(self) -> int:
@@ -155,7 +160,12 @@ class ArrayInputs:
         """Return the items at these positions as one tensor."""
         if isinstance(self._values, Tensor):
             return _network_dtype(self._values[torch.from_numpy(rows)])
-        return _network_dtype(torch.from_numpy(_native(self._values[rows])))
+        taken = _network_dtype(torch.from_numpy(_native(self._values[rows])))
+        self._n_mapped += len(rows) * (self.item_bytes + _READ_AROUND)
+        if self._n_mapped > _MAPPED_BYTES:
+            let_go(self._values)
+            self._n_mapped = 0
+        return taken
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_values": portable(self._values)}

@@ -35,22 +35,22 @@ class DataPage:
         """Rows that something pointed at; None: all."""
         self.title = ""
         self.page = 0
+        self.turn = 0
+        """Grows with what is shown: an answer that comes late is not shown."""
+        self.source = ""
+        """Whose predictions are shown."""
         self.rows: Any = np.arange(len(desk.space.train))
         if selection.isdigit() and int(selection) < len(desk.selections):
             found = desk.selections[int(selection)]
             self.split, self.chosen, self.title = found.split, found.rows, found.title
+            self.rows = np.asarray(found.rows)
 
     def build(self) -> None:
         """Show the page; what takes a moment follows."""
         with ui.element("div").classes("w-columns"):
             with card():
                 self._filters()
-                # A line for each row to come, so that the pager stays where it is.
-                height = 33 * min(_PAGE, len(self.rows))
                 self.list = ui.element("div").classes("data-rows")
-                self.list.style(f"min-height: {height}px")
-                with self.list:
-                    words("Reading the rows …", "w-faint")
                 self._pager()
             with ui.element("div").style("display: flex; flex-direction: column; gap: 14px"):
                 with card("Make a labeling function"):
@@ -61,6 +61,9 @@ class DataPage:
                     self.next = ui.element("div").style(
                         "display: flex; flex-direction: column; gap: 8px; min-height: 260px"
                     )
+                    with self.next:
+                        words("Looking …", "w-faint")
+        self._show_rows(self._texts())
         ui.timer(0.01, self._first, once=True)
 
     async def _first(self) -> None:
@@ -70,26 +73,31 @@ class DataPage:
     def _filters(self) -> None:
         labels = {_ANY: "any class", **{name: cut(name, 40) for name in self.desk.space.labels}}
         gold = {_ANY: "any gold", "known": "labeled", "unknown": "not labeled", "wrong": "wrong"}
-        with ui.element("div").classes("w-row"):
+        with ui.element("div").classes("w-filters"):
             search = ui.input("Search", on_change=lambda e: self._set("search", e.value or ""))
-            search.props('dense outlined clearable debounce="300"').style("flex: 1 1 180px")
+            search.props('dense outlined clearable debounce="300"').classes("w-search")
             if len(self.desk.space.splits) > 1:
                 self._choice("Rows", {n: n for n in self.desk.space.splits}, self._set_split)
             self._choice("Votes", _VOTES, self._set_votes)
             self.voter = self._choice("Voter", {_ANY: "any voter"}, partial(self._set, "voter"))
-            self._choice("voted", labels, partial(self._set, "vote"))
+            self._choice("Vote", labels, partial(self._set, "vote"))
             self._choice("Predicted", labels, partial(self._set, "predicted"))
             self._choice(
                 "Gold", gold | {n: cut(n, 40) for n in self.desk.space.labels}, self._set_gold
             )
-            sure = {_ANY: "any", "low": "below 60 %", "middle": "60 to 90 %", "high": "above 90 %"}
+            sure = {
+                _ANY: "any confidence",
+                "low": "below 60 %",
+                "middle": "60 to 90 %",
+                "high": "above 90 %",
+            }
             self._choice("Confidence", sure, self._set_confidence)
         self.note = ui.element("div").classes("w-row")
 
     def _choice(self, title: str, options: dict[str, str], then: Any) -> ui.select:
         first = self.split if title == "Rows" else _ANY
         box = ui.select(options, value=first, label=title, on_change=lambda e: then(e.value))
-        box.props("dense outlined options-dense").style("min-width: 118px")
+        box.props("dense outlined options-dense")
         return box
 
     async def _set(self, name: str, value: str) -> None:
@@ -143,18 +151,30 @@ class DataPage:
         return np.asarray(self.chosen)[np.isin(self.chosen, rows)]
 
     async def _show(self) -> None:
-        shown_rows = self.rows[self.page * _PAGE : (self.page + 1) * _PAGE]
-        cells = await work(self._cells, shown_rows) or []
+        self.turn += 1
+        turn = self.turn
+        if not self.desk.is_ready:
+            self._show_rows(self._texts())
+        cells = await work(self._cells, self._on_page())
+        if turn != self.turn:
+            return  # another page was asked for meanwhile
+        if cells is not None:
+            self._show_rows(cells)
         options = {_ANY: "any voter", **{v: cut(v, 40) for v in self.desk.voters()}}
         if options != self.voter.options:
             self.voter.set_options(options, value=self.voter.value)
+
+    def _on_page(self) -> Any:
+        return self.rows[self.page * _PAGE : (self.page + 1) * _PAGE]
+
+    def _show_rows(self, cells: list[tuple[Any, ...]]) -> None:
         self._show_note()
         self.list.clear()
         with self.list:
             if not cells:
                 empty_state("No rows match", "Remove a filter to see more rows.")
                 return
-            with table(("row", False), ("votes", False), ("predicted", False), ("gold", False)):
+            with table(("text", False), ("votes", False), ("predicted", False), ("gold", False)):
                 for place, text, votes, predicted, confidence, gold in cells:
                     self._row(place, text, votes, (predicted, confidence), gold)
 
@@ -181,12 +201,22 @@ class DataPage:
         row.on("click", opening)
         row.on("keydown.enter", opening)
 
+    def _texts(self) -> list[tuple[Any, ...]]:
+        """The rows of the table before there are votes and predictions."""
+        column = self._column()
+        texts = self.desk.space.splits[self.split].rows[column]
+        places = map(int, self._on_page())
+        return [(place, cut(texts[place]), {}, "", 0.0, "") for place in places]
+
+    def _column(self) -> str:
+        return self.desk.space.text_column or self.desk.space.splits[self.split].rows.columns[0]
+
     def _cells(self, places: Any) -> list[tuple[Any, ...]]:
         """What the rows of the table say: plain text and numbers."""
         space = self.desk.space
         part, votes = space.splits[self.split], space.cast.by_split.get(self.split)
-        column = space.text_column or part.rows.columns[0]
-        proba, _ = self.desk.proba(self.split)
+        column = self._column()
+        proba, self.source = self.desk.proba(self.split)
         gold = space.gold if self.split == "train" else part.gold
         names = space.labels.names
         counts = None if votes is None else votes[np.asarray(places, dtype=np.int64)].counts()
@@ -208,6 +238,10 @@ class DataPage:
         n_rows, n_found = len(self.desk.space.splits[self.split]), len(self.rows)
         with self.note:
             words(f"{n_found:,} of {n_rows:,} {self.split} rows", "w-faint", "data-count")
+            if not self.desk.is_ready:
+                words("— votes and predictions are being computed …", "w-faint")
+            elif self.source:
+                words(f"— predicted by the {self.source}", "w-faint")
             if self.chosen is not None:
                 words(f"— {shown(self.title)}", "w-faint")
                 ui.button("show all", on_click=self._all).props("flat dense no-caps")
@@ -223,8 +257,9 @@ class DataPage:
     def _pager(self) -> None:
         with ui.element("div").classes("w-row"):
             self.back = ui.button("Previous", on_click=partial(self._turn, -1))
-            self.where = ui.label("page 1").classes("w-faint")
+            self.where = ui.label("page 1").classes("w-faint data-page")
             self.forward = ui.button("Next", on_click=partial(self._turn, 1))
+            self.forward.classes("data-next")
             for button in (self.back, self.forward):
                 button.props("flat dense no-caps")
 
@@ -233,18 +268,23 @@ class DataPage:
         await self._show()
 
     async def _what_next(self) -> None:
-        found = await work(self._next_found, quiet=True)
+        found = await work(self._next_found, quiet=True) or []
+        self._show_next(found, "Looking for labeling functions to suggest …")
+        found += await work(self._next_suggested, quiet=True) or []
+        more = "" if found else "Write a labeling function or label some rows to get suggestions."
+        self._show_next(found, more)
+
+    def _show_next(self, found: list[tuple[str, Any, str]], more: str) -> None:
         self.next.clear()
         with self.next:
-            if not found:
-                words("Write a labeling function or label some rows to get suggestions.", "w-faint")
-                return
             for title, rows, hint in found:
-                with ui.element("div").classes("w-row"):
+                with ui.element("div").classes("w-next"):
                     ui.button(title, on_click=partial(self.point_at, rows, title)).props(
                         "flat dense no-caps align=left"
                     ).classes("next-item")
                     words(hint, "w-faint")
+            if more:
+                words(more, "w-faint")
 
     def _next_found(self) -> list[tuple[str, Any, str]]:
         space = self.desk.space
@@ -256,8 +296,12 @@ class DataPage:
             apart = reading_disagreement(space.votes, space.features)
             order = np.argsort(-apart, kind="stable")[:100]
             found.append(("label models disagree", order, "the 100 most disputed rows"))
+        return found
+
+    def _next_suggested(self) -> list[tuple[str, Any, str]]:
+        found: list[tuple[str, Any, str]] = []
         for each in self.desk.suggested(3):
-            rows = space.preview_rule(each.lf).rows
+            rows = self.desk.space.preview_rule(each.lf).rows
             title = cut(f"{rule_words(each.lf)} → {each.lf.label}", 60)
             found.append((title, rows, f"a suggested LF would vote on {len(rows):,} rows"))
         return found

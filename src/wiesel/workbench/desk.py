@@ -58,6 +58,11 @@ class Desk:
         except (WieselError, OSError):
             return  # the pages say what is wrong where it matters
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether votes, gold and predictions are there, so that a page need not wait for them."""
+        return self.space.has("cast", "gold", "preview")
+
     def changed(self, labels_only: bool = False) -> None:
         """Forget what rests on labels or labeling functions, and tell other pages."""
         self.space.refresh(labels_only=labels_only)
@@ -77,7 +82,7 @@ class Desk:
         for latest in kept_runs(self.space.project)[:1]:
             found = self._run_proba(latest, split)
             if found is not None:
-                return found, "model"
+                return found, f"model of run {latest.name}"
         preview = self.space.preview
         if preview is None:
             return None, ""

@@ -22,6 +22,8 @@ _TITLES = {
     "conflict": "voters disagree",
     "uncertain": "the model is unsure",
 }
+_PATIENCE = 60.0
+"""Seconds that a browser on a busy machine may take to answer."""
 _STORED = "localStorage.getItem('wiesel-person') || ''"
 
 
@@ -56,7 +58,7 @@ class LabelPage:
             with ui.element("div").style("display: flex; flex-direction: column; gap: 14px"):
                 self.people = PeopleBox(self.desk)
                 self.people.build()
-        ui.keyboard(on_key=self._key, repeating=False)
+        ui.keyboard(on_key=self._key, repeating=False, ignore=["input", "select", "textarea"])
         ui.timer(0.01, self._first, once=True)
 
     def _ways(self) -> dict[str, str]:
@@ -64,7 +66,7 @@ class LabelPage:
 
     async def _first(self) -> None:
         await ui.context.client.connected()
-        self.person = await ui.run_javascript(_STORED) or ""
+        self.person = await ui.run_javascript(_STORED, timeout=_PATIENCE) or ""
         self.name.value = self.person
         await work(lambda: self.desk.space.votes, quiet=True)
         if self.ways.options != self._ways():
@@ -83,6 +85,8 @@ class LabelPage:
     async def _choose(self) -> None:
         if self.ways.value != self.way:
             self.way = self.ways.value
+            # The box that was chosen from would keep the keys to itself.
+            ui.run_javascript("document.activeElement?.blur()")
             await self.load()
 
     async def load(self) -> None:
@@ -126,6 +130,7 @@ class LabelPage:
             ui.button("Skip (S)", on_click=partial(self.answer, None)).props("flat no-caps")
             ui.button("Undo (U)", on_click=self.undo).props("flat no-caps")
         words(f"{self.done} labeled in this session", "w-faint", "label-count")
+        words("Number keys label, S skips, U takes the last label back.", "w-faint")
 
     async def _key(self, event: KeyEventArguments) -> None:
         if not event.action.keydown or event.modifiers.ctrl or event.modifiers.meta:

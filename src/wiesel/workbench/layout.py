@@ -9,13 +9,15 @@ from wiesel.workbench.desk import Desk
 from wiesel.workbench.texts import words
 
 GRAY = "#8a939c"
+COLORS = ["#4a90c4", "#cf7440", "#4fa574", "#9c72bd", "#b8941f", "#4b9fa9", "#bd5f86"]
+"""Of the lines of charts, on a light and on a dark page."""
 AXIS = {
     "axisLabel": {"color": GRAY},
     "splitLine": {"lineStyle": {"color": "rgba(128,128,128,0.25)"}},
 }
 """How the axes of charts look, on a light and on a dark page."""
 
-__all__ = ["AXIS", "GRAY", "card", "empty_state", "frame", "heading", "table"]
+__all__ = ["AXIS", "COLORS", "GRAY", "card", "empty_state", "frame", "heading", "table"]
 
 PAGES = (
     ("/", "Data"),
@@ -62,6 +64,19 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-table td { padding: 6px 8px; border-bottom: 1px solid var(--w-line); vertical-align: top;
   overflow-wrap: anywhere; unicode-bidi: isolate; }
 .w-table .w-number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.data-rows .w-table { table-layout: fixed; }
+.data-rows th:nth-child(2), .data-rows th:nth-child(3) { width: 17%; }
+.data-rows th:nth-child(4) { width: 12%; }
+.w-filters { display: grid; grid-template-columns: repeat(auto-fill, minmax(128px, 1fr));
+  gap: 8px; }
+.w-search { grid-column: span 2; }
+.w-toggle { border: 1px solid var(--w-line); border-radius: 4px; flex-wrap: wrap; }
+.w-toggle .q-btn { padding: 2px 12px; }
+.lf-table td, .results td { vertical-align: middle; }
+.w-main a { color: var(--w-accent); }
+.lf-hits { display: flex; flex-direction: column; gap: 8px; }
+.lf-hits > * { border-left: 2px solid var(--w-line); padding-left: 8px; }
+.w-next { display: flex; flex-direction: column; align-items: flex-start; }
 .w-table tr.w-open { cursor: pointer; }
 .w-table tr.w-open:hover, .w-table tr.w-open:focus { background: var(--w-soft); outline: none; }
 .w-table tr.w-open:focus { box-shadow: inset 3px 0 0 var(--w-accent); }

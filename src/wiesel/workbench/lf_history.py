@@ -8,7 +8,7 @@ from nicegui import ui
 
 from wiesel.io import Snapshot
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import AXIS, GRAY, card
+from wiesel.workbench.layout import AXIS, COLORS, GRAY, card
 from wiesel.workbench.texts import cut, percent, words
 
 __all__ = ["HistoryBox"]
@@ -30,7 +30,7 @@ class HistoryBox:
             self.curve = ui.echart(_options([])).style("height: 170px; width: 100%")
             self.list = ui.element("div").style("display: flex; flex-direction: column; gap: 2px")
             self.back = ui.button("Undo the last change", on_click=self._undo)
-            self.back.props("flat dense no-caps").classes("lf-undo")
+            self.back.props("flat dense no-caps").classes("lf-undo").style("align-self: flex-start")
 
     async def refresh(self) -> None:
         """Show the score of the present state."""
@@ -85,6 +85,7 @@ def _options(states: list[Snapshot]) -> dict[str, Any]:
     ]
     return {
         "animation": False,
+        "color": COLORS,
         "grid": {"left": 34, "right": 8, "top": 28, "bottom": 20},
         "legend": {"top": 0, "textStyle": {"color": GRAY}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},

@@ -11,7 +11,7 @@ from wiesel.guidance.suggesting import rule_words
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Regex, keywords, regex
 from wiesel.lfs.trying import matched_spans
-from wiesel.workbench.chips import chip
+from wiesel.threads import map_in_threads
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import table
 from wiesel.workbench.texts import cut, marked, percent, words
@@ -20,6 +20,10 @@ __all__ = ["LFMaker", "preview_figures", "preview_hits"]
 
 _HITS = 5
 _AROUND = 120
+_REFUSED = {
+    "pattern": "This pattern cannot be searched for.",
+    "words": "Use at most twelve words.",
+}
 
 
 class LFMaker:
@@ -27,29 +31,29 @@ class LFMaker:
 
     def __init__(self, desk: Desk, on_added: Callable[[], Any]) -> None:
         self.desk, self.on_added = desk, on_added
-        self.label = desk.space.labels.names[0]
-        self.text = ""
-        self.is_pattern = False
         self.editing = ""
         """The rule that is replaced; empty for one that is added."""
+        self.asked: tuple[str, str, bool, str] | None = None
+        """What the preview below is of."""
 
     def build(self) -> None:
         """Show the box."""
         names = list(self.desk.space.labels)
-        with ui.element("div").classes("w-row"):
+        with ui.element("div").classes("w-row lf-maker"):
             self.input = (
-                ui.input("Words, or several separated by commas", on_change=self._typed)
-                .props('outlined dense debounce="150"')
+                ui.input("Words, separated by commas", on_change=self._typed)
+                .props('outlined dense debounce="100"')
                 .classes("lf-words")
                 .style("flex: 1 1 260px")
             )
             self.kind = ui.toggle(["words", "pattern"], value="words", on_change=self._typed)
-            self.kind.props("dense unelevated no-caps")
+            self.kind.props("dense unelevated no-caps").classes("w-toggle")
         with ui.element("div").classes("w-row"):
             words("vote for", "w-faint")
-            self.choice = ui.toggle(names, value=self.label, on_change=self._typed)
-            self.choice.props("dense unelevated no-caps").classes("lf-label")
-        self.place = ui.element("div").style("display: flex; flex-direction: column; gap: 8px")
+            self.choice = ui.toggle(names, value=names[0], on_change=self._typed)
+            self.choice.props("dense unelevated no-caps").classes("lf-label w-toggle")
+        self.place = ui.element("div").classes("lf-maker")
+        self.place.style("display: flex; flex-direction: column; gap: 8px")
 
     async def show(self, text: str) -> None:
         """Take marked words."""
@@ -69,18 +73,20 @@ class LFMaker:
 
     async def _typed(self) -> None:
         text = (self.input.value or "").strip()
-        self.label, self.is_pattern = self.choice.value, self.kind.value == "pattern"
-        self.text = text
+        asked = (text, self.choice.value, self.kind.value == "pattern", self.editing)
+        if asked == self.asked:
+            return  # marked words change the box, which tells of it once more
+        self.asked = asked
         if not text:
             self.place.clear()
             return
-        found = await work(self.proposals, text, self.label, self.is_pattern, quiet=True)
-        if text != self.text:
+        found = await work(self.proposals, *asked[:3], quiet=True)
+        if asked != self.asked:
             return  # more was typed meanwhile
         self.place.clear()
         with self.place:
             if found is None:
-                words("This pattern cannot be searched for.", "w-bad")
+                words(_REFUSED["pattern" if asked[2] else "words"], "w-bad")
                 return
             self._proposals(found)
 
@@ -96,7 +102,7 @@ class LFMaker:
             rules = [keywords(label, [w for w in text.split(",") if w.strip()], column=column)]
         else:
             rules = lfs_from_selection(text, label, column=column)
-        return [(rule, self.desk.space.preview_rule(rule)) for rule in rules]
+        return list(zip(rules, map_in_threads(self.desk.space.preview_rule, rules), strict=True))
 
     def _proposals(self, found: list[tuple[LabelRule, LFPreview]]) -> None:
         with table(
@@ -129,7 +135,7 @@ class LFMaker:
         if done is None:
             return
         ui.notify(f"{done} is in {lfs.rules_file.name if lfs.rules_file else 'the rules'}")
-        self.editing, self.input.value = "", ""
+        self.editing, self.input.value, self.asked = "", "", None
         self.place.clear()
         self.desk.changed()
         await self.on_added()
@@ -159,6 +165,11 @@ def preview_hits(desk: Desk, rule: LabelRule, preview: LFPreview) -> None:
         words("No row matches.", "w-faint")
         return
     words("For example", "w-h3", tag="h3")
+    with ui.element("div").classes("lf-hits"):
+        _examples(desk, column, rule, preview)
+
+
+def _examples(desk: Desk, column: str, rule: LabelRule, preview: LFPreview) -> None:
     for place in preview.rows[:_HITS]:
         row = desk.space.train.rows.row(int(place), named=True)
         try:
@@ -172,5 +183,3 @@ def preview_hits(desk: Desk, rule: LabelRule, preview: LFPreview) -> None:
         marked(
             ("…" if start else "") + part, [(a + bool(start), b + bool(start)) for a, b in moved]
         )
-    with ui.element("div").classes("w-row"):
-        chip(desk, rule.label, "votes for ")

@@ -38,7 +38,7 @@ class LFQueue:
             )
         with self.place:
             words("Looking for words that tell the classes apart …", "w-faint")
-        ui.keyboard(on_key=self._key, repeating=False)
+        ui.keyboard(on_key=self._key, repeating=False, ignore=["input", "select", "textarea"])
 
     async def load(self) -> None:
         """Fetch proposals and show the first."""

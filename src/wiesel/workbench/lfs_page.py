@@ -35,6 +35,7 @@ class LFsPage:
         self.desk = desk
         self.order, self.descending = "voter", False
         self.version = -1
+        self.shown: list[Any] = []
 
     def build(self) -> None:
         """Show the page; figures follow."""
@@ -76,23 +77,23 @@ class LFsPage:
     async def refresh(self) -> None:
         """Show the figures as they are now."""
         self.version = self.desk.version
+        await self.history.refresh()  # first of all: what does the change do to the end model?
         found = await work(self._figures)
         if found is None:
             return
-        rows, entries, errors, failures, sentences = found
+        *self.shown, errors, sentences = found
         self._show_problems(errors)
-        self._show_table(rows, entries, failures)
+        self._show_table(*self.shown)
         self.findings.clear()
         with self.findings:
             for sentence in sentences:
                 words(shown(sentence), tag="p").style("margin: 0 0 6px")
             if not sentences:
-                voted = any("coverage" in row for row in rows)
+                voted = any("coverage" in row for row in self.shown[0])
                 none = (
                     "No problems were found in the votes." if voted else "There are no votes yet."
                 )
                 words(none, "w-faint")
-        await self.history.refresh()
 
     def _figures(self) -> tuple[Any, ...]:
         space = self.desk.space
@@ -105,7 +106,7 @@ class LFsPage:
         failures = {name: cast.failures.examples(name, 1)[0] for name in cast.failures.counts}
         sentences = [row["sentence"] for row in space.findings()]
         errors = dict(cast.state.errors) if cast.state else {}
-        return rows, entries, errors, failures, sentences
+        return rows, entries, failures, errors, sentences
 
     def _show_problems(self, errors: dict[str, str]) -> None:
         self.problems.clear()
@@ -151,10 +152,10 @@ class LFsPage:
                 head.on("keydown.enter", partial(self._sort, key))
             words("", tag="th")
 
-    async def _sort(self, key: str) -> None:
+    def _sort(self, key: str) -> None:
         self.descending = not self.descending if key == self.order else key not in ("voter",)
         self.order = key
-        await self.refresh()
+        self._show_table(*self.shown)
 
     def _row(self, row: dict[str, Any], entry: LFEntry, failure: Any) -> None:
         with ui.element("tr").style("opacity: 0.55" if entry.off else ""):

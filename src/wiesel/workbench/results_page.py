@@ -3,13 +3,16 @@
 from functools import partial
 from typing import Any
 
+import polars as pl
 from nicegui import ui
 
 from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
+from wiesel.project.workspace import positions
 from wiesel.workbench.blame_box import BlameBox
+from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import AXIS, GRAY, card, empty_state, table
+from wiesel.workbench.layout import AXIS, COLORS, GRAY, card, empty_state, table
 from wiesel.workbench.texts import cut, percent, words
 
 __all__ = ["ResultsPage"]
@@ -181,7 +184,8 @@ class ResultsPage:
             if not len(wrong):
                 words("No error among the rows with gold.", "w-faint")
                 return
-            self._open_button(view, f"all {len(wrong):,} errors", wrong, "errors")
+            with ui.element("div"):
+                self._open_button(view, f"all {len(wrong):,} errors", wrong, "errors")
             column = self.desk.space.text_column
             rows = self.desk.space.splits[view.split].rows
             for place in map(int, wrong[:_LISTED]):
@@ -207,11 +211,10 @@ class ResultsPage:
     async def _compared(self, place: ui.element, name: str | None) -> None:
         if not name:
             return
-        frame = await work(compare_runs, self.runs[self.name], self.runs[name], self.split)
-        if frame is None:
+        found = await work(self._apart, name)
+        if found is None:
             return
-        places = [self.desk.place_of(item, self.split) for item in frame["id"].to_list()]
-        rows = [row for row in places if row is not None]
+        frame, rows = found
         better = frame.filter(frame["first"] == frame["gold"]).height
         worse = frame.filter(frame["second"] == frame["gold"]).height
         place.clear()
@@ -220,10 +223,28 @@ class ResultsPage:
                 f"They differ on {len(frame):,} rows: this run is right on {better:,}, the other "
                 f"on {worse:,} of those with gold."
             )
-            button = ui.button(
-                "see them", on_click=partial(self._open, self.split, rows, "two runs differ")
-            )
-            button.props("flat dense no-caps").set_enabled(bool(rows))
+            if rows:
+                self._differences(frame.to_dicts())
+                see = partial(self._open, self.split, rows, "two runs differ")
+                ui.button("see all of them", on_click=see).props("flat dense no-caps")
+
+    def _apart(self, name: str) -> tuple[pl.DataFrame, list[int]]:
+        """What two runs predict differently, and the rows it is."""
+        frame = compare_runs(self.runs[self.name], self.runs[name], self.split)
+        ids = self.desk.space.splits[self.split].ids
+        return frame, list(positions(ids, frame["id"].to_list()).values())
+
+    def _differences(self, rows: list[dict[str, Any]]) -> None:
+        """The first items on which two runs differ, beside each other."""
+        heads = (("row", False), ("this run", False), ("other", False), ("gold", False))
+        with table(*heads):
+            for row in rows[:_LISTED]:
+                with ui.element("tr").classes("run-difference"):
+                    words(cut(row["id"], 24), tag="td")
+                    for name in ("first", "second", "gold"):
+                        with ui.element("td"):
+                            if row[name] is not None:
+                                chip(self.desk, str(row[name]))
 
     def _weights(self, run: KeptRun) -> None:
         pairs = zip(run.about.get("voters", []), run.about.get("weights", []), strict=False)
@@ -255,6 +276,7 @@ def _title(run: KeptRun) -> str:
 def _threshold_options(points: list[Any]) -> dict[str, Any]:
     return {
         "animation": False,
+        "color": COLORS,
         "grid": {"left": 40, "right": 10, "top": 30, "bottom": 26},
         "legend": {"top": 0, "textStyle": {"color": GRAY}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},

@@ -145,7 +145,7 @@ def _verdict(desk: Desk, facts: RowFacts) -> None:
             chip(desk, facts.gold, "gold: ")
         if facts.proba is not None:
             best = int(np.argmax(facts.proba))
-            chip(desk, names[best], f"{facts.source}: {percent(facts.proba[best])} ")
+            chip(desk, names[best], f"{facts.source.split()[0]}: {percent(facts.proba[best])} ")
         if facts.soft_label is not None:
             best = int(np.argmax(facts.soft_label))
             chip(desk, names[best], f"votes: {percent(facts.soft_label[best])} ")
@@ -175,9 +175,9 @@ def _explain_button(desk: Desk, facts: RowFacts) -> None:
         found = await work(_explained, desk, run.folder / "model", facts.item)
         with place:
             place.clear()
-            words(str(found) if found is not None else "It cannot be explained.")
+            words(str(found) if found is not None else "It cannot be explained.", "row-explained")
 
-    ui.button(f"Explain with run {run.name}", on_click=explain).props("flat dense")
+    ui.button(f"Explain with run {run.name}", on_click=explain).props("flat dense no-caps")
 
 
 def _explained(desk: Desk, model: Any, item: str) -> Explanation | str:

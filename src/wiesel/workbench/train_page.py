@@ -10,7 +10,7 @@ from wiesel.labels import ABSTAIN
 from wiesel.project.runs import KeptRun, kept_runs
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.jobs import Progress
-from wiesel.workbench.layout import AXIS, GRAY, card, empty_state, table
+from wiesel.workbench.layout import AXIS, COLORS, GRAY, card, empty_state, table
 from wiesel.workbench.texts import cut, percent, shown, words
 
 __all__ = ["TrainPage"]
@@ -215,7 +215,8 @@ def _curves(epochs: dict[str, list[dict[str, Any]]], kind: str) -> dict[str, Any
                 series.append({"name": title, "type": "line", "showSymbol": few, "data": points})
     return {
         "animation": False,
-        "grid": {"left": 48, "right": 10, "top": 34, "bottom": 26},
+        "color": COLORS,
+        "grid": {"left": 48, "right": 10, "top": 44, "bottom": 26},
         "title": {
             "left": 0,
             "text": "loss" if kind == "loss" else "score on dev rows",

@@ -2,9 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
-import threading
 
 import numpy as np
 import polars as pl
@@ -178,19 +175,3 @@ def test_too_little_memory_is_said_in_words(trained, tmp_path, wiesel, monkeypat
     monkeypatch.setattr("wiesel.cli.predict.frame_and_inputs", full)
     result = wiesel("predict", trained / "out/model", tmp_path / "rows.csv")
     check_refused(result, "There is not enough memory")
-
-
-def test_who_sends_a_line_gets_its_answer_before_sending_the_next(trained):
-    command = [sys.executable, "-c", "from wiesel.cli.main import main; main()", "predict"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([*command, str(trained / "out/model"), "-"], **pipes) as process:
-        # A hang would be ended by the timer, and the answer would be empty.
-        timer = threading.Timer(120, process.kill)
-        timer.start()
-        for place in range(2):
-            process.stdin.write(json.dumps({"id": place, "text": "a refund"}).encode() + b"\n")
-            process.stdin.flush()
-            assert json.loads(process.stdout.readline())["id"] == place
-        timer.cancel()
-        process.stdin.close()
-        assert process.wait() == 0

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -102,13 +103,20 @@ def test_predict_reads_raw_rows_and_writes_a_table(trained, messages, wiesel, wi
 
 def test_a_stream_of_json_lines_gives_the_predictions_of_the_file(trained, messages, wiesel_json):
     """In a process of its own: nothing but the folder of the model is needed."""
-    model = trained[0] / "out/model"
-    lines = "".join(json.dumps({"id": k, "text": text}) + "\n" for k, text in enumerate(MESSAGES))
+    model, answers = trained[0] / "out/model", []
     command = [sys.executable, "-c", "from wiesel.cli.main import main; main()", "predict"]
-    done = subprocess.run(
-        [*command, str(model), "-"], input=lines, capture_output=True, text=True, check=True
-    )
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, str(model), "-"], **pipes) as process:
+        # Every line is answered before the next is sent. A hang would be ended by the timer.
+        timer = threading.Timer(1200, process.kill)
+        timer.start()
+        for place, text in enumerate(MESSAGES):
+            process.stdin.write(json.dumps({"id": place, "text": text}) + "\n")
+            process.stdin.flush()
+            answers.append(json.loads(process.stdout.readline()))
+        timer.cancel()
+        process.stdin.close()
+        assert process.wait() == 0
     assert [answer["id"] for answer in answers] == [0, 1, 2, 3]
     expected = wiesel_json("predict", model, messages)["predictions"]
     for answer, row in zip(answers, expected, strict=True):

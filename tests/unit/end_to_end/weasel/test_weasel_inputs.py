@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
 from wiesel import VoteMatrix
+from wiesel.end_to_end.readings import FeatureChecked
 from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError
 from wiesel.nn import CNN
 
@@ -129,6 +130,16 @@ def test_a_dict_of_tensors_feeds_a_transformer_and_encoder_x_its_encoder():
     assert model.soft_labels(texts, votes, encoder_X=X).shape == (48, 2)
     one = {name: value[3] for name, value in texts.items()}
     assert model.explain(one, votes[3], encoder_X=X[3]).item == 3
+
+
+def test_the_start_checks_votes_against_the_features_of_the_encoder():
+    X, votes, _ = tiny_task()
+    model = weasel(Reader(), start=FeatureChecked(), warm_up=1)
+    plan = model._plan(model.fit_inputs(tokens(len(X)), votes, X), None, None)
+    checked = FeatureChecked().fit(votes, plan.class_balance, X=X)
+    assert np.allclose(plan.targets, checked.predict_proba(votes, X))
+    shares = votes.counts() / np.maximum(votes.counts().sum(axis=1, keepdims=True), 1)
+    assert not np.allclose(plan.targets[votes.covered], shares[votes.covered], atol=0.05)
 
 
 def test_token_ids_are_no_encoder_features():

@@ -1,0 +1,385 @@
+"""The workbench in a real browser: the first page, previews of a rule and of the end model, memory.
+
+`wiesel workbench` runs in a process of its own, and headless Chromium opens its pages. Times are
+the browser's own clock: from the navigation, the marked words or the click until what was asked for
+stands on the page. Beside them stand the CPU seconds that the server took meanwhile, and how busy
+the machine was. Texts are the embedded movie reviews: 25,000 whole ones, or 100,000 short passages.
+"""
+
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import (
+    ROOT,
+    UNKNOWN,
+    arguments,
+    markdown_table,
+    merge_results,
+    peak,
+    read_results,
+    run_module,
+    setting,
+)
+
+MODULE = "benchmarks.workbench"
+PASSAGES, REVIEWS, PAGES = 100_000, 25_000, 1_000
+PATIENCE = 600_000
+"""Milliseconds until a page that shows nothing counts as broken."""
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync")
+MARKED = ("the acting", "plot", "waste of time", "I really enjoyed", "director", "long and boring")
+ADDED = ("overrated", "page turner", "must own", "a bore", "so good", "cheap looking")
+
+WATCH = """
+(wanted) => new Promise((resolve) => {
+  const start = performance.now();
+  const met = new Function('return ' + wanted.until);
+  const look = () => {
+    if (met()) { requestAnimationFrame(() => resolve(performance.now() - start)); return true; }
+  };
+  const eyes = new MutationObserver(() => { if (look()) eyes.disconnect(); });
+  eyes.observe(document.body, {childList: true, subtree: true, characterData: true});
+  new Function(wanted.act)();
+})
+"""
+"""Does something and returns the milliseconds until the page shows what it leads to."""
+
+FIRST_ROWS = """
+new MutationObserver((_, eyes) => {
+  if (document.querySelectorAll('tr.w-open').length) {
+    window.firstRows = performance.now(); eyes.disconnect();
+  }
+}).observe(document, {childList: true, subtree: true});
+"""
+
+MARK = """
+  const box = document.querySelector('.q-dialog .row-text');
+  const text = document.createElement('span'); text.textContent = %s; box.append(text);
+  const range = document.createRange(); range.selectNodeContents(text);
+  getSelection().removeAllRanges(); getSelection().addRange(range);
+  box.dispatchEvent(new MouseEvent('mouseup', {bubbles: true}));
+"""
+
+PROJECT = """\
+name = "Movie reviews"
+classes = ["negative", "positive"]
+
+[data]
+train = "train.parquet"
+{dev}
+[votes]
+lfs = ["lfs.py", "rules.toml"]
+
+[features]
+n_dimensions = 300
+"""
+
+Timed = dict[str, float]
+
+
+class Server:
+    """`wiesel workbench` in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        start = time.perf_counter()
+        code = "from wiesel.cli.main import main; main()"
+        command = [sys.executable, "-c", code, "workbench", str(folder), "--no-show"]
+        with (folder.parent / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        first = self.process.stdout.readline() if self.process.stdout else ""
+        if "http://" not in first:
+            raise RuntimeError(f"The workbench did not start; see {folder.parent / 'server.log'}.")
+        self.address = first.split()[-1].rstrip("/")
+        self.start_seconds = time.perf_counter() - start
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU seconds it took so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def megabytes(self) -> float:
+        """The memory it has now."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) / 1000
+
+    def wait_until_idle(self, quiet_seconds: float = 3.0) -> None:
+        """Wait until what a page computes in the background is done."""
+        while True:
+            before = self.cpu_seconds
+            time.sleep(quiet_seconds)
+            if self.cpu_seconds - before < 0.1 * quiet_seconds:
+                return
+
+    def stop(self) -> None:
+        """End it as Ctrl-C does."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[Server, Any]]:
+    """A server and a browser page that may open its addresses."""
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("WIESEL_CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        raise RuntimeError("There is no chromium: run `make browser`, or set WIESEL_CHROMIUM.")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=list(FLAGS))
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(PATIENCE)
+        # The browser's own start is not the server's, so it has shown something before.
+        page.goto("data:text/html,<p>ready</p>")
+        server = Server(folder)
+        try:
+            yield server, page
+        finally:
+            server.stop()
+            browser.close()
+
+
+def first_page(folder: Path, repeats: int) -> dict[str, Any]:
+    """Open the first page right after a first start, then with everything computed."""
+    with served(folder) as (server, page):
+        page.add_init_script(FIRST_ROWS)
+        cold = _opened(server, page)
+        server.wait_until_idle()
+        warm = [_opened(server, page) for _ in range(repeats)]
+        return {
+            "start_seconds": server.start_seconds,
+            "cold": cold,
+            "warm": _summed(warm),
+            "server_mb": server.megabytes,
+        }
+
+
+def _opened(server: Server, page: Any) -> Timed:
+    busy = server.cpu_seconds
+    page.goto(server.address)
+    page.wait_for_function("window.firstRows")
+    milliseconds = page.evaluate("window.firstRows")
+    return {"seconds": milliseconds / 1000, "cpu_seconds": server.cpu_seconds - busy}
+
+
+def paging(folder: Path, n_pages: int) -> dict[str, Any]:
+    """Turn many pages; memory of the server and of the page on the way."""
+    with served(folder) as (server, page):
+        page.goto(server.address)
+        page.wait_for_selector("tr.w-open")
+        server.wait_until_idle()
+        devtools = page.context.new_cdp_session(page)
+        marks = [_memory(server, page, devtools, 1)]
+        times = []
+        for number in range(2, n_pages + 1):
+            until = (
+                f"document.querySelector('.data-page')?.innerText.startsWith('page {number:,} ')"
+            )
+            act = "document.querySelector('.data-next').click()"
+            times.append(page.evaluate(WATCH, {"until": until, "act": act}) / 1000)
+            if number % (n_pages // 10) == 0:
+                marks.append(_memory(server, page, devtools, number))
+        half = marks[len(marks) // 2]
+        return {
+            "marks": marks,
+            "page_seconds": statistics.median(times),
+            "grown_mb": marks[-1]["server_mb"] - marks[1]["server_mb"],
+            "grown_second_half_mb": marks[-1]["server_mb"] - half["server_mb"],
+            "browser_grown_mb": marks[-1]["browser_mb"] - marks[1]["browser_mb"],
+        }
+
+
+def _memory(server: Server, page: Any, devtools: Any, number: int) -> dict[str, float]:
+    devtools.send("HeapProfiler.collectGarbage")
+    heap = devtools.send("Runtime.getHeapUsage")["usedSize"] / 1e6
+    elements = page.evaluate("document.querySelectorAll('*').length")
+    return {
+        "page": number,
+        "server_mb": server.megabytes,
+        "browser_mb": heap,
+        "elements": elements,
+    }
+
+
+def rule_preview(folder: Path, repeats: int) -> dict[str, Any]:
+    """Mark words in an opened row until their proposals stand below it."""
+    with served(folder) as (server, page):
+        page.goto(server.address)
+        page.wait_for_selector("tr.w-open")
+        server.wait_until_idle()
+        page.click("tr.w-open >> nth=0")
+        page.wait_for_selector(".q-dialog .row-text")
+        timed = []
+        for words in (MARKED * repeats)[: max(len(MARKED), 3 * repeats)]:
+            shown = " ".join(words.lower().split())
+            until = (
+                "document.querySelector('.q-dialog .lf-proposal td')?.innerText.toLowerCase()"
+                f" === {json.dumps(shown)} && document.querySelector('.q-dialog .lf-hits mark')"
+            )
+            timed.append(_timed(server, page, MARK % json.dumps(words), until))
+            page.wait_for_timeout(400)
+        return {"timed": _summed(timed)}
+
+
+def end_preview(folder: Path, repeats: int) -> dict[str, Any]:
+    """Add a labeling function until the preview of the end model has learned from it."""
+    with served(folder) as (server, page):
+        page.goto(f"{server.address}/lfs")
+        page.wait_for_selector(".lf-table tbody tr")
+        page.wait_for_function("/learned/.test(document.querySelector('.end-preview').innerText)")
+        server.wait_until_idle()
+        timed = []
+        for words in ADDED[: max(3, repeats)]:
+            page.fill(".lf-maker .lf-words input", words)
+            page.wait_for_selector(".lf-maker .lf-proposal")
+            server.wait_until_idle(1.0)
+            before = page.inner_text(".end-preview")
+            until = (
+                "/learned/.test(document.querySelector('.end-preview').innerText) && "
+                f"document.querySelector('.end-preview').innerText !== {json.dumps(before)}"
+            )
+            act = "document.querySelector('.lf-maker .lf-proposal button').click()"
+            timed.append(_timed(server, page, act, until))
+            server.wait_until_idle(1.0)
+        return {"timed": _summed(timed)}
+
+
+def _timed(server: Server, page: Any, act: str, until: str) -> Timed:
+    busy = server.cpu_seconds
+    milliseconds = page.evaluate(WATCH, {"act": act, "until": until})
+    return {"seconds": milliseconds / 1000, "cpu_seconds": server.cpu_seconds - busy}
+
+
+def _summed(timed: Sequence[Timed]) -> dict[str, float]:
+    """Best, median and worst of the seconds, and the median of the server's CPU seconds."""
+    seconds = [each["seconds"] for each in timed]
+    return {
+        "best_seconds": min(seconds),
+        "seconds": statistics.median(seconds),
+        "worst_seconds": max(seconds),
+        "cpu_seconds": statistics.median(each["cpu_seconds"] for each in timed),
+        "n": len(timed),
+    }
+
+
+def write_project(folder: Path, n_rows: int, whole: bool) -> None:
+    """Write a project of reviews: whole ones with dev labels, or passages of them."""
+    import polars as pl
+
+    from wiesel.datasets import load_movie_reviews
+
+    reviews = load_movie_reviews()
+    texts = [text for name in reviews.splits for text in reviews.splits[name].texts]
+    if not whole:
+        texts = [text[k : k + 240] for text in texts for k in range(0, len(text) - 240, 240)]
+    folder.mkdir(parents=True)
+    pl.DataFrame({"id": [f"row_{k}" for k in range(n_rows)], "text": texts[:n_rows]}).write_parquet(
+        folder / "train.parquet"
+    )
+    dev = reviews.splits["valid"]
+    gold = [reviews.labels.names[k] for k in dev.gold]
+    rows = pl.DataFrame({"id": [f"dev_{k}" for k in range(len(gold))], "text": dev.texts})
+    rows.with_columns(pl.Series("label", gold)).write_parquet(folder / "dev.parquet")
+    (folder / "wiesel.toml").write_text(PROJECT.format(dev='dev = "dev.parquet"\n'))
+    shutil.copyfile(ROOT / "examples" / "movies" / "lfs.py", folder / "lfs.py")
+    (folder / "rules.toml").write_text("")
+
+
+CASES: dict[str, Callable[[Path, dict[str, int]], dict[str, Any]]] = {
+    "first page": lambda folder, job: first_page(folder, job["repeats"]),
+    "paging": lambda folder, job: paging(folder, job["pages"]),
+    "preview of a rule": lambda folder, job: rule_preview(folder, job["repeats"]),
+    "preview of the end model": lambda folder, job: end_preview(folder, job["repeats"]),
+}
+
+
+def measured(job: dict[str, Any]) -> dict[str, Any]:
+    """Measure one case in this process."""
+    return CASES[job["case"]](Path(job["folder"]), job)
+
+
+def main(argv: Sequence[str] = ()) -> None:
+    """Measure; keep the results unless `--quick`."""
+    options = arguments(argv)
+    rows = read_results("workbench")
+    if not options.show:
+        rows = []
+        passages, reviews, pages = (
+            (5_000, 2_000, 50) if options.quick else (PASSAGES, REVIEWS, PAGES)
+        )
+        with tempfile.TemporaryDirectory() as place:
+            for case in [name for name in CASES if options.only in name]:
+                n_rows = passages if case in ("first page", "paging") else reviews
+                folder = Path(place) / str(n_rows) / "project"
+                if not folder.exists():
+                    write_project(folder, n_rows, whole=n_rows == reviews)
+                job = {"case": case, "folder": str(folder), "pages": pages}
+                load = os.getloadavg()[0]
+                found = run_module(MODULE, "wiesel", {**job, "repeats": options.repeats}, False)
+                about = {"case": case, "n_rows": n_rows, "n_pages": pages, "load": load}
+                rows.append({**about, **found, **setting(), "threads": "as a user has them"})
+        if not options.quick:
+            merge_results("workbench", rows)
+    print(results_table(rows))
+
+
+def results_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the Markdown table: what was measured beside what it must keep to."""
+    lines = [
+        (*line, f"{row['load']:.1f}")
+        for name in CASES
+        for row in rows
+        if row["case"] == name
+        for line in _lines(row)
+    ]
+    header = ("what", "bar", "best", "median", "worst", "server's CPU", "load before")
+    return markdown_table(header, lines)
+
+
+def _lines(row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    n_rows = f"{row['n_rows']:,}"
+    if row["case"] == "first page":
+        cold = row["cold"]
+        what = f"first page of {n_rows} rows"
+        once = {**cold, "best_seconds": None, "worst_seconds": None}
+        yield _line(f"{what}, first start, nothing computed", "2 s", once)
+        yield _line(f"{what}, later", "2 s", row["warm"])
+        return
+    if row["case"] == "paging":
+        first, last = row["marks"][1], row["marks"][-1]
+        what = f"memory of the server, page {first['page']:.0f} and page {last['page']:,.0f}"
+        grown = f"{peak(first['server_mb'])}, {peak(last['server_mb'])}"
+        yield (what, "flat", UNKNOWN, grown, UNKNOWN, UNKNOWN)
+        heap = f"{first['browser_mb']:.1f} MB, {last['browser_mb']:.1f} MB"
+        yield ("memory of the page in the browser", "flat", UNKNOWN, heap, UNKNOWN, UNKNOWN)
+        turn = f"{row['page_seconds']:.2f} s"
+        yield (f"turning a page of {n_rows} rows", "", UNKNOWN, turn, UNKNOWN, UNKNOWN)
+        return
+    what = {"preview of a rule": "words marked in a text, to proposals with examples"}
+    title = what.get(row["case"], "a labeling function added, to the end model's preview")
+    bar = "200 ms" if row["case"] == "preview of a rule" else "1 s"
+    yield _line(f"{title}, {n_rows} reviews", bar, row["timed"])
+
+
+def _line(what: str, bar: str, timed: dict[str, Any]) -> tuple[str, ...]:
+    figures = [timed[name] for name in ("best_seconds", "seconds", "worst_seconds", "cpu_seconds")]
+    return (what, bar, *(UNKNOWN if f is None else f"{f:.2f} s" for f in figures))
+
+
+if __name__ == "__main__":
+    print(json.dumps(measured(json.loads(sys.stdin.read()))))
