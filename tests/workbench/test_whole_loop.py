@@ -149,10 +149,10 @@ def results(page: Any, address: str) -> None:
     page.wait_for_selector(".confusion-cell")
     cells = page.locator(".confusion-cell")
     counts = [int(text.replace(",", "")) for text in cells.all_inner_texts()]
-    assert sum(counts) == 150
+    assert sum(counts) == 300
     biggest = counts.index(max(counts))
     cells.nth(biggest).click()
-    page.wait_for_selector(f"text={counts[biggest]} of 150 test rows")
+    page.wait_for_selector(f"text={counts[biggest]} of 300 test rows")
     page.go_back()
     if sum(counts) > counts[0] + counts[3]:
         page.click(".ask-why >> nth=0")
