@@ -99,8 +99,8 @@ class PatientNetwork(nn.Module):
 class TwoNodes:
     """A cluster whose second node can be lost, and comes back."""
 
-    def __init__(self, own: Any) -> None:
-        self._own = own
+    def __init__(self, cluster: Any) -> None:
+        self._own = cluster
 
     @contextmanager
     def losing_one(self, notes: Path) -> Iterator[None]:
@@ -135,9 +135,12 @@ class TwoNodes:
 def nodes() -> Iterator[TwoNodes]:
     import ray
 
-    with connected_cluster(n_nodes=1, num_cpus=2) as own:
+    with connected_cluster(n_nodes=2, num_cpus=2) as cluster:
         ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-        yield TwoNodes(own)
+        try:
+            yield TwoNodes(cluster)
+        finally:
+            ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 def test_a_lost_node_in_every_stage_changes_nothing(
@@ -148,16 +151,16 @@ def test_a_lost_node_in_every_stage_changes_nothing(
     frame[:40].write_parquet(tmp_path / "rows-a.parquet")
     frame[40:].write_parquet(tmp_path / "rows-b.parquet")
     rows = tmp_path / "rows-*.parquet"
-    free = keywords("spam", ["free"], column="text")
+    rules = [keywords("spam", ["free"], column="text"), keywords("ham", ["see"], column="text")]
 
     with nodes.losing_one(tmp_path / "apply"):
-        lfs = [free, patient.with_params(folder=str(tmp_path / "apply"))]
+        lfs = [*rules, patient.with_params(folder=str(tmp_path / "apply"))]
         engine = RayEngine(part_rows=8)
         parts = apply_lfs_to_folder(
             lfs, rows, tmp_path / "votes", labels=LABELS, ids="id", engine=engine
         )
     votes = parts.read()
-    here = apply_lfs([free, patient], rows, labels=LABELS, ids="id")
+    here = apply_lfs([*rules, patient], rows, labels=LABELS, ids="id")
     assert votes.ids.tolist() == frame["id"].to_list()
     assert np.array_equal(votes.dense(), here.dense())
     model = Snorkel().fit(RayVoteParts(tmp_path / "votes"))

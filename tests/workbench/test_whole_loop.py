@@ -119,6 +119,10 @@ def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
     dialog.locator(".lf-label >> text=technical").click()
     dialog.locator(".lf-proposal mark, .w-text mark").first.wait_for()
     assert dialog.locator(".lf-words input").input_value() == "sign in"
+    page.set_viewport_size({"width": 1280, "height": 400})
+    text = dialog.locator(".row-text").bounding_box()
+    assert text["height"] > 15  # the preview below leaves room for the text
+    page.set_viewport_size({"width": 1280, "height": 900})
     dialog.locator(".lf-proposal >> nth=0 >> text=Add").click()
     page.wait_for_selector("text=is in rules.toml")
     added = rules(project)[-1]
@@ -145,10 +149,10 @@ def results(page: Any, address: str) -> None:
     page.wait_for_selector(".confusion-cell")
     cells = page.locator(".confusion-cell")
     counts = [int(text.replace(",", "")) for text in cells.all_inner_texts()]
-    assert sum(counts) == 150
+    assert sum(counts) == 300
     biggest = counts.index(max(counts))
     cells.nth(biggest).click()
-    page.wait_for_selector(f"text={counts[biggest]} of 150 test rows")
+    page.wait_for_selector(f"text={counts[biggest]} of 300 test rows")
     page.go_back()
     if sum(counts) > counts[0] + counts[3]:
         page.click(".ask-why >> nth=0")
