@@ -7,7 +7,8 @@ DEMO_READY := $(VENV)/.demo-ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # As many workers as cores. Each takes a run of neighboring tests, so that fits which tests share stay shared.
 WORKERS ?= auto
-PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+# Compiled files are kept: without them every worker and every process of a test compiles everything anew.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 JITTER := WIESEL_JITTER=1e-6 ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Nehalem \
 	NPY_DISABLE_CPU_FEATURES=X86_V3 ONEDNN_MAX_CPU_ISA=SSE41
 NUMERIC_TESTS := tests/contracts tests/parity tests/unit/analysis tests/unit/end_to_end \

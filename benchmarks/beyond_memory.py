@@ -8,7 +8,9 @@ stage is a process of its own. What is done is not done again: after a `kill -9`
 goes on with the file that was not finished. `--kill` shows it: the process of every stage is killed
 when half of the files are done, and a second one goes on. Kept are CPU seconds, with those of the
 process that was killed and of workers, peak memory, and how many files were read or voted on twice.
-Without `--rows` it takes 100,000 rows, as a test of the command.
+`--together` does all stages in this process, for the slopes alone: its peak is that of all stages
+so far. Without `--rows` it takes 100,000 rows, as a test of the command. `--sizes` tells what more
+rows take by these slopes.
 """
 
 import argparse
@@ -42,6 +44,7 @@ MODULE = "benchmarks.beyond_memory"
 LABELS = ["no", "yes"]
 N_WORDS, N_LFS, N_PYTHON, WORDS_PER_TEXT, EPOCHS = 3_000, 136, 10, 10, 20
 MODELS = ("snorkel", "triplet", "dawid_skene")
+SIZES = (10**7, 10**8, 10**9)
 STAGES = (
     "rows",
     "apply",
@@ -160,16 +163,22 @@ def measured(job: dict[str, Any]) -> dict[str, Any]:
     import wiesel.catalog
     import wiesel.lfs  # noqa: F401 - what imports take is not what is measured
 
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall, cpu = time.perf_counter(), _cpu_seconds()
     found = run_stage(job["stage"], Path(job["folder"]), job["rows"], job["files"])
     workers = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         **found,
-        "cpu_seconds": time.process_time() - cpu + workers.ru_utime + workers.ru_stime,
+        "cpu_seconds": _cpu_seconds() - cpu,
         "wall_seconds": time.perf_counter() - wall,
         "total_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "worker_mb": workers.ru_maxrss / 1024,
     }
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of this process and of workers that have ended."""
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + workers.ru_utime + workers.ru_stime
 
 
 def states(place: Path) -> dict[str, int]:
@@ -279,6 +288,30 @@ def results_table(rows: list[dict[str, Any]]) -> str:
     )
 
 
+def sizes_table(rows: list[dict[str, Any]]) -> str:
+    """Return the hours of one core for more rows, by the slopes of the largest whole run."""
+    stages: dict[int, set[str]] = {}
+    for row in rows:
+        stages.setdefault(row["rows"], set()).add(row["stage"])
+    largest = max(n_rows for n_rows, found in stages.items() if len(found) == len(STAGES))
+    slopes = [
+        (row["stage"], row["cpu_seconds"] / _n_rows(row)) for row in rows if row["rows"] == largest
+    ]
+    slopes.sort(key=lambda slope: STAGES.index(slope[0]))
+    # Python functions vote on a sample: their time does not grow with the rows.
+    growing = [slope for stage, slope in slopes if stage != "apply python"]
+    lines = [(stage, *_hours(slope)) for stage, slope in slopes]
+    return markdown_table(
+        ("stage", *(f"{n:,} rows" for n in SIZES)),
+        [*lines, ("all but Python functions", *_hours(sum(growing)))],
+    )
+
+
+def _hours(slope: float) -> list[str]:
+    spans = [slope * n_rows for n_rows in SIZES]
+    return [f"{span / 3600:.1f} h" if span >= 3600 else f"{span / 60:.1f} min" for span in spans]
+
+
 def _n_rows(row: dict[str, Any]) -> float:
     """How many rows a stage went through: Python functions vote on one file."""
     return row["rows"] / row["files"] if row["stage"] == "apply python" else row["rows"]
@@ -291,10 +324,13 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--files", type=int, default=100)
     parser.add_argument("--folder", type=Path, default=None, help="where rows and votes go")
     parser.add_argument("--kill", action="store_true", help="kill every stage halfway, then go on")
+    parser.add_argument("--together", action="store_true", help="all stages in this process")
     parser.add_argument("--show", action="store_true", help="print the committed results only")
+    parser.add_argument("--sizes", action="store_true", help="print what more rows would take")
     options, _ = parser.parse_known_args(argv)
-    if options.show:
-        print(results_table(read_results("beyond_memory")))
+    if options.show or options.sizes:
+        table = sizes_table if options.sizes else results_table
+        print(table(read_results("beyond_memory")))
         return
     n_rows = options.rows or 100_000
     folder = options.folder or ROOT / ".cache" / "benchmarks" / f"beyond-memory-{n_rows}"
@@ -304,7 +340,8 @@ def main(argv: list[str] | None = None) -> None:
     for stage in STAGES:
         if stage not in done:
             job = {"stage": stage, "folder": str(folder), "rows": n_rows, "files": options.files}
-            took = done_stage(job, options.kill and stage != "apply python")
+            kill = options.kill and stage != "apply python"
+            took = measured(job) if options.together else done_stage(job, kill)
             about = {"stage": stage, "rows": n_rows, "files": options.files}
             done[stage] = {"case": f"{stage}, {n_rows}", **about, **took, **setting()}
             part = note.with_suffix(".part")

@@ -19,6 +19,7 @@ from benchmarks.harness import (
     run_jobs,
     setting,
 )
+from benchmarks.systems import RESTARTS
 from benchmarks.vote_files import FOLDER, Planted, load_votes, planted_folder, save_votes
 
 SEEDS = range(5)
@@ -178,7 +179,13 @@ def _both(
         for folder in folders
     ]
     theirs = [
-        {"package": pair.package, "method": pair.theirs, "votes": str(folder), **shared}
+        {
+            "package": pair.package,
+            "method": pair.theirs,
+            "votes": str(folder),
+            "options": RESTARTS.get(pair.theirs, {}),
+            **shared,
+        }
         for folder in folders
     ]
     return run_jobs(ours), run_jobs(theirs)

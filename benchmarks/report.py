@@ -105,8 +105,9 @@ SECTIONS = (
         "Votes larger than memory",
         beyond_memory_table,
         "136 keyword functions on short texts, and 10 Python functions on those of one file; one "
-        "file is in memory at a time. Every stage was killed halfway and started again: its CPU "
-        "seconds are those of both processes.",
+        "file is in memory at a time. Where a number of files is given, the stage was killed after "
+        "so many and started again: its CPU seconds are those of both processes. Else all stages "
+        "ran in one process, whose peak is that of the stages so far.",
     ),
     Section(
         "large_training",

@@ -9,7 +9,10 @@ import numpy as np
 
 from benchmarks.vote_files import StoredVotes
 
-__all__ = ["System", "system"]
+__all__ = ["RESTARTS", "System", "system"]
+
+RESTARTS = {"MACE": {"n_restarts": 1}}
+"""Options of crowd-kit's methods that change their time, not their result."""
 
 
 class System(Protocol):
@@ -107,7 +110,13 @@ class Snorkel:
 
 
 class CrowdKit:
-    """crowd-kit's aggregators; a long table. They label the items in `fit`."""
+    """crowd-kit's aggregators; a long table. They label the items in `fit`.
+
+    Workers and classes are numbered in order of appearance. crowd-kit 1.4.2's MACE keeps its
+    parameters in that order but fills them from a sorted table, so with other numbers it gives
+    workers the habits of others. Its restarts all begin with the same random numbers, so one of
+    them gives the result of ten (`RESTARTS`); speed is measured with its defaults.
+    """
 
     def __init__(self, method: str, options: dict[str, Any], balance: Any) -> None:
         import crowdkit.aggregation as aggregation
@@ -118,7 +127,13 @@ class CrowdKit:
         import pandas as pd
 
         self.sizes = votes.n_items, votes.n_voters, votes.n_classes
-        table = {"task": votes.item, "worker": votes.voter, "label": votes.label.astype(np.int64)}
+        self.voters = _by_appearance(votes.voter, votes.n_voters)
+        self.classes = _by_appearance(votes.label, votes.n_classes)
+        table = {
+            "task": votes.item,
+            "worker": self.voters[votes.voter],
+            "label": self.classes[votes.label],
+        }
         return pd.DataFrame(table)
 
     def fit(self, data: Any) -> None:
@@ -130,7 +145,7 @@ class CrowdKit:
     def predict(self, data: Any) -> np.ndarray:
         n_items, _, n_classes = self.sizes
         found = self.found.reindex(index=range(n_items), columns=range(n_classes))
-        return found.fillna(0.0).to_numpy()
+        return found.fillna(0.0).to_numpy()[:, self.classes]
 
     def accuracies(self, data: Any) -> np.ndarray | None:
         if not hasattr(self.model, "errors_"):
@@ -141,11 +156,21 @@ class CrowdKit:
         for label in range(n_classes):
             right = errors[label].xs(label, level="label").reindex(range(n_voters)).fillna(0.0)
             accuracies += priors.get(label, 0.0) * right.to_numpy()
-        return accuracies
+        return accuracies[self.voters]
 
     def n_iter(self) -> int | None:
         history = getattr(self.model, "loss_history_", None)
         return None if history is None else len(history)
+
+
+def _by_appearance(values: np.ndarray, size: int) -> np.ndarray:
+    """The rank of every number below `size` by its first appearance; what never appears is last."""
+    present, first = np.unique(values, return_index=True)
+    appeared = present[np.argsort(first)]
+    missing = np.setdiff1d(np.arange(size), present)
+    ranks = np.empty(size, dtype=np.int64)
+    ranks[np.concatenate([appeared, missing]).astype(np.int64)] = np.arange(size)
+    return ranks
 
 
 class FlyingSquid:

@@ -40,6 +40,7 @@ EXPERIMENTS = (*ALL, *BY_NAME)
 MODULES = {
     "tasks": "experiments.tasks.compare",
     "paper": "experiments.studies.paper_page",
+    "spouse_lstm": "experiments.studies.spouse_evidence",
 }
 """Where an experiment is, if not in the file of its name among the studies."""
 

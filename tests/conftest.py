@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+
+from tiny_project import run_wiesel, tiny_project
 
 # The same examples every time: a run that passes here passes elsewhere. `make fuzz` looks further.
-settings.register_profile("suite", derandomize=True)
+# And however long they take: a busy machine must not fail them.
+settings.register_profile(
+    "suite", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("suite")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 if os.environ.get("WIESEL_JITTER"):
@@ -31,54 +36,6 @@ def short(row):
     return "ham" if len(row["text"]) < 12 else None
 """
 MAILS = "id,text,label\nm1,A free prize for you,spam\nm2,see you,ham\nm3,free at 8?,ham\n"
-TINY_TOML = """\
-classes = ["billing", "technical"]
-
-[data]
-train = "train.csv"
-dev = "dev.csv"
-test = "test.csv"
-
-[votes]
-lfs = ["lfs.py"]
-
-[features]
-kind = "tfidf"
-n_dimensions = 3
-
-[end_model]
-name = "linear"
-
-[method]
-name = "majority_vote"
-baselines = []
-
-[training]
-epochs = 2
-lr = 0.05
-"""
-TINY_LFS = """
-from wiesel import keywords, labeling_function
-
-money = keywords("billing", ["invoice", "refund"], column="text", name="money")
-
-@labeling_function
-def crash(row):
-    return "technical" if "crash" in row["text"] else None
-"""
-TEXTS = {
-    "billing": ("the invoice is wrong", "I want a refund", "my bill has an error"),
-    "technical": ("the app will crash", "a crash after the update", "I cannot log in"),
-}
-
-
-def messages(prefix: str, n_items: int, with_labels: bool) -> str:
-    lines = ["id,text,label" if with_labels else "id,text"]
-    for place in range(n_items):
-        label = ("billing", "technical")[place % 2]
-        text = TEXTS[label][place % 3]
-        lines.append(f"{prefix}{place},{text}" + (f",{label}" if with_labels else ""))
-    return "\n".join(lines) + "\n"
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -89,11 +46,13 @@ def _width_of_a_terminal() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def _own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests note the projects that they run in a place of their own."""
     place = tmp_path_factory.getbasetemp() / "state"
-    monkeypatch.setenv("XDG_STATE_HOME", str(place))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(place))
+        yield
 
 
 @pytest.fixture
@@ -108,11 +67,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def wiesel() -> Callable[..., Any]:
     """Run `wiesel WORDS...` and return what came of it."""
-    from typer.testing import CliRunner
-
-    from wiesel.cli.main import app
-
-    return lambda *words, **options: CliRunner().invoke(app, [*map(str, words)], **options)
+    return run_wiesel
 
 
 @pytest.fixture
@@ -130,11 +85,4 @@ def wiesel_json(wiesel: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
     """A tiny project: forty messages, two labeling functions, two epochs."""
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    (folder / "wiesel.toml").write_text(TINY_TOML)
-    (folder / "lfs.py").write_text(TINY_LFS)
-    (folder / "train.csv").write_text(messages("m", 40, with_labels=False))
-    (folder / "dev.csv").write_text(messages("d", 12, with_labels=True))
-    (folder / "test.csv").write_text(messages("t", 12, with_labels=True))
-    return folder
+    return tiny_project(tmp_path)

@@ -53,7 +53,7 @@ SYMBOLS: dict[str, dict[str, str]] = {
     "Snorkel": {"l2": r"$\ell_2$", "precision": r"start of $\mu$"},
     "WeightedVote": {"weights": r"$w_j$"},
     "DataProgramming": {"accuracy": r"start of $a_j$", "dependencies": "factors $E$"},
-    "MACE": {"smoothing": r"prior of $\theta_j, \xi_j$"},
+    "MACE": {"competence_prior": r"prior of $\theta_j$", "habit_prior": r"prior of $\xi_j$"},
     "GoldWeighted": {"shrinkage": "$a$", "power": r"$\rho$"},
     "VoteCounts": {"log_odds": r"$\kappa$"},
     "MaxMIG": {"end_model": "$h$", "divergence": "$f$-divergence", "class_balance": "$r$"},

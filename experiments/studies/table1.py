@@ -22,13 +22,14 @@ from experiments.framework.definitions import (
 )
 from experiments.framework.runner import Record
 from experiments.framework.tables import (
+    UNKNOWN,
     f1_and_auc,
     figure_of_paper,
     mean_of,
     percentages,
     write_page,
 )
-from experiments.studies import paper
+from experiments.studies import paper, spouse_lstm
 
 SILENT = {"silent": ["could", "would"]}
 """Without these two LFs imdb_12 has the paper's coverage: imdb_10."""
@@ -159,16 +160,25 @@ def show(found: Results, effort: Effort) -> None:
     """Print and write F1 beside the paper's, AUC, and whether WeaSEL is ahead."""
     sets = [*OF_PAPER, *(name for name in SETS if name not in OF_PAPER)]
     header = ["", *(name if name in OF_PAPER else f"{name} (ours)" for name in sets)]
+    lstm = spouse_lstm.results(effort.seeds)
     f1, auc = [], []
     for row in ROWS:
         title = f"*{row.title}* (ours)" if row.ours else row.title
         f1.append([title, *(f1_cell(found, name, row) for name in sets)])
         auc.append([title, *(mean_of(found[name].get(row.title, []), "auc") for name in sets)])
+        for cells, column in ((f1, "f1"), (auc, "auc")):
+            cells[-1].append(mean_of(lstm.get(row.title, []), column))
+    for title in lstm.keys() - {row.title for row in ROWS}:
+        for cells, column in ((f1, "f1"), (auc, "auc")):
+            cells.append(
+                [f"*{title}* (ours)", *([UNKNOWN] * len(sets)), mean_of(lstm[title], column)]
+            )
     lines = [
         f"Mean ± deviation over {effort.seeds} seeds, in percent; in brackets the paper's figure, "
-        "a dash where it is not known to us.",
+        "a dash where it is not known to us. The last column is spouse with an LSTM on tokens, as "
+        "in the paper, where it was run ([its page](spouse_lstm.md)).",
         "",
-        *f1_and_auc(header, f1, auc),
+        *f1_and_auc([*header, "spouse, LSTM"], f1, auc),
         "",
         "## The share of the weight that LFs get which voted, in the epochs that were kept",
         "",

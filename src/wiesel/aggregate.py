@@ -173,7 +173,7 @@ class Aggregation:
             f"Labels: {shares}",
         ]
         if self.n_repeated:
-            lines.append(f"Left out, because the worker answered again: {self.n_repeated:,}")
+            lines.append(f"Left out because the worker answered again: {self.n_repeated:,}")
         return lines
 
     def _free(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Every method in one view, and loading whatever one of them saved."""
+"""Every method in one view, and loading of saved models."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -76,5 +76,5 @@ def load_model(
 
 def _label_model(manifest: dict[str, Any], files: dict[str, bytes]) -> LabelModel:
     if ARRAYS not in files:
-        raise SavedModelError(f"The saved label model does not fit together: no {ARRAYS}.")
+        raise SavedModelError(f"The saved label model is incomplete: it has no {ARRAYS}.")
     return fitted_label_model(manifest, files[ARRAYS])

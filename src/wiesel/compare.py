@@ -209,7 +209,7 @@ def _two_stage(name: str, cls: type[LabelModel], end_model: Any, given: dict[str
 def score_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the mean and the spread over seeds of the figures of every method.
 
-    Rows with `data`, the name of a data set, are told apart by it.
+    Rows with `data`, the name of a data set, are grouped by it.
 
     >>> row = {"method": "weasel", "seed": 0, "seconds": 2.0, "accuracy": 0.75}
     >>> print(score_table([row, {**row, "seed": 1, "accuracy": 0.85}]))

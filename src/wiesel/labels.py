@@ -37,7 +37,7 @@ class LabelSpace:
                 raise ParameterError(f"Class names must be non-empty strings; got {name!r}.")
         if len(names) < 2:
             raise ParameterError(
-                f"A task needs two classes or more; got {listed(names) or 'none'}."
+                f"A task needs at least two classes; got {listed(names) or 'none'}."
             )
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
@@ -152,7 +152,7 @@ def _as_vector(values: Any) -> npt.NDArray[Any]:
 
 
 def _whole_numbers(array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Float indices as integers: NaN is unknown, a fraction is no class."""
+    """Float indices as integers: NaN is unknown, a fraction is not a class."""
     numbers = np.where(np.isnan(array), ABSTAIN, array)
     whole = (np.abs(numbers) < 2**31) & (np.floor(numbers) == numbers)
     return np.where(whole, numbers, ABSTAIN - 1).astype(np.int64)

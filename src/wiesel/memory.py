@@ -1,4 +1,4 @@
-"""How much memory there is, so that what cannot fit is refused before it is asked for."""
+"""How much memory there is, so that what cannot fit is refused in advance."""
 
 import os
 from contextlib import suppress

@@ -1,7 +1,7 @@
 """What every option of an estimator means, at run time: for `help`, editors and `wiesel methods`.
 
 The sentence of an option is the string under its field, where editors and the reference find it.
-Python keeps no such strings, so they are read from the class's source, once somebody asks. Where
+Python keeps no such strings, so they are read from the class's source, on first use. Where
 there is no source, options are listed without sentences.
 """
 

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 __all__ = ["Listener", "listening", "progress"]
 
 Listener = Callable[[str], None]
-"""Is told in words how far something has come."""
+"""Receives the progress of slow work, as text."""
 
 Show = Callable[..., None]
 """`show(done, note)`: so much is done, and a word about it."""

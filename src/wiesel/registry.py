@@ -191,7 +191,7 @@ def registered_classes(base: type) -> dict[str, Any]:
 def _registry_for(cls: type) -> Registry:
     """The registry of a class's kind; says what is wrong with a class that cannot be a method."""
     if not isinstance(cls, type):
-        raise ParameterError(f"register takes the class, not an object of it; got {cls!r:.80}.")
+        raise ParameterError(f"register takes the class, not an instance; got {cls!r:.80}.")
     fitting = [index for index in _REGISTRIES if issubclass(cls, index.base)]
     if not fitting:
         raise ParameterError(
@@ -199,7 +199,7 @@ def _registry_for(cls: type) -> Registry:
         )
     if inspect.isabstract(cls):
         missing = sorted(cls.__abstractmethods__)  # type: ignore[attr-defined]
-        raise ParameterError(f"{cls.__name__} does not write {listed(missing)} yet.")
+        raise ParameterError(f"{cls.__name__} does not implement {listed(missing)} yet.")
     forgotten = "__annotations__" in vars(cls) and "__dataclass_fields__" not in vars(cls)
     if forgotten or not dataclasses.is_dataclass(cls) or cls.__hash__ is None:
         raise ParameterError(f"Put @dataclass(eq=False) above the class {cls.__name__}.")
@@ -235,7 +235,7 @@ def _origin(cls: type) -> tuple[str, str]:
 def _checked_name(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ParameterError(
-            f"A method's name has small letters, digits and underscores; got {name!r}."
+            f"A method's name has lower-case letters, digits and underscores; got {name!r}."
         )
     return name
 

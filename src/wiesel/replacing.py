@@ -73,7 +73,7 @@ def filling(target: Path) -> Iterator[Path]:
 
 
 def swap(finished: Path, target: Path) -> None:
-    """Put a complete folder in the place of another; `recover` mends a crash in between."""
+    """Put a complete folder in the place of another; `recover` repairs a crash in between."""
     previous = _previous(target)
     with _locked(target.parent):
         _bring_back(target)

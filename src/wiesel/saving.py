@@ -38,7 +38,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _LEFT_BY_DESKTOPS = (".DS_Store", "Thumbs.db", "desktop.ini")
 _LARGEST_MANIFEST = 2**28
 _ATTEMPTS = 50
-"""How often a folder is read anew that others replace again and again."""
+"""How often a folder is read again if others keep replacing it."""
 
 Found = TypeVar("Found")
 
@@ -70,7 +70,7 @@ def write_folder(path: str | Path, manifest: Mapping[str, Any], files: Mapping[s
 def read_folder(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return the manifest and the content of every file, after checking all of it.
 
-    A folder with files that its manifest does not name is refused: they are no part of the model.
+    A folder with files that its manifest does not name is refused: they are not part of the model.
     """
     return _steadily(Path(path), _checked_folder)
 
@@ -81,7 +81,7 @@ def read_manifest(path: str | Path) -> dict[str, Any]:
 
 
 def other_files(path: str | Path, manifest: Mapping[str, Any]) -> list[str]:
-    """Return what lies in the folder of a model and is no part of it."""
+    """Return what lies in the folder of a model and is not part of it."""
     ours = {_MANIFEST, *manifest["files"], *_LEFT_BY_DESKTOPS}
     return sorted({entry.name for entry in Path(path).iterdir()} - ours)
 
@@ -166,7 +166,7 @@ def _allowed_name(name: str, folder: str | Path) -> str:
 
 
 def _steadily(folder: Path, read: Callable[[Path], Found]) -> Found:
-    """What is read of a folder; read anew if it was replaced meanwhile by a newer model."""
+    """What is read of a folder; read again if it was replaced meanwhile by a newer model."""
     for _ in range(_ATTEMPTS):
         recover(folder.resolve())
         before = _identity(folder)
@@ -205,7 +205,7 @@ def _checked_folder(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     others = other_files(folder, manifest)
     if others:
         raise SavedModelError(
-            f"{folder} also holds {listed(others, limit=3)}, which is no part of the model. "
+            f"{folder} also holds {listed(others, limit=3)}, which is not part of the model. "
             "Move it away, if it is yours; do not trust a model that came with it."
         )
     return manifest, files
@@ -226,7 +226,9 @@ def _checked_manifest(folder: Path) -> dict[str, Any]:
             f"({manifest.get('wiesel', 'unknown')})."
         )
     if manifest.get("sha256") != _manifest_digest(manifest):
-        raise SavedModelError(f"{file} was changed after the model was saved. Restore it.")
+        raise SavedModelError(
+            f"{file} was changed after the model was saved. Restore the original file."
+        )
     return manifest
 
 

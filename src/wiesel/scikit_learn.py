@@ -32,7 +32,7 @@ class Classifier(Parameterized):
     """The voters seen in `fit`, in order."""
 
     def check_votes(self, votes: VoteMatrix) -> None:
-        """Refuse what are no votes of the voters and classes that the model was fitted on."""
+        """Refuse votes of other voters or classes than those the model was fitted on."""
         self.check_fitted()
         require_votes(votes)
         votes.check_same_voters(self.voters_, self.labels_)
@@ -123,12 +123,14 @@ def agreement_with_votes(
 
 
 def require_votes(votes: Any) -> None:
-    """Refuse what are no votes: an array says neither which classes there are nor who voted."""
-    if not hasattr(votes, "voters") or not hasattr(votes, "labels"):
-        raise VoteError(
-            f"votes must be a VoteMatrix; got {type(votes).__name__}. Make one with "
-            "VoteMatrix.from_dense(array, labels), where -1 abstains, or with apply_lfs(...)."
+    """Refuse what are no votes: an array names neither the classes nor the voters."""
+    if not all(hasattr(votes, name) for name in ("voters", "labels", "parts")):
+        advice = (
+            "Make one with VoteMatrix.from_dense(array, labels), where -1 abstains, or with "
+            "apply_lfs(...)."
         )
+        advice = getattr(votes, "made_for", advice)
+        raise VoteError(f"votes must be a VoteMatrix; got {type(votes).__name__}. {advice}")
 
 
 def _known_to_scikit_learn(error: NotFittedError) -> NotFittedError:

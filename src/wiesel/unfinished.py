@@ -18,7 +18,7 @@ _ENDING = ".unfinished"
 _LONGEST_NAME = 100
 """Bytes of a name that are kept: with the mark behind it, it must still be a name."""
 _STALE = 24 * 3600.0
-"""Seconds after which something is abandoned whose owner cannot be asked: another machine's."""
+"""Seconds after which something is abandoned whose owner is on another machine."""
 _numbers = itertools.count()
 
 

@@ -98,7 +98,7 @@ def long_entries(
 def check_entries(
     entries: Entries, labels: LabelSpace, voters: tuple[str, ...], ids: npt.NDArray[Any]
 ) -> None:
-    """Refuse what is no vote matrix: the invariants that each one keeps, however it was made."""
+    """Refuse arrays that break the invariants of a vote matrix."""
     indptr, voter_index, class_index, distribution = entries
     _check_voters(voters)
     if len(ids) != len(indptr) - 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():

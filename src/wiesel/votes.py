@@ -185,7 +185,7 @@ class VoteMatrix:
     def concatenate(cls, parts: Sequence["VoteMatrix"]) -> "VoteMatrix":
         """Return the items of all parts, one after the other; voters and classes must agree."""
         if not parts:
-            raise VoteError("There is nothing to concatenate: give one part or more.")
+            raise VoteError("There is nothing to concatenate: give at least one part.")
         first = parts[0]
         for part in parts[1:]:
             part.check_same_voters(first.voters, first.labels)

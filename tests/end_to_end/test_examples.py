@@ -89,6 +89,8 @@ def test_the_starter_runs_in_a_process_of_its_own(tmp_path):
     import subprocess
 
     run("init", tmp_path / "demo")
+    with (tmp_path / "demo/wiesel.toml").open("a") as file:
+        file.write("\n[training]\nepochs = 3\n")
     command = [sys.executable, "-c", "from wiesel.cli.main import main; main()", "run", "demo"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,6 @@
-"""A real notebook, run by a real kernel: what a person sees after each cell."""
+"""Real notebooks, run by a real kernel: what a person sees after each cell."""
+
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -6,6 +8,7 @@ from nbclient import NotebookClient
 
 pytestmark = pytest.mark.slow
 
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial" / "tutorial.ipynb"
 CELLS = {
     "data": """
 import torch
@@ -52,13 +55,25 @@ stopped = wiesel.TwoStage(wiesel.MajorityVote(), Interrupting(3, 2), epochs=30).
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
-    """What each cell put out, by its name."""
+    """What each cell put out, by its name; first the tutorial runs, in the same kernel."""
+    notebook = nbformat.read(TUTORIAL, as_version=4)
+    nbformat.validate(notebook)
+    # tests/docs runs the same code to its end; here it is Jupyter that is tried, without training.
+    tutorial = notebook.cells
+    tutorial = tutorial[: next(k for k, c in enumerate(tutorial) if "Committee(" in c.source)]
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS.values()]
-    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook.cells = [*tutorial, *cells]
     folder = tmp_path_factory.mktemp("notebook")
-    client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(notebook, timeout=1200, resources={"metadata": {"path": str(folder)}})
     client.execute()
-    return {name: cell.outputs for name, cell in zip(CELLS, notebook.cells, strict=True)}
+    shown = [output for cell in tutorial for output in cell.get("outputs", [])]
+    named = {name: cell.outputs for name, cell in zip(CELLS, cells, strict=True)}
+    return {"tutorial": shown, **named}
+
+
+def test_the_tutorial_runs(outputs):
+    assert "coverage" in "".join(output.get("text", "") for output in outputs["tutorial"])
+    assert not [output for output in outputs["tutorial"] if output.output_type == "error"]
 
 
 @pytest.mark.parametrize("name", ["table", "workers", "trial", "evaluate", "explain"])

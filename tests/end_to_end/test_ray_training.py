@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from ray_nodes import connected_cluster
 from torch import nn
 
 from wiesel import (
@@ -41,7 +42,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning"),
 ]
 
-NODE = {"num_cpus": 2, "object_store_memory": 80 * 2**20, "include_dashboard": False}
 PATIENCE = 900
 """Seconds that a network waits for the test before it gives up."""
 TWO = RayTrain(workers=2)
@@ -50,34 +50,8 @@ TWO = RayTrain(workers=2)
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A cluster of two nodes, to which this process is connected."""
-    import ray
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_worker_niceness", "0")
-        own = started_cluster()
-        try:
-            ray.init(address=own.address, log_to_driver=False, logging_level="ERROR")
-            yield own
-        finally:
-            ray.shutdown()
-            own.shutdown()
-
-
-def started_cluster() -> Any:
-    """Two nodes; Ray gives a node 30 seconds to start, which a busy machine may exceed."""
-    from ray.cluster_utils import Cluster
-
-    for _ in range(5):
-        own = Cluster()
-        try:
-            own.add_node(**NODE)
-            own.add_node(**NODE)
-        except Exception:  # noqa: BLE001 - Ray raises a plain one
-            own.shutdown()
-        else:
-            return own
-    pytest.fail("the nodes of the cluster did not start")
+    with connected_cluster(n_nodes=2, num_cpus=2) as own:
+        yield own
 
 
 @pytest.fixture(scope="module")

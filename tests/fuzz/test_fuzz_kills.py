@@ -104,7 +104,7 @@ def crash(row):
 
 
 def test_killed_applies(tiny, wiesel):
-    tally, output = Tally("killed applies"), tiny / "votes.parquet"
+    tally, output, killed_ones = Tally("killed applies"), tiny / "votes.parquet", set()
     (tiny / "lfs.py").write_text(SLOW_LFS)
     rows = read_rows(tiny / "train.csv").sample(400, with_replacement=True, seed=0).drop("id")
     rows.write_csv(tiny / "many.csv")
@@ -114,6 +114,7 @@ def test_killed_applies(tiny, wiesel):
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         with subprocess.Popen([*WIESEL, *words], **quiet) as process:
             killed(process, rng, 8)
+        killed_ones.add(process.pid)
         tally.counts["killed"] += 1
         assert not output.exists() or read_votes(output).n_items in (20, 400)
         words[1] = str(tiny / "few.csv")
@@ -122,7 +123,8 @@ def test_killed_applies(tiny, wiesel):
         assert read_votes(output).n_items == 20
         assert not list(tiny.glob(".*"))
     with_workers(tiny, wiesel)
-    assert not _abandoned(), "the next exchange removes what killed ones left in memory"
+    left = [entry for pid in killed_ones for entry in MEMORY.glob(f"wiesel-{pid}-*")]
+    assert not left, "the next exchange removes what killed ones left in memory"
     tally.report()
 
 
@@ -132,13 +134,3 @@ def with_workers(folder: Path, wiesel) -> None:
         "apply", folder / "many.csv", "--lfs", folder / "lfs.py", "-o", folder / "votes.parquet"
     )
     assert result.exit_code == 0, result.output
-
-
-def _abandoned() -> list[str]:
-    from wiesel.unfinished import is_abandoned
-
-    return [
-        entry.name
-        for entry in MEMORY.glob("wiesel-*.rows")
-        if is_abandoned(entry.name, entry.stat().st_mtime)
-    ]

@@ -32,7 +32,7 @@ def defined(keyword: str, text: str) -> bool:
     return bool(pl.Series([text]).str.contains(f"(?i){pattern}")[0])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(keyword=WORDS, texts=TEXTS)
 def test_a_whole_word_is_found_exactly_where_the_definition_says(
     keyword: str, texts: list[str | None]

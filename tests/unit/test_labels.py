@@ -28,8 +28,8 @@ def test_a_label_space_is_a_sequence_of_names() -> None:
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        ((), "two classes or more; got none"),
-        (("ham",), "two classes or more; got 'ham'"),
+        ((), "at least two classes; got none"),
+        (("ham",), "at least two classes; got 'ham'"),
         (("ham", ""), "non-empty strings; got ''"),
         (("ham", 1), "non-empty strings; got 1"),
         ((["ham"], ["spam"]), r"non-empty strings; got \['ham'\]"),

@@ -147,7 +147,7 @@ class WithoutDataclass(SmoothedVote):
     [
         (MajorityVote(), "takes the class"),
         (NoMethod, "derived from wiesel.LabelModel or wiesel.EndToEndModel"),
-        (Unfinished, "does not write '_fit', '_predict_proba' yet"),
+        (Unfinished, "does not implement '_fit', '_predict_proba' yet"),
         (WithoutDataclass, r"Put @dataclass\(eq=False\) above the class WithoutDataclass"),
         (dataclass(type("Equal", (SmoothedVote,), {})), r"@dataclass\(eq=False\)"),
     ],

@@ -176,7 +176,7 @@ class TestOtherFiles:
     def test_a_folder_with_files_that_are_no_part_of_the_model_is_refused(self, tmp_path: Path):
         write_folder(tmp_path / "model", {}, FILES)
         (tmp_path / "model" / "lfs.py").write_text("print('run me')")
-        with pytest.raises(SavedModelError, match=r"also holds 'lfs\.py'.*no part of the model"):
+        with pytest.raises(SavedModelError, match=r"also holds 'lfs\.py'.*not part of the model"):
             read_folder(tmp_path / "model")
 
     def test_what_file_managers_leave_does_not_matter(self, tmp_path: Path):
@@ -243,13 +243,12 @@ def test_a_reader_during_saves_gets_one_of_the_models(tmp_path: Path):
 
     writer = threading.Thread(target=write)
     writer.start()
-    while not stop.is_set():
+    while not stop.is_set() or n_read == 0:
         manifest, files = read_folder(tmp_path / "model")
         assert files == contents[manifest["n"]]
         n_read += 1
     writer.join()
     assert not problems
-    assert n_read > 0
 
 
 def test_two_processes_that_save_to_one_place_leave_one_of_the_models(tmp_path: Path):

@@ -64,12 +64,12 @@ def test_threads_that_overlap_leave_no_limit_behind() -> None:
     @one_thread()
     def other() -> None:
         other_in.set()
-        first_out.wait(60)
+        first_out.wait(900)
 
     thread = threading.Thread(target=other)
     with one_thread():
         thread.start()
-        assert other_in.wait(60)
+        assert other_in.wait(900)
     first_out.set()
     thread.join()
     assert blas_threads() == {2}

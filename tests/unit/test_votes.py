@@ -243,7 +243,7 @@ def test_a_wrong_column_is_named() -> None:
 
 
 def test_one_class_alone_is_no_task() -> None:
-    with pytest.raises(ParameterError, match="two classes or more; got 'ham'"):
+    with pytest.raises(ParameterError, match="at least two classes; got 'ham'"):
         long({**LONG, "said": ["ham"] * 3})
 
 

@@ -24,7 +24,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE = 120_000
+PATIENCE = 300_000
 """Milliseconds to wait for something on a page: a busy machine is slow, a hung page is hung."""
 
 
@@ -98,7 +98,7 @@ def serve() -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture(scope="module")
 def serve_once() -> Iterator[Callable[..., Server]]:
-    """Start the workbench of a project for all tests of a module, which only read."""
+    """Start the workbench of a project for tests of a module that do not disturb each other."""
     pytest.importorskip("nicegui", reason="the extra 'workbench' is not installed")
     started: dict[Path, Server] = {}
 
@@ -127,7 +127,7 @@ def browser() -> Iterator[Any]:
     """One headless Chromium for the tests of a module."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
+        found = driver.chromium.launch(executable_path=chromium(), args=FLAGS, timeout=PATIENCE)
         yield found
         found.close()
 
@@ -189,7 +189,7 @@ def empty_project(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def read_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, for all tests of a module that change nothing in it."""
+    """The same, for tests of a module that leave no labeling function in it."""
     return write_empty_project(tmp_path_factory.mktemp("read"))
 
 

@@ -21,7 +21,7 @@ def annotator_agreement(answers: Any, labels: LabelSpace) -> Table:
     >>> answers = {"item": ["a", "a", "b", "b"], "person": ["ada", "bob"] * 2,
     ...            "label": ["ham", "ham", "spam", "ham"]}
     >>> print(annotator_agreement(answers, LabelSpace("ham", "spam")).to_text(width=60))
-    2 people labeled; 1 pair met on an item
+    2 people labeled; 1 pair labeled a common item
      first   second   both   agreement   kappa
     ───────────────────────────────────────────
      ada     bob         2      50.0 %    0.00
@@ -35,7 +35,7 @@ def annotator_agreement(answers: Any, labels: LabelSpace) -> Table:
         return Table(frame, columns[:3], f"{people} labeled; agreement needs two")
     frame = agreement(votes).frame.select("first", "second", "both", "agreement", "kappa")
     pairs = "1 pair" if len(frame) == 1 else f"{len(frame)} pairs"
-    return Table(frame, columns, f"{votes.n_voters} people labeled; {pairs} met on an item")
+    return Table(frame, columns, f"{votes.n_voters} people labeled; {pairs} labeled a common item")
 
 
 def label_disagreements(answers: Any) -> pl.DataFrame:

@@ -46,7 +46,7 @@ class Buckets:
     def rows(self, **wanted: Any) -> pl.DataFrame:
         """Return the rows with these labels: `rows(gold="spam", predicted="ham")`.
 
-        A voter is asked for by its name (`rows(**{"my voter": "spam"})`); None stands for an
+        A voter is given by its name (`rows(**{"my voter": "spam"})`); None stands for an
         unknown label and for a voter that abstains.
         """
         mask = pl.lit(True)

@@ -12,6 +12,7 @@ from wiesel.analysis.pair_findings import pair_findings
 from wiesel.analysis.peer_findings import peer_findings
 from wiesel.analysis.table import Table, text
 from wiesel.labels import class_prior
+from wiesel.scikit_learn import require_votes
 from wiesel.votes import VoteSource
 
 __all__ = ["findings", "vote_findings"]
@@ -44,12 +45,13 @@ def findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> 
     'a' and 'b' always vote the same: they count twice in a majority vote. Keep one of them.
     """
     found = vote_findings(votes, gold, class_balance)
-    caption = f"{len(found)} findings" if found else "Nothing odd was found in these votes."
+    caption = f"{len(found)} findings" if found else "No problems were found in these votes."
     return Table(finding_frame(found), (text("kind"), text("sentence")), caption)
 
 
 def vote_findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> list[Finding]:
     """Return the findings themselves, gravest first."""
+    require_votes(votes)
     found = [*_class_findings(votes), *_voter_findings(votes)]
     trusted: set[str] = set()
     if gold is not None:
@@ -75,7 +77,7 @@ def _class_findings(votes: VoteSource) -> Iterator[Finding]:
     if share == 1:
         others = said([name for name in votes.labels if name != top])
         sentence = (
-            f"One-sided: all voters vote {top!r}; nothing ever speaks against it. Add a voter for "
+            f"One-sided: all voters vote {top!r}, and no voter votes against it. Add a voter for "
             f"{others}."
         )
         yield Finding("one_sided", sentence, classes=[top], value=1.0)
@@ -90,14 +92,14 @@ def _class_findings(votes: VoteSource) -> Iterator[Finding]:
 def _supporters(name: str, voters: list[str]) -> Iterator[Finding]:
     if not voters:
         sentence = (
-            f"Nothing votes for the class {name!r}: no label model can predict it. Add a voter "
-            "for it, or take it out of the classes."
+            f"No voter votes for the class {name!r}: no label model can predict it. Add a voter "
+            "for it, or remove the class."
         )
         yield Finding("missing_class", sentence, classes=[name], value=0.0)
     if len(voters) == 1:
         sentence = (
-            f"Only {voters[0]!r} votes for the class {name!r}: no other voter can confirm it. A "
-            "second one would show how good it is."
+            f"Only {voters[0]!r} votes for the class {name!r}, so no other voter can confirm it. "
+            "Add a second voter to estimate its accuracy."
         )
         yield Finding("single_voter_class", sentence, voters, [name], 1.0)
 
@@ -114,14 +116,17 @@ def _voter_findings(votes: VoteSource) -> Iterator[Finding]:
     if few:
         sentence = (
             f"{len(few)} of {len(votes.voters)} voters cast fewer than {FEW_VOTES} votes: too few "
-            f"to tell how good they are ({said(few)})."
+            f"to estimate their accuracy ({said(few)})."
         )
         yield Finding("few_votes", sentence, few, value=float(len(few)))
     constant = by_class.max(axis=1) == counts.votes
     constant &= counts.votes >= _CONSTANT * max(votes.n_items, 1)
     for j in np.flatnonzero(constant & (counts.votes > 0)):
         label = votes.labels.names[int(by_class[j].argmax())]
-        sentence = f"{votes.voters[j]!r} votes {label!r} on (nearly) every item: it tells nothing."
+        sentence = (
+            f"{votes.voters[j]!r} votes {label!r} on (nearly) every item, so its votes carry no "
+            "information."
+        )
         share = float(counts.votes[j] / votes.n_items)
         yield Finding("constant", sentence, [votes.voters[j]], [label], share)
     yield from _never_alone(votes)
@@ -132,7 +137,7 @@ def _is_rare(counts: Any, votes: VoteSource) -> Any:
 
 
 def _never_alone(votes: VoteSource) -> Iterator[Finding]:
-    """Voters that reach no item of their own, where others do, and that nobody contradicts."""
+    """Voters that cover no item alone and that no other voter contradicts."""
     counts = voter_counts(votes)
     total = int(counts.votes.sum())
     if total - int(counts.overlap.sum()) < _OFTEN_ALONE * total:
@@ -141,10 +146,10 @@ def _never_alone(votes: VoteSource) -> Iterator[Finding]:
     useless &= counts.conflict == 0
     names = [votes.voters[j] for j in np.flatnonzero(useless)]
     if names:
-        verb = "votes" if len(names) == 1 else "vote"
+        adds, covers = ("adds", "it covers") if len(names) == 1 else ("add", "they cover")
         sentence = (
-            f"{said(names)} never {verb} alone, nor against anybody: all items that "
-            f"{'it reaches' if len(names) == 1 else 'they reach'} have the same vote from others."
+            f"{said(names)} {adds} nothing: every item that {covers} has the same vote from "
+            "another voter."
         )
         yield Finding("never_alone", sentence, names, value=float(len(names)))
 
@@ -160,7 +165,7 @@ def _coverage_findings(votes: VoteSource) -> Iterator[Finding]:
         yield Finding("low_coverage", sentence, value=covered)
     if shared / n_covered < _LOW_OVERLAP:
         sentence = (
-            f"Only {said(shared / n_covered)} of the covered items have two votes or more: label "
-            "models learn from such items how good a voter is."
+            f"Only {said(shared / n_covered)} of the covered items have at least two votes. Label "
+            "models estimate accuracies from such items."
         )
         yield Finding("low_overlap", sentence, value=shared / n_covered)

@@ -31,9 +31,9 @@ def gold_findings(votes: VoteSource, gold: IntArray) -> tuple[list[Finding], set
         precision = float(correct[j] / support[j])
         sentence = (
             f"{votes.voters[j]!r} is worse than the class balance: right on {correct[j]:,} of "
-            f"{support[j]:,} items with a known label ({said(precision)}, 95 % interval "
-            f"{said(low[j])} to {said(high[j])}); by how common its classes are, guessing would be "
-            f"right on {said(chance[j])}. Mend it or switch it off."
+            f"{support[j]:,} items with a gold label ({said(precision)}, 95 % interval "
+            f"{said(low[j])} to {said(high[j])}), where guessing by class frequency would be right "
+            f"on {said(chance[j])}. Fix it or turn it off."
         )
         found.append(Finding("worse_than_chance", sentence, [votes.voters[j]], value=precision))
     found += _missed_classes(votes, gold)
@@ -67,7 +67,7 @@ def balance_finding(
     source = f"{n_known:,} gold labels" if n_known else "the class balance given"
     more = f"voters for {name!r}" if implied[k] < shares[k] else f"voters against {name!r}"
     sentence = (
-        f"The votes make {name!r} {said(implied[k])} of the items they cover; by {source} it is "
+        f"By the votes, {said(implied[k])} of the covered items are {name!r}; by {source}, "
         f"{said(shares[k])}. Add {more}, or give the class balance to the method."
     )
     yield Finding("class_balance", sentence, classes=[name], value=float(implied[k] - shares[k]))
@@ -83,8 +83,8 @@ def _missed_classes(votes: VoteSource, gold: IntArray) -> Iterator[Finding]:
         if n_own >= _FEW_ITEMS and n_reached < _REACHED * n_own:
             name = votes.labels.names[k]
             sentence = (
-                f"Of {n_own:,} items that are {name!r}, {n_reached:,} have a vote for it: the "
-                "class is nearly out of reach. Look at some of its items and write voters for them."
+                f"The voters miss most of the class {name!r}: of its {n_own:,} gold items, "
+                f"{n_reached:,} have a vote for it. Look at the others and write voters for them."
             )
             yield Finding("uncovered_class", sentence, classes=[name], value=n_reached / n_own)
 

@@ -87,8 +87,8 @@ def _conflicts(votes: VoteSource, pairs: PairCounts) -> Iterator[Finding]:
         names = [votes.voters[pairs.first[k]], votes.voters[pairs.second[k]]]
         luck = by_luck[k] if opposed[k] else expected[k]
         sentence = (
-            f"{said(names)} contradict each other on {int(apart[k]):,} items; by chance it would "
-            f"be about {luck:,.0f}. One of them is wrong there: look at these items."
+            f"{said(names)} contradict each other on {int(apart[k]):,} items; about {luck:,.0f} "
+            "are expected by chance. One of them is wrong there: look at these items."
         )
         yield Finding("conflict", sentence, names, value=float(apart[k] / pairs.both[k]))
 
@@ -112,7 +112,7 @@ def _no_agreement(pairs: PairCounts) -> Iterator[Finding]:
     if met < _ENOUGH_MEETINGS or agree - chance >= _HARDLY_AGREE * (met - chance):
         return
     sentence = (
-        f"Two votes on the same item differ in {said(1 - agree / met)} of the cases; votes drawn "
-        f"at random would in {said(1 - chance / met)}. Most of these voters tell little."
+        f"Two votes on the same item differ in {said(1 - agree / met)} of the cases; random votes "
+        f"would differ in {said(1 - chance / met)}. Most of these voters are close to random."
     )
     yield Finding("high_conflict", sentence, value=1 - agree / met)

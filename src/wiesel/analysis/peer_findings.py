@@ -40,10 +40,10 @@ def peer_findings(votes: VoteSource) -> Iterator[Finding]:
         name, rate = votes.voters[j], float(agree[j] / shared[j])
         evidence = (
             f"it votes with the majority of the others on {said(rate)} of {int(shared[j]):,} "
-            f"items, by chance it would on {said(chance[j])}"
+            f"items; {said(chance[j])} are expected by chance"
         )
         if high[j] < (1 - _BARELY) * chance[j]:
-            sentence = f"{name!r} votes against the others: {evidence}. Mend it or switch it off."
+            sentence = f"{name!r} votes against the others: {evidence}. Fix it or turn it off."
             yield Finding("contrary", sentence, [name], value=rate)
         else:
             sentence = f"{name!r} agrees with the others no more than a random voter: {evidence}."

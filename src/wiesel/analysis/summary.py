@@ -18,6 +18,7 @@ from wiesel.analysis.counts import (
 from wiesel.analysis.table import Column, Table, count, interval, percent, text
 from wiesel.errors import DataError
 from wiesel.labels import FloatArray, IntArray, LabelSpace
+from wiesel.scikit_learn import require_votes
 from wiesel.vote_entries import check_voters
 from wiesel.votes import VoteSource
 
@@ -27,7 +28,7 @@ __all__ = ["FittedModel", "summarize"]
 class FittedModel(Protocol):
     """What `summarize` reads of a label model.
 
-    The accuracy it believes a voter has, P(right | votes), is what its method
+    The estimated accuracy of a voter, P(right | votes), is what its method
     `voter_accuracies()` returns; without that, its attribute `accuracies_` (n_voters,); without
     that, what `confusions_` (n_voters, true, voted) and the class balance say; else unknown.
     """
@@ -50,13 +51,14 @@ def summarize(votes: VoteSource, gold: Any = None, label_model: FittedModel | No
     fitted `label_model`, `learned` is the accuracy that the model estimates for the voter.
 
     >>> print(summarize(votes, gold=["ham", "spam", "spam", None]).to_text(width=100))
-    4 items, 100.0 % covered, 100.0 % by two voters or more, 50.0 % in conflict
+    4 items, 100.0 % covered, 100.0 % by at least two voters, 50.0 % in conflict
      voter     votes for   coverage   overlap   conflict   support          precision
     ──────────────────────────────────────────────────────────────────────────────────
      keyword   ham, spam     75.0 %    75.0 %     25.0 %         3     66.7 % (21–94)
      link      ham, spam    100.0 %   100.0 %     50.0 %         3   100.0 % (44–100)
      length    ham, spam     50.0 %    50.0 %     25.0 %         1   100.0 % (21–100)
     """
+    require_votes(votes)
     frame = _vote_columns(votes)
     columns: list[Column] = [
         text("voter"),
@@ -143,7 +145,7 @@ def _caption(votes: VoteSource) -> str:
     counts = item_counts(votes)
     covered, shared, disputed = (f"{100 * count / votes.n_items:.1f} %" for count in counts)
     return (
-        f"{votes.n_items:,} items, {covered} covered, {shared} by two voters or more, "
+        f"{votes.n_items:,} items, {covered} covered, {shared} by at least two voters, "
         f"{disputed} in conflict"
     )
 

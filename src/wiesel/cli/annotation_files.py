@@ -20,13 +20,13 @@ __all__ = [
     "OutputFormat",
     "Question",
     "annotated_labels",
+    "describe_annotations",
     "labels_of_rows",
-    "told_annotations",
     "write_labels",
 ]
 
 Question = Annotated[
-    str | None, typer.Option(help="The question to read, where a tool asked several.")
+    str | None, typer.Option(help="The question to read, if the file has several.")
 ]
 OutputFormat = Annotated[
     str | None,
@@ -46,7 +46,7 @@ class LabelSource(NamedTuple):
     field: str = "text"
 
 
-def told_annotations(
+def describe_annotations(
     path: Path, labels: Sequence[str] | None, question: str | None
 ) -> "Annotations":
     """Return the answers of a file, after telling what was recognized."""
@@ -81,7 +81,7 @@ def labels_of_rows(rows: "pl.DataFrame", votes: "VoteMatrix", proba: Any) -> Lab
         raise DataError(f"The rows lack the item {missing!r}, which has votes.")
     left_out = int((~covered).sum())
     if left_out:
-        tell(f"Left out, because nobody voted on them: {left_out:,} items.")
+        tell(f"Left out because they have no votes: {left_out:,} items.")
     kept = rows[found.filter(pl.Series(covered)).to_list()]
     return LabelSource(kept, proba[covered], votes.labels.names)
 

@@ -15,6 +15,7 @@ from wiesel.cli.lf_options import (
     LFFiles,
     classes_of,
 )
+from wiesel.cli.multilabel import apply_labels
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
 
@@ -50,13 +51,21 @@ def apply(  # noqa: PLR0913 - the options of the command line
     ] = "local",
     allow_host: AllowedHosts = None,
     allow_key: AllowedKeys = None,
+    multi: Annotated[
+        bool, typer.Option("--multi", help="An item may have several of the labels, or none.")
+    ] = False,
 ) -> Answer:
     """Run labeling functions and write their votes."""
     from wiesel.analysis import summarize
     from wiesel.io import write_votes
     from wiesel.lfs import Access, VoteCache, apply_lfs, load_lfs
 
-    loaded = load_lfs(*lfs, access=Access.of_user(allow_host or (), allow_key or ()))
+    access = Access.of_user(allow_host or (), allow_key or ())
+    if multi:
+        how = {"engine": _engine(engine), "cache": cache, "on_error": on_error, "ids": id_column}
+        with redirect_stdout(sys.stderr):
+            return apply_labels(data, lfs, output, split_names(labels), access, **how)
+    loaded = load_lfs(*lfs, access=access)
     space = classes_of(loaded, split_names(labels))
     if not output.suffix:
         _refuse_cache(cache)

@@ -9,6 +9,7 @@ import typer
 from wiesel.cli.completion import method_list, project_or_methods
 from wiesel.cli.multilabel import compare_labels
 from wiesel.cli.run import announce, say_stage
+from wiesel.cli.span_projects import compare_spans
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
 
@@ -24,7 +25,7 @@ def compare(
     projects: Annotated[
         list[Path],
         typer.Argument(
-            help="Folders with wiesel.toml, one or more.", autocompletion=project_or_methods
+            help="One or more folders with wiesel.toml.", autocompletion=project_or_methods
         ),
     ],
     methods: Annotated[
@@ -46,10 +47,12 @@ def compare(
     # All project files are read, and refused, before the first method is trained.
     settings = {project: read_project(project) for project in projects}
     asked = split_names(methods) or []
-    if any(found.multi for found in settings.values()):
+    first = next(iter(settings.values()))
+    if first.multi or first.spans:
         for found in settings.values():
             announce(found)
-        return compare_labels(list(settings.values()), asked, seeds, say_stage)
+        compared = compare_labels if first.multi else compare_spans
+        return compared(list(settings.values()), asked, seeds, say_stage)
     for found in settings.values():
         refuse_several_labels(found)
         _check(found, asked)

@@ -7,6 +7,7 @@ import typer
 
 from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs, load_named
 from wiesel.cli.multilabel import evaluate_labels
+from wiesel.cli.span_projects import evaluate_tagger, is_span_model
 from wiesel.cli.verb import Answer, command_line, verb
 from wiesel.errors import DataError, listed
 
@@ -32,6 +33,8 @@ def evaluate(
     end_model: EndModelName = None,
 ) -> Answer:
     """Evaluate a saved model on gold labels."""
+    if is_span_model(model):
+        return evaluate_tagger(model, data)
     from wiesel.evaluation import evaluate_proba
     from wiesel.io import explained, read_gold
     from wiesel.project.rows import with_ids

@@ -8,6 +8,7 @@ import typer
 from wiesel.cli.completion import end_model_name, method_name
 from wiesel.cli.lf_options import LabelNames
 from wiesel.cli.model_options import read_array
+from wiesel.cli.multilabel import fit_labels
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.cli.vote_sources import VotePlace, votes_in
 from wiesel.errors import ParameterError
@@ -39,8 +40,16 @@ def fit(
     Label models read votes in many files part by part, so the votes need not fit into memory.
     """
     from wiesel.catalog import method as registered
+    from wiesel.multilabel.files import is_multilabel_votes
 
     found = registered(method)
+    if is_multilabel_votes(votes):
+        if found.needs != "votes" or features is not None:
+            raise ParameterError(
+                "On votes for several labels `wiesel fit` fits label models; networks are trained "
+                "by wiesel run, with multi = true in wiesel.toml."
+            )
+        return fit_labels(method, votes, output, split_names(labels), _options(option or []))
     ballots = votes_in(votes, split_names(labels))
     options = _options(option or [])
     if features is None and found.needs == "votes":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiesel.cli.annotation_files import Question, told_annotations
+from wiesel.cli.annotation_files import Question, describe_annotations
 from wiesel.cli.lf_options import IdColumn, LabelNames
 from wiesel.cli.multilabel import inspect_labels
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
@@ -43,7 +43,7 @@ def inspect(
     if path.suffix == ".toml" or (path / "wiesel.toml").is_file():
         return _project_answer(path)
     if is_annotation_file(path):
-        found = told_annotations(path, split_names(labels), question)
+        found = describe_annotations(path, split_names(labels), question)
         given = (
             None if gold is None else _gold_of(found.votes, gold, id_column or "id", label_column)
         )
@@ -162,11 +162,12 @@ def _model_answer(path: Path) -> Answer:
         f"  {name} = {_shown(value)}"
         for name, value in (options.items() if isinstance(options, dict) else ())
     ]
-    lines += ["files:", *(f"  {name:<26} {size:>12,} bytes" for name, size in sizes.items())]
+    lines += ["files:", *_file_lines(sizes)]
     others = other_files(path, manifest)
     if others:
-        lines.append(f"NO PART OF THE MODEL, which is refused for it: {listed(others)}")
-    step = command_line("wiesel", "predict", path, "new.csv")
+        lines.append(f"NOT PART OF THE MODEL (loading refuses it): {listed(others)}")
+    new = "new.jsonl" if manifest.get("kind") == "spans" else "new.csv"
+    step = command_line("wiesel", "predict", path, new)
     data = {"manifest": manifest, "bytes": sizes, "others": others}
     return Answer(data, "\n".join(lines), step)
 
@@ -177,12 +178,22 @@ def _project_answer(path: Path) -> Answer:
 
     found = project_overview(read_project(path))
     lines = [f"Project {found['name']}, {found['file']}"]
-    lines += [f"  {name:<11} {_shown(found[name])}" for name in ("classes", "method", "end_model")]
+    names = ("task", "classes", "method", "end_model")
+    lines += [f"  {name:<11} {_shown(found[name])}" for name in names]
     for title, kind in (("runs as Python, with all your rights:", "code"), ("reads:", "reads")):
         lines += [title, *(f"  {_file_line(file)}" for file in found[kind])]
         lines += [] if found[kind] else ["  nothing"]
     lines.append(f"writes into: {found['output']}")
     return Answer(found, "\n".join(lines), command_line("wiesel", "run", path))
+
+
+def _file_lines(sizes: dict[str, int]) -> list[str]:
+    """Files and their sizes; those of members in one line, because they are many."""
+    of_members = [size for name, size in sizes.items() if name.startswith("member")]
+    own = {name: size for name, size in sizes.items() if not name.startswith("member")}
+    if of_members:
+        own[f"{len(of_members):,} files of members"] = sum(of_members)
+    return [f"  {name:<26} {size:>12,} bytes" for name, size in own.items()]
 
 
 def _file_line(file: dict[str, Any]) -> str:
@@ -195,11 +206,13 @@ def _shown(value: Any) -> str:
     from wiesel.analysis.table import UNKNOWN
 
     if isinstance(value, list):
-        few = ", ".join(map(str, value[:8]))
+        few = ", ".join(map(_shown, value[:8]))
         return few if len(value) <= 8 else f"{few} and {len(value) - 8} more"
     marked = [name for name in value if name.startswith("$")] if isinstance(value, dict) else []
     if marked:  # how tuples, arrays and classes are told from lists in a manifest
         return _shown(value[marked[0]])
     if isinstance(value, dict):
         return ", ".join(f"{key} {_shown(part)}" for key, part in value.items())
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return UNKNOWN if value is None else str(value)

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AllowedHosts", "AllowedKeys", "IdColumn", "LFFiles", "LabelNames", "classes_of"]
 
-LFFiles = Annotated[
-    list[Path], typer.Option("--lfs", help="A .py or .toml file; may be given again.")
-]
+LFFiles = Annotated[list[Path], typer.Option("--lfs", help="A .py or .toml file; repeatable.")]
 LabelNames = Annotated[
     str | None, typer.Option("--labels", help="The classes, in order: ham,spam.")
 ]

@@ -57,8 +57,8 @@ def _refuse_unnamed(model: Path, manifest: Mapping[str, Any]) -> None:
         return
     name = manifest.get("end_model", {}).get("name", "module:FILE.py:CLASS")
     raise SavedModelError(
-        f"The end model of {model} is a module of its author's own, and its code is not stored: "
-        f"if it is yours, or you trust it, add {command_line('--end-model', name)}"
+        f"The end model of {model} is a custom module, whose code is not stored. "
+        f"If you trust that code, add {command_line('--end-model', name)}"
     )
 
 
@@ -81,12 +81,12 @@ def read_array(path: Path) -> Any:
 
     file = existing_file(path)
     if file.suffix != ".npy":
-        raise DataError(f"{path} is no .npy file: write the array with numpy.save('X.npy', X).")
+        raise DataError(f"{path} is not a .npy file: write the array with numpy.save('X.npy', X).")
     try:
         return np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError):
         # What NumPy says here recommends pickles, which run whatever is in them.
         raise DataError(
-            f"{path} cannot be read as an array of numbers: it is truncated, no .npy file at all, "
+            f"{path} cannot be read as an array of numbers: it is truncated, not a .npy file, "
             "or holds Python objects. Write it with numpy.save('X.npy', X)."
         ) from None

@@ -1,10 +1,10 @@
-"""What verbs answer where an item may have several labels; no verb of its own."""
+"""Results of verbs for items with several labels; not a verb itself."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wiesel.cli.verb import Answer, command_line
+from wiesel.cli.verb import Answer, command_line, tell
 from wiesel.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     from wiesel.project.settings import Project
     from wiesel.project.training import Say
 
-__all__ = ["compare_labels", "evaluate_labels", "explain_labels", "inspect_labels", "run_labels"]
+__all__ = [
+    "apply_labels",
+    "compare_labels",
+    "evaluate_labels",
+    "explain_labels",
+    "fit_labels",
+    "inspect_labels",
+    "run_labels",
+    "write_soft_labels",
+]
 
 
 def run_labels(settings: "Project", methods: list[str] | None, say: "Say") -> Answer:
@@ -27,7 +36,7 @@ def run_labels(settings: "Project", methods: list[str] | None, say: "Say") -> An
     gold = data.gold[voted] if (data.gold[voted] >= 0).any() else None
     parts = [data.votes[voted].overview(gold).to_text()]
     split = data.judged_on
-    parts += ["There are no gold labels to judge by."] if split is None else []
+    parts += ["There are no gold labels to evaluate on."] if split is None else []
     parts += [] if outcome.table is None else [outcome.table.to_text()]
     parts += [] if split is None else [str(outcome.main.reports[split])]
     explain: Any = outcome.main.model
@@ -58,6 +67,67 @@ def compare_labels(
     best = max(scores, key=lambda name: sum(scores[name]) / len(scores[name]))
     step = command_line("wiesel", "run", project.folder, "--method", best)
     return Answer({"runs": outcome.rows, "on": outcome.data.judged_on}, str(outcome.table), step)
+
+
+def apply_labels(
+    data: Path,
+    lfs: Sequence[Path],
+    output: Path,
+    labels: list[str] | None,
+    access: Any,
+    **how: Any,
+) -> Answer:
+    """Run labeling functions that return sets of labels, and write their votes."""
+    from wiesel.multilabel import apply_multilabel_lfs, load_multilabel_lfs, write_multilabel_votes
+
+    loaded = load_multilabel_lfs(*lfs, access=access)
+    names = labels or list(loaded.labels or ())
+    if not names:
+        raise ParameterError("Nothing says what the labels are: name them with --labels.")
+    votes = apply_multilabel_lfs(loaded, data, labels=names, **how)
+    write_multilabel_votes(votes, output)
+    tell(f"Wrote {output}.")
+    table = votes.overview()
+    result = {"output": output, "n_items": votes.n_items, "n_votes": votes.n_votes}
+    result |= {"labels": table.to_records()}
+    return Answer(result, table.to_text(), command_line("wiesel", "inspect", output))
+
+
+def fit_labels(
+    method: str, path: Path, output: Path, labels: list[str] | None, options: dict[str, Any]
+) -> Answer:
+    """Fit a label model for each label, and save them as one."""
+    from wiesel.catalog import method as registered
+    from wiesel.multilabel import PerLabel, read_multilabel_votes
+
+    votes = read_multilabel_votes(path, labels=labels)
+    own = {name: value for name, value in options.items() if name != "class_balance"}
+    model = PerLabel(registered(method).cls(**own))
+    model.fit(votes, class_balance=options.get("class_balance")).save(output)
+    tell(f"Wrote {output}.")
+    text = f"{method} fitted for each of {len(votes.labels)} labels on {votes.n_items:,} items."
+    step = command_line("wiesel", "soft-labels", output, path, "-o", "soft_labels.parquet")
+    return Answer({"method": method, "output": output, "options": options}, text, step)
+
+
+def write_soft_labels(model: Any, path: Path, output: Path, output_format: str | None) -> Answer:
+    """Write P(present) of every label for every item."""
+    import polars as pl
+
+    from wiesel.io import write_rows
+    from wiesel.multilabel import read_multilabel_votes
+    from wiesel.project.outputs import proba_columns
+    from wiesel.vote_entries import id_series
+
+    if output_format is not None:
+        raise ParameterError("--format is for one label for each item; leave it out.")
+    votes = read_multilabel_votes(path, labels=list(model.labels_))
+    columns = proba_columns(model.predict_proba(votes), model.labels_)
+    write_rows(pl.DataFrame([id_series(votes.ids).alias("id"), *columns]), output)
+    tell(f"Wrote {output}.")
+    text = f"{votes.n_items:,} items, labels {', '.join(model.labels_)}."
+    result = {"output": output, "n_items": votes.n_items, "labels": list(model.labels_)}
+    return Answer(result, text, command_line("wiesel", "inspect", path))
 
 
 def inspect_labels(path: Path, labels: list[str] | None, gold: Path | None, column: str) -> Answer:

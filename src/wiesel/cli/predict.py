@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs, load_named
+from wiesel.cli.span_projects import is_span_model
+from wiesel.cli.spans import predict_spans
 from wiesel.cli.terminal import json_text
 from wiesel.cli.verb import Answer, command_line, tell, verb
 from wiesel.errors import DataError, ParameterError
@@ -40,7 +42,9 @@ def predict(
         typer.Option(help="local; ray; or ray:ADDRESS, a cluster, which reads Parquet files."),
     ] = "local",
 ) -> Answer | None:
-    """Predict the classes of rows."""
+    """Predict the classes of rows, or the spans of texts."""
+    if is_span_model(model):
+        return predict_spans(model, Path(data), output, id_column=id_column)
     if engine != "local":
         return _on_cluster(model, data, output, id_column, (engine, end_model))
     bundle = load_named(model, end_model, data)
@@ -119,7 +123,7 @@ def _stream(bundle: "Bundle") -> None:
 
 
 def _batches(stream: Any) -> Iterator[list[tuple[int, dict[str, Any]]]]:
-    """Rows with their line numbers: whatever has arrived, up to some lines at a time."""
+    """Rows with their line numbers: those that have arrived, some lines at a time."""
     number, batch = 0, []
     for lines in _arriving(stream):
         for line in lines:
@@ -165,7 +169,7 @@ def _row(line: bytes, number: int) -> dict[str, Any]:
         problem = f"Line {number} of the input is not UTF-8 text, from its byte {error.start} on."
         raise DataError(problem) from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"Line {number} of the input is no JSON: {error}.") from error
+        raise DataError(f"Line {number} of the input is not JSON: {error}.") from error
     if not isinstance(row, dict):
         raise DataError(
             f"Line {number} of the input is a {type(row).__name__}; each line is one object, such "

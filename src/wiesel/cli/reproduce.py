@@ -1,4 +1,4 @@
-"""`wiesel reproduce`: the paper's tables, where the repository is at hand."""
+"""`wiesel reproduce`: the paper's tables, in a clone of the repository."""
 
 import sys
 from importlib import import_module

@@ -50,11 +50,12 @@ def run(
         say_stage("reused", f"everything: nothing has changed since the last run of {project}")
         return Answer(**known)
     announce(settings)
-    if settings.multi:
-        return run_labels(settings, methods, say_stage)
-    if settings.spans:
-        return run_spans(settings, methods, say_stage)
-    answer, reused = _ran(settings, methods, project)
+    if settings.multi or settings.spans:
+        runs = run_labels if settings.multi else run_spans
+        answer = runs(settings, methods, say_stage)
+        reused: dict[str, Any] = {"everything": True}
+    else:
+        answer, reused = _ran(settings, methods, project)
     again = {"data": plain_data({**answer.data, "reused": reused}), "text": answer.text}
     keep_answer(settings, methods, {**again, "next_step": answer.next_step})
     return answer
@@ -103,7 +104,7 @@ def announce(settings: "Project") -> None:
 
 
 def _text(outcome: "Outcome") -> str:
-    """What the voters do, what stands out, how good the methods are, and why an item is labeled."""
+    """Tables of voters, findings and methods, and the explanation of one item."""
     from wiesel.analysis import summarize
 
     votes, splits = outcome.prepared.votes.by_split, outcome.prepared.data.splits
@@ -112,7 +113,7 @@ def _text(outcome: "Outcome") -> str:
     table = outcome.table
     parts = [summarize(votes[judged or "train"], gold).to_text()]
     parts += _stands_out(outcome.finding_sentences)
-    parts += ["There are no gold labels to judge by." if table is None else table.to_text()]
+    parts += ["There are no gold labels to evaluate on." if table is None else table.to_text()]
     return "\n\n".join([*parts, *map(str, outcome.explanations(_EXPLAINED))])
 
 

@@ -9,10 +9,11 @@ from wiesel.cli.annotation_files import (
     OutputFormat,
     Question,
     annotated_labels,
+    describe_annotations,
     labels_of_rows,
-    told_annotations,
     write_labels,
 )
+from wiesel.cli.multilabel import write_soft_labels
 from wiesel.cli.verb import Answer, command_line, tell, verb
 from wiesel.cli.vote_sources import VotePlace, votes_in
 from wiesel.errors import ParameterError
@@ -50,20 +51,23 @@ def soft_labels(
     from wiesel.io.annotation import is_annotation_file
     from wiesel.io.soft_label_parts import soft_label_frame
     from wiesel.label_models import LabelModel
+    from wiesel.multilabel import PerLabel
 
     loaded = load_model(model)
+    if isinstance(loaded, PerLabel):
+        return write_soft_labels(loaded, votes, output, output_format)
     if not isinstance(loaded, LabelModel):
         raise ParameterError(
             f"{model} is a {type(loaded).__name__}, which reads features: use wiesel predict."
         )
     annotations = None
     if is_annotation_file(votes):
-        annotations = told_annotations(votes, loaded.labels_.names, question)
+        annotations = describe_annotations(votes, loaded.labels_.names, question)
     source = votes_in(votes) if annotations is None else annotations.votes
     if output_format is not None:
         _write_for_tool(loaded, source, annotations, rows, (output, output_format))
     elif isinstance(source, VoteParts):
-        write_soft_label_parts(loaded, source, output, done=_told)
+        write_soft_label_parts(loaded, source, output, done=_show_progress)
     else:
         write_rows(soft_label_frame(loaded, source), output)
     tell(f"Wrote {output}.")
@@ -95,6 +99,6 @@ def _write_for_tool(
     write_labels(*place, source)
 
 
-def _told(part: int, parts: int) -> None:
+def _show_progress(part: int, parts: int) -> None:
     if part == parts or part % 10 == 0:
         tell(f"{part:,} of {parts:,} files")

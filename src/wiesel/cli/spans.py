@@ -13,7 +13,7 @@ from wiesel.errors import DataError
 if TYPE_CHECKING:
     from wiesel.spans import Documents, TokenVotes
 
-__all__ = ["spans"]
+__all__ = ["predict_spans", "spans"]
 
 Format = Literal["doccano", "label_studio", "conll", "docbin"]
 Texts = Annotated[Path, typer.Argument(help="JSONL, CSV or Parquet with a column of texts.")]
@@ -91,7 +91,7 @@ def fit_tagger(  # noqa: PLR0913 - the options of the command line
     last = model.history_.records[-1]["loss_end_model"]
     text = f"Trained on {votes.documents!r} for {epochs} epochs; the last loss was {last:.4f}."
     tell(f"Wrote {output}.")
-    step = command_line("wiesel", "spans", "predict", output, texts)
+    step = command_line("wiesel", "predict", output, texts)
     return Answer({"output": output, "n_tokens": votes.documents.n_tokens}, text, step)
 
 
@@ -106,11 +106,21 @@ def predict(
     id_column: IdColumn = None,
 ) -> Answer:
     """Find the spans of texts with a trained tagger."""
-    from wiesel.spans import HiddenMarkov, load_span_model
+    return predict_spans(model, texts, output, output_format, text_column, id_column)
 
-    fitted = load_span_model(model)
-    if isinstance(fitted, HiddenMarkov):
-        raise DataError(f"{model} is a label model, which reads votes; predict needs a tagger.")
+
+def predict_spans(
+    model: Path,
+    texts: Path,
+    output: Path | None = None,
+    output_format: str = "doccano",
+    text_column: str = "text",
+    id_column: str | None = None,
+) -> Answer:
+    """Find the spans of texts with a trained tagger, and write or show them."""
+    from wiesel.project.spans import load_tagger
+
+    fitted = load_tagger(model)
     documents = _documents(texts, text_column, id_column)
     found = fitted.predict(documents)
     _write(documents, found, output, output_format)
@@ -119,9 +129,12 @@ def predict(
         for document, own in zip(documents, found, strict=True)
     ]
     lines = [_line(document, own) for document, own in zip(documents, found, strict=True)][:_SHOWN]
+    if output is None and len(found) > _SHOWN:
+        lines.append(f"{len(found) - _SHOWN:,} more: write all of them with -o FILE")
     n_spans = sum(map(len, found))
     text = "\n".join([f"{n_spans:,} spans in {len(found):,} documents.", *lines])
-    return Answer({"n_spans": n_spans, "predictions": rows if output is None else []}, text)
+    step = command_line("wiesel", "evaluate", model, "gold.jsonl")
+    return Answer({"n_spans": n_spans, "predictions": rows if output is None else []}, text, step)
 
 
 @spans.command("evaluate")
@@ -134,7 +147,7 @@ def evaluate(
     from wiesel.spans import evaluate_spans, read_annotated
 
     documents, wanted = read_annotated(gold)
-    others, found = read_annotated(predicted)
+    others, found = read_annotated(predicted, predictions=True)
     if documents.texts != others.texts:
         raise DataError(f"{gold} and {predicted} are not of the same texts in the same order.")
     labels = list(dict.fromkeys(s.label for own in (*wanted, *found) for s in own))
@@ -145,12 +158,9 @@ def evaluate(
 
 
 def _documents(texts: Path, text_column: str, id_column: str | None) -> "Documents":
-    from wiesel.io import explained, read_rows
-    from wiesel.spans import Documents
+    from wiesel.spans import read_documents
 
-    columns = [text_column, *([id_column] if id_column else [])]
-    with explained(texts):
-        return Documents.from_rows(read_rows(texts, columns), text_column, id_column)
+    return read_documents(texts, text_column, id_column)
 
 
 def _votes(

@@ -91,11 +91,11 @@ def command_line(*words: object) -> str:
 
 @contextmanager
 def _errors_in_one_line(as_json: bool, debug: bool) -> Iterator[None]:
-    """Exit with 1 and one line instead of a traceback, unless it was asked for."""
+    """Exit with 1 and one line instead of a traceback, unless --debug is given."""
     try:
         yield
     except KeyboardInterrupt:
-        tell("Interrupted. What was finished is kept; run the same command to go on.")
+        tell("Interrupted. Finished work is kept; run the same command to continue.")
         raise typer.Exit(_INTERRUPTED) from None
     except BrokenPipeError:
         # Whoever read our output has seen enough, as in `wiesel methods | head`.
@@ -160,7 +160,7 @@ def _print_error(text: str, as_json: bool) -> None:
 
 def _unexpected(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "There is not enough memory for this: try fewer or smaller rows."
+        return "There is not enough memory: try fewer or smaller rows."
     return f"Unexpected {type(error).__name__}: {_one_line(error)} (--debug shows where)"
 
 

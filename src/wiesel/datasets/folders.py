@@ -88,7 +88,7 @@ def _find(source: FilePath) -> Path:
     if not root or not Path(root).is_dir():
         where = f"WIESEL_DATA is {root!r}, no folder" if root else "WIESEL_DATA is not set"
         raise DataError(
-            f"There is no data set {str(source)!r}: it is no folder here, and {where}. Give the "
+            f"There is no data set {str(source)!r}: it is not a folder here, and {where}. Give the "
             "path of a data-set folder, or set WIESEL_DATA to the folder that holds them."
         )
     names = sorted(card.parent.name for card in Path(root).glob("*/card.json"))

@@ -56,7 +56,7 @@ def choose_without_gold(
     if not models:
         raise ParameterError("There are no models to choose from.")
     if folds < 2:
-        raise ParameterError(f"Items are held out in two folds or more; got folds={folds!r}.")
+        raise ParameterError(f"Held-out scores need at least two folds; got folds={folds!r}.")
     inputs, rng = as_inputs(X), np.random.default_rng(seed)
     covered = rng.permutation(np.flatnonzero(votes.covered))
     voters = rng.permutation(votes.n_voters)

@@ -59,8 +59,8 @@ def covered_items(given: FitInputs) -> npt.NDArray[np.int64]:
     covered = np.flatnonzero(given.votes.covered)  # type: ignore[union-attr]
     if len(covered) < 2:
         raise VoteError(
-            f"Only {len(covered)} of {len(given.inputs)} items have a vote; training needs two "
-            "or more. Write labeling functions that vote more often."
+            f"Only {len(covered)} of {len(given.inputs)} items have a vote; training needs at "
+            "least two. Write labeling functions that vote more often."
         )
     return covered
 
@@ -74,7 +74,9 @@ def check_lengths(given: FitInputs) -> None:
         lengths["encoder_X"] = len(given.features)
     if len(set(lengths.values())) > 1:
         described = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise FeatureError(f"One item each is needed, in the same order, but {described}.")
+        raise FeatureError(
+            f"All inputs must have the same items in the same order, but {described}."
+        )
     if not lengths["X"]:
         raise FeatureError("There are no items: X is empty.")
 
@@ -146,7 +148,7 @@ def gold_votes(validation: GoldSet | None, votes: VoteMatrix | None) -> VoteMatr
 def _tried(
     end_model: nn.Module, inputs: Inputs, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> Tensor:
-    """What the end model makes of a few items, whatever its shape."""
+    """The output of the end model for a few items, of any shape."""
     batch = inputs.take(rows)
     device = next((p.device for p in end_model.parameters()), torch.device("cpu"))
     with torch.no_grad(), evaluating(end_model):
@@ -158,8 +160,8 @@ def checked_proba(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     wrong = np.flatnonzero(~np.isfinite(proba).all(axis=1))
     if len(wrong):
         raise FeatureError(
-            f"The end model gives no number for item {wrong[0]} (and {len(wrong) - 1} more): "
-            "are the inputs on the scale that it was trained on?"
+            f"The end model returns NaN or infinity for item {wrong[0]} (and {len(wrong) - 1} "
+            "more). Are the inputs scaled as they were in training?"
         )
     return proba
 

@@ -56,12 +56,15 @@ def chosen_class_balance(
 def vote_balance(votes: VoteMatrix) -> npt.NDArray[np.float64]:
     """Return the class balance that votes suggest.
 
-    It is the shares of the votes. But one-sided voters, who name a single class or abstain, show
-    which classes are easy to write rules for: of more than two classes, the more such voters
-    abstain, the closer to equal shares it is, at most half-way on a logarithmic scale.
+    For binary tasks it is the shares of the votes. For multi-class tasks it is the share of items
+    in which a class has the most votes, because noise brings the shares of single votes closer
+    together. But one-sided voters, who name a single class or abstain, show which classes are easy
+    to write rules for: the more such voters abstain, the closer to equal shares it is, at most
+    half-way on a logarithmic scale.
     """
     covered = votes[np.flatnonzero(votes.covered)]
-    shares = MajorityVote().fit(covered).predict_proba(covered).mean(axis=0) + 1e-3
+    majority = MajorityVote(hard=votes.n_classes > 2).fit(covered)
+    shares = majority.predict_proba(covered).mean(axis=0) + 1e-3
     if votes.n_classes == 2:
         return class_prior(votes.labels, shares)
     totals = vote_totals(votes).reshape(votes.n_voters, votes.n_classes)

@@ -137,7 +137,9 @@ class Committee(EndToEndModel):
         weights, copies = saved.values["member_weights"], saved.values["copies"]
         known = set(copies) | set(copies.values()) <= set(model.voters_)
         if len(weights) != len(members) or not known:
-            raise SavedModelError("The weights or voters of the saved committee are of other ones.")
+            raise SavedModelError(
+                "The weights or voters of the saved committee do not match its members."
+            )
         for weight in weights.values():
             check_number(model, "member_weights_", weight, low=0, high=1)
         model.member_weights_, model.copies_ = weights, copies

@@ -1,4 +1,4 @@
-"""What explanations of one item share, whatever the method."""
+"""What the explanations of all methods share."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any

@@ -35,7 +35,7 @@ def out_of_sample_proba(
         raise ParameterError(f"X has {len(inputs)} items, the votes have {len(votes)}.")
     if not 2 <= folds <= len(votes):
         raise ParameterError(
-            f"Items are held out in two folds or more, and no more than there are items "
+            f"Out-of-sample predictions need at least two folds, and at most one for each item "
             f"({len(votes)}); got folds={folds!r}."
         )
     order = np.random.default_rng(seed).permutation(len(votes))

@@ -90,7 +90,7 @@ class PlannedFit:
     fingerprint: str
     """Equal for equal options and equal data: what a checkpoint belongs to."""
     random_state: Tensor
-    """Where the random numbers stand when training starts."""
+    """The state of the random numbers when training starts."""
 
     @property
     def data(self) -> TrainingData:

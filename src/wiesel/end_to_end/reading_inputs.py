@@ -27,7 +27,7 @@ MODULE_ERRORS = (
 def feature_facts(inputs: Inputs) -> dict[str, Any]:
     """Return what a fitted model remembers of its inputs: how many features, and their names.
 
-    Nothing where the inputs are no feature vectors.
+    Empty if the inputs are not feature vectors.
     """
     if not is_matrix(inputs):
         return {}

@@ -1,4 +1,4 @@
-"""What stands between a stored model and its use: limits on what is made, and a first try."""
+"""Checks of a stored model before it is used: limits on its size, and a trial prediction."""
 
 import json
 import threading
@@ -99,7 +99,7 @@ def try_out(model: "EndToEndModel", spec: Any) -> None:
             continue
         fits = found.shape == (*shape, len(model.labels_)) and np.isfinite(found).all()
         if not fits or not np.allclose(found.sum(axis=1), 1, atol=1e-4):
-            raise SavedModelError(f"The saved model's {what} is no distribution: {found!r:.80}")
+            raise SavedModelError(f"The saved model's {what} is not a distribution: {found!r:.80}")
 
 
 def _inputs(spec: Mapping[str, Any]) -> Any:

@@ -1,6 +1,7 @@
 """Training an end model on fixed soft labels: the second stage of two, and the gold reference."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +90,12 @@ def rows_of(values: Tensor, rows: Tensor) -> Tensor:
     if rows.ndim == 1:
         return values.index_select(0, rows)
     n_members, n_items, width = values.shape
-    first = torch.arange(n_members, device=rows.device).unsqueeze(1) * n_items
+    first = _first_rows(n_members, n_items, rows.device)
     taken = values.reshape(-1, width).index_select(0, (rows + first).reshape(-1))
     return taken.view(*rows.shape, width)
+
+
+@lru_cache(maxsize=4)
+def _first_rows(n_members: int, n_items: int, device: torch.device) -> Tensor:
+    """Where the rows of each member begin, if all are below each other."""
+    return torch.arange(n_members, device=device).unsqueeze(1) * n_items

@@ -71,7 +71,7 @@ class Saved:
         return Saved(manifest, files, self.modules)
 
     def blank(self, name: str, seed: int) -> nn.Module:
-        """Return an untrained module: the user's own, or one made anew from what is stored."""
+        """Return an untrained module: the user's own, or one built from what is stored."""
         given, spec = self.modules.get(name), self.manifest["modules"].get(name)
         if given is not None:
             return given
@@ -82,9 +82,9 @@ class Saved:
             )
         # The sizes are only numbers in a file: they take memory once they fit the weights.
         with torch.device("meta"), limited_parts(tensor_count(self.files.get(WEIGHTS, b""))):
-            self.check(_made_anew(decoded(spec)), name)
+            self.check(_rebuilt(decoded(spec)), name)
         with seeded(seed):
-            return _made_anew(decoded(spec))
+            return _rebuilt(decoded(spec))
 
     def check(self, module: nn.Module, name: str) -> dict[str, Tensor]:
         """Return the weights stored under `name`, or say why the module cannot have them."""
@@ -152,7 +152,7 @@ def _outcome(model: "EndToEndModel") -> dict[str, Any]:
 
 
 def _module_specs(model: "EndToEndModel") -> dict[str, Any]:
-    """How the networks can be built anew, by name; None for modules of the user's own."""
+    """How the networks can be built again, by name; None for modules of the user's own."""
     return {
         name: encoded(classifier_spec(module) or module_spec(module))
         for name, module in model.saved_modules().items()
@@ -169,7 +169,7 @@ def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndMod
         raise
     # What somebody wrote into a manifest can be wrong in every way.
     except (WieselError, *MODULE_ERRORS) as error:
-        raise SavedModelError(f"The saved model does not fit together: {error!r}.") from error
+        raise SavedModelError(f"The saved model is inconsistent: {error!r}.") from error
 
 
 def _restored(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
@@ -250,7 +250,7 @@ def fitting_weights(module: nn.Module, name: str, files: dict[str, bytes]) -> di
     return weights
 
 
-def _made_anew(spec: dict[str, Any]) -> nn.Module:
+def _rebuilt(spec: dict[str, Any]) -> nn.Module:
     if spec.get("name") == CLASSIFIER:
         return classifier_from_spec(spec["arguments"])
     return module_from_spec(spec)

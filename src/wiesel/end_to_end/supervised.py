@@ -79,7 +79,7 @@ class Supervised(EndToEndModel):
     def _items(self, given: FitInputs) -> npt.NDArray[np.int64]:
         known = np.flatnonzero(given.gold != ABSTAIN)
         if len(known) < 2:
-            raise FeatureError(f"Training needs two gold labels or more; {len(known)} are known.")
+            raise FeatureError(f"Training needs at least two gold labels; {len(known)} are known.")
         return known
 
     def _plan(

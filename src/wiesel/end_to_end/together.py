@@ -146,7 +146,7 @@ def separate(model: Part) -> list[Part]:
 
 
 def reseeded(network: Any, seed: int) -> Any:
-    """Return one of Wiesel's own end models started anew from a seed; a user's module as it is."""
+    """Return one of Wiesel's own end models initialized from a seed; a user's module as it is."""
     spec = shipped_spec(network) if isinstance(network, torch.nn.Module) else None
     if spec is None:
         return network

@@ -138,7 +138,7 @@ class TwoStage(EndToEndModel):
         values, arrays = saved.values["label_model"], saved.files[_ARRAYS]
         self.label_model_ = fitted_label_model(values, arrays)
         if (self.label_model_.labels_, self.label_model_.voters_) != (self.labels_, self.voters_):
-            raise SavedModelError("The saved label model is of other classes or other voters.")
+            raise SavedModelError("The saved label model belongs to other classes or other voters.")
 
     def _check_options(self) -> None:
         super()._check_options()

@@ -64,7 +64,7 @@ def percentile_interval(
 
 
 def draw_items(n_items: int, n_resamples: int, seed: int) -> Iterator[Draws]:
-    """Yield blocks of resamples; the same seed draws the same items, whatever is measured."""
+    """Yield blocks of resamples; the same seed draws the same items for every metric."""
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK_CELLS // n_items)
     for start in range(0, n_resamples, block):

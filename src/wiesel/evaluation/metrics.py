@@ -249,7 +249,7 @@ def item_brier(gold: IntArray, proba: FloatArray) -> npt.NDArray[np.float64]:
 def _area(positive: npt.NDArray[np.bool_], scores: FloatArray) -> float:
     """The share of pairs that are in the right order; a tie counts half.
 
-    By ranks, which is much faster than following the curve: it is asked after every epoch.
+    By ranks, which is much faster than following the curve: it is computed after every epoch.
     """
     _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]

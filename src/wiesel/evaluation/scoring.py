@@ -130,7 +130,7 @@ def checked_proba(proba: Any, labels: LabelSpace) -> npt.NDArray[np.float64]:
     array = np.asarray(proba, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != len(labels) or not len(array):
         raise FeatureError(
-            f"Probabilities must be items x {len(labels)} classes, with one item or more; got the "
+            f"Probabilities must be items x {len(labels)} classes, with at least one item; got the "
             f"shape {array.shape}."
         )
     bad = ~(np.isfinite(array) & (array >= 0)).all(axis=1) | (np.abs(array.sum(axis=1) - 1) > 1e-3)

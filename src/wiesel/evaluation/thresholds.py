@@ -25,7 +25,7 @@ def choose_threshold(proba: FloatArray, gold: Any) -> float:
     """Return the threshold on P(second class) with the best F1; predict it where P >= threshold.
 
     Of thresholds with equal F1 the one nearest to 0.5 is taken; it lies halfway between the
-    scores that it separates. Where gold has one class only, F1 has nothing to say: 0.5.
+    scores that it separates. Where gold has one class only, F1 is undefined: 0.5.
 
     >>> choose_threshold(np.array([0.1, 0.2, 0.3, 0.6]), np.array([0, 0, 1, 1]))
     0.25

@@ -6,6 +6,7 @@ from wiesel.features.standardize import Standardizer
 from wiesel.features.state import FeatureState
 from wiesel.features.tabular import TabularFeatures
 from wiesel.features.text import TextFeatures
+from wiesel.features.text_files import write_text_features
 from wiesel.features.tokens import TokenFeatures
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "TextFeatures",
     "TokenFeatures",
     "features_from_state",
+    "write_text_features",
 ]

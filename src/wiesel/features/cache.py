@@ -41,7 +41,7 @@ def cached_array(
 ) -> npt.NDArray[np.float32]:
     """Return `compute()`, kept in a file of `folder` and memory-mapped from the second time on.
 
-    Without a folder nothing is kept. A damaged file is computed anew.
+    Without a folder nothing is kept. A damaged file is computed again.
     """
     if folder is None:
         return compute()

@@ -57,7 +57,7 @@ def features_from_state(state: FeatureState) -> Any:
         raise
     # What somebody wrote into a file can be wrong in every way.
     except (WieselError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
-        raise SavedModelError(f"The saved features do not fit together: {e}.") from e
+        raise SavedModelError(f"The saved features are inconsistent: {e}.") from e
 
 
 def save_features(features: Any, path: str | Path) -> None:
@@ -87,7 +87,7 @@ def encoded_state(features: Any) -> dict[str, bytes]:
         raise ParameterError(
             f"Features of the kind {type(features).__name__} cannot be saved as data. Use "
             "TextFeatures, TabularFeatures, TokenFeatures, ImageFeatures or Standardizer of "
-            "wiesel.features, or save the model without features and hand it vectors."
+            "wiesel.features, or save the model without features and pass it vectors."
         )
     state = features.to_state()
     arrays = {name: np.ascontiguousarray(array) for name, array in state.arrays.items()}
@@ -102,5 +102,7 @@ def decoded_state(files: Mapping[str, bytes]) -> Any:
     except (KeyError, SafetensorError) as error:
         raise SavedModelError(f"The saved features cannot be read: {error}.") from error
     if not isinstance(settings, dict):
-        raise SavedModelError("The saved features cannot be read: their settings are no object.")
+        raise SavedModelError(
+            "The saved features cannot be read: their settings are not a JSON object."
+        )
     return features_from_state(FeatureState(settings, arrays))

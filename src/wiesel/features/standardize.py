@@ -98,7 +98,7 @@ def _matrix(X: Any) -> npt.NDArray[Any]:
     array = X if isinstance(X, np.ndarray) else np.asarray(X)
     if array.ndim != 2 or not len(array) or array.dtype.kind not in "fiub":
         raise FeatureError(
-            "Features must be numbers, items x columns, with one item or more; "
+            "Features must be numbers, items x columns, with at least one item; "
             f"got the shape {array.shape} of {array.dtype}."
         )
     return array

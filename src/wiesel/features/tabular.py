@@ -116,7 +116,7 @@ class TabularFeatures(StoredFeatures, Parameterized):
         check_kind(state, "tabular", settings=parts)
         settings = state.settings
         if not isinstance(settings["categories"], dict):
-            raise SavedModelError("The saved categories are no table of columns.")
+            raise SavedModelError("The saved categories are not a table of columns.")
         categories = {
             name: checked_names(values, f"categories of {name!r}", optional=True)
             for name, values in settings["categories"].items()

@@ -19,7 +19,14 @@ import scipy.sparse as sp
 
 from wiesel.threads import map_in_threads
 
-__all__ = ["Counts", "count_terms", "count_words"]
+__all__ = [
+    "Counts",
+    "added_up",
+    "count_terms",
+    "count_words",
+    "frequent_words",
+    "word_frequencies",
+]
 
 Counts = sp.csr_array[np.float32, tuple[int, int]]
 """(n_texts, n_terms): how often each term occurs in each text."""
@@ -57,10 +64,7 @@ def count_words(
         columns = place[block.counts.indices]
         in_texts += np.bincount(columns, minlength=len(every))
         in_all += np.bincount(columns, block.counts.data, minlength=len(every)).astype(np.float32)
-    kept = np.flatnonzero(in_texts >= min_count)
-    if len(kept) > max_terms:
-        # As scikit-learn does it, so that words of one frequency are told apart alike.
-        kept = np.sort(kept[(-in_all[kept]).argsort()[:max_terms]])
+    kept = _kept(in_texts, in_all, min_count, max_terms)
     column_of = np.full(len(every), -1, dtype=np.int32)
     column_of[kept] = np.arange(len(kept), dtype=np.int32)
     parts = [
@@ -68,6 +72,46 @@ def count_words(
         for block, place in zip(blocks, places, strict=True)
     ]
     return tuple(every.gather(kept).to_list()), _stacked(parts, len(kept))
+
+
+def word_frequencies(texts: Sequence[str]) -> pl.DataFrame:
+    """Return every word, in how many texts it is (`n_texts`), and how often (`n_all`).
+
+    >>> word_frequencies(["good film", "Bad film, bad!"]).rows()
+    [('bad', 1, 2), ('film', 2, 2), ('good', 1, 1)]
+    """
+    blocks = []
+    for block in map_in_threads(_counted, _blocks(texts)):
+        columns, size = block.counts.indices, len(block.words)
+        n_texts = np.bincount(columns, minlength=size)
+        n_all = np.bincount(columns, block.counts.data, minlength=size).astype(np.int64)
+        blocks.append(pl.DataFrame({"word": block.words, "n_texts": n_texts, "n_all": n_all}))
+    return added_up(blocks)
+
+
+def added_up(frequencies: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return the frequencies of words in several sets of texts, in alphabetical order."""
+    return pl.concat(frequencies).group_by("word").agg(pl.all().sum()).sort("word")
+
+
+def frequent_words(frequencies: pl.DataFrame, min_count: int, max_terms: int) -> pl.DataFrame:
+    """Return the words that `count_words` would take of all texts.
+
+    >>> frequent_words(word_frequencies(["good film", "bad film"]), 2, 9).rows()
+    [('film', 2, 2)]
+    """
+    in_all = frequencies["n_all"].to_numpy().astype(np.float32)
+    return frequencies[_kept(frequencies["n_texts"].to_numpy(), in_all, min_count, max_terms)]
+
+
+def _kept(
+    in_texts: npt.NDArray[np.int64], in_all: npt.NDArray[np.float32], min_count: int, max_terms: int
+) -> npt.NDArray[np.int64]:
+    kept = np.flatnonzero(in_texts >= min_count)
+    if len(kept) > max_terms:
+        # As scikit-learn does it, so that words of one frequency are told apart alike.
+        kept = np.sort(kept[(-in_all[kept]).argsort()[:max_terms]])
+    return kept
 
 
 def count_terms(texts: Sequence[str], terms: Sequence[str]) -> Counts:

@@ -147,10 +147,11 @@ class TextFeatures(StoredFeatures, Parameterized):
     def _fit_tfidf(self, documents: Sequence[str]) -> npt.NDArray[np.float32]:
         from wiesel.features.tfidf import fit_tfidf
 
-        self.weights_, vectors = fit_tfidf(documents, self._tfidf_options())
+        self.weights_, vectors = fit_tfidf(documents, self.tfidf_options())
         return vectors
 
-    def _tfidf_options(self) -> "TfidfOptions":
+    def tfidf_options(self) -> "TfidfOptions":
+        """Return the options that concern words."""
         from wiesel.features.tfidf import TfidfOptions
 
         return TfidfOptions(
@@ -174,7 +175,7 @@ class TextFeatures(StoredFeatures, Parameterized):
         weights = self.weights_
         if weights is None:
             return self._embed(documents)
-        settings = {**asdict(self._tfidf_options()), "terms": weights.terms}
+        settings = {**asdict(self.tfidf_options()), "terms": weights.terms}
         arrays = (weights.idf, weights.components)
         return cached_array(
             self.cache,

@@ -13,7 +13,7 @@ from wiesel.errors import FeatureError
 from wiesel.features.main_directions import main_directions
 from wiesel.features.term_counts import Counts, count_terms, count_words
 
-__all__ = ["TfidfOptions", "TfidfWeights", "fit_tfidf", "transform_tfidf"]
+__all__ = ["TfidfOptions", "TfidfWeights", "fit_sample", "fit_tfidf", "transform_tfidf"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def fit_tfidf(
     if not terms:
         raise FeatureError(
             f"No term occurs in {options.min_count} or more of the {len(texts)} texts. "
-            "Lower min_count, or look at the texts."
+            "Lower min_count, or check the texts."
         )
     transformer = _transformer().fit(counts)
     components, vectors = main_directions(
@@ -61,6 +61,26 @@ def fit_tfidf(
     )
     idf = transformer.idf_.astype(np.float32)
     return TfidfWeights(terms, idf, components), vectors
+
+
+def fit_sample(
+    terms: Sequence[str],
+    in_texts: npt.NDArray[np.int64],
+    n_texts: int,
+    sample: Sequence[str],
+    options: TfidfOptions,
+) -> tuple[TfidfWeights, npt.NDArray[np.float32]]:
+    """Return what is learned from the frequencies of terms in all texts and a sample of these.
+
+    How rare a term is comes from all texts, the main directions come from the sample, whose
+    vectors are returned, too. With all texts as sample it is what `fit_tfidf` learns.
+    """
+    transformer = _transformer()
+    # As scikit-learn smooths it: as if one more text had every term.
+    transformer.idf_ = (np.log((n_texts + 1) / (in_texts + 1)) + 1).astype(np.float32)
+    table = transformer.transform(count_terms(sample, terms))
+    components, vectors = main_directions(table, options.n_dimensions, options.seed)
+    return TfidfWeights(tuple(terms), transformer.idf_, components), vectors
 
 
 def _count(texts: Sequence[str], options: TfidfOptions) -> tuple[tuple[str, ...], Counts]:

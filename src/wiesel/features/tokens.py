@@ -23,7 +23,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 _FIRST_WORD = 2
 """0 is padding, 1 an unknown word."""
 _LONGEST = 100_000
-"""Every text takes memory for so many tokens, whatever its own length."""
+"""Every text takes memory for this many tokens, short texts too."""
 
 
 @dataclass(eq=False)
@@ -106,7 +106,7 @@ class TokenFeatures(StoredFeatures, Parameterized):
         features.vocabulary_ = checked_names(state.settings["vocabulary"], "words")
         features.tokenizer_ = state.settings["tokenizer"]
         if not isinstance(features.tokenizer_, str):
-            raise SavedModelError("The saved tokenizer is no text.")
+            raise SavedModelError("The saved tokenizer is not text.")
         return features
 
     def _padded(self, sequences: Iterable[list[int]]) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""What is believed of every row before there are labeling functions for it.
+"""Estimates of the class of every row before labeling functions exist for it.
 
 A few gold labels and the present votes say something about some rows; words and features carry it
 to the others. Two simple models do that and teach each other (co-training with soft labels: Nigam
@@ -110,7 +110,7 @@ def _check_classes(given: Floats, weights: Floats, votes: VoteMatrix) -> None:
     missing = [name for name, there in zip(votes.labels, reached, strict=True) if not there]
     if missing:
         raise DataError(
-            f"Nothing is known of {listed(missing)}: label a row of each class, or write one "
+            f"There is no evidence for {listed(missing)}: label a row of each class, or write one "
             "labeling function for each, before asking for suggestions."
         )
 
@@ -134,7 +134,7 @@ def _from_both(
     weights: Floats,
     prior: Floats,
 ) -> Floats:
-    """Co-training: words and features learn from what both believe."""
+    """Co-training: words and features learn from their combined estimates."""
     taught = np.flatnonzero(weights > 0)
     proba = balanced(_CONTRAST * features.first_scores(given, weights, taught), prior)
     for _ in range(_ROUNDS):

@@ -50,7 +50,9 @@ class Blame:
     def __repr__(self) -> str:
         share = self.proba[self.data[1].labels.index(self.label)]
         head = f"Why {self.label!r} ({100 * share:.0f} %):"
-        return "\n".join([head, self.voters.to_text(), "Through these items:", str(self.neighbors)])
+        return "\n".join(
+            [head, self.voters.to_text(), "Most influential items:", str(self.neighbors)]
+        )
 
 
 def blame(
@@ -131,7 +133,7 @@ def _inputs(
     inputs = np.asarray(item, dtype=np.float32).ravel()
     if len(inputs) != preview.inputs.shape[1] - 1:
         raise FeatureError(
-            f"The item has {len(inputs)} features; those learned from have "
+            f"The item has {len(inputs)} features; the training items have "
             f"{preview.inputs.shape[1] - 1}."
         )
     return inputs

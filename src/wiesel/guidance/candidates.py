@@ -37,7 +37,7 @@ _PATTERNS = (
     r"<[a-zA-Z/]",
     r"[\x{1F300}-\x{1FAFF}\x{2600}-\x{27BF}]",
 )
-"""Signs that are no words: links, addresses, prices, numbers, shouting, markup, pictures."""
+"""Tokens that are not words: links, addresses, prices, numbers, shouting, markup, pictures."""
 _QUANTILES = (0.02, 0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.98)
 
 

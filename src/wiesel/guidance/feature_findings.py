@@ -12,7 +12,7 @@ from wiesel.analysis.finding import Finding, said
 from wiesel.guidance.blaming import without_votes
 from wiesel.guidance.clusters import Cluster, uncovered_clusters
 from wiesel.guidance.end_preview import preview_end_model
-from wiesel.guidance.terms import TermIndex, telling_terms
+from wiesel.guidance.terms import TermIndex, distinctive_terms
 from wiesel.votes import VoteMatrix
 
 __all__ = ["feature_findings"]
@@ -20,7 +20,7 @@ __all__ = ["feature_findings"]
 _SAMPLE = 5000
 """So many items are looked at: enough to see what is common, in a second or two."""
 _VOTERS = 30
-"""So many voters are asked about: those that the features trust least."""
+"""At most this many voters are checked: those that the features trust least."""
 _FEW_VOTES = 20
 _SURE = 3.0
 _CLUSTERS = 3
@@ -97,9 +97,9 @@ def _judged(
     worst = votes.item_index[own][np.argsort(expected, kind="stable")[:_SHOWN_ROWS]]
     classes = sorted({votes.labels.names[k] for k in voted})
     sentence = (
-        f"{name!r} is contradicted by the features and the other voters: they give the classes it "
-        f"votes for {said(float(expected.mean()))} on its own items and {said(float(chance))} on "
-        f"any. Look at what it matches."
+        f"{name!r} is contradicted by the features and the other voters: they give its classes a "
+        f"probability of {said(float(expected.mean()))} on the items it votes on, and of "
+        f"{said(float(chance))} on all items. Check what it matches."
     )
     yield Finding(
         "contradicted",
@@ -122,7 +122,7 @@ def _uncovered(
     large = [each for each in found if len(each) >= max(5, _LARGE_CLUSTER * votes.n_items)]
     if index is not None:
         # What words do not tell apart is no group that anybody could write a voter for.
-        told = [replace(each, words=_telling(index, each.rows)) for each in large]
+        told = [replace(each, words=_distinctive_words(index, each.rows)) for each in large]
         large = [each for each in told if len(each.words) >= _LEAST_WORDS]
     large = large[:_CLUSTERS]
     if not large:
@@ -131,9 +131,9 @@ def _uncovered(
     share = sum(map(len, large)) / votes.n_items
     groups = [_group(each, n_items / votes.n_items) for each in large]
     sentence = (
-        f"{about}{round(share * n_items):,} items ({said(share)}) without any vote look alike, in "
+        f"{about}{round(share * n_items):,} items ({said(share)}) without votes form "
         f"{'one group' if len(large) == 1 else f'{len(large)} groups'}: {'; '.join(groups)}. "
-        "Voters for them would reach new ground."
+        "Voters for them would increase coverage."
     )
     yield Finding(
         "uncovered_cluster",
@@ -144,8 +144,8 @@ def _uncovered(
     )
 
 
-def _telling(index: TermIndex, rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
-    return tuple(telling_terms(index, rows, least_lift=_LIFT, least_share=_WORD_SHARE))
+def _distinctive_words(index: TermIndex, rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
+    return tuple(distinctive_terms(index, rows, least_lift=_LIFT, least_share=_WORD_SHARE))
 
 
 def _group(cluster: Cluster, scale: float) -> str:

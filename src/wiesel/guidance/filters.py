@@ -78,12 +78,12 @@ class ItemFilter:
 
         >>> ItemFilter.of({"serch": "free"})
         Traceback (most recent call last):
-        wiesel.errors.ParameterError: There is no condition 'serch'. Did you mean 'search'?
+        wiesel.errors.ParameterError: There is no filter 'serch'. Did you mean 'search'?
         """
         known = [field.name for field in fields(cls)]
         for name in conditions:
             if name not in known:
-                raise ParameterError(f"There is no condition {name!r}. {suggest(name, known)}")
+                raise ParameterError(f"There is no filter {name!r}. {suggest(name, known)}")
         return cls(**conditions)
 
 
@@ -104,7 +104,7 @@ def _votes(wanted: ItemFilter, facts: ItemFacts) -> Mask:
     if all(each is None for each in asked):
         return mask
     if facts.votes is None:
-        raise DataError("There are no votes yet to choose items by.")
+        raise DataError("There are no votes yet to filter by.")
     votes = facts.votes
     if wanted.covered is not None:
         mask &= votes.covered == wanted.covered
@@ -133,7 +133,7 @@ def _prediction(wanted: ItemFilter, facts: ItemFacts) -> Mask:
     if not wanted.predicted and not limited:
         return mask
     if facts.proba is None or facts.votes is None:
-        raise DataError("There are no predictions yet to choose items by.")
+        raise DataError("There are no predictions yet to filter by.")
     if wanted.predicted:
         mask &= facts.proba.argmax(axis=1) == facts.votes.labels.index(wanted.predicted)
     confidence = facts.proba.max(axis=1)

@@ -20,7 +20,7 @@ __all__ = ["WAYS", "rows_to_label"]
 Floats = npt.NDArray[np.float64]
 
 WAYS = {
-    "helpful": "decides between readings of the votes",
+    "helpful": "the label models disagree",
     "random": "drawn at random",
     "conflict": "voters disagree",
     "uncertain": "the model is unsure",
@@ -122,7 +122,7 @@ def _scores(votes: VoteMatrix, X: Any, way: str, gold: Any, rng: np.random.Gener
         return 1 - proba.max(axis=1) + jitter
     if way not in votes.voters:
         allowed = suggest(way, [*WAYS, *votes.voters])
-        raise ParameterError(f"There is no way and no voter {way!r} to choose items by. {allowed}")
+        raise ParameterError(f"There is no order and no voter {way!r}. {allowed}")
     voted = votes.select([way]).covered
     return np.where(voted, jitter, np.nan)
 

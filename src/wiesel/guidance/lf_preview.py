@@ -57,7 +57,7 @@ class LFPreview:
     def estimate(self) -> float:
         """The precision that gold, features and other voters together suggest.
 
-        Each source counts as many items as it can speak for; features and voters, which err in
+        Each source counts as many items as it covers; features and voters, which err in
         common, for ten at most.
         """
         parts = [(self.precision, float(self.support))]

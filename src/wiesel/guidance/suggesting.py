@@ -25,7 +25,7 @@ __all__ = ["Suggestion", "Suggestions", "suggest_lfs"]
 Floats = npt.NDArray[np.float64]
 
 _MOST_ROWS = 30_000
-"""Rules are mined from a sample of so many rows."""
+"""Rules are mined from a sample of this many rows."""
 _LEAST_ROWS, _LEAST_SHARE, _MOST_SHARE = 3, 0.002, 0.4
 """A rule votes on so many rows: too few tell nothing, too many are no rule."""
 _MOST_SHARED = 0.7
@@ -40,11 +40,11 @@ _GOLD_PRIOR = 8.0
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A labeling function that might be worth having, and what speaks for it."""
+    """A labeling function that might be worth having, and the evidence for it."""
 
     lf: LabelRule
     precision: float
-    """How often it would be right, by what is believed of its rows and by gold."""
+    """How often it would be right, by the estimated classes of its rows and by gold."""
     coverage: float
     """The share of the rows it would vote on."""
     support: int

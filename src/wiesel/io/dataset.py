@@ -28,7 +28,7 @@ class Split:
     """
 
     rows: pl.DataFrame
-    """`id`, `text` where there is text, and whatever else labeling functions may read."""
+    """`id`, `text` where there is text, and other columns that labeling functions read."""
     gold: npt.NDArray[np.int64]
     """Class indices, -1 where the label is not known."""
     votes: VoteMatrix | None = None

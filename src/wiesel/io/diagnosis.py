@@ -14,7 +14,7 @@ LONGEST_LINE = 64 * 2**20
 
 
 def diagnose(path: Path, kind: str) -> str | None:
-    r"""Return what is wrong with a CSV, TSV or JSONL file and where, if it can be told.
+    r"""Return what is wrong with a CSV, TSV or JSONL file and where, if it can be found.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "mails.csv"

@@ -13,7 +13,7 @@ __all__ = ["Dialect", "decoded_file", "dialect_of", "separator_of"]
 
 _SAMPLE = 2**16
 _WHOLE = 2**26
-"""Files up to so many bytes are looked through for letters that are not UTF-8; of larger ones
+"""Files up to this size are searched for letters that are not UTF-8; of larger ones
 only the beginning."""
 _SEPARATORS = (",", ";", "\t", "|")
 _ROWS = 50
@@ -90,8 +90,8 @@ def decoded_file(path: Path, encoding: str) -> bytes:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{path} is not written in {encoding}: the first wrong byte is in line {line}. Say "
-            'how it is written with encoding = "..." in [data], or save it as UTF-8.'
+            f"{path} is not encoded as {encoding}: the first wrong byte is in line {line}. Set "
+            'its encoding with encoding = "..." in [data], or save the file as UTF-8.'
         ) from None
 
 
@@ -127,7 +127,7 @@ def _encoding_of(path: Path) -> str:
             return "utf-8"  # damaged; whoever reads it says where
         warnings.warn(
             f"{path} is not UTF-8; it was read as {_WINDOWS}, which Excel and Windows write. If "
-            'letters look wrong, say how it is written: encoding = "..." in [data].',
+            'letters look wrong, set its encoding: encoding = "..." in [data].',
             WieselWarning,
             stacklevel=2,
         )

@@ -51,8 +51,8 @@ def table_format(path: FilePath) -> str:
         what = f"the extension {extension!r}" if extension else "no extension"
         if extension in _WORKBOOKS:
             raise DataError(
-                f"{path} has the extension {extension!r}, so it is a workbook of Excel or the "
-                "like, which is not read: save its sheet as 'CSV UTF-8' (File, Save as)."
+                f"{path} is a spreadsheet ({extension}), which Wiesel does not read. "
+                "Save the sheet as 'CSV UTF-8' (File, Save as)."
             )
         raise DataError(
             f"{path} has {what}; tables are read and written as {listed(FORMATS)}. "
@@ -95,7 +95,7 @@ def content_of(path: FilePath) -> bytes:
 
 
 def read_text(path: FilePath) -> str:
-    """Return the text of a file, or say that it is no text."""
+    """Return the text of a file, or an error if it is not text."""
     found = existing_file(path)
     with explained(found):
         content = found.read_bytes()

@@ -16,7 +16,7 @@ def json_records(text: str) -> list[dict[str, Any]]:
     True
     >>> json_records('{"id": 1}\n{"id": ')
     Traceback (most recent call last):
-    wiesel.errors.DataError: Line 2 is no JSON: Expecting value: line 1 column 8 (char 7).
+    wiesel.errors.DataError: Line 2 is not JSON: Expecting value: line 1 column 8 (char 7).
     """
     if text.lstrip().startswith("["):
         return _records_of_list(text)
@@ -27,9 +27,9 @@ def json_records(text: str) -> list[dict[str, Any]]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"Line {number} is no JSON: {error}.") from error
+            raise DataError(f"Line {number} is not JSON: {error}.") from error
         if not isinstance(record, Mapping):
-            raise DataError(f"Line {number} is no JSON object: {line!r:.60}.")
+            raise DataError(f"Line {number} is not a JSON object: {line!r:.60}.")
         records.append(dict(record))
     return records
 
@@ -41,5 +41,5 @@ def _records_of_list(text: str) -> list[dict[str, Any]]:
         raise DataError(f"This is not valid JSON: {error}.") from error
     for number, record in enumerate(found, start=1):
         if not isinstance(record, Mapping):
-            raise DataError(f"Entry {number} of the list is no JSON object: {record!r:.60}.")
+            raise DataError(f"Entry {number} of the list is not a JSON object: {record!r:.60}.")
     return [dict(record) for record in found]

@@ -90,7 +90,7 @@ def add_statistics(left: Statistics, right: Statistics) -> Statistics:
 
 
 def _read(place: Path) -> tuple[Statistics | None, int]:
-    """A sum and over how many files it goes; a file that cannot be read is no sum."""
+    """A sum and over how many files it goes; an unreadable file counts as missing."""
     try:
         # NumPy leaves a damaged file open that it has opened itself.
         with place.open("rb") as content, np.load(content, allow_pickle=False) as found:

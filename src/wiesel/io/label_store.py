@@ -1,4 +1,4 @@
-"""Labels that people gave, in a SQLite file: every one is on disk before the next is asked for."""
+"""Labels that people gave, in a SQLite file: each is on disk before the next item is shown."""
 
 import sqlite3
 import time
@@ -16,7 +16,7 @@ from wiesel.io.files import FilePath
 __all__ = ["RESOLVED", "LabelStore"]
 
 RESOLVED = "resolved"
-"""The name under which a disagreement is settled: what it says counts, whatever others said."""
+"""The name under which a disagreement is settled: its label overrides all others."""
 
 _SCHEMA = (
     """
@@ -44,7 +44,7 @@ class LabelStore:
     """The labels of a project; several people and processes may use the file at a time.
 
     Nothing is overwritten: a person's last answer to an item counts, and `undo` takes the last one
-    back. A skipped item has no label but is not asked again.
+    back. A skipped item has no label but is not shown again.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -84,7 +84,7 @@ class LabelStore:
         return str(row[1])
 
     def purpose_of(self, item: str) -> str:
-        """Return what an item was last asked for, also where the answer was taken back."""
+        """Return the last purpose of an item, even if its label was withdrawn."""
         with self._open() as connection:
             row = connection.execute(
                 "SELECT purpose FROM labels WHERE item = ? ORDER BY number DESC LIMIT 1", (item,)
@@ -137,8 +137,8 @@ class LabelStore:
                 yield connection
         except (sqlite3.Error, OSError) as error:
             raise DataError(
-                f"The labels in {self.path} cannot be used: {error}. They are your work: keep the "
-                "file, and see whether another program holds it or the disk is full."
+                f"The labels in {self.path} cannot be used: {error}. Keep the file, "
+                "and check whether another program has it open or the disk is full."
             ) from error
 
 

@@ -90,7 +90,7 @@ def read_batches(
     [[1, 2], [3]]
     """
     if batch_size < 1:
-        raise DataError(f"A batch has one row or more; got batch_size={batch_size!r}.")
+        raise DataError(f"A batch needs at least one row; got batch_size={batch_size!r}.")
     lazy = scan_rows(path, columns)
     with explained(path):
         empty = True

@@ -24,7 +24,7 @@ _KEY = "wiesel_soft_labels"
 
 
 class FittedLabelModel(Protocol):
-    """What is asked of a label model."""
+    """What a label model must provide."""
 
     labels_: LabelSpace
 

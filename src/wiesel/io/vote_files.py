@@ -124,7 +124,7 @@ def votes_of_bytes(content: bytes) -> VoteMatrix:
     with explained(what):
         note = _note_in(pl.read_parquet_metadata(BytesIO(content)), what)
         if note is None:
-            raise DataError(f"{what} is no file of votes.")
+            raise DataError(f"{what} is not a file of votes.")
         return _votes_of(pl.read_parquet(BytesIO(content)), note)
 
 
@@ -220,13 +220,13 @@ def _note_in(metadata: Mapping[str, str], path: FilePath) -> VoteNote | None:
                 bool(found["probabilistic"]),
             )
     except (ValueError, TypeError, KeyError) as error:
-        raise DataError(f"{path} is no file of votes: its metadata is {text[:80]!r}.") from error
+        raise DataError(f"{path} is not a file of votes: its metadata is {text[:80]!r}.") from error
     if kind == "votes":
         raise DataError(
             f"{path} has the format number {number!r}; this version of Wiesel reads {_FORMAT}. "
             "A newer Wiesel wrote it: upgrade."
         )
-    raise DataError(f"{path} is no file of votes but of {kind!r}.")
+    raise DataError(f"{path} is not a file of votes but of {kind!r}.")
 
 
 def _votes_of_lists(frame: pl.DataFrame, note: VoteNote) -> VoteMatrix:

@@ -43,7 +43,7 @@ def vote_into_folder(
             votes = vote(file)
             if numbered:
                 votes = dataclasses.replace(votes, ids=np.arange(votes.n_items) + n_before)
-            write_votes(votes, target)
+            write_votes(votes, target, layout="list")  # read again and again by fits
             note["files"][name] = state
             with replacing(place / _NOTE) as temporary:
                 temporary.write_text(json.dumps(note))

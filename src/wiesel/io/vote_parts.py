@@ -114,7 +114,7 @@ def _part_files(files: FilePath | Sequence[FilePath]) -> tuple[Path, ...]:
         folder = Path(files)
         found = tuple(matching_files(folder / "*.parquet" if folder.is_dir() else folder))
     if not found:
-        raise DataError("There are no parts: give one file of votes or more.")
+        raise DataError("There are no parts: give at least one file of votes.")
     return found
 
 

@@ -40,7 +40,7 @@ class LabelModel(Classifier, ABC):
     class_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """P(class): as given, or as the method estimated it."""
     balance_given_: bool = field(init=False, repr=False)
-    """Whether `fit` was told P(class)."""
+    """Whether P(class) was given to `fit`."""
 
     def fit(self, votes: VoteSource, class_balance: ClassBalance = None) -> Self:
         """Learn from votes; `class_balance` is P(class) if it is known.

@@ -66,7 +66,7 @@ def estimate_class_balance(votes: VoteSource) -> npt.NDArray[np.float64]:
     """
     if len(votes.voters) < 3:
         warnings.warn(
-            f"The class balance is learned from three voters or more; there are "
+            f"The class balance is learned from at least three voters; there are "
             f"{len(votes.voters)}. Taking the shares of the votes.",
             WieselWarning,
             stacklevel=2,

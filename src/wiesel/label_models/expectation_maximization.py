@@ -136,10 +136,10 @@ def warn_of_one_class(first: FloatArray, last: FloatArray, labels: LabelSpace) -
     if last[largest] < _ONE_CLASS or first[largest] > _NEARLY_ONE_CLASS:
         return
     warnings.warn(
-        f"{last[largest]:.0%} of the items with votes ended up as {labels.names[largest]!r}; the "
-        f"votes alone say {first[largest]:.0%}. That explains voters well that only ever vote for "
-        "one class, and learns nothing. DawidSkene(abstain_as_vote=True) also learns from when "
-        "they are silent; MajorityVote cannot end like this.",
+        f"EM collapsed: {last[largest]:.0%} of the items with votes ended up as "
+        f"{labels.names[largest]!r}; by majority vote it is {first[largest]:.0%}. This happens "
+        "among voters that only vote for one class. DawidSkene(abstain_as_vote=True) also learns "
+        "from abstentions; MajorityVote cannot fail this way.",
         CollapseWarning,
         stacklevel=5,
     )

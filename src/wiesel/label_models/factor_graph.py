@@ -32,7 +32,7 @@ _TURNED = {"fixes": "fixing", "reinforces": "reinforcing"}
 """The same factors, with the other voter first."""
 
 MOST_STATES = 50_000
-"""Votes times classes of a component: nine voters of two classes, five of five."""
+"""Votes times classes of a component: nine voters for two classes, five voters for five."""
 
 
 @dataclass(frozen=True)

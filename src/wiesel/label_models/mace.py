@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import digamma, gammaln
 
 from wiesel.label_models.base import LabelModel
 from wiesel.label_models.dawid_skene import PSEUDO_ITEMS
@@ -22,6 +23,8 @@ from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = ["MACE"]
 
+LOWEST_PRIOR = 1e-3
+
 
 @dataclass(eq=False, kw_only=True)
 class MACE(LabelModel):
@@ -31,16 +34,17 @@ class MACE(LabelModel):
 
         P(voter j votes l | true class c) = theta_j [l = c] + (1 - theta_j) xi_j[l]
 
-    so the habit explains the votes of a spammer. EM from the majority vote:
+    so the habit explains the votes of a spammer. Learned by variational Bayes, as in the paper,
+    with the priors theta_j ~ Beta(0.5, 0.5) and xi_j ~ Dirichlet(10, ..., 10). With t_j, s_j and
+    h_j for exp E[log theta_j], exp E[log(1 - theta_j)] and exp E[log xi_j]:
 
-        E: P(c | votes) ~ p_c * product over votes of P(vote | c), and the share of right votes
-           that were known, theta_j / (theta_j + (1 - theta_j) xi_j[c])
-        M: theta_j = known votes / votes, xi_j[l] ~ votes for l that were not known
+        E: P(c | votes) ~ p_c * product over votes l of (t_j [l = c] + s_j h_j[l]), and the share of
+           right votes that were known, t_j / (t_j + s_j h_j[c])
+        M: add the known votes and the others of voter j to the parameters of its priors
 
-    The class balance is given, or learned with the rest. If it were uniform, as in the paper, votes
-    for a common class would look like habits, and good voters like spammers. The paper restarts EM
-    at random and keeps the best result, or smooths by variational Bayes. Here EM starts from the
-    majority vote and is smoothed by pseudo-votes, so the result is deterministic.
+    The class balance p is uniform, as in the paper, unless it is given or learned. The paper
+    restarts at random and keeps the best result; here the start is the majority vote, so the result
+    is deterministic.
 
     Hovy, Berg-Kirkpatrick, Vaswani and Hovy 2013, "Learning whom to trust with MACE", NAACL.
 
@@ -54,18 +58,27 @@ class MACE(LabelModel):
     max_iter: int = 100
     """The maximum number of EM steps."""
     tol: float = 1e-5
-    """Stop when the mean log evidence per item grows by less."""
-    smoothing: float = 0.5
-    """Pseudo-votes of each voter: known ones, unknown ones, and of its habit for each class."""
+    """Stop when the bound of the mean log evidence per item grows by less."""
+    competence_prior: float = 0.5
+    """Both parameters of the Beta prior of every competence."""
+    habit_prior: float = 10.0
+    """The parameter of the symmetric Dirichlet prior of every habit."""
+    learn_class_balance: bool = False
+    """If P(class) is not given, learn it; otherwise all classes count as equally frequent. Turn it
+    on for strongly imbalanced classes, where votes for the common class look like habits."""
 
     competences_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """theta: how often each voter looks and knows; 0 is a spammer."""
+    """theta: how often each voter looks and knows; 0 is a spammer. The posterior mean."""
     habits_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """xi: what each voter votes when it does not look, (n_voters, n_classes)."""
+    """xi: what each voter votes when it does not look, (n_voters, n_classes). Posterior means."""
+    known_votes_: npt.NDArray[np.float64] = field(init=False, repr=False)
+    """The Beta posteriors: known votes and others, each plus the prior, (n_voters, 2)."""
+    habit_votes_: npt.NDArray[np.float64] = field(init=False, repr=False)
+    """The Dirichlet posteriors: votes not known plus the prior, (n_voters, n_classes)."""
     accuracies_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """P(right | votes) of each voter, by knowing or by luck."""
     evidence_: list[float] = field(init=False, repr=False)
-    """The log probability of votes and parameters after every step; it never decreases."""
+    """The lower bound of the log evidence after every step; it never decreases."""
 
     def confusions(self, voters: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
         """Return P(voted | true class) of some voters, or of all: (n, true, voted)."""
@@ -74,62 +87,88 @@ class MACE(LabelModel):
         if voters is not None:
             position = {name: j for j, name in enumerate(self.voters_)}
             chosen = [position[name] for name in voters]  # type: ignore[assignment]
-        return _confusions(self.competences_[chosen], self.habits_[chosen])
+        competences = self.competences_[chosen]
+        return _confusions(competences, 1 - competences, self.habits_[chosen])
 
     def _check_options(self) -> None:
         check_number(self, "max_iter", self.max_iter, low=1, whole=True)
         check_number(self, "tol", self.tol, low=0)
-        check_number(self, "smoothing", self.smoothing, low=0)
+        check_number(self, "competence_prior", self.competence_prior, low=LOWEST_PRIOR)
+        check_number(self, "habit_prior", self.habit_prior, low=LOWEST_PRIOR)
 
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
         sums = VoteSums(votes)
         majority = sums.majority()
+        learned = class_balance is None and self.learn_class_balance
         by_class = majority.votes.sum(axis=2)
-        self.competences_ = np.full(len(by_class), 0.5)
-        self.habits_ = shares(by_class + self.smoothing)
+        # The share of right votes that were known, if a voter knows half of them.
+        known = 1 / (1 + shares(by_class + self.competence_prior))
 
         def m_step(expected: Expectations) -> tuple[LogJoint, float]:
+            nonlocal known
             log_density = 0.0
-            if class_balance is None:
+            if learned:
                 self.class_balance_ = shares(expected.covered + PSEUDO_ITEMS)
                 log_density = PSEUDO_ITEMS * float(log_of(self.class_balance_).sum())
-            self._update(expected.votes)
-            return self._log_joint(), log_density + self._log_density()
+            self._update(expected.votes, known)
+            t, s, h = self._geometric_means()
+            known = t[:, None] / (t[:, None] + s[:, None] * h)
+            return self._log_joint(), log_density - self._divergence()
 
         self.evidence_ = maximize(sums, majority, m_step, self.max_iter, self.tol)
+        self.competences_ = shares(self.known_votes_)[:, 0]
+        self.habits_ = shares(self.habit_votes_)
         luck = self.habits_ @ self.class_balance_
         self.accuracies_ = self.competences_ + (1 - self.competences_) * luck
 
-    def _update(self, expected_votes: FloatArray) -> None:
+    def _update(self, expected_votes: FloatArray, known_share: FloatArray) -> None:
         """The M-step, from the expected votes (n_voters, voted, true)."""
-        right = np.einsum("jcc->jc", expected_votes)
-        by_habit = (1 - self.competences_[:, None]) * self.habits_
-        total = self.competences_[:, None] + by_habit
-        known = right * np.divide(
-            self.competences_[:, None], total, out=np.zeros(total.shape), where=total > 0
-        )
+        known = np.einsum("jcc->jc", expected_votes) * known_share
         unknown = np.maximum(expected_votes.sum(axis=2) - known, 0)
-        n_known, n_unknown = known.sum(axis=1), unknown.sum(axis=1)
-        both = np.stack([n_known, n_unknown], axis=1) + self.smoothing
-        self.competences_ = shares(both)[:, 0]
-        self.habits_ = shares(unknown + self.smoothing)
+        both = np.stack([known.sum(axis=1), unknown.sum(axis=1)], axis=1)
+        self.known_votes_ = both + self.competence_prior
+        self.habit_votes_ = unknown + self.habit_prior
 
-    def _log_density(self) -> float:
-        """What the pseudo-votes say of the parameters, up to a constant."""
-        theta = self.competences_
-        parts = log_of(theta).sum() + log_of(1 - theta).sum() + log_of(self.habits_).sum()
-        return self.smoothing * float(parts)
+    def _divergence(self) -> float:
+        """The divergence of the posteriors of all competences and habits from their priors."""
+        known, habits = self.known_votes_, self.habit_votes_
+        return _dirichlet_divergence(known, self.competence_prior) + _dirichlet_divergence(
+            habits, self.habit_prior
+        )
+
+    def _geometric_means(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """exp(E[log x]) of competences, of their complements, and of habits."""
+        known = np.exp(_expected_logs(self.known_votes_))
+        return known[:, 0], known[:, 1], np.exp(_expected_logs(self.habit_votes_))
 
     def _log_joint(self) -> LogJoint:
-        confusions = _confusions(self.competences_, self.habits_)
-        n_classes = confusions.shape[1]
-        weights = log_of(confusions).transpose(0, 2, 1).reshape(-1, n_classes)
+        by_vote = _confusions(*self._geometric_means())
+        n_classes = by_vote.shape[1]
+        weights = log_of(by_vote).transpose(0, 2, 1).reshape(-1, n_classes)
         return LogJoint(weights, log_of(self.class_balance_))
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         return posterior(votes, self._log_joint(), self.class_balance_)
 
 
-def _confusions(competences: FloatArray, habits: FloatArray) -> npt.NDArray[np.float64]:
-    by_habit = (1 - competences[:, None, None]) * habits[:, None, :]
-    return by_habit + competences[:, None, None] * np.eye(habits.shape[1])
+def _confusions(
+    known: FloatArray, unknown: FloatArray, habits: FloatArray
+) -> npt.NDArray[np.float64]:
+    """The formula of the class for every voter: (n_voters, true c, voted l)."""
+    by_habit = unknown[:, None, None] * habits[:, None, :]
+    return by_habit + known[:, None, None] * np.eye(habits.shape[1])
+
+
+def _expected_logs(parameters: FloatArray) -> npt.NDArray[np.float64]:
+    """E[log p] for p ~ Dirichlet(parameters), along the last axis."""
+    found: npt.NDArray[np.float64] = digamma(parameters)
+    return found - digamma(parameters.sum(axis=-1, keepdims=True))
+
+
+def _dirichlet_divergence(parameters: FloatArray, prior: float) -> float:
+    """KL(Dirichlet(parameters) || Dirichlet(prior, ..., prior)), summed over the rows."""
+    size = parameters.shape[-1]
+    log_beta = gammaln(parameters).sum(axis=-1) - gammaln(parameters.sum(axis=-1))
+    log_beta_of_prior = size * gammaln(prior) - gammaln(size * prior)
+    moved = ((parameters - prior) * _expected_logs(parameters)).sum(axis=-1)
+    return float((log_beta_of_prior - log_beta + moved).sum())

@@ -1,4 +1,4 @@
-"""One coin for each voter: right with its own probability, whatever the class."""
+"""One coin for each voter: right with its own probability, the same for all classes."""
 
 import warnings
 from dataclasses import dataclass, field
@@ -138,10 +138,10 @@ def _warn_of_mirror(
         f"{name!r} {share:.3g}" for name, share in zip(labels.names[:5], prior, strict=False)
     )
     warnings.warn(
-        f"OneCoin takes only {accuracies @ n_votes / n_votes.sum():.0%} of the votes to be right, "
-        f"fewer than by chance: with the class balance {balance}, classes may have changed places. "
-        "There are too few votes to tell, or the balance is not that of these items. "
-        "MajorityVote cannot end like this.",
+        f"OneCoin estimates that only {accuracies @ n_votes / n_votes.sum():.0%} of the votes are "
+        f"right, fewer than by chance: with the class balance {balance}, classes may be swapped. "
+        "Either there are too few votes, or the balance is wrong for these items. MajorityVote "
+        "cannot fail this way.",
         CollapseWarning,
         stacklevel=4,
     )

@@ -62,7 +62,7 @@ def overruled_items(
 
 
 def trusted_votes(model: Any, margin: float = 0.0) -> npt.NDArray[np.bool_]:
-    """Return which votes speak for their own class, as the model sees it: (n_voters, n_classes).
+    """Return which votes raise the probability of their own class: (n_voters, n_classes).
 
     By P(vote | class) where the model has it, else by whether a voter is better than chance; by
     how much, relatively, says `margin`.
@@ -99,8 +99,8 @@ def _warn(model: Any, agreed: int, overruled: int, given: bool) -> None:
         else "Give the class balance to fit() if you know it."
     )
     warnings.warn(
-        f"{type(model).__name__}: on {overruled:,} of {agreed:,} items all votes agree, and the "
-        f"label is another: the {kind} class balance, with {model.labels_.names[largest]!r} at "
+        f"{type(model).__name__}: on {overruled:,} of {agreed:,} items all votes agree, but the "
+        f"label differs: the {kind} class balance, with {model.labels_.names[largest]!r} at "
         f"{balance[largest]:.6g}, outweighs all votes. {cure} MajorityVote never does that.",
         WieselWarning,
         stacklevel=4,

@@ -111,7 +111,8 @@ def voter_positions(what: str, given: Sequence[Any], voters: Sequence[str]) -> t
     for name in (first, second):
         if name not in voters:
             raise ParameterError(
-                f"The {what} {given!r} names {name!r}, which is no voter. {suggest(name, voters)}"
+                f"The {what} {given!r} names {name!r}, which is not a voter. "
+                f"{suggest(name, voters)}"
             )
     if first == second:
         raise ParameterError(f"The {what} {given!r} names one voter twice.")

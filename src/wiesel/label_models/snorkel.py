@@ -258,12 +258,12 @@ def _trusted(mu: FloatArray) -> npt.NDArray[np.float64]:
 
 def _warn_of_fallback(n_voters: int, precision: float) -> None:
     cause = (
-        f"learns from three voters or more; there are {n_voters}"
+        f"needs at least three voters; there are {n_voters}"
         if n_voters < 3
-        else "learns from voters who vote on the same items; no two of these do"
+        else "needs voters that vote on the same items; no two of these do"
     )
     warnings.warn(
-        f"Snorkel {cause}. Every voter is taken to be right in {precision:.0%} of its votes.",
+        f"Snorkel {cause}. Every voter is assumed to be right in {precision:.0%} of its votes.",
         WieselWarning,
         stacklevel=4,
     )

@@ -84,7 +84,7 @@ def fitted_label_model(values: dict[str, Any], arrays: bytes) -> "LabelModel":
         raise
     # What somebody wrote into a manifest can be wrong in every way.
     except (WieselError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
-        raise SavedModelError(f"The saved label model does not fit together: {e!r}.") from e
+        raise SavedModelError(f"The saved label model is inconsistent: {e!r}.") from e
     return model
 
 

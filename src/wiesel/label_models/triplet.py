@@ -245,7 +245,7 @@ def _repaired(joint: FloatArray, flip: bool, least: float) -> npt.NDArray[np.flo
 def _warn_of_unsolved(voters: Sequence[str]) -> None:
     warnings.warn(
         f"Triplet: {listed(voters, limit=5)} have no usable triplet: no two other voters share "
-        f"items with them and with each other in a way that gives a ratio. They are taken to be "
+        f"items with them and with each other in a way that gives a ratio. They are assumed to be "
         f"right in {(1 + FALLBACK) / 2:.0%} of their votes.",
         WieselWarning,
         stacklevel=4,

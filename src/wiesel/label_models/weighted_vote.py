@@ -51,7 +51,8 @@ def _weights_in_order(
         unknown = [name for name in weights if name not in voters]
         if unknown:
             raise ParameterError(
-                f"The weights name {unknown[0]!r}, which is no voter. {suggest(unknown[0], voters)}"
+                f"The weights name {unknown[0]!r}, which is not a voter. "
+                f"{suggest(unknown[0], voters)}"
             )
         missing = [name for name in voters if name not in weights]
         if missing:

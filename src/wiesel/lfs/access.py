@@ -25,9 +25,9 @@ _PROJECT_FILE = "wiesel.toml"
 
 @dataclass(frozen=True)
 class Access:
-    """The hosts that prompts in rules files may ask, and the variables they may take keys from.
+    """The hosts that prompts in rules files may call, and the variables they may take keys from.
 
-    This machine may be asked without being named; no key is sent to it then.
+    This machine may be called without being named; no key is sent to it then.
 
     >>> Access(hosts=("api.openai.com",)).permits("https://api.openai.com/v1")
     True
@@ -46,7 +46,7 @@ class Access:
         return cls((*hosts, *_listed_in(HOSTS)), (*keys, *_listed_in(KEYS)))
 
     def permits(self, url: str) -> bool:
-        """Return whether an address may be asked."""
+        """Return whether an address may be called."""
         return self.names(url) or _is_this_machine(host_of(url)[0])
 
     def names(self, url: str) -> bool:
@@ -103,7 +103,7 @@ def inside(name: Any, folder: Path, option: str) -> Path:
     file = (folder / name).resolve()
     if not file.is_relative_to(home):
         raise ParameterError(
-            f"{option} = {name!r:.80} lies outside of {home}. A rules file may use files of its "
+            f"{option} = {name!r:.80} is outside {home}. A rules file may use files of its "
             "own project only: put the file there."
         )
     return file

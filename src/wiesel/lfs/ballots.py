@@ -43,7 +43,7 @@ def read_ballots(
 def _codes(
     ballots: Sequence[Any], labels: LabelSpace, by_index: bool
 ) -> npt.NDArray[np.int16] | None:
-    """Votes as class indices; None where one of them is no plain vote."""
+    """Votes as class indices; None if one of them is not a plain vote."""
     codes_of = _codes_of(labels, by_index)
     try:
         codes = np.fromiter(map(codes_of.__getitem__, ballots), np.int16, len(ballots))

@@ -101,12 +101,12 @@ class ChatClient:
             if self._key(question) in known:
                 yield from ((place, known[self._key(question)]) for place in own)
         open_questions = [q for q in places if self._key(q) not in known]
-        for question, answer in self._asked(open_questions):
+        for question, answer in self._requested(open_questions):
             if isinstance(answer, str):
                 answers.put(self._key(question), answer)
             yield from ((place, answer) for place in places[question])
 
-    def _asked(self, questions: Sequence[str]) -> Iterator[tuple[str, str | ChatError]]:
+    def _requested(self, questions: Sequence[str]) -> Iterator[tuple[str, str | ChatError]]:
         stopped = threading.Event()
 
         def attempt(question: str) -> str | ChatError:
@@ -131,7 +131,7 @@ class ChatClient:
                 attempt += 1
                 if attempt > self.retries or not fault.may_pass or stopped.is_set():
                     times = "once" if attempt == 1 else f"{attempt} times"
-                    problem = f"{self.endpoint} did not answer (asked {times}): {fault}"
+                    problem = f"{self.endpoint} did not answer (tried {times}): {fault}"
                     raise ChatError(problem) from fault
                 wait = min(self.backoff * 2.0 ** min(attempt - 1, 30), _LONGEST_WAIT)
                 stopped.wait(max(fault.wait, wait))
@@ -186,7 +186,7 @@ def host_of(url: str) -> tuple[str, int]:
         parts = urlsplit(url)
         return str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme]
     except ValueError as error:
-        raise ParameterError(f"The url {url!r:.80} is none: {error}.") from None
+        raise ParameterError(f"The url {url!r:.80} is not valid: {error}.") from None
 
 
 class AnswerCache:
@@ -225,5 +225,5 @@ def _content(payload: bytes) -> str:
     try:
         content = json.loads(payload)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError) as error:
-        raise _Fault(f"this is no chat completion: {payload[:80]!r}") from error
+        raise _Fault(f"this is not a chat completion: {payload[:80]!r}") from error
     return str(content or "")

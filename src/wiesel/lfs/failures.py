@@ -36,7 +36,7 @@ class Failure:
     def error(self) -> LabelingFunctionError:
         """Return the error that says so and what to do."""
         return LabelingFunctionError(
-            f"{self} Mend it, or use on_error='abstain' to go on without its vote there."
+            f"{self} Fix it, or use on_error='abstain' to go on without its vote there."
         )
 
     def to_dict(self) -> dict[str, Any]:

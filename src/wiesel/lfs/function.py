@@ -102,7 +102,14 @@ def _flattened(lfs: LabelingFunction | Iterable[Any]) -> Iterable[LabelingFuncti
             yield from _flattened(lf)
     else:
         hint = " Put @labeling_function above its definition." if callable(lfs) else ""
+        hint = applied_elsewhere(lfs) or hint
         raise ParameterError(f"Expected a labeling function; got {lfs!r:.80}.{hint}")
+
+
+def applied_elsewhere(value: object) -> str:
+    """Return a hint where a function is of another kind: of sets of labels, or of spans."""
+    by = getattr(value, "applied_by", None)
+    return f" It is for {by}." if isinstance(by, str) else ""
 
 
 def _numbered(lfs: list[LabelingFunction], taken: set[str]) -> list[LabelingFunction]:

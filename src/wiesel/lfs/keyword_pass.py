@@ -31,7 +31,7 @@ _SPACE = r"[\s\v\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{
 _BLOCK = 256
 """Texts that are copied out of the column at once: they stay in the processor's cache."""
 _FEW = 1_000
-"""Up to so many keywords, each is looked for beside letters of other scripts."""
+"""Up to this many keywords are also searched next to letters of other scripts."""
 _DOUBT = -1
 """The owner of patterns that tell where a text must be looked at more closely."""
 
@@ -131,7 +131,7 @@ class _Automaton:
 
 
 def _enough(rows: npt.NDArray[np.int64], needed: int) -> npt.NDArray[np.int64]:
-    """The texts in which so many patterns of a query were found."""
+    """The texts in which this many patterns of a query were found."""
     if needed == 1:
         return rows
     texts, counts = np.unique(rows, return_counts=True)

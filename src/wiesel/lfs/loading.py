@@ -6,15 +6,16 @@ import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from wiesel.errors import LabelingFunctionError, WieselError, listed, suggest
 from wiesel.io import FilePath, existing_file
 from wiesel.labels import LabelSpace
 from wiesel.lfs.access import Access
-from wiesel.lfs.function import LabelingFunction, as_lfs
+from wiesel.lfs.function import LabelingFunction, applied_elsewhere, as_lfs
 from wiesel.lfs.rules_file import read_off, read_rules
 
 __all__ = ["LoadedLFs", "is_lf_module", "load_lf_file", "load_lfs", "load_module"]
@@ -87,7 +88,7 @@ def _switched_off(lfs: list[LabelingFunction], paths: list[Path]) -> set[str]:
             for name in read_off(path):
                 if name not in names:
                     raise LabelingFunctionError(
-                        f"{path}: off names {name!r}, which there is not. {suggest(name, names)}"
+                        f"{path}: off names {name!r}, which does not exist. {suggest(name, names)}"
                     )
                 off.add(name)
     return off
@@ -104,6 +105,12 @@ def _read(file: Path, access: Access | None) -> tuple[list[Any], LabelSpace | No
     module = load_module(file)
     values = [value for name, value in vars(module).items() if not name.startswith("_")]
     lfs = _distinct(lf for value in values for lf in _lfs_in(value))
+    for name, value in vars(module).items():
+        if applied_elsewhere(value) and not name.startswith("_"):
+            raise LabelingFunctionError(
+                f"{file}: {name!r} is no labeling function with one label for each row."
+                f"{applied_elsewhere(value)}"
+            )
     if not lfs:
         raise LabelingFunctionError(
             f"{file}: there are no labeling functions. Put @labeling_function above a function, or "
@@ -117,7 +124,8 @@ def load_module(file: Path) -> ModuleType:
     """Return the module of a Python file, run under a name of its own; errors name the line."""
     resolved = file.resolve()
     name = f"{_PREFIX}{resolved.stem}_{hashlib.sha256(bytes(resolved)).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(name, resolved)
+    loader = _FromSource(name, str(resolved))
+    spec = importlib.util.spec_from_file_location(name, resolved, loader=loader)
     if spec is None or spec.loader is None:
         raise LabelingFunctionError(f"{file} cannot be loaded as Python.")
     module = importlib.util.module_from_spec(spec)
@@ -132,6 +140,14 @@ def load_module(file: Path) -> ModuleType:
     finally:
         sys.path.remove(str(resolved.parent))
     return module
+
+
+class _FromSource(SourceFileLoader):
+    """Compiles the file each time: compiled files miss an edit of the same second and length."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the code of the file as it is now."""
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def is_lf_module(name: str) -> bool:

@@ -135,7 +135,7 @@ def _known_tuples(known: Iterable[Any], width: int) -> tuple[tuple[Any, ...], ..
         raise ParameterError(f"known is a list of known cases; got {known!r:.60}.")
     rows = tuple(tuple(row) if isinstance(row, (tuple, list)) else (row,) for row in known)
     if not rows:
-        raise ParameterError("lookup needs at least one known case; there is none.")
+        raise ParameterError("lookup needs at least one known case; got none.")
     for row in rows:
         if len(row) != width:
             raise ParameterError(

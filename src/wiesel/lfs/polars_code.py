@@ -48,7 +48,7 @@ def packed_expression(expression: pl.Expr) -> str:
 def unpacked_expression(text: str) -> pl.Expr:
     """Return the expression that `packed_expression` made in a process of this program.
 
-    Never to be called with what was read from a file: it runs whatever is in there.
+    Never to be called with what was read from a file: it would run any code in there.
     """
     return pl.Expr.deserialize(io.BytesIO(base64.b64decode(text)))
 

@@ -122,7 +122,7 @@ class LabelRule(Rule):
 
 
 def check_fields(made: Any, what: str) -> None:
-    """Refuse a value that is no text, or not true or false, where a field needs one."""
+    """Refuse a value that is not text, or not a boolean, where the field needs one."""
     for own in fields(made):
         value = getattr(made, own.name, None)
         if own.type is str and not isinstance(value, str):

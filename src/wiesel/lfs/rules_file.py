@@ -65,10 +65,10 @@ def rule_from_dict(
 
 
 def rule_of_own(data: Mapping[str, Any]) -> Rule:
-    """Return the labeling function of data that this program wrote, whatever it reaches."""
+    """Return the labeling function of data that this program wrote, without limits on access."""
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in RULES:
-        given = "needs a kind" if kind is None else f"has the kind {kind!r}, which there is not"
+        given = "needs a kind" if kind is None else f"has the unknown kind {kind!r}"
         raise ParameterError(f"A labeling function {given}. {suggest(kind, RULES)}")
     return RULES[kind].from_dict(data)
 
@@ -159,7 +159,7 @@ class _Lines:
         self.heads = heads if len(heads) == n_entries else []
 
     def of(self, number: int, message: str, entry: Mapping[str, Any]) -> str:
-        """Return `, line 7` for the option that a message speaks of, else for the entry."""
+        """Return `, line 7` for the option that a message names, else for the entry."""
         if not self.heads:
             return f", labeling function number {number + 1}"
         end = self.heads[number + 1] if number + 1 < len(self.heads) else len(self.lines)

@@ -138,7 +138,7 @@ class PolarsExpression(_ConditionRule):
         return digest("polars", self.label, self._serialized)  # type: ignore[attr-defined]
 
     def to_dict(self) -> dict[str, Any]:
-        """Refuse: a Polars expression is no plain data."""
+        """Refuse: a Polars expression is code, not data."""
         raise ParameterError(
             f"{self.name!r} is a Polars expression, which is code and cannot be kept as data. "
             "Write its condition as a text to keep it: "

@@ -23,7 +23,7 @@ class Clock:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.starting: Callable[[str], None] | None = None
-        """Is told the name of every labeling function that begins with some rows."""
+        """Receives the name of each labeling function when it starts on some rows."""
 
     def add(self, name: str, seconds: float) -> None:
         """Count the time of a labeling function."""

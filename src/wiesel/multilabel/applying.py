@@ -30,7 +30,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["apply_multilabel_lfs"]
 
 _SAID = LabelSpace("absent", "present")
-_ADVICE = " Mend it, or use on_error='abstain' to go on without its vote there."
+_ADVICE = " Fix it, or use on_error='abstain' to go on without its vote there."
 Cells = npt.NDArray[np.int64]
 """Votes as rows of (item, voter, label, present)."""
 

@@ -1,7 +1,7 @@
 """MultiLabelCommittee: several readings of the votes on all labels, and their average."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from wiesel.end_to_end.together import begun, reseeded, separate, train_all
 from wiesel.errors import CollapseWarning, ParameterError, WieselWarning
 from wiesel.explain import MemberView
 from wiesel.label_models import LabelModel, MajorityVote, Triplet
+from wiesel.multilabel.copies import label_copies, without_copies
 from wiesel.multilabel.ensembles import LabelEnsemble
 from wiesel.multilabel.plan import MultiLabelPlan, MultiLabelValidation, SoftLabels
 from wiesel.multilabel.training import MultiLabelModel
@@ -40,7 +41,8 @@ class MultiLabelCommittee(MultiLabelModel):
 
     As `Committee` does for one label, it reads the votes on each label in a few plain ways
     (`default_label_members`), trains networks on each reading, all as one stack, and averages
-    their probabilities. Every network has one output for each label.
+    their probabilities. Every network has one output for each label. Copies of a voter on a label
+    are found first, and count as one.
 
     How common a label is comes from `class_balance`, else from the validation items, else from the
     votes. A member that predicts a label alike for all items does not count for it. With
@@ -66,12 +68,16 @@ class MultiLabelCommittee(MultiLabelModel):
 
     member_weights_: dict[str, Array] = field(init=False, repr=False)
     """How much each member counts for each label, by name: (n_labels,); they sum to 1."""
+    copies_: dict[str, dict[str, str]] = field(init=False, repr=False)
+    """For labels with copies among the voters: which voters these are, and of which one."""
 
     def soft_labels(self, X: Any, votes: MultiLabelVotes) -> Array:
         """Return what the members say of the votes, averaged: P(present), (n_items, n_labels)."""
         self.check_fitted()
+        votes.check_same_voters(self.voters_, self.labels_)
+        merged = without_copies(votes, self.copies_)
         with _one_of_several():
-            said = [member.soft_labels(X, votes) for member in self.members_]
+            said = [member.soft_labels(X, merged) for member in self.members_]
         weights = self.member_weights_.values()
         return np.sum([own * part for own, part in zip(weights, said, strict=True)], axis=0)
 
@@ -79,12 +85,15 @@ class MultiLabelCommittee(MultiLabelModel):
         self, one: Any, votes: MultiLabelVotes
     ) -> dict[str, tuple[VoteMatrix, VoteEffects]]:
         """Return the votes on each label of one item, and what they did; `one` is a batch."""
+        merged = without_copies(votes, self.copies_)
         with _one_of_several():
-            parts = [member.vote_effects(one, votes) for member in self.members_]
-        return {
-            label: (parts[0][label][0], self._mean_effects(k, [part[label][1] for part in parts]))
-            for k, label in enumerate(self.labels_)
-        }
+            parts = [member.vote_effects(one, merged) for member in self.members_]
+        found = {}
+        for k, label in enumerate(self.labels_):
+            own, done = parts[0][label][0], self._mean_effects(k, [p[label][1] for p in parts])
+            copies = self.copies_.get(label)
+            found[label] = _of_copies(votes[label], own, done, copies) if copies else (own, done)
+        return found
 
     def read(self, plan: MultiLabelPlan) -> SoftLabels:
         """Not for a committee: each of its members reads the votes."""
@@ -103,6 +112,10 @@ class MultiLabelCommittee(MultiLabelModel):
             )
 
     def _fit(self, plan: MultiLabelPlan) -> None:
+        self.copies_ = label_copies(plan.votes)
+        labeled = plan.gold_votes
+        labeled = None if labeled is None else without_copies(labeled, self.copies_)
+        plan = replace(plan, votes=without_copies(plan.votes, self.copies_), gold_votes=labeled)
         plan = replace(plan, balance=_balance(plan))
         shared = {name: getattr(self, name) for name in MultiLabelModel.option_names()}
         members = default_label_members(
@@ -227,6 +240,20 @@ def _chosen(
         gold = Validation(validation.inputs, validation.presence[rows, k], 2)
         weights[able, k] = greedy_weights(np.stack([1 - own, own], axis=-1), gold, equal[able, k])
     return weights
+
+
+def _of_copies(
+    votes: VoteMatrix, merged: VoteMatrix, done: VoteEffects, copies: Mapping[str, str]
+) -> tuple[VoteMatrix, VoteEffects]:
+    """The votes on one label of one item with those of copies; they share what they add."""
+    voters = [name for name in votes.voters if copies.get(name, name) in merged.voters]
+    own = votes.select(voters)
+    cast = [merged.voters[voter] for voter in merged.voter_index]
+    names = [own.voters[voter] for voter in own.voter_index]
+    place = np.array([cast.index(copies.get(name, name)) for name in names], dtype=np.int64)
+    n_copies = np.bincount(place, minlength=1)[place]
+    added, weights = done.added[place] / n_copies[:, None], done.weights[place] / n_copies
+    return own, replace(done, added=added, weights=weights)
 
 
 def _one_of_several() -> Any:

@@ -123,7 +123,7 @@ def _note(file: Path) -> dict[str, Any] | None:
         if not all(isinstance(voter, str) for voter in note["voters"]):
             raise TypeError("a voter without a name")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise DataError(f"{file} is no file of votes: its metadata is damaged.") from error
+        raise DataError(f"{file} is not a file of votes: its metadata is damaged.") from error
     if note.get("format") != _FORMAT:
         raise DataError(
             f"{file} has the format number {note.get('format')!r}; this version of Wiesel reads "

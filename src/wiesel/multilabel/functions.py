@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 from wiesel.errors import ParameterError, VoteError, listed
 from wiesel.lfs.function import LabelingFunction, as_lfs
@@ -39,6 +39,8 @@ class MultiLabelFunction:
     """Where it answers, a label it does not name is voted against: all labels, or those listed."""
     against: bool = False
     """Whether a rule votes against its label, wherever it fires."""
+
+    applied_by: ClassVar[str] = "apply_multilabel_lfs, or wiesel apply --multi"
 
     def __post_init__(self) -> None:
         if not isinstance(self.lf, LabelingFunction):
@@ -159,13 +161,13 @@ def as_multilabel_lfs(lfs: Any) -> list[MultiLabelFunction]:
 
 
 def check_labels(functions: Sequence[MultiLabelFunction], labels: MultiLabelSpace) -> None:
-    """Refuse functions that speak of a label there is not."""
+    """Refuse functions that vote on unknown labels."""
     for function in functions:
         spoken = (*(function.lf.classes or ()), *function.closed_labels(labels))
         unknown = [name for name in spoken if name not in labels]
         if unknown:
             raise VoteError(
-                f"{function.name!r} speaks of {listed(unknown)}; the labels are {listed(labels)}."
+                f"{function.name!r} votes on {listed(unknown)}; the labels are {listed(labels)}."
             )
 
 

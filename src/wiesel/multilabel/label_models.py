@@ -17,6 +17,7 @@ from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.votes import MultiLabelVotes
 from wiesel.parameters import Parameterized
 from wiesel.registry import Method, Registry
+from wiesel.threads import map_in_threads
 from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = [
@@ -38,7 +39,9 @@ FitOne = Callable[[str, VoteMatrix, "npt.NDArray[np.float64] | None"], LabelMode
 _FOUND = 0.9
 """The share of the items of the voted class that the votes of a one-sided label can account for."""
 _SURE = 0.95
-"""How far votes are believed at most where nobody ever votes the other way."""
+"""The most that votes count when no voter votes the other way."""
+_WORTH_THREADS = 100_000
+"""With so many votes a fit spends most of its time in products, which threads can share."""
 _EVIDENCE = float(np.log(3))
 """What every vote adds to the log-odds there."""
 
@@ -70,7 +73,7 @@ class OneSided(LabelModel):
     """P(voted class) where there is no vote."""
 
     def predict_proba(self, votes: VoteSource) -> npt.NDArray[np.float64]:
-        """Return P(class | votes): (n_items, n_classes); what the balance says is no surprise."""
+        """Return P(class | votes): (n_items, n_classes)."""
         self.check_fitted()
         if not isinstance(votes, VoteMatrix):
             return np.concatenate([self.predict_proba(part) for part in votes.parts()])
@@ -109,7 +112,7 @@ REGISTRY = Registry(
 
 @dataclass(eq=False)
 class PerLabel(Parameterized):
-    """A label model for each label: fitted in one call, asked in one call.
+    """A label model for each label: one call fits all of them, one call predicts with all.
 
     Each is fitted on the voters that vote on its label. A label whose votes all go one way needs
     its balance, and is left to `OneSided`.
@@ -169,20 +172,26 @@ class PerLabel(Parameterized):
 
 
 def fit_each(
-    votes: MultiLabelVotes, balance: npt.NDArray[np.float64], fit_one: FitOne
+    votes: MultiLabelVotes,
+    balance: npt.NDArray[np.float64],
+    fit_one: FitOne,
+    in_threads: bool = True,
 ) -> dict[str, LabelModel]:
-    """Return a fitted label model for each label; `balance` is P(present), NaN where unknown."""
+    """Return a fitted label model for each label; `balance` is P(present), NaN where unknown.
+
+    Where there are many votes and `in_threads`, each core fits a label at a time.
+    """
     check_directions(votes, balance)
-    fitted = {}
-    for place, label in enumerate(votes.labels):
+
+    def fitted(label: str) -> LabelModel:
         own = votes[label].select(votes.voters_on(label))
-        present = balance[place]
+        present = balance[votes.labels.index(label)]
         known = None if np.isnan(present) else class_prior(own.labels, [1 - present, present])
-        if votes.directions[label] == "both":
-            fitted[label] = fit_one(label, own, known)
-        else:
-            fitted[label] = OneSided().fit(own, known)
-    return fitted
+        both = votes.directions[label] == "both"
+        return fit_one(label, own, known) if both else OneSided().fit(own, known)
+
+    n_threads = None if in_threads and votes.n_votes >= _WORTH_THREADS else 1
+    return dict(zip(votes.labels, map_in_threads(fitted, votes.labels, n_threads), strict=True))
 
 
 def posteriors(models: Mapping[str, LabelModel], votes: MultiLabelVotes) -> npt.NDArray[np.float64]:
@@ -220,7 +229,7 @@ def label_balance(balance: Any, labels: MultiLabelSpace) -> npt.NDArray[np.float
     for name, value in balance.items():
         if name not in labels:
             raise ParameterError(
-                f"The class balance names {name!r}, which is no label. {suggest(name, labels)}"
+                f"The class balance names {name!r}, which is not a label. {suggest(name, labels)}"
             )
         fits = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
         if not fits or not 0 < float(value) < 1:
@@ -249,9 +258,10 @@ def check_directions(votes: MultiLabelVotes, balance: npt.NDArray[np.float64]) -
     if sided:
         label, way = next(iter(sided.items()))
         other = "absent" if way == "present" else "present"
+        how = ": exhaustive=True, or against(...)" if way == "present" else ""
         more = f" (as on {listed(list(sided)[1:], limit=5)})" if len(sided) > 1 else ""
         raise VoteError(
             f"All votes on {label!r} say that it is {way}{more}, so nothing says how common it is. "
             f'Give class_balance={{"{label}": 0.1}} with the share of items that have it, or a '
-            f"labeling function that says where it is {other}: exhaustive=True, or against(...)."
+            f"labeling function that says where it is {other}{how}."
         )

@@ -43,7 +43,7 @@ def check_answers(answers: pl.DataFrame, labels: MultiLabelSpace) -> None:
     wrong = said.filter(~said.is_in([*_TRUE, *_FALSE]))
     if len(wrong):
         raise VoteError(
-            f"The column of what was said holds {wrong[0]!r}; it must be true or false, 1 or 0, or "
+            f"The column of answers holds {wrong[0]!r}; it must be true or false, 1 or 0, or "
             "missing for an abstention."
         )
     repeated = answers.filter(answers.select("item", "voter", "label").is_duplicated())

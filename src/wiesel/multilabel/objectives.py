@@ -26,7 +26,7 @@ Array = npt.NDArray[np.float64]
 
 
 class PresenceLogits(nn.Module):
-    """A network with one logit for each label, as logits of two classes for each label.
+    """A network with one logit for each label, as two logits for each label.
 
     >>> PresenceLogits(nn.Linear(3, 2))(torch.zeros(4, 3)).shape
     torch.Size([4, 2, 2])

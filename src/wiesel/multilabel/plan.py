@@ -13,7 +13,7 @@ from torch import nn
 from wiesel.end_to_end.checks import check_end_model
 from wiesel.end_to_end.fingerprints import inputs_digest, votes_fingerprint
 from wiesel.end_to_end.plan import FitPlan
-from wiesel.end_to_end.readings import fit_label_model, proba_of_votes
+from wiesel.end_to_end.readings import FeatureReading, fit_label_model, proba_of_votes
 from wiesel.errors import FeatureError, ParameterError, VoteError
 from wiesel.evaluation.metrics import roc_auc
 from wiesel.label_models import LabelModel
@@ -99,8 +99,8 @@ class MultiLabelPlan:
         used = np.flatnonzero(self.known.any(axis=1))
         if len(used) < 2:
             raise VoteError(
-                f"Only {len(used)} of {len(self.inputs)} items have a vote; training needs two or "
-                "more. Write labeling functions that vote more often."
+                f"Only {len(used)} of {len(self.inputs)} items have a vote; training needs at "
+                "least two. Write labeling functions that vote more often."
             )
         return used
 
@@ -159,7 +159,8 @@ def checked_plan(
     inputs = as_inputs(X)
     if len(inputs) != votes.n_items or not len(inputs):
         raise FeatureError(
-            f"One item each is needed, in the same order, but X has {len(inputs)} and votes has "
+            f"X and votes must have the same items in the same order, but X has {len(inputs)} "
+            "and votes has "
             f"{votes.n_items}."
         )
     _check_network(network, inputs, votes.labels)
@@ -177,7 +178,9 @@ def read_votes_on(label_model: LabelModel, plan: MultiLabelPlan) -> SoftLabels:
     def fit_one(label: str, own: VoteMatrix, known: Array | None) -> LabelModel:
         return fit_label_model(label_model, plan.of_label(label, own), known)
 
-    models = fit_each(plan.votes, plan.balance, fit_one)
+    # Solvers that look at features use all cores themselves, or none at all.
+    in_threads = not isinstance(label_model, FeatureReading)
+    models = fit_each(plan.votes, plan.balance, fit_one, in_threads)
     return SoftLabels(models, posteriors_of(models, plan.votes, plan.inputs))
 
 

@@ -168,7 +168,7 @@ def _checked(proba: Any, labels: MultiLabelSpace) -> Array:
     array = np.asarray(proba, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != len(labels) or not len(array):
         raise FeatureError(
-            f"Probabilities must be items x {len(labels)} labels, with one item or more; got the "
+            f"Probabilities must be items x {len(labels)} labels, with at least one item; got the "
             f"shape {array.shape}."
         )
     bad = ~((array >= 0) & (array <= 1))

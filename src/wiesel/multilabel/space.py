@@ -88,7 +88,7 @@ class MultiLabelSpace(LabelSpace):
         given = [getattr(name, "item", lambda own=name: own)() for name in names]
         for name in given:
             if name not in self.names:
-                raise DataError(f"{who}: {name!r} is no label. {suggest(name, self.names)}")
+                raise DataError(f"{who}: {name!r} is not a label. {suggest(name, self.names)}")
         return tuple(name for name in self.names if name in given)
 
     def sets(self, present: npt.NDArray[np.bool_]) -> list[tuple[str, ...]]:
@@ -128,7 +128,7 @@ class MultiLabelSpace(LabelSpace):
             row, column = (int(place[0]) for place in np.nonzero(bad))
             raise DataError(
                 f"The gold value of row {row} for {self.names[column]!r} is "
-                f"{array[row, column]!r}; it must be 0, 1, or missing where nobody knows."
+                f"{array[row, column]!r}; it must be 0, 1, or missing if unknown."
             )
         return numbers.astype(np.int64)
 

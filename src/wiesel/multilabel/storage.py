@@ -89,6 +89,7 @@ def multilabel_contents(model: MultiLabelModel) -> tuple[dict[str, Any], dict[st
         return {**manifest, **more}, {**files, **own_files}
     if isinstance(model, MultiLabelCommittee):
         manifest["member_weights"] = encoded(model.member_weights_)
+        manifest["copies"] = model.copies_
     manifest["members"] = []
     for number, member in enumerate(model.members_):
         own, own_files = multilabel_contents(member)
@@ -129,7 +130,7 @@ def restore_multilabel(
         raise
     # What somebody wrote into a manifest can be wrong in every way.
     except (WieselError, *MODULE_ERRORS) as error:
-        raise SavedModelError(f"The saved model does not fit together: {error!r}.") from error
+        raise SavedModelError(f"The saved model is inconsistent: {error!r}.") from error
 
 
 def _about(model: Parameterized) -> dict[str, Any]:
@@ -162,7 +163,9 @@ def _restored_models(manifest: dict[str, Any], files: dict[str, bytes]) -> dict[
     for place, (label, values) in enumerate(manifest["label_models"].items()):
         model = fitted_label_model(values, files[f"label{place}.safetensors"])
         if model.labels_ != labels.binary(label) or not voters.issuperset(model.voters_):
-            raise SavedModelError(f"The label model of {label!r} is of another label or voters.")
+            raise SavedModelError(
+                f"The label model of {label!r} belongs to another label or other voters."
+            )
         found[label] = model
     return found
 
@@ -228,14 +231,16 @@ def _of_members(
     ]
     labels, voters = tuple(saved.manifest["labels"]), tuple(saved.manifest["voters"])
     if any((own.labels_.names, own.voters_) != (labels, voters) for own in members):
-        raise SavedModelError("The members of the saved model are of other labels or voters.")
+        raise SavedModelError("The members of the saved model belong to other labels or voters.")
     if cls is MultiLabelCommittee:
-        model: MultiLabelModel = MultiLabelCommittee(members[0].network, **options)
-        model.member_weights_ = _weights(saved.manifest, len(members))  # type: ignore[attr-defined]
+        committee = MultiLabelCommittee(members[0].network, **options)
+        committee.member_weights_ = _weights(saved.manifest, len(members))
+        committee.copies_ = _copies(saved.manifest)
+        model: MultiLabelModel = committee
         model.labels_, model.voters_ = members[0].labels_, members[0].voters_
     else:
         if any(type(own) is not cls for own in members):
-            raise SavedModelError("The members of the saved ensemble are of another method.")
+            raise SavedModelError("The members of the saved ensemble belong to another method.")
         model = copy.copy(members[0]).set_params(members=options["members"])
     model.check_options()
     model.members_ = tuple(members)
@@ -251,11 +256,22 @@ def _weights(manifest: dict[str, Any], n_members: int) -> dict[str, Any]:
     }
     shapes = {own.shape for own in weights.values()}
     if len(weights) != n_members or shapes != {(len(manifest["labels"]),)}:
-        raise SavedModelError("The weights of the saved committee are of other members or labels.")
+        raise SavedModelError(
+            "The weights of the saved committee belong to other members or labels."
+        )
     table = np.stack(list(weights.values()))
     if not (np.isfinite(table).all() and (table >= 0).all() and table.any(axis=0).all()):
-        raise SavedModelError("The weights of the saved committee are no shares.")
+        raise SavedModelError("The weights of the saved committee are not shares.")
     return weights
+
+
+def _copies(manifest: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Who is a copy of whom on which label."""
+    copies, voters = manifest["copies"], set(manifest["voters"])
+    named = {name for own in copies.values() for pair in own.items() for name in pair}
+    if not copies.keys() <= set(manifest["labels"]) or not named <= voters:
+        raise SavedModelError("The copies of the saved committee are of other labels or voters.")
+    return {label: dict(own) for label, own in copies.items()}
 
 
 def _restore_numbers(model: MultiLabelModel, manifest: dict[str, Any]) -> None:
@@ -269,7 +285,7 @@ def _restore_numbers(model: MultiLabelModel, manifest: dict[str, Any]) -> None:
     if shapes != ((n_labels,), (n_labels,), (n_labels, 2)):
         raise SavedModelError("The saved thresholds do not fit the labels.")
     if not (np.isfinite(model.thresholds_).all() and np.isfinite(model.calibration_).all()):
-        raise SavedModelError("The saved thresholds are no numbers.")
+        raise SavedModelError("The saved thresholds are not numbers.")
 
 
 def _restore_encoder(model: MultiLabelWeaSEL, saved: Saved) -> None:
@@ -282,9 +298,9 @@ def _restore_encoder(model: MultiLabelWeaSEL, saved: Saved) -> None:
     fits = tuple(model.voters_on_) == model.labels_.names and sizes.n_labels == len(model.labels_)
     known = set(model.voters_)
     if not fits or not all(known.issuperset(own) for own in model.voters_on_.values()):
-        raise SavedModelError("The saved encoder is of other labels or other voters.")
+        raise SavedModelError("The saved encoder belongs to other labels or other voters.")
     if sizes.n_voters != max(map(len, model.voters_on_.values())):
-        raise SavedModelError("The saved encoder is of another number of voters.")
+        raise SavedModelError("The saved encoder has another number of voters.")
     with torch.device("meta"):
         saved.check(build_encoder(model.encoder, sizes).network, "encoder")
     model.sizes_, model.encoder_ = sizes, build_encoder(model.encoder, sizes).eval()

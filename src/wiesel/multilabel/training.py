@@ -83,9 +83,9 @@ class MultiLabelModel(Parameterized, ABC):
     seed: int = 0
     """The seed of all random numbers in `fit`."""
     members: int = 1
-    """How many networks to train, with the seeds `seed`, `seed + 1`, ...: an ensemble, whose
-    probabilities are averaged. One of Wiesel's own end models starts anew from each seed; a module
-    of your own starts from the weights it has."""
+    """How many networks to train, with the seeds `seed`, `seed + 1`, ...; their probabilities are
+    averaged. Wiesel's own end models are initialized from each seed; a module of your own starts
+    from the weights it has."""
     device: str = "auto"
     """Where to train: `auto`, `cpu`, `cuda`, ..."""
     checkpoint: str | Path | None = None
@@ -219,7 +219,7 @@ class MultiLabelModel(Parameterized, ABC):
         )
 
     def one(self, label: str) -> "OneLabel":
-        """Return the binary classifier of one label, for whatever takes a classifier."""
+        """Return the binary classifier of one label, for any tool that takes a classifier."""
         self.check_fitted()
         return OneLabel(self, label)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import polars as pl
 
 from wiesel.analysis import summarize
 from wiesel.analysis.table import Table, count, interval, percent, text
-from wiesel.errors import VoteError, listed
+from wiesel.errors import DataError, VoteError, listed
 from wiesel.labels import LabelSpace
 from wiesel.multilabel.long_tables import (
     answering_voters,
@@ -50,6 +50,10 @@ class MultiLabelVotes:
     [(1, 'ann', 'sports', True), (1, 'bob', 'money', False)]
     """
 
+    made_for: ClassVar[str] = (
+        "Several labels for one item are for PerLabel(label_model), MultiLabelCommittee(net) and "
+        "votes.summary(); votes['a label'] is a VoteMatrix."
+    )
     labels: MultiLabelSpace
     matrices: tuple[VoteMatrix, ...]
     """The votes on every label, in the order of the labels."""
@@ -211,7 +215,7 @@ class MultiLabelVotes:
         [3, 7]
         """
         if not 0 < share < 1:
-            raise VoteError(f"A share lies between 0 and 1; got {share!r}.")
+            raise VoteError(f"A share is between 0 and 1; got {share!r}.")
         order = np.random.default_rng(seed).permutation(self.n_items)
         cut = round(share * self.n_items)
         return self[np.sort(order[:cut])], self[np.sort(order[cut:])]
@@ -242,7 +246,7 @@ class MultiLabelVotes:
          sports   ann     sports       100.0 %     0.0 %      0.0 %
          money    ann     not money     50.0 %     0.0 %      0.0 %
         """
-        truth = None if gold is None else self.labels.presence(gold)
+        truth = self._truth(gold)
         parts = []
         for place, label in enumerate(self.labels):
             own = (
@@ -261,18 +265,26 @@ class MultiLabelVotes:
             columns += [interval("precision", "precision_low", "precision_high")]
         caption = f"{self.n_items:,} items, {len(self.labels)} labels, {self.n_voters:,} voters"
         if not parts:
-            return Table(pl.DataFrame(), (), f"{caption}, nobody votes")
+            return Table(pl.DataFrame(), (), f"{caption}, no votes")
         return Table(pl.concat(parts), tuple(columns), caption)
 
     def overview(self, gold: Any = None) -> Table:
         """Return a row for each label: who votes on it, how often, and which way."""
-        truth = None if gold is None else self.labels.presence(gold)
+        truth = self._truth(gold)
         rows = [self._label_row(place, truth) for place in range(len(self.labels))]
         columns = [text("label"), count("voters"), percent("coverage"), text("direction", "votes")]
         columns += [percent("said_present", "say present"), percent("conflict")]
         if truth is not None:
             columns += [percent("gold_present", "truly present")]
         return Table(pl.DataFrame(rows), tuple(columns), f"{self.n_items:,} items")
+
+    def _truth(self, gold: Any) -> npt.NDArray[np.int64] | None:
+        truth = None if gold is None else self.labels.presence(gold)
+        if truth is not None and len(truth) != self.n_items:
+            raise DataError(
+                f"There are gold labels of {len(truth)} items, and votes on {self.n_items}."
+            )
+        return truth
 
     def _label_row(self, place: int, truth: npt.NDArray[np.int64] | None) -> dict[str, Any]:
         label, matrix = self.labels.names[place], self.matrices[place]

@@ -246,5 +246,5 @@ def _grid(votes: MultiLabelVotes, voters_on: Mapping[str, tuple[str, ...]]) -> V
 
 
 def _features(inputs: Inputs) -> Inputs | None:
-    """What the encoder reads beside the votes: token ids and images are no features."""
+    """What the encoder reads beside the votes: token ids and images are not features."""
     return inputs if is_matrix(inputs) else None

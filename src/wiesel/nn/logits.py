@@ -1,4 +1,4 @@
-"""Calling a network, whatever it takes and returns."""
+"""Calling a network with any kind of inputs and outputs."""
 
 import inspect
 from collections.abc import Callable

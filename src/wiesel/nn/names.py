@@ -161,14 +161,14 @@ def module_from_spec(spec: dict[str, Any]) -> nn.Module:
     # What another package raises for a setting that is wrong is its own affair.
     except Exception as error:
         raise SavedModelError(
-            f"The stored end model cannot be made anew: {type(error).__name__}: {error}"
+            f"The stored end model cannot be built again: {type(error).__name__}: {error}"
         ) from error
 
 
 def stored_class(name: str) -> Any:
     """Return an estimator class of scikit-learn that is stored as data, by its name."""
     if name not in STORED_ESTIMATORS:
-        raise SavedModelError(f"{name!r:.80} is no estimator that is stored as data.")
+        raise SavedModelError(f"{name!r:.80} is not an estimator that can be stored as data.")
     module, _, cls = name.rpartition(".")
     return getattr(import_module(f"sklearn.{module}"), cls)
 
@@ -262,14 +262,14 @@ def _made(name: str, make: Callable[..., Any], arguments: dict[str, Any]) -> nn.
             f"The end model {name!r} cannot be made with {arguments}: {error}"
         ) from error
     if not isinstance(made, nn.Module):
-        raise ParameterError(f"The end model {name!r} is no torch.nn.Module: {made!r:.80}.")
+        raise ParameterError(f"The end model {name!r} is not a torch.nn.Module: {made!r:.80}.")
     return made
 
 
 def _checked_transformer_folder(path: str) -> None:
     _package("A transformer as end model needs an extra")
     if not (Path(path) / "config.json").is_file():
-        raise ParameterError(f"{path} is no folder of a Hugging Face model: it has no config.json.")
+        raise ParameterError(f"{path} is not a Hugging Face model folder: it has no config.json.")
 
 
 def _transformer(path: str, n_classes: int) -> nn.Module:

@@ -169,7 +169,7 @@ class _PartDropout(Dropout):
         return values * self._keep(*values.shape)
 
     def _keep(self, *size: int) -> Tensor:
-        return self.streams.uniform(*size)[0].ge(self.p).mul(1 / (1 - self.p))
+        return self.streams.uniform(*size)[0].ge_(self.p).mul_(1 / (1 - self.p))
 
 
 class _PartTorchDropout(_PartDropout):

@@ -125,13 +125,17 @@ class StackedDropout(_StackedLayer):
 
     def forward(self, values: Tensor) -> Tensor:
         """Return the values with a share `p` of them set to 0 and the rest scaled up."""
+        keep = self.mask(values)
+        return values if keep is None else values * keep
+
+    def mask(self, values: Tensor) -> Tensor | None:
+        """Return what values are multiplied with; None where they stay as they are."""
         if not self.training or self.p == 0:
-            return values
-        keep = self._keep(*values.shape[1:]) if self.p < 1 else torch.zeros_like(values)
-        return values * keep
+            return None
+        return self._keep(*values.shape[1:]) if self.p < 1 else torch.zeros_like(values)
 
     def _keep(self, *size: int) -> Tensor:
-        return self.streams.uniform(*size).ge(self.p).mul(1 / (1 - self.p))
+        return self.streams.uniform(*size).ge_(self.p).mul_(1 / (1 - self.p))
 
 
 class StackedTorchDropout(StackedDropout):

@@ -23,7 +23,6 @@ class RandomStreams:
 
     def __init__(self, states: Sequence[Tensor]) -> None:
         self._generators = [torch.Generator() for _ in states]
-        self._scratch: dict[tuple[int, ...], tuple[Tensor, tuple[Tensor, ...]]] = {}
         self.set_states(states)
 
     def __len__(self) -> int:
@@ -45,16 +44,9 @@ class RandomStreams:
         return torch.stack(orders)
 
     def uniform(self, *size: int) -> Tensor:
-        """Return numbers from [0, 1) for each member: (members, *size).
-
-        They are there until the next call: made anew, their memory and the view of it for each
-        member would take a tenth as long as the numbers.
-        """
-        if size not in self._scratch:
-            numbers = torch.empty(len(self), *size)
-            self._scratch[size] = numbers, numbers.unbind()
-        numbers, members = self._scratch[size]
-        for own, generator in zip(members, self._generators, strict=True):
+        """Return numbers from [0, 1) for each member: (members, *size)."""
+        numbers = torch.empty(len(self), *size)
+        for own, generator in zip(numbers.unbind(), self._generators, strict=True):
             own.uniform_(generator=generator)
         return numbers
 

@@ -47,7 +47,7 @@ def empty_figure(width: float, height: float, layout: Layout = "constrained") ->
 
 
 def rows_figure(n_rows: int) -> "tuple[Figure, Axes]":
-    """Return a figure for so many rows, and its axes."""
+    """Return a figure for this many rows, and its axes."""
     figure = empty_figure(7.5, max(1.9, 1.2 + 0.3 * n_rows))
     return figure, figure.subplots()
 

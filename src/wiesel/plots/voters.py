@@ -99,7 +99,7 @@ def agreement(votes: VoteMatrix) -> "Figure":
 def voter_weights(model: Any, X: Any = None, votes: VoteMatrix | None = None) -> "Figure":
     """Return how much a fitted model trusts every voter.
 
-    Of a label model: the accuracy it believes a voter has. Of a method with weights for each item,
+    Of a label model: the estimated accuracy of the voter. Of a method with weights for each item,
     such as WeaSEL, which needs `X` and `votes`: the median over the items that a voter votes on,
     and the middle 80 % of them.
 
@@ -110,7 +110,7 @@ def voter_weights(model: Any, X: Any = None, votes: VoteMatrix | None = None) ->
     model.check_fitted()
     if isinstance(model, LabelModel):
         values = np.asarray(_believed(model, votes), dtype=np.float64)
-        return _dots(model, values, None, f"accuracy that {type(model).__name__} believes in")
+        return _dots(model, values, None, f"accuracy estimated by {type(model).__name__}")
     if not hasattr(model, "accuracies"):
         raise ParameterError(
             f"{type(model).__name__} has no weights of voters to show; label models and WeaSEL do."

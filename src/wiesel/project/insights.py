@@ -65,7 +65,7 @@ def _cleared(
     splits: Mapping[str, Split],
     judged: list[str],
 ) -> bool:
-    """Whether gold labels speak for voters that others disagree with."""
+    """Whether gold labels support voters that others disagree with."""
     if not judged or found.kind not in ("spammer", "contrary"):
         return False
     from wiesel.analysis.gold_findings import gold_findings

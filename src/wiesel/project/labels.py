@@ -42,7 +42,7 @@ def labeled_gold(
     unknown = given.filter(~pl.col("label").is_in(list(labels)))["label"].unique()
     if len(unknown):
         raise DataError(
-            f"{path} has labels {unknown.to_list()}, which are no classes of the project "
+            f"{path} has labels {unknown.to_list()}, which are not classes of the project "
             f"({', '.join(labels)}). Were its classes renamed?"
         )
     places = split.ids.cast(pl.String).to_frame("item").with_row_index("row")

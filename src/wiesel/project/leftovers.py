@@ -8,7 +8,7 @@ from wiesel.unfinished import remove_abandoned, remove_entry
 __all__ = ["remove_leftovers"]
 
 _STALE = 24 * 3600.0
-"""Seconds after which nobody goes on from a checkpoint that no run has asked for."""
+"""Seconds after which an unused checkpoint is removed."""
 
 
 def remove_leftovers(folder: Path) -> list[Path]:
@@ -28,7 +28,7 @@ def remove_leftovers(folder: Path) -> list[Path]:
 
 
 def _is_over(checkpoint: Path) -> bool:
-    """Whether the model that a checkpoint leads to is there, or nobody waits for it."""
+    """Whether the model of a checkpoint is finished, or the checkpoint is too old."""
     name = checkpoint.name.partition(".checkpoint")[0]
     # The note is written last: with it, the model is whole.
     if checkpoint.with_name(f"{name}.json").is_file():

@@ -245,7 +245,7 @@ def _named(text: str) -> list[str]:
 
 def _methods(project: Project, asked: Sequence[str] | None) -> list[str]:
     """The methods to train, the main one first."""
-    names = list(asked or (project.method.name, *project.method.baselines))
+    names = list(asked or project.methods)
     allowed = [name for name in names if name in _METHODS or _is_label_model(name)]
     others = [name for name in names if name not in allowed]
     if others:

@@ -52,9 +52,9 @@ def item_weights(model: EndToEndModel, data: TrainingSet) -> npt.NDArray[np.floa
 def voter_weights(
     model: EndToEndModel, data: TrainingSet, weights: npt.NDArray[np.float64] | None
 ) -> npt.NDArray[np.float64]:
-    """Return how far the method trusts each voter; NaN where it does not say.
+    """Return how much the method trusts each voter; NaN if unknown.
 
-    That is the mean weight on the items it voted on, or the accuracy it is believed to have.
+    That is the mean weight on the items it voted on, or its estimated accuracy.
     """
     votes = data.votes
     if weights is not None:

@@ -20,8 +20,9 @@ def project_overview(project: Project) -> dict[str, Any]:
         "name": project.name,
         "file": str(project.file),
         "classes": list(project.classes),
-        "method": [project.method.name, *project.method.baselines],
-        "end_model": project.end_model.name,
+        "task": _task(project),
+        "method": list(project.methods),
+        "end_model": "a tagger of words" if project.spans else project.end_model.name,
         "code": [_described("Python", file) for file in code],
         "reads": [
             _described(role, project.path(name))
@@ -30,6 +31,12 @@ def project_overview(project: Project) -> dict[str, Any]:
         ],
         "output": str(project.output_folder),
     }
+
+
+def _task(project: Project) -> str:
+    if project.spans:
+        return "spans of texts"
+    return "several labels for each item" if project.multi else "one label for each item"
 
 
 def _sources(project: Project) -> list[tuple[str, str]]:

@@ -33,7 +33,7 @@ def run_project(
     """Run all stages and write the results into the project's output folder.
 
     `methods` replaces those of the project file: the first is the main one. `say(stage, text)`
-    is told what happens, `watch(method, seed, record)` every epoch of training.
+    is called for every step, `watch(method, seed, record)` every epoch of training.
     """
     tell = say or _silent
     names = check_project(project, methods)

@@ -85,8 +85,8 @@ ends. Add a voter for 'ham'."
     only = votes.labels.names[int(named[0])]
     others = " or ".join(repr(name) for name in votes.labels if name != only)
     return (
-        f"Every vote is for {only!r}, none for {others}: no method can learn from these votes "
-        f"where {only!r} ends. Add a voter for {others}."
+        f"Every vote is for {only!r}, none for {others}: from these votes no method can learn "
+        f"what is not {only!r}. Add a voter for {others}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Runs that are kept side by side: what was asked, what came of it, and what it predicts."""
+"""Runs that are kept side by side: settings, figures and predictions."""
 
 import io
 import json

@@ -146,6 +146,13 @@ class Project:
         """Where results go."""
         return self.folder / self.output
 
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods to train, the main one first."""
+        named = (self.method.name, *self.method.baselines)
+        # The default of projects is a committee, which is for whole items.
+        return tuple(SPAN_METHOD if self.spans and name == "committee" else name for name in named)
+
     def method_options(self, name: str) -> dict[str, Any]:
         """Return the options of a method: what all share, and its own."""
         shared = {key: value for key, value in self.training.items() if key not in _ENGINE_KEYS}
@@ -180,6 +187,8 @@ _SECTIONS: dict[str, Any] = {
     "end_model": EndModelSettings,
     "method": MethodSettings,
 }
+SPAN_METHOD = "hidden_markov"
+"""What is trained on spans where a project names no method."""
 _TOP = {"name": str, "classes": tuple[str, ...], "multi": bool, "spans": bool, "output": str}
 _FREE = ("training", "options")
 _ENGINE_KEYS = ("engine", "workers")
@@ -197,7 +206,7 @@ def read_project(path: FilePath) -> Project:
         )
     if place.is_dir() and not file.exists():
         raise ParameterError(
-            f"{place} is no project: it has no {FILE_NAME}. Make one with "
+            f"{place} is not a project: it has no {FILE_NAME}. Make one with "
             f"`{shlex.join(['wiesel', 'init', str(place)])}`."
         )
     try:
@@ -223,7 +232,7 @@ def located(project: Project) -> Iterator[None]:
 
 
 class Problems:
-    """What is wrong with a file, with line numbers; told all at once."""
+    """What is wrong with a file, with line numbers; all in one message."""
 
     def __init__(self, file: Path, lines: Mapping[str, int]) -> None:
         self.file, self.lines = file, lines
@@ -328,4 +337,4 @@ def _check_sources(project: Project, problems: Problems) -> None:
         problem = f"'output' is a folder; {project.output_folder} is a file."
         problems.add("output", problem)
     if not project.method.seeds:
-        problems.add("method.seeds", "'seeds' is empty; one seed or more is needed.")
+        problems.add("method.seeds", "'seeds' is empty; at least one seed is needed.")

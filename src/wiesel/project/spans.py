@@ -12,12 +12,12 @@ from wiesel.analysis.table import Table
 from wiesel.catalog import method
 from wiesel.compare import score_table
 from wiesel.errors import DataError, ParameterError, SavedModelError, listed
-from wiesel.io import FilePath, explained, read_rows
+from wiesel.io import FilePath, explained
 from wiesel.label_models import LabelModel
 from wiesel.project.explaining import Confirm, project_of
 from wiesel.project.outputs import write_json
 from wiesel.project.rows import SPLITS
-from wiesel.project.settings import Project, located, read_project
+from wiesel.project.settings import SPAN_METHOD, Project, located, read_project
 from wiesel.project.training import Say
 from wiesel.saving import read_folder, write_file, write_folder
 from wiesel.spans import (
@@ -36,6 +36,7 @@ from wiesel.spans import (
     load_span_lfs,
     load_span_model,
     read_annotated,
+    read_documents,
     voter_table,
     write_doccano,
 )
@@ -43,10 +44,15 @@ from wiesel.spans.storage import span_model_contents
 from wiesel.spans.training import SpanTagger
 from wiesel.version import __version__
 
-__all__ = ["SpanOutcome", "SpanRows", "SpanRun", "explain_document", "run_spans"]
-
-_DEFAULT = "hidden_markov"
-"""What is trained where the project names no method: a tagger on the hidden Markov model."""
+__all__ = [
+    "SpanOutcome",
+    "SpanRows",
+    "SpanRun",
+    "compare_spans",
+    "evaluate_documents",
+    "explain_document",
+    "run_spans",
+]
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,19 @@ class SpanOutcome:
         return score_table(self.rows) if self.rows else None
 
     @property
+    def best(self) -> str:
+        """The method with the best F1 of exact spans, on the dev documents if there are any.
+
+        Test documents are there to judge a choice, not to make it.
+        """
+        split = "dev" if "dev" in self.data.gold else "test"
+        scores: dict[str, list[float]] = {}
+        for run in self.runs:
+            f1 = run.reports[split].exact["all"].f1
+            scores.setdefault(run.method, []).append(0.0 if np.isnan(f1) else f1)
+        return max(scores, key=lambda name: sum(scores[name]) / len(scores[name]))
+
+    @property
     def voters(self) -> Table:
         """What each span function marked, and how good that is where there is gold."""
         split = next((name for name in ("dev", "test") if name in self.data.gold), "train")
@@ -140,19 +159,26 @@ def run_spans(
     from wiesel.project.spans_report import write_spans_report
 
     tell = say or (lambda stage, text: None)
-    names = _methods(project, methods)
-    data = prepare_spans(project, tell)
-    runs = []
-    for name in names:
-        for seed in project.method.seeds:
-            runs.append(_trained(data, name, seed))
-            tell("train", f"{name}, seed {seed}: {runs[-1].seconds:.1f} s")
-    outcome = SpanOutcome(data, runs)
+    outcome = compare_spans(project, methods, project.method.seeds, tell)
     _write(outcome)
     file = project.output_folder / "report.html"
     write_spans_report(outcome, file)
     tell("report", str(file))
     return outcome
+
+
+def compare_spans(
+    project: Project, methods: Sequence[str] | None, seeds: Sequence[int], say: Say
+) -> SpanOutcome:
+    """Train every method with every seed, and judge it; nothing is written."""
+    names = _methods(project, methods)
+    data = prepare_spans(project, say)
+    runs = []
+    for name in names:
+        for seed in seeds:
+            runs.append(_trained(data, name, seed))
+            say("train", f"{name}, seed {seed}: {runs[-1].seconds:.1f} s")
+    return SpanOutcome(data, runs)
 
 
 def prepare_spans(project: Project, say: Say) -> SpanRows:
@@ -188,11 +214,8 @@ def explain_document(
 
     The span functions of the project run on it: see `wiesel.project.explain_item`.
     """
-    folder = Path(model)
-    tagger = load_span_model(folder)
-    if isinstance(tagger, HiddenMarkov):
-        raise SavedModelError(f"{model} is a label model, which reads votes, not documents.")
-    manifest, _ = read_folder(folder)
+    tagger = load_tagger(model)
+    manifest, _ = read_folder(model)
     source = read_project(Path(project) if project else project_of(manifest, confirm))
     _refuse_others(source)
     for name in SPLITS:
@@ -206,8 +229,26 @@ def explain_document(
             functions = load_span_lfs(*map(source.path, source.votes.lfs))
             labels = SpanLabels(tuple(source.classes))
             votes = apply_span_lfs(functions, one, labels=labels)
-            return explain_spans(votes, tagger.predict(one))[0]
+            return tagger.explain(votes)[0]
     raise DataError(f"No document of {source.file} has the id {item!r}.")
+
+
+def evaluate_documents(model: FilePath, gold: FilePath) -> SpanReport:
+    """Return how well a saved tagger finds the gold spans of a file."""
+    tagger = load_tagger(model)
+    documents, spans = read_annotated(gold)
+    labels = SpanLabels.of_tags(tagger.labels_)
+    _check_gold(documents, spans, labels, Path(gold))
+    return evaluate_spans(spans, tagger.predict(documents), documents, labels)
+
+
+def load_tagger(model: FilePath) -> SpanTagger:
+    """Return a saved tagger, or say that the folder holds a label model."""
+    tagger = load_span_model(model)
+    if isinstance(tagger, HiddenMarkov):
+        raise SavedModelError(f"{model} is a label model, which reads votes, not documents.")
+    found: SpanTagger = tagger
+    return found
 
 
 def _refuse_others(project: Project) -> None:
@@ -234,13 +275,9 @@ def _documents(
 ) -> tuple[Documents, list[list[Span]] | None]:
     """The documents of a file, and their gold spans; training texts need none."""
     column, id_column = project.features.column, project.data.id
-    plain = column == "text" and id_column in (None, "id")
-    if split != "train" or (path.suffix not in (".csv", ".parquet") and plain):
-        documents, gold = read_annotated(path)
-        return documents, gold if split != "train" else None
-    columns = [column, *([id_column] if id_column else [])]
-    with explained(path):
-        return Documents.from_rows(read_rows(path, columns), column, id_column), None
+    if split == "train":
+        return read_documents(path, column, id_column), None
+    return read_annotated(path)
 
 
 def _check_gold(
@@ -257,14 +294,13 @@ def _check_gold(
 
 def _methods(project: Project, asked: Sequence[str] | None) -> list[str]:
     """The methods to train, the main one first."""
-    names = list(asked or (project.method.name, *project.method.baselines))
-    # The default of projects is a committee, which is for whole items.
-    names = [_DEFAULT if name == "committee" and not asked else name for name in names]
-    others = [name for name in names if name not in (_DEFAULT, "weasel") and not _reads_votes(name)]
+    names = list(asked or project.methods)
+    known = (SPAN_METHOD, "weasel")
+    others = [name for name in names if name not in known and not _reads_votes(name)]
     if others:
         raise ParameterError(
-            f"{listed(others)} cannot learn spans: use {_DEFAULT}, weasel, or a label model such "
-            "as majority_vote."
+            f"{listed(others)} cannot learn spans: use {SPAN_METHOD}, weasel, or a label model "
+            "such as majority_vote."
         )
     return list(dict.fromkeys(names))
 
@@ -281,7 +317,7 @@ def _trained(data: SpanRows, name: str, seed: int) -> SpanRun:
         if name == "weasel":
             model = SpanWeaSEL(**options)
         else:
-            label_model: Any = HiddenMarkov() if name == _DEFAULT else method(name).cls()
+            label_model: Any = HiddenMarkov() if name == SPAN_METHOD else method(name).cls()
             model = SpanTwoStage(label_model=label_model, **options)
         model.check_options()
     validation = (data.documents["dev"], data.gold["dev"]) if "dev" in data.gold else None

@@ -51,7 +51,7 @@ def _story(outcome: "SpanOutcome") -> str:
 def _quality(outcome: "SpanOutcome") -> str:
     split = outcome.data.judged_on
     if split is None or outcome.table is None:
-        return "<p>There are no gold spans to judge by.</p>"
+        return "<p>There are no gold spans to evaluate on.</p>"
     n_documents = len(outcome.data.documents[split])
     intro = f"<p>Figures on {n_documents:,} {escape(split)} documents with gold spans.</p>"
     report = escape(str(outcome.main.reports[split]))

@@ -41,7 +41,7 @@ Say = Callable[[str, str], None]
 """Tells the person at the terminal about a stage: its name, and what came of it."""
 
 Watch = Callable[[str, int, Mapping[str, Any]], None]
-"""Is told every epoch of training: the method, the seed, and the epoch's record."""
+"""Called after every epoch with the method, the seed and the epoch's record."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ def train_models(
 ) -> list[Trained]:
     """Return a fitted model for every method and seed, those trained before from the cache.
 
-    `watch(method, seed, record)` is told every epoch. Someone who watches may stop: then the model
-    in training is kept with its best weights so far, and those after it are not trained.
+    `watch(method, seed, record)` is called after every epoch, and may stop training: then the model
+    in training is kept with its best weights so far, and later ones are not trained.
     """
     unfitted = [(name, seed, _unfitted(data, name, seed)) for name in methods for seed in seeds]
     trained = []

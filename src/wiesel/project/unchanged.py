@@ -60,7 +60,7 @@ def _file(project: Project) -> Path:
 
 
 def _inputs(project: Project, methods: Sequence[str] | None) -> dict[str, Any] | None:
-    """All that goes into a run, as plain data; None where that cannot be told.
+    """All that goes into a run, as plain data; None if that is unknown.
 
     `load()` of a Python module may read anything.
     """

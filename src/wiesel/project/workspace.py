@@ -1,8 +1,8 @@
 """A project while a person works on it: rows, votes, labels, and what follows from them.
 
 Nothing is computed twice: votes come from the cache of the project, everything else is kept until
-what it rests on changes. The command line and the workbench both ask here. Several threads may:
-who asks for something that is being computed waits for it, and for nothing else.
+what it rests on changes. The command line and the workbench both use it, from several threads: who
+needs something that is being computed waits for it, and for nothing else.
 """
 
 import threading
@@ -105,7 +105,7 @@ class Workspace:
 
     @property
     def votes(self) -> VoteMatrix:
-        """The votes on the training rows; of nobody where there is no labeling function yet."""
+        """The votes on the training rows; empty if there is no labeling function yet."""
         return self.cast.train
 
     @property
@@ -181,7 +181,7 @@ class Workspace:
         return frame.with_columns(pl.Series("trust", trust).fill_nan(None))
 
     def findings(self) -> list[dict[str, Any]]:
-        """Return what is odd about the votes, in plain words."""
+        """Return problems of the votes, as sentences."""
         if not self.votes.n_votes:
             return []
         # Test rows judge choices; nobody should make them by these.

@@ -181,7 +181,7 @@ def heat_map(names: Sequence[str], shares: Any) -> str:
         f"{head}</tr></thead><tbody>{body}</tbody></table></div>"
         '<div class="legend"><span><i class="agree"></i>same vote</span>'
         '<span><i class="differ"></i>different votes</span>'
-        '<span><i class="apart"></i>never meet, or cannot agree</span></div>'
+        '<span><i class="apart"></i>no common items, or cannot agree</span></div>'
     )
 
 

@@ -54,7 +54,7 @@ def _overview(found: Aggregation) -> str:
         TableColumn("share of the labels", _bar("share"), lambda row: row["share"], "number"),
     )
     note = (
-        f"<p>Left out, because the worker answered the item again: {found.n_repeated:,}.</p>"
+        f"<p>Left out because the worker answered the item again: {found.n_repeated:,}.</p>"
         if found.n_repeated
         else ""
     )
@@ -75,14 +75,15 @@ def _workers(found: Aggregation) -> str:
         ),
         TableColumn("accuracy", _bar("accuracy"), lambda row: row["accuracy"], "number"),
         TableColumn("95 % interval", _between, lambda row: row["low"], "number"),
-        TableColumn("by luck", _percent("luck"), lambda row: row["luck"], "number"),
+        TableColumn("by chance", _percent("luck"), lambda row: row["luck"], "number"),
         TableColumn("skill", _number("skill"), lambda row: row["skill"], "number"),
         TableColumn("copy of", lambda row: escape(", ".join(row["copy_of"][:3]))),
     )
     text = (
-        "<p>Accuracy is how often the other workers' answers call a worker right. Adversaries are "
-        "surely worse than luck, spammers no better than luck; copies answer as another worker "
-        "does, mistakes included. Press a header to sort.</p>"
+        "<p>Accuracy is how often the other workers' answers confirm a worker's. Adversaries are "
+        "clearly worse than chance, spammers no better than chance; copies answer like another "
+        "worker, "
+        "mistakes included. Press a header to sort.</p>"
     )
     text += filter_field("worker-table", "a name or a flag")
     return text + sortable_table(

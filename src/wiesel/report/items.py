@@ -32,8 +32,8 @@ def disagreements(data: ReportData) -> str:
     if not data.disagreements:
         return ""
     intro = (
-        "<p>Here the end model, which reads the item, and the weighted votes name different "
-        "classes: the best places to look for wrong votes, missing labeling functions and odd "
+        "<p>Here the end model, which reads the item, and the weighted votes disagree. Such items "
+        "often show wrong votes, missing labeling functions, or unusual "
         "items.</p>"
     )
     return intro + _folded([_disagreement(item) for item in data.disagreements])

@@ -22,7 +22,7 @@ def quality(data: ReportData) -> str:
     """Return the figures of every method, and the charts of the main one."""
     if data.report is None:
         return (
-            "<p>There are no gold labels to judge by. A few dozen labeled rows as "
+            "<p>There are no gold labels to evaluate on. A few dozen labeled rows as "
             "<code>dev</code> in wiesel.toml would also choose the epoch.</p>"
         )
     report, binary = data.report, len(data.labels) == 2
@@ -173,8 +173,8 @@ def _threshold_tool(data: ReportData) -> str:
     )
     return (
         f'<figure class="threshold-tool" data-points="{plain}"><figcaption>What a threshold costs'
-        f"</figcaption><label>Predict {second} from P({second}) = "
-        '<b data-shows="threshold"></b> on '
+        f"</figcaption><label>Predict {second} if P({second}) is at least "
+        '<b data-shows="threshold"></b> '
         f'<input type="range" min="0" max="{len(points) - 1}" value="{start}"></label>'
         f'<div class="costs"><label>A false alarm ({first} taken for {second}) costs '
         '<input type="number" min="0" step="any" value="1"></label>'

@@ -101,7 +101,7 @@ def _weight(row: VoterRow, heaviest: float) -> str:
 
 def _findings(data: ReportData) -> str:
     if not data.findings:
-        return "<p>Nothing odd was found in these votes.</p>"
+        return "<p>No problems were found in these votes.</p>"
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in data.findings)
     return f"<ol>{items}</ol>"
 

@@ -6,7 +6,7 @@ What needs torch is imported when it is first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wiesel.spans.annotated_files import read_annotated
+from wiesel.spans.annotated_files import read_annotated, read_documents
 from wiesel.spans.documents import Document, Documents
 from wiesel.spans.formats import (
     read_conll,
@@ -33,7 +33,8 @@ from wiesel.spans.word_features import WordFeatures
 if TYPE_CHECKING:
     from wiesel.spans.storage import load_span_model
     from wiesel.spans.tagger import BiLSTMTagger
-    from wiesel.spans.training import SpanTwoStage, SpanWeaSEL, token_soft_labels
+    from wiesel.spans.training import SpanTwoStage, token_soft_labels
+    from wiesel.spans.weasel import SpanWeaSEL
 
 __all__ = [
     "BiLSTMTagger",
@@ -61,6 +62,7 @@ __all__ = [
     "read_conll",
     "read_docbin",
     "read_doccano",
+    "read_documents",
     "read_label_studio",
     "span_function",
     "spans_page",
@@ -76,7 +78,7 @@ __all__ = [
 _WITH_TORCH = {
     "BiLSTMTagger": "wiesel.spans.tagger",
     "SpanTwoStage": "wiesel.spans.training",
-    "SpanWeaSEL": "wiesel.spans.training",
+    "SpanWeaSEL": "wiesel.spans.weasel",
     "load_span_model": "wiesel.spans.storage",
     "token_soft_labels": "wiesel.spans.training",
 }

@@ -31,7 +31,7 @@ def spans_of_proba(
 def outside_where_silent(
     proba: npt.NDArray[np.float64], covered: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.float64]:
-    """Return probabilities in which a token nobody voted on is outside of all spans.
+    """Return probabilities in which tokens without votes are outside of all spans.
 
     Label models of independent items give such a token the class prior. Voters who mark spans say
     nothing about most tokens because there is nothing to mark.

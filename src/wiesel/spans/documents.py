@@ -105,10 +105,12 @@ class Documents:
         """Tokenize texts; an empty text is a document without tokens."""
         if isinstance(texts, str):
             raise DataError("Documents are given as a list of texts; got a single string.")
+        if not isinstance(texts, Iterable):
+            raise DataError(f"Documents are given as a list of texts; got {texts!r:.60}.")
         kept = tuple(texts)
         for number, text in enumerate(kept):
             if not isinstance(text, str):
-                raise DataError(f"Document {number} is no text but {text!r:.60}.")
+                raise DataError(f"Document {number} is not a text: {text!r:.60}.")
         documents = cls.from_offsets(kept, [tokenizer(text) for text in kept], ids)
         return replace(documents, plainly_tokenized=tokenizer is tokenize)
 
@@ -151,6 +153,11 @@ class Documents:
         require_columns(frame, (text, *([id] if id else [])), "of the documents")
         ids = None if id is None else frame[id]
         return cls.from_texts(frame[text].to_list(), ids, tokenizer)
+
+    @classmethod
+    def of(cls, texts: "Documents | Sequence[str]") -> "Documents":
+        """Return documents as they are, and texts as documents."""
+        return texts if isinstance(texts, Documents) else cls.from_texts(texts)
 
     def _check_offsets(self) -> None:
         lengths = np.repeat(list(map(len, self.texts)), np.diff(self.pointers)).astype(np.int64)

@@ -23,6 +23,8 @@ __all__ = [
     "write_label_studio",
 ]
 
+_AS_BIO = {"S-": "B-", "U-": "B-", "E-": "I-", "L-": "I-"}
+
 Annotated = tuple[Documents, list[list[Span]]]
 """Documents, and the spans of each."""
 
@@ -30,8 +32,8 @@ Annotated = tuple[Documents, list[list[Span]]]
 def read_conll(text: str, column: int = -1) -> Annotated:
     r"""Return the sentences of CoNLL columns, and the spans that their tags stand for.
 
-    The word is in the first column, its IOB1 or BIO tag in `column`; sentences are parted by empty
-    lines. Words are joined by single spaces. Lines of `#` comments are left out.
+    The word is in the first column, its IOB1, BIO, BIOES or BILOU tag in `column`; sentences are
+    parted by empty lines. Words are joined by single spaces. Lines of `#` comments are left out.
 
     >>> documents, spans = read_conll("Ada B-PER\nByron I-PER\nwrote O\n\nYes O\n")
     >>> documents.texts, spans
@@ -59,6 +61,8 @@ def _word_and_tag(line: str, number: int, column: int) -> tuple[str, str]:
         word, tag = parts[0], parts[column]
     except IndexError:
         raise DataError(f"Line {number} has {len(parts)} columns: {line!r:.60}.") from None
+    # BIOES and BILOU name the last token and spans of one token, which BIO does not need.
+    tag = _AS_BIO.get(tag[:2], tag[:2]) + tag[2:]
     if len(parts) < 2 or (tag != OUTSIDE and tag[:2] not in ("B-", "I-")) or tag in ("B-", "I-"):
         raise DataError(
             f"Line {number} has the tag {tag!r}; it must be 'O', 'B-X' or 'I-X': {line!r:.60}."
@@ -68,6 +72,8 @@ def _word_and_tag(line: str, number: int, column: int) -> tuple[str, str]:
 
 def write_conll(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
     r"""Return documents and their spans as CoNLL columns: word and BIO tag.
+
+    The format has no place for ids, white space and documents without tokens: these are left out.
 
     >>> write_conll(Documents.from_texts(["Ada wrote"]), [[(0, 3, "PER")]])
     'Ada B-PER\nwrote O\n'
@@ -94,7 +100,7 @@ def read_doccano(text: str) -> Annotated:
     for number, record in enumerate(json_records(text), start=1):
         shown = record.get("text", record.get("data"))
         if not isinstance(shown, str):
-            raise DataError(f"Line {number} is no object with a 'text': {record!r:.60}.")
+            raise DataError(f"Line {number} is not an object with a 'text': {record!r:.60}.")
         rows.append({**record, "text": shown})
         with _named(f"Text {number} of this doccano export"):
             found.append([_doccano_span(span) for span in labels_of(record) or ()])
@@ -122,24 +128,31 @@ def write_doccano(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]
     return "".join(lines)
 
 
-def read_label_studio(text: str) -> Annotated:
+def read_label_studio(text: str, predictions: bool = False) -> Annotated:
     """Return the documents and spans of a Label Studio JSON export (the `labels` of a text).
 
     Of a task, the first annotation that was not cancelled counts; a task without one has no spans.
+    With `predictions`, the first prediction counts where there is no annotation.
     """
     rows, found = [], []
     for number, task in enumerate(json_records(text), start=1):
         if not is_label_studio(task):
-            raise DataError(f"Task {number} is none of Label Studio: it has no 'data'.")
+            raise DataError(
+                f"Task {number} is not a Label Studio task: it has no 'data'. Export as JSON, not "
+                "as JSON-MIN."
+            )
         with _named(f"Task {number} of this Label Studio export"):
-            row, spans = _label_studio_task(task)
+            row, spans = _label_studio_task(task, predictions)
             rows.append(row)
             found.append(spans)
     return _annotated(rows, found)
 
 
-def _label_studio_task(task: dict[str, Any]) -> tuple[dict[str, Any], list[Span]]:
+def _label_studio_task(
+    task: dict[str, Any], predictions: bool
+) -> tuple[dict[str, Any], list[Span]]:
     kept = [each for each in task.get("annotations", []) if not each.get("was_cancelled")]
+    kept = kept or (task.get("predictions", []) if predictions else [])
     results: list[Any] = kept[0].get("result", []) if kept else []
     marks = [each for each in results if each.get("type", "labels") == "labels"]
     data = task.get("data", {})

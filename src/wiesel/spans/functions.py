@@ -4,7 +4,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ class SpanFunction(ABC):
 
     name: str
     """The name of the voter."""
+    applied_by: ClassVar[str] = "apply_span_lfs, or wiesel spans apply"
     exhaustive: bool
     """Whether what it does not mark, where it does not abstain, is outside."""
 

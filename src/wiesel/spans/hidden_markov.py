@@ -16,7 +16,7 @@ from wiesel.parameters import Parameterized, check_choice, check_number
 from wiesel.spans.decoding import outside_where_silent, spans_of_proba
 from wiesel.spans.forward_backward import Chain, Layout, Smoothed, smooth
 from wiesel.spans.tags import Span, SpanLabels
-from wiesel.spans.votes import TokenVotes
+from wiesel.spans.votes import TokenVotes, check_token_votes
 from wiesel.votes import VoteMatrix
 
 __all__ = ["HiddenMarkov"]
@@ -91,6 +91,7 @@ class HiddenMarkov(Parameterized):
     def fit(self, votes: TokenVotes) -> Self:
         """Learn from the votes on tokens."""
         self.check_options()
+        check_token_votes(votes, type(self).__name__)
         if votes.documents.n_tokens == 0 or not votes.voters:
             raise VoteError(
                 f"HiddenMarkov needs at least one token and one voter; got "
@@ -117,6 +118,7 @@ class HiddenMarkov(Parameterized):
     def predict_proba(self, votes: TokenVotes) -> Floats:
         """Return P(tag | all votes of the document): (n_tokens, n_tags)."""
         self.check_fitted()
+        check_token_votes(votes, type(self).__name__)
         votes.votes.check_same_voters(self.voters_, self.labels_)
         links = () if votes.links is None else votes.links.voters
         if links != self.link_voters_:

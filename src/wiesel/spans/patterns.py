@@ -43,7 +43,7 @@ class Pattern(SpanFunction):
         return (self.label,)
 
     def run(self, documents: Documents, labels: SpanLabels, stop_at_failure: bool = True) -> Marks:
-        """Return what matches; matches of white space alone are no spans."""
+        """Return what matches; matches of white space alone are not spans."""
         texts = pl.Series(documents.texts, dtype=pl.String)
         document, start, end = _places(self._whole, texts)
         first, last = documents.tokens_between(document, start, end)

@@ -21,7 +21,7 @@ def from_spacy(docs: Iterable[Any], ids: Any = None) -> "Annotated":
     kept = list(docs)
     for number, doc in enumerate(kept):
         if not hasattr(doc, "ents"):
-            raise DataError(f"Document {number} is no spaCy Doc but {doc!r:.60}.")
+            raise DataError(f"Document {number} is not a spaCy Doc: {doc!r:.60}.")
     offsets = [
         [(token.idx, token.idx + len(token.text)) for token in doc if not token.is_space]
         for doc in kept
@@ -37,7 +37,7 @@ def read_docbin(content: bytes) -> "Annotated":
     try:
         docs = list(spacy.tokens.DocBin().from_bytes(content).get_docs(spacy.blank("xx").vocab))
     except Exception as error:  # whatever spaCy raises about bytes that are none of its own
-        raise DataError(f"This is no DocBin of spaCy: {type(error).__name__}: {error}") from error
+        raise DataError(f"This is not a spaCy DocBin: {type(error).__name__}: {error}") from error
     return from_spacy(docs)
 
 

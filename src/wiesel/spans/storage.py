@@ -1,5 +1,6 @@
 """Models of spans as folders of data: what goes in, and how it comes back."""
 
+import copy
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,8 @@ from wiesel.spans.documents import Documents
 from wiesel.spans.hidden_markov import HiddenMarkov
 from wiesel.spans.tagger import BiLSTMTagger
 from wiesel.spans.tags import SpanLabels
-from wiesel.spans.training import SpanTagger, SpanTwoStage, SpanWeaSEL
+from wiesel.spans.training import SpanTagger, SpanTwoStage
+from wiesel.spans.weasel import SpanWeaSEL, TokenEncoder
 from wiesel.spans.word_features import WordFeatures
 from wiesel.training import History
 from wiesel.version import __version__
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["load_span_model", "restore_span_model", "save_span_model", "span_model_contents"]
 
-_WEIGHTS, _FEATURES, _HISTORY = "weights.safetensors", "features.json", "history.json"
+_WEIGHTS, _ENCODER = "weights.safetensors", "encoder.safetensors"
+_FEATURES, _HISTORY = "features.json", "history.json"
 _TAGGERS: dict[str, type[SpanTagger]] = {"SpanTwoStage": SpanTwoStage, "SpanWeaSEL": SpanWeaSEL}
 _NOT_VALUES = ("end_model", "features", "label_model")
 """Options that are objects, stored beside the others."""
@@ -69,6 +72,8 @@ def span_model_contents(model: SpanTagger) -> tuple[dict[str, Any], dict[str, by
         _FEATURES: json.dumps(model.features_.to_dict(), ensure_ascii=False).encode(),
         _HISTORY: json.dumps(model.history_.to_dict()).encode(),
     }
+    if isinstance(model, SpanWeaSEL):
+        files[_ENCODER] = save(model.encoder_.state_dict())
     return manifest, files
 
 
@@ -76,11 +81,11 @@ def load_span_model(path: str | Path, end_model: nn.Module | None = None) -> Any
     """Return the model that `save` wrote; no stored code is run.
 
     `end_model` is a module of the architecture that was trained, where it was one of your own. A
-    tagger comes back ready to predict; the encoder of `SpanWeaSEL` is not stored.
+    tagger comes back ready to predict, to read votes (`soft_labels`) and to explain.
     """
     manifest, files = read_folder(path)
     if manifest.get("kind") != "spans":
-        raise SavedModelError(f"{path} is no model of spans; load it with wiesel.load_model.")
+        raise SavedModelError(f"{path} is not a span model; load it with wiesel.load_model.")
     return restore_span_model(path, manifest, files, end_model)
 
 
@@ -99,7 +104,7 @@ def restore_span_model(
         raise
     # What somebody wrote into a manifest can be wrong in every way.
     except (WieselError, *MODULE_ERRORS) as error:
-        raise SavedModelError(f"The model at {path} does not fit together: {error!r}.") from error
+        raise SavedModelError(f"The model at {path} is inconsistent: {error!r}.") from error
 
 
 def _tagger(
@@ -115,6 +120,10 @@ def _tagger(
     model.history_ = History.from_dict(read_json(files[_HISTORY], _HISTORY))
     if isinstance(model, SpanTwoStage):
         model.label_model_ = _restored(manifest["label_model"])
+    elif isinstance(model, SpanWeaSEL):
+        # One voter more: silence.
+        sizes = {"n_voters": len(model.voters_) + 1, "n_tags": len(model.labels_)}
+        model.encoder_ = _ours(TokenEncoder, {**sizes, "hidden": model.hidden}, files[_ENCODER])
     model.end_model_ = _module(manifest, files[_WEIGHTS], end_model)
     return model
 
@@ -126,22 +135,31 @@ def _module(manifest: dict[str, Any], weights: bytes, end_model: nn.Module | Non
             "This model's end_model is a module of your own, which is not stored as code: "
             "load_span_model(path, end_model=net) needs a module of the same architecture."
         )
+    if end_model is None:
+        return _ours(BiLSTMTagger, decoded(arguments), weights)
+    return _filled(copy.deepcopy(end_model), _stored(weights))
+
+
+def _ours(kind: type[nn.Module], arguments: dict[str, Any], weights: bytes) -> Any:
+    """A network of Wiesel's own with its stored weights."""
+    stored = _stored(weights)
+    # The sizes are only numbers in a file: they take memory once they fit the weights.
+    with torch.device("meta"):
+        blank = kind(**arguments)
+    shapes = {name: value.shape for name, value in blank.state_dict().items()}
+    if shapes != {name: value.shape for name, value in stored.items()}:
+        raise SavedModelError(f"The stored weights do not fit the sizes of the {kind.__name__}.")
+    return _filled(kind(**arguments), stored)
+
+
+def _stored(weights: bytes) -> dict[str, torch.Tensor]:
     try:
-        stored = load(weights)
+        return load(weights)
     except SafetensorError as error:
         raise SavedModelError(f"The stored weights cannot be read: {error}") from error
-    if end_model is not None:
-        import copy
 
-        module = copy.deepcopy(end_model)
-    else:
-        # The sizes are only numbers in a file: they take memory once they fit the weights.
-        with torch.device("meta"):
-            blank = BiLSTMTagger(**decoded(arguments))
-        shapes = {name: value.shape for name, value in blank.state_dict().items()}
-        if shapes != {name: value.shape for name, value in stored.items()}:
-            raise SavedModelError("The stored weights do not fit the stored sizes of the tagger.")
-        module = BiLSTMTagger(**decoded(arguments))
+
+def _filled(module: nn.Module, stored: dict[str, torch.Tensor]) -> nn.Module:
     refuse_nan(module, stored)
     module.load_state_dict(stored)
     return module.eval()
@@ -151,7 +169,7 @@ def _tried(model: SpanTagger, ours: bool) -> SpanTagger:
     """Refuse a tagger that cannot predict; a network of the user's own is not tried."""
     model.labels_ = SpanLabels.of_tags(model.labels_).tags
     if ours and not np.isfinite(model.predict_proba(Documents.from_texts(_TRIED))).all():
-        raise SavedModelError("The saved tagger does not predict numbers.")
+        raise SavedModelError("The saved tagger predicts NaN or infinity.")
     return model
 
 
@@ -187,7 +205,7 @@ def _restored(values: dict[str, Any]) -> Any:
 
 
 def _check_probabilities(model: HiddenMarkov) -> None:
-    """Refuse learned arrays of the wrong shape, or whose rows are no probabilities."""
+    """Refuse learned arrays of the wrong shape, or whose rows are not probabilities."""
     n_tags, n_voters, n_links = len(model.labels_), len(model.voters_), len(model.link_voters_)
     expected = {
         "start_": (n_tags,),
@@ -200,6 +218,6 @@ def _check_probabilities(model: HiddenMarkov) -> None:
         if name == "link_confusions_" and n_links == 0 and np.size(value) == 0:
             continue  # a file does not keep the shape of an empty array
         if not isinstance(value, np.ndarray) or value.shape != shape or value.dtype.kind != "f":
-            raise SavedModelError(f"The stored {name} is no array of the shape {shape}.")
+            raise SavedModelError(f"The stored {name} is not an array of the shape {shape}.")
         if not (value >= 0).all() or not np.allclose(value.sum(axis=-1), 1):
-            raise SavedModelError(f"The rows of the stored {name} are no probabilities.")
+            raise SavedModelError(f"The rows of the stored {name} are not probabilities.")

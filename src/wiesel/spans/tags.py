@@ -32,7 +32,7 @@ class Span(NamedTuple):
     end: int
     label: str
     confidence: float | None = None
-    """How sure whoever found it is; None where nobody said so."""
+    """The confidence of the source; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SpanLabels:
                 )
         if not self.names or len(set(self.names)) < len(self.names):
             given = listed(self.names) or "none"
-            raise ParameterError(f"Spans need one label or more, each named once; got {given}.")
+            raise ParameterError(f"Spans need at least one label, each named once; got {given}.")
 
     @classmethod
     def of(cls, labels: "SpanLabels | LabelSpace | Sequence[str] | str") -> "SpanLabels":
@@ -73,7 +73,7 @@ class SpanLabels:
         if names and tags.names == cls(names).tags.names:
             return cls(names)
         raise DataError(
-            f"These are no BIO tags: {listed(tags)}. They are 'O', then 'B-X' and 'I-X' for each "
+            f"These are not BIO tags: {listed(tags)}. They are 'O', then 'B-X' and 'I-X' for each "
             "label X."
         )
 
@@ -86,7 +86,7 @@ class SpanLabels:
     def index(self, label: str) -> int:
         """Return the place of a label."""
         if label not in self.names:
-            raise DataError(f"{label!r} is no label of spans. {suggest(label, self.names)}")
+            raise DataError(f"{label!r} is not a span label. {suggest(label, self.names)}")
         return self.names.index(label)
 
     @cached_property

@@ -1,31 +1,31 @@
-"""Taggers from votes on tokens: trained on the soft labels of a label model, or as WeaSEL does."""
+"""Taggers from votes on tokens, and those trained on the soft labels of a label model."""
 
 import copy
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
 from wiesel.errors import ParameterError, VoteError
-from wiesel.label_models import LabelModel, MajorityVote
+from wiesel.label_models import LabelModel
 from wiesel.labels import LabelSpace
-from wiesel.nn import AGREEMENT_LOSSES, VoteEncoder, encode_votes, mlp_encoder, soft_cross_entropy
-from wiesel.nn.encoders import EncoderLayers, Weighing
+from wiesel.nn import soft_cross_entropy
 from wiesel.parameters import Parameterized, check_number
 from wiesel.spans.decoding import outside_where_silent, spans_of_proba
 from wiesel.spans.documents import Documents
 from wiesel.spans.hidden_markov import HiddenMarkov
+from wiesel.spans.marking import MarkedText, explain_spans
 from wiesel.spans.metrics import evaluate_spans
 from wiesel.spans.tagger import BiLSTMTagger, TokenInputs, TokenLogits
 from wiesel.spans.tags import Span, SpanLabels
-from wiesel.spans.votes import TokenVotes
+from wiesel.spans.votes import TokenVotes, check_token_votes
 from wiesel.spans.word_features import WordFeatures
 from wiesel.training import (
     Batch,
@@ -38,9 +38,8 @@ from wiesel.training import (
     train,
 )
 from wiesel.training.validation import predict_logits, proba_of
-from wiesel.votes import VoteMatrix
 
-__all__ = ["SpanTagger", "SpanTwoStage", "SpanWeaSEL", "token_soft_labels"]
+__all__ = ["SpanTagger", "SpanTwoStage", "token_soft_labels", "tokens_of"]
 
 Annotated = tuple[Documents, list[list[Span]]]
 
@@ -95,11 +94,7 @@ class SpanTagger(Parameterized):
         `validation=(documents, spans)` keeps the epoch with the best F1 of exact spans.
         """
         self.check_options()
-        if not isinstance(votes, TokenVotes):
-            raise VoteError(
-                f"{type(self).__name__} needs TokenVotes; got {type(votes).__name__}. "
-                "Make them with apply_span_lfs(functions, documents, labels=...)."
-            )
+        check_token_votes(votes, type(self).__name__)
         if votes.documents.n_tokens == 0:
             raise VoteError("There is nothing to learn from: the documents have no tokens.")
         documents, labels = votes.documents, votes.labels
@@ -113,20 +108,36 @@ class SpanTagger(Parameterized):
             self.history_ = train(objective, data, self._train_options(), held_out)
         trained: TokenLogits = objective.end_model  # type: ignore[assignment]
         self.end_model_ = trained.tagger.eval()
+        self._keep(objective)
         self.labels_, self.voters_ = labels.tags, votes.voters
         return self
 
-    def predict_proba(self, documents: Documents) -> npt.NDArray[np.float64]:
+    def predict_proba(self, documents: Documents | Sequence[str]) -> npt.NDArray[np.float64]:
         """Return P(tag) of every token: (n_tokens, n_tags), as in `labels_.names`."""
         self.check_fitted()
+        documents = Documents.of(documents)
         module = TokenLogits(self.end_model_, len(self.labels_))
         logits = predict_logits(module, self._inputs(documents))
         return proba_of(logits) if len(logits) else np.empty((0, len(self.labels_)))
 
-    def predict(self, documents: Documents) -> list[list[Span]]:
-        """Return the spans of every document, with their confidence."""
+    def predict(self, documents: Documents | Sequence[str]) -> list[list[Span]]:
+        """Return the spans of every document or text, with their confidence."""
+        documents = Documents.of(documents)
         proba = self.predict_proba(documents)
         return spans_of_proba(proba, documents, SpanLabels.of_tags(self.labels_))
+
+    @abstractmethod
+    def soft_labels(self, votes: TokenVotes) -> npt.NDArray[np.float64]:
+        """Return what the votes say of every token: (n_tokens, n_tags)."""
+
+    def explain(self, votes: TokenVotes) -> list[MarkedText]:
+        """Return the documents of votes with the predicted spans, and who voted for them.
+
+        The text is shown with marked spans by `print` and in notebooks.
+        """
+        self.check_fitted()
+        votes.votes.check_same_voters(self.voters_, self.labels_)
+        return explain_spans(votes, self.predict(votes.documents))
 
     def save(self, path: str | Path) -> None:
         """Write the model as a folder of data files; `wiesel.spans.load_span_model` reads it."""
@@ -134,6 +145,9 @@ class SpanTagger(Parameterized):
 
         self.check_fitted()
         save_span_model(self, path)
+
+    def _keep(self, objective: Objective) -> None:
+        """Keep what the method has learned beside the tagger."""
 
     def _check_options(self) -> None:
         for name in ("epochs", "batch_size", "length"):
@@ -157,7 +171,15 @@ class SpanTagger(Parameterized):
         return BiLSTMTagger(self.features_.sizes, n_tags)
 
     def _validation(self, validation: Annotated, labels: SpanLabels) -> "SpanValidation":
-        documents, spans = validation
+        try:
+            documents, spans = validation
+        except (TypeError, ValueError):
+            documents = spans = None  # type: ignore[assignment]
+        if not isinstance(documents, Documents):
+            raise ParameterError(
+                "validation must be (documents, spans): Documents, and a list of gold spans for "
+                f"each; got {validation!r:.60}."
+            )
         gold = documents.tags_of(spans, labels)
         inputs: Any = self._inputs(documents)
         return SpanValidation(inputs, gold, len(labels.tags), documents, spans, labels)
@@ -250,106 +272,10 @@ class SoftTokenObjective(Objective):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the cross-entropy to the soft labels of the tokens of a batch."""
         logits = self.end_model(batch.inputs)
-        return {"end_model": soft_cross_entropy(logits, self.targets[_tokens(batch)])}
+        return {"end_model": soft_cross_entropy(logits, self.targets[tokens_of(batch)])}
 
 
-@dataclass(eq=False, kw_only=True)
-class SpanWeaSEL(SpanTagger):
-    """WeaSEL on tokens: an encoder weighs the votes on each token, and learns with the tagger.
-
-    The encoder reads the votes on a token and how its two neighbors were voted on. A voter more
-    votes `O` where nobody votes (`TokenVotes.with_silence`); else `O` would hardly be seen. For
-    `warm_up` epochs both networks learn the vote shares; then each learns from the other.
-
-    >>> from wiesel.spans import apply_span_lfs, gazetteer
-    >>> documents = Documents.from_texts(["Ada met Bob", "Bob met Ada"] * 8)
-    >>> votes = apply_span_lfs(gazetteer("PER", ["Ada", "Bob"]), documents, labels=["PER"])
-    >>> model = SpanWeaSEL(epochs=30, lr=0.02, batch_size=4, progress=False).fit(votes)
-    >>> [span[:3] for span in model.predict(Documents.from_texts(["Ada met Bob"]))[0]]
-    [(0, 3, 'PER'), (8, 11, 'PER')]
-    """
-
-    warm_up: int = 2
-    """The number of first epochs in which both networks learn the vote shares."""
-    hidden: tuple[int, ...] = (70, 70)
-    """The hidden layers of the encoder."""
-
-    encoder_: VoteEncoder = field(init=False, repr=False)
-    """The trained encoder."""
-
-    def _check_options(self) -> None:
-        super()._check_options()
-        check_number(self, "warm_up", self.warm_up, low=0, whole=True)
-
-    def _objective(self, end_model: nn.Module, votes: TokenVotes) -> Objective:
-        objective = WeaSELTokenObjective(end_model, votes.with_silence(), self.warm_up, self.hidden)
-        self.encoder_ = objective.encoder
-        return objective
-
-
-class WeaSELTokenObjective(Objective):
-    """The tagger and the encoder, and the losses that make them agree on every token."""
-
-    shares: Tensor
-    around: Tensor
-    log_prior: Tensor
-
-    def __init__(
-        self, end_model: nn.Module, votes: TokenVotes, warm_up: int, hidden: tuple[int, ...]
-    ) -> None:
-        super().__init__()
-        self.end_model = end_model
-        matrix = votes.votes
-        n_voters, n_tags = matrix.n_voters, matrix.n_classes
-        self._votes: sp.csr_array[Any, Any] = matrix.one_hot()
-        self._shape = (n_voters, n_tags)
-        shares = MajorityVote().fit(matrix).predict_proba(matrix)
-        around = _neighbors(matrix, votes.documents)
-        n_inputs = n_voters * (n_tags + 1) + around.shape[1]
-        network = mlp_encoder(n_inputs, n_voters, EncoderLayers(hidden=hidden))
-        # Until the last layer learns, all voters weigh the same.
-        nn.init.zeros_(network[-1].weight)  # type: ignore[arg-type]
-        weighing = Weighing(tau_2=math.sqrt(n_voters), voting_only=True)
-        self.encoder = VoteEncoder(network, n_voters, weighing)
-        self.warm_up, self.warming = warm_up, warm_up > 0
-        for name, values in (("shares", shares), ("around", around)):
-            self.register_buffer(name, torch.from_numpy(values).float(), persistent=False)
-        prior = np.log(np.clip(shares.mean(axis=0), 1e-6, None))
-        self.register_buffer("log_prior", torch.from_numpy(prior).float())
-
-    def start_epoch(self, epoch: int, data: TrainingData) -> None:
-        """Note whether the networks still learn the vote shares."""
-        self.warming = epoch <= self.warm_up
-
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the losses of the tagger and of the encoder."""
-        tokens = _tokens(batch)
-        dense = torch.from_numpy(self._votes[tokens.cpu().numpy()].toarray())
-        dense = dense.view(-1, *self._shape).to(tokens.device)
-        encoded = encode_votes(dense, "one_hot", self.around[tokens])
-        _, label = self.encoder.soft_label(encoded, dense)
-        logits = self.end_model(batch.inputs)
-        label = label + self.log_prior
-        if self.warming:
-            wanted = self.shares[tokens]
-            return {
-                "end_model": soft_cross_entropy(logits, wanted),
-                "encoder": soft_cross_entropy(label, wanted),
-            }
-        return AGREEMENT_LOSSES["symmetric"](logits, label)
-
-
-def _tokens(batch: Batch) -> Tensor:
+def tokens_of(batch: Batch) -> Tensor:
     """The tokens of a batch, in the order of the tagger's logits."""
     inputs: dict[str, Tensor] = batch.inputs  # type: ignore[assignment]
     return inputs["positions"][inputs["mask"]]
-
-
-def _neighbors(votes: VoteMatrix, documents: Documents) -> npt.NDArray[np.float64]:
-    """The vote shares of the token before and of the token after, zeros at the ends."""
-    counts = votes.counts()
-    counts /= np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    before, after = np.zeros_like(counts), np.zeros_like(counts)
-    follows = np.flatnonzero(np.diff(documents.document_index) == 0)
-    before[follows + 1], after[follows] = counts[follows], counts[follows + 1]
-    return np.concatenate([before, after], axis=1)

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from wiesel.spans.tags import Span, SpanLabels, tokens_of_runs
 from wiesel.vote_entries import Rows, row_indices
 from wiesel.votes import VoteMatrix
 
-__all__ = ["SILENCE", "TOGETHER", "TokenVotes", "apply_span_lfs"]
+__all__ = ["SILENCE", "TOGETHER", "TokenVotes", "apply_span_lfs", "check_token_votes"]
 
 TOGETHER = LabelSpace("apart", "together")
 """The classes of votes on a token and the one before it: whether a span border is between them."""
@@ -39,6 +39,10 @@ class TokenVotes:
     array([[ 1, -1,  1, -1]], dtype=int16)
     """
 
+    made_for: ClassVar[str] = (
+        "Votes on tokens are for HiddenMarkov(), SpanTwoStage() and voter_table(votes); "
+        "votes.votes is a VoteMatrix."
+    )
     documents: Documents
     votes: VoteMatrix
     """(n_tokens, n_voters): votes for BIO tags."""
@@ -115,6 +119,7 @@ def apply_span_lfs(
     counts. Where spans of one function overlap the longest counts, with a warning. `links` are
     functions that mark what belongs together (the label `together`, or any other): their spans
     vote on pairs of neighboring tokens; a span of the label `O` says that its tokens belong apart.
+    A pattern or gazetteer with the label `together` among `functions` is such a rule, too.
     `on_error="abstain"` goes on where a function raises.
 
     >>> from wiesel.spans import pattern
@@ -128,16 +133,27 @@ def apply_span_lfs(
             f"apply_span_lfs needs Documents; got {type(documents).__name__}. "
             "Make them with Documents.from_texts(texts)."
         )
-    voters = as_span_functions(functions)
+    given, links_only = as_span_functions(functions), (TOGETHER.names[1],)
+    voters = [each for each in given if each.labels != links_only or links_only[0] in space]
     check_labels(voters, space)
     votes = _tag_votes(voters, _run(voters, documents, space, on_error), documents, space)
-    linking = as_span_functions(links) if links else []
+    linking = [each for each in given if each not in voters]
+    linking += as_span_functions(links) if links else []
     if not linking:
         return TokenVotes(documents, votes)
     wider = SpanLabels((*space.names, *{TOGETHER.names[1]} - set(space.names)))
     check_labels(linking, wider)
     pairs = _link_votes(linking, _run(linking, documents, wider, on_error), documents, wider)
     return TokenVotes(documents, votes, pairs)
+
+
+def check_token_votes(votes: object, who: str) -> None:
+    """Refuse what are no votes on tokens."""
+    if not isinstance(votes, TokenVotes):
+        raise VoteError(
+            f"{who} needs TokenVotes; got {type(votes).__name__}. "
+            "Make them with apply_span_lfs(functions, documents, labels=...)."
+        )
 
 
 def _run(

@@ -89,7 +89,7 @@ class WordFeatures(Parameterized):
         except (KeyError, TypeError) as error:
             raise SavedModelError(f"The saved features cannot be read: {error!r}.") from error
         if not all(isinstance(word, str) for seen in vocabularies.values() for word in seen):
-            raise SavedModelError("The saved vocabulary holds something that is no word.")
+            raise SavedModelError("The saved vocabulary holds something that is not a word.")
         features.vocabularies_ = vocabularies
         return features
 

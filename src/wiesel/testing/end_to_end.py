@@ -1,9 +1,10 @@
 """The contract of end-to-end methods."""
 
+import copy
 import tempfile
 import warnings
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from wiesel.errors import (
 from wiesel.explain import Explanation
 from wiesel.label_models import MajorityVote
 from wiesel.nn.encoders import EncoderLayers
+from wiesel.testing import fits
 from wiesel.testing.contract import ContractError, require, require_equal, require_error
 from wiesel.testing.modules import (
     N_FEATURES,
@@ -39,9 +41,6 @@ from wiesel.testing.modules import (
 from wiesel.votes import VoteMatrix
 
 __all__ = ["check_end_to_end"]
-
-_QUICK = {"epochs": 3, "epoch_size": None, "batch_size": 8, "progress": False}
-"""What makes fits short; everything else is as the model to check has it."""
 
 
 def check_end_to_end(model: EndToEndModel) -> tuple[str, ...]:
@@ -58,7 +57,7 @@ def check_end_to_end(model: EndToEndModel) -> tuple[str, ...]:
     with warnings.catch_warnings():
         # Few epochs on few items may well collapse; that is not what is checked here.
         warnings.simplefilter("ignore", WieselWarning)
-        _fitted.cache_clear()
+        fits.forget_fits()
         for check in _CHECKS:
             try:
                 check(model)
@@ -68,59 +67,32 @@ def check_end_to_end(model: EndToEndModel) -> tuple[str, ...]:
     return tuple(_sentence(check) for check in _CHECKS)
 
 
-def _fresh(model: EndToEndModel, end_model: nn.Module | None = None, **options: Any) -> Any:
-    """A copy of the model that trains quickly, on a network of our own."""
-    copy = clone(model, safe=False)
-    copy.set_params(**{**_QUICK, "end_model": end_model or network(), **options})
-    return copy
-
-
-def _fit(model: Any, task: Task, X: Any = None, validation: Any = None) -> Any:
-    """Fit on votes, or on gold where the method learns from that."""
-    X = task.X if X is None else X
-    validation = task.validation if validation is None else validation
-    if isinstance(model, Supervised):
-        model.set_params(labels=task.votes.labels)
-        return model.fit(X, task.gold, validation=validation)
-    return model.fit(X, task.votes, validation=validation)
-
-
-@lru_cache(maxsize=1)
-def _fitted(model: EndToEndModel) -> Any:
-    """The model, fitted on the small task once, for all checks that only look at it."""
-    return _fit(_fresh(model), small_task())
-
-
 def _fit_returns_self_and_changes_no_option(model: EndToEndModel) -> None:
-    task, fresh = small_task(), _fresh(model)
-    if isinstance(fresh, Supervised):
-        fresh.set_params(labels=task.votes.labels)
-    before = {name: repr(value) for name, value in fresh.get_params(deep=False).items()}
-    require(_fit(fresh, task) is fresh, "fit must return self")
-    after = {name: repr(value) for name, value in fresh.get_params(deep=False).items()}
+    first = fits.first_fit(model)
+    require(first.returned is first.fitted, "fit must return self")
+    before, after = first.before["options"], first.after["options"]
     require(before == after, f"options changed: {before} became {after}")
 
 
 def _the_users_objects_are_untouched(model: EndToEndModel) -> None:
-    task, net = small_task(), network()
-    before, X, mode = weights(net), task.X.copy(), net.training
-    fitted = _fit(_fresh(model, net), task)
-    require_equal(before, weights(net), "the user's end model was changed")
-    require(net.training == mode, "the user's end model was put into another mode")
-    require_equal(X, task.X, "the user's features were changed")
+    fitted, _, net, before, after = fits.first_fit(model)
+    require_equal(before["weights"], after["weights"], "the user's end model was changed")
+    require(before["mode"] == after["mode"], "the user's end model was put into another mode")
+    require_equal(before["X"], after["X"], "the user's features were changed")
     require(fitted.end_model_ is not net, "end_model_ must be a copy")
 
 
 def _the_random_state_is_left_alone(model: EndToEndModel) -> None:
-    state = torch.get_rng_state()
-    _fit(_fresh(model), small_task())
-    require(torch.equal(state, torch.get_rng_state()), "torch's global generator was used")
+    before, after = (look["random state"] for look in fits.first_fit(model)[3:])
+    require(torch.equal(before, after), "torch's global generator was used")
 
 
 def _probabilities_are_probabilities(model: EndToEndModel) -> None:
     for n_classes in (2, 3):
         task = small_task(n_classes=n_classes)
-        fitted = _fitted(model) if n_classes == 3 else _fit(_fresh(model, network(2)), task)
+        fitted = (
+            fits.fitted(model) if n_classes == 3 else fits.fit(fits.fresh(model, network(2)), task)
+        )
         proba = fitted.predict_proba(task.X)
         require(proba.shape == (len(task.X), n_classes), f"the shape is {proba.shape}")
         require(np.isfinite(proba).all() and (proba >= 0).all(), "not finite and non-negative")
@@ -132,9 +104,9 @@ def _probabilities_are_probabilities(model: EndToEndModel) -> None:
 
 def _every_kind_of_input_gives_the_same_answer(model: EndToEndModel) -> None:
     task = small_task()
-    expected = _fitted(model).predict_proba(task.X)
+    expected = fits.fitted(model).predict_proba(task.X)
     as_tensor = torch.from_numpy(task.X)
-    got = _fit(_fresh(model), task, as_tensor).predict_proba(as_tensor)
+    got = fits.fit(fits.fresh(model), task, as_tensor).predict_proba(as_tensor)
     require_equal(expected, got, "a tensor and an array must give the same")
     if isinstance(model, Committee):
         return  # One of its members reads vectors, and has to do without where there are none.
@@ -142,25 +114,25 @@ def _every_kind_of_input_gives_the_same_answer(model: EndToEndModel) -> None:
         # Dicts and Datasets are no encoder features; see `fit(..., encoder_X=)`.
         # Nor can they confirm the votes it starts from.
         layers = EncoderLayers(hidden=(8,), features=False)
-        model = _fresh(model, encoder=layers, start=MajorityVote())
-        expected = _fit(_fresh(model), task).predict_proba(task.X)
+        model = fits.fresh(model, encoder=layers, start=MajorityVote())
+        expected = fits.fit(fits.fresh(model), task).predict_proba(task.X)
     held_out, gold = task.validation
-    reader = _fresh(model, DictReader(network()))
-    got = _fit(reader, task, {"x": task.X}, ({"x": held_out}, gold)).predict_proba({"x": task.X})
+    reader = fits.fresh(model, DictReader(network()))
+    got = fits.fit(reader, task, {"x": task.X}, ({"x": held_out}, gold)).predict_proba(
+        {"x": task.X}
+    )
     require_equal(expected, got, "a dict of arrays must give the same")
-    got = _fit(_fresh(model), task, Rows(task.X), (Rows(held_out), gold)).predict_proba(
+    got = fits.fit(fits.fresh(model), task, Rows(task.X), (Rows(held_out), gold)).predict_proba(
         Rows(task.X)
     )
     require_equal(expected, got, "a Dataset must give the same")
 
 
 def _the_same_seed_gives_the_same_weights(model: EndToEndModel) -> None:
-    task, again = small_task(), _fresh(model)
-    once = weights(_fitted(model).end_model_)
-    same = weights(_fit(again, task).end_model_)
-    require_equal(once, same, "the same seed must give the same weights")
-    require_equal(once, weights(_fit(again, task).end_model_), "fitting again must change nothing")
-    other = weights(_fit(_fresh(model, seed=8), task).end_model_)
+    once, again = weights(fits.fitted(model).end_model_), copy.deepcopy(fits.fitted(model))
+    refitted = weights(fits.fit(again, small_task()).end_model_)
+    require_equal(once, refitted, "fitting again must give the same weights")
+    other = weights(fits.with_another_seed(model).end_model_)
     require(not np.array_equal(once, other), "another seed must give other weights")
 
 
@@ -168,33 +140,34 @@ def _gold_may_be_names_or_indices(model: EndToEndModel) -> None:
     task = small_task()
     held_out, gold = task.validation
     names = [task.votes.labels.names[index] for index in gold]
-    by_index = _fitted(model)
-    by_name = _fit(_fresh(model), task, validation=(held_out, names))
+    by_index = fits.fitted(model)
+    by_name = fits.fit(fits.fresh(model), task, validation=(held_out, names))
     require_equal(weights(by_index.end_model_), weights(by_name.end_model_), "names or indices")
 
 
 def _wrong_end_models_are_refused(model: EndToEndModel) -> None:
     task = small_task()
-    wrong = _fresh(model, network(n_classes=5))
-    require_error(FeatureError, "(8, 5)", "logits", doing=lambda: _fit(wrong, task))
-    softmaxed = _fresh(model, nn.Sequential(network(), nn.Softmax(dim=1)))
-    require_error(FeatureError, "probabilities", doing=lambda: _fit(softmaxed, task))
-    no_module = _fresh(model)
+    wrong = fits.fresh(model, network(n_classes=5))
+    require_error(FeatureError, "(8, 5)", "logits", doing=lambda: fits.fit(wrong, task))
+    softmaxed = fits.fresh(model, nn.Sequential(network(), nn.Softmax(dim=1)))
+    require_error(FeatureError, "probabilities", doing=lambda: fits.fit(softmaxed, task))
+    no_module = fits.fresh(model)
     no_module.end_model = "a network"
-    require_error(ParameterError, "torch.nn.Module", doing=lambda: _fit(no_module, task))
+    require_error(ParameterError, "torch.nn.Module", doing=lambda: fits.fit(no_module, task))
 
 
 def _wrong_data_is_refused(model: EndToEndModel) -> None:
     task = small_task()
     missing = task.X.copy()
     missing[5, 1] = np.nan
-    require_error(FeatureError, "NaN", "row 5", doing=lambda: _fit(_fresh(model), task, missing))
+    own = fits.fresh(model)
+    require_error(FeatureError, "NaN", "row 5", doing=lambda: fits.fit(own, task, missing))
     short = task.X[:-1]
-    require_error(FeatureError, "39", "40", doing=lambda: _fit(_fresh(model), task, short))
+    require_error(FeatureError, "39", "40", doing=lambda: fits.fit(own, task, short))
     if not isinstance(model, Supervised):
         silent = _with_votes(task, np.full((40, 5), -1))
-        require_error(VoteError, "vote", doing=lambda: _fit(_fresh(model), silent))
-        no_votes = _fresh(model)
+        require_error(VoteError, "vote", doing=lambda: fits.fit(fits.fresh(model), silent))
+        no_votes = fits.fresh(model)
         require_error(VoteError, "VoteMatrix", doing=lambda: no_votes.fit(task.X, task.gold))
 
 
@@ -218,7 +191,7 @@ def _unusual_votes_are_fine(model: EndToEndModel) -> None:
         ),
     }
     for name, unusual in cases.items():
-        fitted = _fit(_fresh(model), unusual)
+        fitted = fits.fit(fits.fresh(model), unusual)
         require(np.isfinite(fitted.predict_proba(task.X)).all(), f"{name}: not finite")
         soft_labels = getattr(fitted, "soft_labels", None)
         if soft_labels is not None:
@@ -237,7 +210,7 @@ def _features_of_any_scale_are_fine_or_refused(model: EndToEndModel) -> None:
     for name, (X, votes) in cases.items():
         scaled = _with_votes(task._replace(X=X, gold=np.minimum(task.gold, 1)), votes)
         try:
-            fitted = _fit(_fresh(model, nn.Linear(N_FEATURES, 3)), scaled)
+            fitted = fits.fit(fits.fresh(model, nn.Linear(N_FEATURES, 3)), scaled)
         except WieselError as error:
             require(len(str(error)) > 20, f"{name} are refused, but the message is {error}")
             continue
@@ -255,18 +228,18 @@ def _items_without_votes_are_not_trained_on(model: EndToEndModel) -> None:
     if isinstance(model, Supervised):
         return
     task = small_task()
-    expected = weights(_fitted(model).end_model_)
+    expected = weights(fits.fitted(model).end_model_)
     absurd = task.X.copy()
     absurd[~task.votes.covered] *= 50
-    got = weights(_fit(_fresh(model), task, absurd).end_model_)
+    got = weights(fits.fit(fits.fresh(model), task, absurd).end_model_)
     require_equal(expected, got, "items without votes changed the weights")
 
 
 def _an_interrupt_keeps_the_best_weights(model: EndToEndModel) -> None:
     task = small_task()
     # 38 covered items (40 with gold) are 5 steps of 8: epoch 3 is interrupted.
-    two_epochs = _fit(_fresh(model, Interrupted(network(), 10_000), epochs=2), task)
-    stopped = _fit(_fresh(model, Interrupted(network(), 12)), task)
+    two_epochs = fits.fit(fits.fresh(model, Interrupted(network(), 10_000), epochs=2), task)
+    stopped = fits.fit(fits.fresh(model, Interrupted(network(), 12)), task)
     require(stopped.history_.interrupted, "history_.interrupted must say so")
     require(len(stopped.history_) == 2, f"2 epochs were finished, not {len(stopped.history_)}")
     if isinstance(model, Committee):
@@ -275,16 +248,16 @@ def _an_interrupt_keeps_the_best_weights(model: EndToEndModel) -> None:
 
 
 def _a_checkpoint_goes_on_where_it_stopped(model: EndToEndModel) -> None:
-    task, expected = small_task(), weights(_fitted(model).end_model_)
+    task, expected = small_task(), weights(fits.fitted(model).end_model_)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "checkpoint"
-        _fit(_fresh(model, epochs=2, checkpoint=file), task)
-        resumed = _fit(_fresh(model, checkpoint=file), task)
+        fits.fit(fits.fresh(model, epochs=2, checkpoint=file), task)
+        resumed = fits.fit(fits.fresh(model, checkpoint=file), task)
     require_equal(expected, weights(resumed.end_model_), "the weights differ")
 
 
 def _a_saved_model_comes_back_equal(model: EndToEndModel) -> None:
-    task, fitted = small_task(), _fitted(model)
+    task, fitted = small_task(), fits.fitted(model)
     with tempfile.TemporaryDirectory() as folder:
         fitted.save(Path(folder) / "model")
         loaded = load_model(Path(folder) / "model", end_model=network(seed=99))
@@ -302,13 +275,13 @@ def _an_ensemble_averages_its_members(model: EndToEndModel) -> None:
     if isinstance(model, Committee):
         return  # Its members are methods, and weighted.
     task = small_task()
-    fitted = _fit(_fresh(model, seed=3, members=2), task)
+    fitted = fits.fit(fits.fresh(model, seed=3, members=2), task)
     probas = fitted.member_probas(task.X)
     require(
         probas.shape == (2, *fitted.predict_proba(task.X).shape), f"{probas.shape} of 2 members"
     )
     require(np.allclose(fitted.predict_proba(task.X), probas.mean(axis=0), atol=1e-6), "no mean")
-    second = _fit(_fresh(model, seed=4), task).predict_proba(task.X)
+    second = fits.with_another_seed(model).predict_proba(task.X)
     require(np.allclose(probas[1], second, atol=1e-3), "a member must be what its seed gives")
     with tempfile.TemporaryDirectory() as folder:
         fitted.save(Path(folder) / "model")
@@ -317,24 +290,24 @@ def _an_ensemble_averages_its_members(model: EndToEndModel) -> None:
 
 
 def _a_clone_is_unfitted_and_has_the_same_options(model: EndToEndModel) -> None:
-    fitted = _fitted(model)
-    copy = clone(fitted, safe=False)
-    require(repr(copy) == repr(fitted), f"{copy!r} is not {fitted!r}")
+    fitted = fits.fitted(model)
+    twin = clone(fitted, safe=False)
+    require(repr(twin) == repr(fitted), f"{twin!r} is not {fitted!r}")
     X = small_task().X
-    require_error(NotFittedError, "fit", doing=lambda: copy.predict(X))
-    require_error(ParameterError, "epochs", doing=lambda: copy.set_params(epoch=3))
+    require_error(NotFittedError, "fit", doing=lambda: twin.predict(X))
+    require_error(ParameterError, "epochs", doing=lambda: twin.set_params(epoch=3))
 
 
 def _wrong_options_are_refused(model: EndToEndModel) -> None:
     task = small_task()
     wrong_values: dict[str, Any] = {"epochs": 0, "lr": -1.0, "batch_size": 1, "device": "abacus"}
     for name, value in wrong_values.items():
-        wrong = _fresh(model, **{name: value})
-        require_error(ParameterError, name, doing=partial(_fit, wrong, task))
+        wrong = fits.fresh(model, **{name: value})
+        require_error(ParameterError, name, doing=partial(fits.fit, wrong, task))
 
 
 def _other_voters_are_refused(model: EndToEndModel) -> None:
-    task, fitted = small_task(), _fitted(model)
+    task, fitted = small_task(), fits.fitted(model)
     if not hasattr(fitted, "soft_labels"):
         return
     fewer = task.votes.select(task.votes.voters[:-1])
@@ -345,7 +318,7 @@ def _other_voters_are_refused(model: EndToEndModel) -> None:
 
 
 def _an_item_can_be_explained(model: EndToEndModel) -> None:
-    task, fitted = small_task(), _fitted(model)
+    task, fitted = small_task(), fits.fitted(model)
     explain: Callable[..., Explanation] | None = getattr(fitted, "explain", None)
     if explain is None:
         return
@@ -359,7 +332,7 @@ def _an_item_can_be_explained(model: EndToEndModel) -> None:
 
 def _planted_truth_is_found_as_well_as_by_majority_vote(model: EndToEndModel) -> None:
     task = small_task(n_items=200, n_voters=8)
-    fitted = _fit(_fresh(model, epochs=20, batch_size=32, lr=0.02), task)
+    fitted = fits.fit(fits.fresh(model, epochs=20, batch_size=32, lr=0.02), task)
     majority = MajorityVote().fit(task.votes).predict_proba(task.votes).argmax(axis=1)
     bar = float((majority == task.gold).mean()) - 0.02
     right = float((fitted.predict_proba(task.X).argmax(axis=1) == task.gold).mean())

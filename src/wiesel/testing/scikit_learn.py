@@ -72,7 +72,7 @@ def check_scikit_learn(
 
 
 class _FromLabels:
-    """What stands between an end-to-end method and the arrays of the checks."""
+    """An adapter between an end-to-end method and the arrays of the checks."""
 
     def fit(self: Any, X: Any, y: Any) -> Any:
         if y is None:
@@ -107,7 +107,7 @@ class _FromLabels:
 
 
 class _FromColumns:
-    """What stands between a label model and the arrays of the checks: columns are voters."""
+    """An adapter between a label model and the arrays of the checks: columns are voters."""
 
     def fit(self: Any, X: Any, y: Any = None) -> Any:
         votes = _column_votes(X)

@@ -1,4 +1,4 @@
-"""Where training stands, in one file that holds data and never code."""
+"""The state of training, in one file that holds data and never code."""
 
 import hashlib
 import json
@@ -49,18 +49,11 @@ class Checkpoint:
     optimizer: dict[int, dict[str, Tensor]]
     """What the optimizer keeps for every parameter, by the parameter's number."""
     random_states: list[Tensor]
-    """Where the random numbers of each network stand."""
+    """The state of each network's random numbers."""
     standings: list[Standing]
     """How far each network has come: one, or the members of a stack."""
     averages: list[Tensor] = field(default_factory=list)
     """Running averages of the parameters; empty where none are kept."""
-
-    def optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """Return a state dict that `optimizer.load_state_dict` takes."""
-        return {
-            "state": self.optimizer,
-            "param_groups": optimizer.state_dict()["param_groups"],
-        }
 
 
 def write_checkpoint(path: str | Path, checkpoint: Checkpoint, fingerprint: str) -> None:
@@ -109,7 +102,7 @@ def read_checkpoint(path: str | Path, fingerprint: str) -> Checkpoint | None:
         return _checkpoint(path, read_json(about.encode(), path), tensors, fingerprint)
     except (LookupError, TypeError, ValueError) as error:
         raise SavedModelError(
-            f"The checkpoint {path} does not fit together ({error!r}). Delete it to start over."
+            f"The checkpoint {path} is inconsistent ({error!r}). Delete it to start over."
         ) from error
 
 
@@ -123,7 +116,8 @@ def _checkpoint(
         )
     if about["fingerprint"] != fingerprint:
         raise SavedModelError(
-            f"The checkpoint {path} is of other options or other data. Delete it to start over, "
+            f"The checkpoint {path} was made with other options or other data. Delete it to "
+            "start over, "
             "or give the run a checkpoint of its own."
         )
     return Checkpoint(

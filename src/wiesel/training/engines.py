@@ -1,4 +1,4 @@
-"""What trains: this process, or others that an engine asks."""
+"""Where training runs: in this process, or elsewhere through an engine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class TrainingJob:
 
     objectives: Sequence[Objective]
     random_states: Sequence[Tensor]
-    """Where the random numbers of each network stand."""
+    """The state of each network's random numbers."""
     data: TrainingData
     options: Sequence[TrainOptions]
     """Those of each network; members of one learning rate are neighbors."""

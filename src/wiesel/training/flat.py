@@ -67,7 +67,8 @@ class FlatParameters:
         """Set all gradients to those of the sum of the losses."""
         for vector in self.vectors:
             vector.grad.zero_()  # type: ignore[union-attr]
-        torch.autograd.backward(losses, [torch.ones_like(loss) for loss in losses])
+        # Without gradients of their own: torch imports SymPy to check given ones.
+        torch.autograd.backward([loss if loss.ndim == 0 else loss.sum() for loss in losses])
 
     def release(self) -> None:
         """Give every parameter of the members a tensor of its own, and no gradient."""

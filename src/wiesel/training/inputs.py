@@ -1,4 +1,4 @@
-"""What an end model reads, whatever it came as: arrays, tensors, dicts of them, Datasets."""
+"""The inputs of an end model: arrays, tensors, dicts of them, Datasets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -11,7 +11,9 @@ from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from wiesel.errors import FeatureError, listed
-from wiesel.training.mapped import arrived, portable
+from wiesel.io.dataset import Dataset as LoadedDataset
+from wiesel.io.dataset import Split
+from wiesel.training.mapped import arrived, let_go, portable
 from wiesel.votes import VoteMatrix
 
 __all__ = [
@@ -29,6 +31,11 @@ Batchable = Tensor | dict[str, Tensor]
 """What a module is called with: a tensor, or a dict of tensors as Hugging Face models take."""
 
 _CHECKED_BYTES = 64 * 2**20
+_VECTORS = "Turn texts and pictures into numbers first, for example with wiesel.TextFeatures."
+_MAPPED_BYTES = 512 * 2**20
+"""How much of a memory-mapped file may stay in memory."""
+_READ_AROUND = 2**16
+"""How many bytes the system maps around an item that is read."""
 
 
 class Inputs(Protocol):
@@ -71,8 +78,19 @@ def _made_inputs(values: Any, name: str) -> Inputs:
         return DatasetInputs(values, name)
     raise FeatureError(
         f"{name} must be an array, a tensor, a sparse matrix, a dict of tensors or a torch "
-        f"Dataset with a length; got {type(values).__name__}."
+        f"Dataset with a length; got {type(values).__name__}.{_cure(values)}"
     )
+
+
+def _cure(values: object) -> str:
+    """What to do with a data set of `wiesel.io`, which holds more than vectors."""
+    if isinstance(values, LoadedDataset):
+        return " Give the vectors of one split, such as dataset.train.features."
+    if isinstance(values, Split):
+        if values.features is not None:
+            return " Give its vectors: split.features."
+        return f" This split has no vectors. {_VECTORS}"
+    return ""
 
 
 def is_ready(values: object) -> bool:
@@ -119,12 +137,13 @@ class ArrayInputs:
         if values.ndim == 0 or not _is_numeric(values):
             raise FeatureError(
                 f"{name} must be an array of numbers, items first; "
-                f"got the shape {tuple(values.shape)} of {values.dtype}."
+                f"got the shape {tuple(values.shape)} of {values.dtype}. {_VECTORS}"
             )
         if values.ndim == 2:
             _refuse_no_features(tuple(values.shape), name)
         self._values, self.columns = _shared(values), columns
         self.item_bytes = 4 * int(np.prod(values.shape[1:], dtype=np.int64))
+        self._n_mapped = 0
         self._check_finite(name)
 
     def __len__(self) -> int:
@@ -141,7 +160,12 @@ class ArrayInputs:
         """Return the items at these positions as one tensor."""
         if isinstance(self._values, Tensor):
             return _network_dtype(self._values[torch.from_numpy(rows)])
-        return _network_dtype(torch.from_numpy(_native(self._values[rows])))
+        taken = _network_dtype(torch.from_numpy(_native(self._values[rows])))
+        self._n_mapped += len(rows) * (self.item_bytes + _READ_AROUND)
+        if self._n_mapped > _MAPPED_BYTES:
+            let_go(self._values)
+            self._n_mapped = 0
+        return taken
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_values": portable(self._values)}
@@ -243,8 +267,7 @@ class DatasetInputs:
             }
         raise FeatureError(
             f"The items of {self._name} must be tensors, arrays, numbers or dicts of them, or "
-            f"tuples that start with one; got {_kinds(first[0])}. Turn texts and pictures into "
-            "numbers first, for example with wiesel.TextFeatures."
+            f"tuples that start with one; got {_kinds(first[0])}. {_VECTORS}"
         )
 
 

@@ -1,5 +1,6 @@
-"""Arrays on their way to another process: a memory map travels as the name of its file."""
+"""Memory-mapped files: they travel to other processes by name, and give back what was read."""
 
+import mmap
 import socket
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from wiesel.errors import FeatureError
 
-__all__ = ["MappedFile", "arrived", "portable"]
+__all__ = ["MappedFile", "arrived", "let_go", "portable"]
 
 Array = npt.NDArray[Any]
 
@@ -61,3 +62,16 @@ def portable(values: Array | Tensor) -> Any:
 def arrived(values: Any) -> Array | Tensor:
     """Return what `portable` made ready, as values again."""
     return values.open() if isinstance(values, MappedFile) else values
+
+
+def let_go(values: Array) -> None:
+    """Give the pages of a read-only memory map back to the system, which reads them again.
+
+    They would count as this process's memory until the machine has none left. (A map that may
+    be written to is left alone: its pages may hold what is in no file.)
+
+    >>> let_go(np.arange(3))
+    """
+    pages = getattr(values, "_mmap", None)
+    if pages is not None and getattr(values, "mode", "") == "r" and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)

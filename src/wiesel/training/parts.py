@@ -1,4 +1,4 @@
-"""Where training stands in one of several workers, each of which has a part of every batch.
+"""The state of training in one of several workers, each of which has a part of every batch.
 
 All workers go through the same batches in the same order, so they train the network that one
 process would train, within rounding, however many they are.

@@ -19,7 +19,7 @@ _LINE: ContextVar[NotebookLine | None] = ContextVar("line", default=None)
 
 @contextmanager
 def watching(show: Show) -> Iterator[None]:
-    """Give every epoch's record to `show`, of whatever is trained inside; there is no bar then.
+    """Give every epoch's record to `show`, of all training inside, without a progress bar.
 
     >>> seen = []
     >>> with watching(seen.append), progress_bar(2, 0, None) as tell:

@@ -1,4 +1,4 @@
-"""What runs in a worker of Ray Train, and how it talks to the process that asked for it."""
+"""What runs in a worker of Ray Train, and how it reports to the process that started it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["Mailbox", "train_part"]
 
 
 class Mailbox:
-    """An actor beside the process that asked for the training: workers leave there what it reads.
+    """An actor beside the process that started training: workers leave messages for it there.
 
     >>> mailbox = Mailbox()
     >>> mailbox.tell({"epoch": 1})

@@ -1,4 +1,4 @@
-"""Where training stands: one network or a stack of them, and how far each has come."""
+"""The state of training: one network or a stack of them, and how far each has come."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class TrainingState:
     members: list[Member]
     objective: Objective
     parameters: FlatParameters
-    optimizer: torch.optim.Optimizer
+    optimizer: FusedAdam
     streams: RandomStreams | None = None
     """Random numbers of the members of a stack; a single network uses torch's own generator."""
     averages: list[Tensor] | None = None
@@ -113,7 +113,7 @@ class TrainingState:
         if found is None:
             return
         self.objective.load_state_dict(found.weights)
-        self.optimizer.load_state_dict(found.optimizer_state(self.optimizer))
+        self.optimizer.load(found.optimizer)
         for member, standing in zip(self.members, found.standings, strict=True):
             member.standing = standing
         if self.averages is not None:
@@ -135,7 +135,7 @@ class TrainingState:
             weights=self.objective.state_dict(),
             standings=[member.standing for member in self.members],
             averages=self.averages or [],
-            optimizer=self.optimizer.state_dict()["state"],
+            optimizer=self.optimizer.state,
             random_states=[torch.get_rng_state()] if self.streams is None else self.streams.states,
         )
         write_checkpoint(self.options.checkpoint, checkpoint, fingerprint)
@@ -178,11 +178,11 @@ def _state(members: list[Member], objective: Objective, flat: FlatParameters) ->
     return state
 
 
-def _adam(flat: FlatParameters, options: Sequence[TrainOptions]) -> torch.optim.Optimizer:
+def _adam(flat: FlatParameters, options: Sequence[TrainOptions]) -> FusedAdam:
     """One optimizer; the rows of members of one learning rate are one parameter of it."""
     groups, start = [], 0
     for rate, same in groupby(option.lr for option in options):
         stop = start + len(list(same))
-        groups.append({"params": flat.rows(start, stop), "lr": rate})
+        groups.append((flat.rows(start, stop), rate))
         start = stop
-    return FusedAdam(groups, weight_decay=options[0].weight_decay, fused=True)
+    return FusedAdam(groups, options[0].weight_decay)

@@ -32,7 +32,7 @@ class BlameBox:
                 .style("display: flex; flex-direction: column; gap: 8px")
             )
         with self.place:
-            words("Ask 'why?' at an error: here is who led to it.", "w-faint")
+            words("Press 'why?' at an error to see which voters caused it.", "w-faint")
 
     async def show(self, split: str, place: int, label: str) -> None:
         """Take one prediction apart."""
@@ -45,11 +45,9 @@ class BlameBox:
         with self.place:
             share = self.found.proba[names.index(label)]
             words(f"A linear model on the same votes gives {cut(label, 40)} {percent(share)}.")
-            self.effect = words(
-                "Switch voters off to see what they did.", "w-faint", "blame-effect"
-            )
+            self.effect = words("Turn voters off to see their effect.", "w-faint", "blame-effect")
             self._voters(self.found)
-            words("Through these rows", "w-h3", tag="h3")
+            words("Most influential rows", "w-h3", tag="h3")
             self._neighbors(self.found)
 
     def _voters(self, found: Blame) -> None:

@@ -37,6 +37,8 @@ class DataPage:
         self.page = 0
         self.turn = 0
         """Grows with what is shown: an answer that comes late is not shown."""
+        self.shown: tuple[str, list[tuple[Any, ...]]] = ("", [])
+        """The split and the cells of the table."""
         self.source = ""
         """Whose predictions are shown."""
         self.rows: Any = np.arange(len(desk.space.train))
@@ -153,6 +155,7 @@ class DataPage:
     async def _show(self) -> None:
         self.turn += 1
         turn = self.turn
+        self.list.classes(remove="w-ready")
         if not self.desk.is_ready:
             self._show_rows(self._texts())
         cells = await work(self._cells, self._on_page())
@@ -160,6 +163,7 @@ class DataPage:
             return  # another page was asked for meanwhile
         if cells is not None:
             self._show_rows(cells)
+        self.list.classes("w-ready")
         options = {_ANY: "any voter", **{v: cut(v, 40) for v in self.desk.voters()}}
         if options != self.voter.options:
             self.voter.set_options(options, value=self.voter.value)
@@ -169,10 +173,13 @@ class DataPage:
 
     def _show_rows(self, cells: list[tuple[Any, ...]]) -> None:
         self._show_note()
+        if cells and self.shown == (self.split, cells):
+            return  # whoever is about to open a row finds it still there
+        self.shown = (self.split, cells)
         self.list.clear()
         with self.list:
             if not cells:
-                empty_state("No row is like that", "Take a condition away to see more rows.")
+                empty_state("No rows match", "Remove a filter to see more rows.")
                 return
             with table(("text", False), ("votes", False), ("predicted", False), ("gold", False)):
                 for place, text, votes, predicted, confidence, gold in cells:
@@ -271,7 +278,7 @@ class DataPage:
         found = await work(self._next_found, quiet=True) or []
         self._show_next(found, "Looking for labeling functions to suggest …")
         found += await work(self._next_suggested, quiet=True) or []
-        more = "" if found else "Write a labeling function or label some rows: then there is more."
+        more = "" if found else "Write a labeling function or label some rows to get suggestions."
         self._show_next(found, more)
 
     def _show_next(self, found: list[tuple[str, Any, str]], more: str) -> None:
@@ -295,7 +302,7 @@ class DataPage:
                 found.append((cut(name, 60), cluster.rows, f"{len(cluster):,} rows without a vote"))
             apart = reading_disagreement(space.votes, space.features)
             order = np.argsort(-apart, kind="stable")[:100]
-            found.append(("readings of the votes disagree", order, "the 100 most disputed rows"))
+            found.append(("label models disagree", order, "the 100 most disputed rows"))
         return found
 
     def _next_suggested(self) -> list[tuple[str, Any, str]]:

@@ -47,7 +47,7 @@ class Desk:
 
     @classmethod
     def open(cls, project: FilePath) -> "Desk":
-        """Open a project; rows are read, everything else is computed when it is asked for."""
+        """Open a project; rows are read, everything else is computed on first use."""
         return cls(Workspace(project))
 
     def warm_up(self) -> None:

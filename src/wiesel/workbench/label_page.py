@@ -22,6 +22,8 @@ _TITLES = {
     "conflict": "voters disagree",
     "uncertain": "the model is unsure",
 }
+_PATIENCE = 60.0
+"""Seconds that a browser on a busy machine may take to answer."""
 _STORED = "localStorage.getItem('wiesel-person') || ''"
 
 
@@ -64,7 +66,7 @@ class LabelPage:
 
     async def _first(self) -> None:
         await ui.context.client.connected()
-        self.person = await ui.run_javascript(_STORED) or ""
+        self.person = await ui.run_javascript(_STORED, timeout=_PATIENCE) or ""
         self.name.value = self.person
         await work(lambda: self.desk.space.votes, quiet=True)
         if self.ways.options != self._ways():
@@ -103,7 +105,7 @@ class LabelPage:
         self.place.clear()
         with self.place:
             if not self.person:
-                empty_state("Who are you?", "Type your name above: labels are kept under it.")
+                empty_state("Who are you?", "Enter your name above; labels are saved under it.")
             elif facts is None:
                 ways = "Choose other rows above, or write labeling functions with what you have."
                 empty_state("No rows are left to label this way", ways, "/lfs", "To the LFs")
@@ -127,8 +129,8 @@ class LabelPage:
                         words(str(number), "w-key")
             ui.button("Skip (S)", on_click=partial(self.answer, None)).props("flat no-caps")
             ui.button("Undo (U)", on_click=self.undo).props("flat no-caps")
-        words(f"{self.done} answered in this sitting", "w-faint", "label-count")
-        words("Number keys answer, S skips, U takes the last answer back.", "w-faint")
+        words(f"{self.done} labeled in this session", "w-faint", "label-count")
+        words("Number keys label, S skips, U takes the last label back.", "w-faint")
 
     async def _key(self, event: KeyEventArguments) -> None:
         if not event.action.keydown or event.modifiers.ctrl or event.modifiers.meta:
@@ -164,7 +166,7 @@ class LabelPage:
         self.desk.changed(labels_only=True)
 
     async def undo(self) -> None:
-        """Take back the last answer and ask again."""
+        """Withdraw the last answer and show its item again."""
         if not self.person:
             return
         item = await work(self.desk.space.store.undo, self.person)

@@ -23,16 +23,18 @@ class PeopleBox:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
+        self.apart: list[dict[str, Any]] = []
 
     def build(self) -> None:
         """Show the boxes."""
         with card("Labels"):
             self.counts = ui.element("div").classes("label-counts").style("min-height: 90px")
-        with card("Agreement"):
-            self.agreement = ui.element("div").style("min-height: 60px")
+        with card("Agreement"), ui.element("div").style("min-height: 60px"):
+            self.agreement = ui.element("div")
+            self.open = ui.element("div")
 
     async def refresh(self) -> None:
-        """Show how things stand now."""
+        """Show the current state."""
         found = await work(self._figures, quiet=True)
         if found is None:
             return
@@ -43,6 +45,11 @@ class PeopleBox:
         self.agreement.clear()
         with self.agreement:
             self._pairs(pairs)
+        if apart == self.apart:
+            return  # whoever is about to press a button finds it still there
+        self.apart = apart
+        self.open.clear()
+        with self.open:
             self._apart(apart)
 
     def _figures(self) -> tuple[Any, ...]:
@@ -87,7 +94,7 @@ class PeopleBox:
     def _apart(self, apart: list[dict[str, Any]]) -> None:
         if not apart:
             return
-        words(f"{len(apart)} row{'' if len(apart) == 1 else 's'} to settle", "w-h3", tag="h3")
+        words(f"{len(apart)} row{'' if len(apart) == 1 else 's'} to resolve", "w-h3", tag="h3")
         for row in apart[:_LISTED]:
             with ui.element("div").classes("w-row settle"):
                 ui.button(cut(row["item"], 24), on_click=partial(self._open, row["item"])).props(

@@ -24,7 +24,7 @@ class HistoryBox:
 
     def build(self) -> None:
         """Show the box."""
-        with card("The end model, before training"):
+        with card("Preview of the end model"):
             self.now = ui.element("div").classes("end-preview").style("min-height: 48px")
         with card("History"):
             self.curve = ui.echart(_options([])).style("height: 170px; width: 100%")
@@ -58,12 +58,13 @@ class HistoryBox:
 
 def _sentence(figures: dict[str, float]) -> str:
     if not figures.get("lfs"):
-        return "With a first labeling function, a linear model on the features shows what it gives."
-    said = f"{figures['lfs']:.0f} voters reach {percent(figures['coverage'])} of the rows. "
+        return "Write a labeling function to see a preview: a linear model on the features."
+    said = f"{figures['lfs']:.0f} voters cover {percent(figures['coverage'])} of the rows. "
     if "accuracy" not in figures:
-        return said + "Label rows drawn at random to see how right a model on them would be."
+        return said + "Label randomly drawn rows to see the accuracy of a linear model."
     return (
-        f"{said}A linear model learned from them is right on {percent(figures['accuracy'], 1)} of "
+        f"{said}A linear model trained on their votes is right on "
+        f"{percent(figures['accuracy'], 1)} of "
         f"{figures['labeled']:.0f} labeled rows."
     )
 

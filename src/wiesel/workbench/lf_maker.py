@@ -21,8 +21,8 @@ __all__ = ["LFMaker", "preview_figures", "preview_hits"]
 _HITS = 5
 _AROUND = 120
 _REFUSED = {
-    "pattern": "This is no pattern that can be looked for.",
-    "words": "Take fewer words: twelve at most.",
+    "pattern": "This pattern cannot be searched for.",
+    "words": "Use at most twelve words.",
 }
 
 

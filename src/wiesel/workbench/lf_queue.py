@@ -53,7 +53,7 @@ class LFQueue:
         with self.place:
             if not self.waiting or preview is None:
                 words(
-                    "No proposals: label a row or two of every class, or write one labeling "
+                    "No proposals yet: label one or two rows of every class, or write a labeling "
                     "function for each.",
                     "w-faint",
                 )

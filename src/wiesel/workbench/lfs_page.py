@@ -90,7 +90,9 @@ class LFsPage:
                 words(shown(sentence), tag="p").style("margin: 0 0 6px")
             if not sentences:
                 voted = any("coverage" in row for row in self.shown[0])
-                none = "Nothing is odd about the votes." if voted else "There are no votes yet."
+                none = (
+                    "No problems were found in the votes." if voted else "There are no votes yet."
+                )
                 words(none, "w-faint")
 
     def _figures(self) -> tuple[Any, ...]:
@@ -120,8 +122,8 @@ class LFsPage:
             if not rows:
                 empty_state(
                     "There is no labeling function yet",
-                    "Type words below and say which class they speak for, or label rows of each "
-                    "class: then proposals appear at the side.",
+                    "Enter words below and choose the class they indicate, or label rows of each "
+                    "class to get proposals at the side.",
                     "/label",
                     "Label rows",
                 )
@@ -204,7 +206,7 @@ class LFsPage:
             words(f"in {entry.file.name}", "w-faint")
             words(shown(entry.source), "w-code", tag="pre")
             if entry.place is None:
-                words("Change it with an editor; this page follows.", "w-faint")
+                words("Edit this file in your editor; the page updates itself.", "w-faint")
         dialog.on("hide", dialog.delete)
         dialog.open()
 

@@ -88,7 +88,7 @@ class ResultsPage:
                 if report is None:
                     empty_state(
                         "No row here has a gold label",
-                        "Label rows drawn at random: then figures appear.",
+                        "Label randomly drawn rows to get figures.",
                         "/label",
                         "Label rows",
                     )
@@ -151,7 +151,7 @@ class ResultsPage:
     def _calibration(self, view: RunView, report: Any) -> None:
         bins = report.calibration
         heads = (("confidence", False), ("rows", True), ("mean", True), ("right", True))
-        with card("Calibration: how often is it right when it is so sure?"), table(*heads):
+        with card("Calibration: accuracy by confidence"), table(*heads):
             for number, size in enumerate(bins.n_items):
                 if not size:
                     continue
@@ -169,7 +169,7 @@ class ResultsPage:
         if not points:
             return
         name = cut(view.labels.names[1], 30)
-        with card(f"Thresholds: predict {name} from which probability on? Click a point"):
+        with card(f"Thresholds: predict {name} from which probability? Click a point"):
             chart = ui.echart(_threshold_options(points), on_point_click=partial(self._point, view))
             chart.style("height: 240px; width: 100%")
 

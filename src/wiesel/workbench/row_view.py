@@ -113,7 +113,7 @@ def _text(desk: Desk, facts: RowFacts, on_added: Callable[[], Any] | None) -> No
     box = marked(str(facts.row[column] or ""), facts.spans, limit=20_000).classes("row-text")
     if on_added is None or not desk.space.has_lfs:
         return
-    words("Mark words in the text to make a labeling function of them.", "w-faint")
+    words("Select words in the text to make a labeling function from them.", "w-faint")
     maker = LFMaker(desk, on_added)
     with ui.element("div").style("width: 100%; display: flex; flex-direction: column; gap: 8px"):
         maker.build()

@@ -45,7 +45,7 @@ def serve(
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     web = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     add_pages(desk)
-    ui.run_with(web, title="Wiesel", dark=None, show_welcome_message=False, reconnect_timeout=10)
+    ui.run_with(web, title="Wiesel", dark=None, show_welcome_message=False, reconnect_timeout=30)
     # NiceGUI looks at every object there is, also at torch's deprecated ones.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"nicegui\.")
     config = uvicorn.Config(

@@ -64,7 +64,7 @@ class TrainPage:
         self.seed = ui.number("Seed", value=project.method.seeds[0], min=0, precision=0)
         for box in (self.epochs, self.rate, self.seed):
             box.props("outlined dense").style("width: 100%")
-        words("What is left open is the method's own default.", "w-faint")
+        words("Empty fields use the method's default.", "w-faint")
         with ui.element("div").classes("w-row"):
             self.begin = ui.button("Start", on_click=self.start).props("unelevated no-caps")
             self.begin.classes("train-start")
@@ -79,7 +79,7 @@ class TrainPage:
         elif self.name is None:
             self._show_charts(False)
             with self.state:
-                words("Nothing is in training.", "w-faint")
+                words("No training is running.", "w-faint")
         self._enable()
 
     def _show_charts(self, there: bool) -> None:
@@ -172,7 +172,7 @@ class TrainPage:
 
 def _no_run(has_votes: bool) -> None:
     if has_votes:
-        what = "Choose methods at the side and start: training goes on while you look elsewhere."
+        what = "Choose methods at the side and start. Training continues while you use other pages."
         empty_state("No run yet", what)
         return
     what = "There are no votes to learn from: write a labeling function, or accept a proposed one."
@@ -190,7 +190,7 @@ def _state(found: Progress) -> str:
 
 
 def _networks(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The epochs of each network: where they start anew, the next network begins."""
+    """The epochs of each network: where they start at 1 again, the next network begins."""
     parts: list[list[dict[str, Any]]] = []
     last = 0
     for number, record in enumerate(records, start=1):

@@ -1,6 +1,6 @@
 """Trains one run in a process of its own: `python -m wiesel.workbench.worker PROJECT RUN`.
 
-What was asked for stands in the run's request.json; every stage and epoch is one line of its
+The request is in the run's request.json; every stage and epoch is one line of its
 progress.jsonl. An interrupt (SIGINT) ends training with the best weights so far.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["main"]
 
 
 def main(project_file: str, name: str) -> int:
-    """Run what was asked for and return the exit code."""
+    """Run the request and return the exit code."""
     project = read_project(project_file)
     folder = run_folder(project) / name
     request = json.loads((folder / "request.json").read_bytes())
@@ -34,7 +34,7 @@ def main(project_file: str, name: str) -> int:
         try:
             _run(project, name, request, tell)
         except KeyboardInterrupt:
-            tell(end="stopped before any training was done")
+            tell(end="stopped before training began")
         except (WieselError, OSError) as error:
             tell(end="failed", error=str(error))
         except Exception as error:  # noqa: BLE001 - the page must show whatever went wrong

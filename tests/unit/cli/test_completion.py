@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from wiesel.cli.completion import end_model_name, method_list, project_or_method
 from wiesel.cli.main import app
 
 
+@cache
 def program(*words: str, **variables: str) -> str:
     """What the program prints in a process of its own, under the name that shells know."""
     # Typer reads this variable when it is imported.

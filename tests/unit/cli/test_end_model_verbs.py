@@ -64,7 +64,7 @@ def test_a_transformer_goes_from_run_to_predict(tiny, tmp_path, wiesel, wiesel_j
 def test_a_folder_that_is_no_transformer_is_named(tiny, wiesel):
     pytest.importorskip("transformers")
     with_end_model(tiny, 'name = "transformer:bert"')
-    assert "bert is no folder of a Hugging Face model" in wiesel("run", tiny).stderr
+    assert "bert is not a Hugging Face model folder" in wiesel("run", tiny).stderr
     (tiny / "bert").mkdir()
     (tiny / "bert/config.json").write_text("{}")
     result = wiesel("run", tiny)

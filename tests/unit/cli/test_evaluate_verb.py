@@ -2,12 +2,15 @@
 
 import pytest
 
+from tiny_project import run_wiesel, tiny_project
+
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
 
 
-@pytest.fixture
-def trained(tiny, wiesel):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
     """A tiny project after a run, with a second model beside the first."""
+    tiny, wiesel = tiny_project(tmp_path_factory.mktemp("evaluate")), run_wiesel
     for method, name in (("majority_vote", "first"), ("snorkel", "second")):
         assert wiesel("run", tiny, "--method", method).exit_code == 0
         (tiny / "out/model").rename(tiny / name)
@@ -37,8 +40,8 @@ def test_votes_and_models_that_do_not_belong_are_refused(trained, wiesel, tmp_pa
     words = ("evaluate", trained / "first", trained / "test.csv")
     assert "There is no file" in wiesel(*words, "--votes", tmp_path / "no.parquet").stderr
     assert "is not a saved model" in wiesel(*words, "--against", tmp_path / "no").stderr
-    (trained / "new.csv").write_text("text,label\nthe invoice,billing\n")
-    short = ("evaluate", trained / "first", trained / "new.csv", "--votes", trained / "v.parquet")
+    (tmp_path / "new.csv").write_text("text,label\nthe invoice,billing\n")
+    short = ("evaluate", trained / "first", tmp_path / "new.csv", "--votes", trained / "v.parquet")
     result = wiesel(*short)
     assert result.exit_code == 1
     assert "votes on 12 items and there are 1 rows" in result.stderr

@@ -63,20 +63,6 @@ def test_an_engine_that_cannot_do_it_says_why(folder, wiesel, words, said):
     assert said in result.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_ray_votes_as_the_local_engine_does(folder, wiesel):
-    pytest.importorskip("ray")
-    pl.read_csv("mails.csv").write_parquet("mails.parquet")
-    words = ("apply", "mails.parquet", "--lfs", "lfs.py", "--id", "id")
-    assert wiesel(*words, "-o", "here.parquet").exit_code == 0
-    result = wiesel(*words, "--engine", "ray", "-o", "there.parquet")
-    assert result.exit_code == 0, result.output
-    here, there = read_votes("here.parquet"), read_votes("there.parquet")
-    assert there.dense().tolist() == here.dense().tolist()
-    assert there.ids.tolist() == here.ids.tolist()
-
-
 @pytest.mark.parametrize("how", ["raise", "abstain"])
 def test_a_labeling_function_that_raises_is_named(folder, wiesel, how):
     (folder / "lfs.py").write_text(

@@ -7,12 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from tiny_project import run_wiesel, tiny_project
 from wiesel.cli.main import app
 from wiesel.project.seen import remember, was_run
 
@@ -23,17 +25,28 @@ RED = "\x1b[31m"
 CSI = "\x9b31m"
 
 
-@pytest.fixture
-def trained(tiny, wiesel) -> Path:
+def trained_in(place: Path) -> Path:
     """A tiny project with a model that can explain, and an `lfs.py` that leaves a trace."""
+    tiny = tiny_project(place)
     text = (tiny / "wiesel.toml").read_text()
     (tiny / "wiesel.toml").write_text(text.replace('"majority_vote"', '"crowd_layer"'))
     with (tiny / "lfs.py").open("a") as file:
         file.write("\nfrom pathlib import Path\nPath(__file__).with_name('trace').touch()\n")
-    result = wiesel("run", tiny)
+    result = run_wiesel("run", tiny)
     assert result.exit_code == 0, result.output
-    (tiny / "trace").unlink()
     return tiny
+
+
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory) -> Path:
+    return trained_in(tmp_path_factory.mktemp("trained"))
+
+
+@pytest.fixture
+def trained(trained_once) -> Path:
+    """The project, for tests that change nothing in it but the trace."""
+    (trained_once / "trace").unlink(missing_ok=True)
+    return trained_once
 
 
 def forge(model: Path, **changes) -> None:
@@ -54,9 +67,9 @@ class TestExplain:
         assert not (trained / "trace").exists()
 
     def test_it_does_not_run_where_the_command_is_run_either_if_the_user_never_ran_it(
-        self, trained, wiesel, monkeypatch
+        self, trained, wiesel, monkeypatch, tmp_path
     ):
-        other = trained.with_name("downloaded")
+        other = tmp_path / "downloaded"
         shutil.copytree(trained, other)
         forge(other / "out/model", project=str(other / "wiesel.toml"))
         monkeypatch.chdir(other)
@@ -77,21 +90,24 @@ class TestExplain:
         result = wiesel("explain", trained / "out/model", "--item", "m0", "--project", trained)
         assert result.exit_code == 0, result.output
 
-    def test_another_folder_in_the_same_place_is_another_project(self, trained):
+    def test_another_folder_in_the_same_place_is_another_project(self, tmp_path):
+        trained = trained_in(tmp_path)
         assert was_run(trained / "wiesel.toml")
         shutil.copytree(trained, trained.with_name("copy"))
         shutil.move(trained, trained.with_name("old"))
         shutil.move(trained.with_name("copy"), trained)
         assert not was_run(trained / "wiesel.toml")
 
-    def test_a_model_with_code_beside_it_is_refused(self, trained, wiesel):
-        (trained / "out/model/lfs.py").write_text("print('run me')")
+    def test_a_model_with_code_beside_it_is_refused(self, trained, wiesel, tmp_path):
+        model = tmp_path / "model"
+        shutil.copytree(trained / "out/model", model)
+        (model / "lfs.py").write_text("print('run me')")
         for words in (["predict", trained / "test.csv"], ["explain", "--item", "m0"]):
-            result = wiesel(words[0], trained / "out/model", *words[1:])
+            result = wiesel(words[0], model, *words[1:])
             assert result.exit_code == 1
             assert "also holds 'lfs.py'" in result.stderr
-        shown = wiesel("inspect", trained / "out/model").stdout
-        assert "NO PART OF THE MODEL, which is refused for it: 'lfs.py'" in shown
+        shown = wiesel("inspect", model).stdout
+        assert "NOT PART OF THE MODEL (loading refuses it): 'lfs.py'" in shown
 
 
 class TestFirstRun:
@@ -190,13 +206,13 @@ def test_sigterm_leaves_nothing_in_memory_or_beside_the_output(tiny):
     (tiny / "lfs.py").write_text(
         "import time\nfrom pathlib import Path\nfrom wiesel import labeling_function\n"
         "@labeling_function\ndef slow(row):\n"
-        "    Path(__file__).with_name('trace').touch()\n    time.sleep(0.5)\n    return 'billing'\n"
-        "@labeling_function\ndef other(row):\n    time.sleep(0.5)\n    return 'technical'\n"
+        "    Path(__file__).with_name('trace').touch()\n    time.sleep(600)\n    return 'billing'\n"
+        "@labeling_function\ndef other(row):\n    time.sleep(600)\n    return 'technical'\n"
     )
     with subprocess.Popen([*WIESEL, "run", str(tiny)], stderr=subprocess.DEVNULL) as process:
         mark = f"wiesel-{process.pid}-"
         while not (tiny / "trace").exists() and process.poll() is None:
-            pass
+            time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 128 + signal.SIGTERM
     left = [entry.name for entry in Path("/dev/shm").glob(f"{mark}*")]

@@ -115,7 +115,7 @@ def test_an_interruption_says_how_to_go_on():
 
     result = run_alone(interrupted)
     assert result.exit_code == 130
-    assert "run the same command to go on" in result.stderr
+    assert "run the same command to continue" in result.stderr
 
 
 def test_a_bug_is_one_line_too():

@@ -50,5 +50,5 @@ def test_nothing_to_choose_from_is_refused():
     X, votes, _ = tiny_task()
     with pytest.raises(ParameterError, match="no models"):
         choose_without_gold([], X, votes)
-    with pytest.raises(ParameterError, match="two folds or more; got folds=1"):
+    with pytest.raises(ParameterError, match="at least two folds; got folds=1"):
         choose_without_gold(candidates(0.1), X, votes, folds=1)

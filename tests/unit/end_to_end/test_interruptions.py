@@ -92,7 +92,7 @@ start = WeaSELObjective.start_epoch
 def start_epoch(self, epoch, data):
     start(self, epoch, data)
     if epoch == 4:
-        print("ready", flush=True)
+        print("ready", {{"sympy", "torch._dynamo"}} & sys.modules.keys(), flush=True)
         sys.stdin.read()
 WeaSELObjective.start_epoch = start_epoch
 
@@ -112,7 +112,8 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights(tmp_path: Path):
         [sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True
     ) as child:
         assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
+        # Training imports no compiler, which would take it two seconds.
+        assert child.stdout.readline() == "ready set()\n"
         os.kill(child.pid, signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
     resumed = weasel(epochs=7, checkpoint=file).fit(X, votes, validation=(X, gold))
@@ -201,7 +202,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, change: str):
         "gold": (X, 1 - gold),
         "no validation": None,
     }.get(change, (X, gold))
-    with pytest.raises(SavedModelError, match="of other options or other data"):
+    with pytest.raises(SavedModelError, match="with other options or other data"):
         model.fit(
             other.X if change == "inputs" else X,
             other.votes if change == "votes" else votes,

@@ -123,5 +123,5 @@ def test_few_items_are_learned_from_or_refused_in_a_sentence(n_items: int):
         if n_items == 2:
             assert model.fit(X[:2], votes).predict(X[:2]).shape == (2,)
             continue
-        with pytest.raises(ValueError, match="training needs two or more"):
+        with pytest.raises(ValueError, match="training needs at least two"):
             model.fit(X[:1], votes)

@@ -121,11 +121,14 @@ def test_a_classifier_that_is_no_data_is_refused_with_those_that_are(tmp_path, c
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"steps": [{"name": "ensemble.RandomForestClassifier", "options": {}}]}, "no estimator"),
-        ({"steps": [{"name": "os.system", "options": {}}]}, "no estimator"),
+        (
+            {"steps": [{"name": "ensemble.RandomForestClassifier", "options": {}}]},
+            "not an estimator",
+        ),
+        ({"steps": [{"name": "os.system", "options": {}}]}, "not an estimator"),
         ({"shapes": {"0__predict_proba": [1]}}, "cannot have learned"),
         ({"shapes": {"0__coef_": [10**12, 10**6]}}, "do not fit"),
-        ({"steps": []}, "does not fit together"),
+        ({"steps": []}, "is inconsistent"),
         ({"n_classes": 1}, "other classes"),
     ],
 )

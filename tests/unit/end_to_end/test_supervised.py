@@ -69,7 +69,7 @@ def test_items_whose_label_is_unknown_are_left_out():
     ("gold", "error", "words"),
     [
         (lambda gold: gold[:40], FeatureError, "X has 48 items, but there are 40 gold labels"),
-        (lambda gold: np.full(48, -1), FeatureError, "two gold labels or more; 0 are known"),
+        (lambda gold: np.full(48, -1), FeatureError, "at least two gold labels; 0 are known"),
         (lambda gold: gold + 1, DataError, "it must be one of 'ham', 'spam'"),
         (lambda gold: ["eggs"] * 48, DataError, "row 0 is 'eggs'"),
         (lambda gold: tiny_task().votes, ParameterError, "for votes use Committee"),

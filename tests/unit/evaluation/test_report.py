@@ -161,7 +161,7 @@ def test_a_confusion_matrix_of_many_classes_is_not_printed() -> None:
         ([[3.0, 2.0]], "Logits need a softmax"),
         ([[0.2, 0.3, 0.5]], r"items x 2 classes.*\(1, 3\)"),
         ([0.5], r"the shape \(1,\)"),
-        (np.empty((0, 2)), "one item or more"),
+        (np.empty((0, 2)), "at least one item"),
     ],
 )
 def test_what_are_no_probabilities_is_refused(proba: Any, words: str) -> None:

@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 from experiments.framework import tables
 from experiments.framework.definitions import Effort
+from experiments.framework.pages import tables_of
 from experiments.framework.runner import Run
-from experiments.studies import blind_crowds, graph_encoder, rule_methods
+from experiments.studies import blind_crowds, crowd_table, graph_encoder, rule_methods
 
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.io import Dataset, Split
@@ -61,7 +62,7 @@ def test_encoders_are_compared_on_the_same_planted_votes(encoder, monkeypatch):
 
 
 def test_the_graph_is_better_where_it_gains_more_than_a_deviation(results):
-    scores = {("block", "mlp"): 0.7, ("block", "graph"): 0.8}
+    scores = {("block", "mlp"): 0.7, ("block", "no edges"): 0.75, ("block", "graph"): 0.8}
     records = [
         {"dataset": name, "method": encoder, "seed": seed, "score": value + 0.01 * seed}
         | {"edges": 6, "cpu_seconds": 1.0}
@@ -71,9 +72,10 @@ def test_the_graph_is_better_where_it_gains_more_than_a_deviation(results):
     graph_encoder.show(records[:-1], graph_encoder.PLANTED, Effort(seeds=2))
     page = (results / "graph_encoder.md").read_text()
     # The second seed of the graph is missing, so the first is compared alone.
-    assert "| block       | 6.0                | 70.00, one seed | 80.00, one seed" in page
-    assert "better by more than a deviation: block." in page
-    assert "worse by more than a deviation: nowhere." in page
+    figures = ["6.0", *(f"{share:.2f}, one seed" for share in (70, 75, 80, 10, 5))]
+    assert list(tables_of(results / "graph_encoder.md")[0].rows["block"]) == figures
+    assert "graph encoder is better by more than a deviation on: block; worse on: none." in page
+    assert "With edges it is better by more than a deviation on: block; worse on: none." in page
 
 
 def test_candidates_of_a_crowd_are_ranked_without_gold(results, monkeypatch):
@@ -92,7 +94,34 @@ def test_candidates_of_a_crowd_are_ranked_without_gold(results, monkeypatch):
     first["accuracy"], second["accuracy"] = 0.6, 0.5
     blind_crowds.show([first, second], Effort(seeds=1))
     page = (results / "blind_crowds.md").read_text()
-    assert "Chosen without gold: 50.00, one seed; the best on test 60.00, one seed" in page
+    assert "- labelme: **majority vote, lr 0.001**, test accuracy 50.00, one seed; the best" in page
+    assert (
+        "(majority vote, lr 0.0001) has 60.00, one seed, the mean of all 55.00, one seed." in page
+    )
+    assert "- music_genre: not all candidates have been run." in page
     assert np.array_equal(blind_crowds.mean_ranks([first, second]), [2.0, 1.0])
     blind_crowds.show([first], Effort(seeds=1))
-    assert "Chosen" not in (results / "blind_crowds.md").read_text()
+    assert "**" not in (results / "blind_crowds.md").read_text()
+
+
+def test_the_crowd_table_says_who_is_first_and_where_the_newest_methods_are(results, monkeypatch):
+    monkeypatch.setattr(crowd_table, "RESULTS", results)
+    figures = {
+        "gold labels": (95, 96),
+        "WeaSEL + MIG": (87, 90),
+        "Max-MIG": (88, 89),
+        "COINNet": (80, 81),
+    }
+    rows = [
+        {"method": name, "accuracy": [test - 1, test + 1], "validation": [valid], "options": {}}
+        | {"in_paper": name.endswith("MIG"), "best_on_test": [test], "paper": None}
+        | {"tuning": [({}, valid)], "runs": 2, "cpu_seconds": 1.0}
+        for name, (test, valid) in figures.items()
+    ]
+    crowd_table.write_markdown("labelme", rows, [])
+    page = (results / "labelme.md").read_text()
+    assert (
+        "Of all 3 methods that learn from answers, **Max-MIG** is first on test with 88.00" in page
+    )
+    assert "; WeaSEL + MIG is 1.00 below. By validation one would take WeaSEL + MIG (87.00" in page
+    assert "COINNet is number 3 (-8.00)." in page

@@ -46,7 +46,7 @@ def test_a_value_that_is_not_finite_is_located() -> None:
 
 @pytest.mark.parametrize("X", [[1.0, 2.0], [["a"]], np.empty((0, 3))])
 def test_what_are_no_features_is_refused(X: Any) -> None:
-    with pytest.raises(FeatureError, match="numbers, items x columns, with one item or more"):
+    with pytest.raises(FeatureError, match="numbers, items x columns, with at least one item"):
         Standardizer().fit(X)
 
 

@@ -199,15 +199,6 @@ def test_a_damaged_cache_file_is_computed_anew(tmp_path: Path) -> None:
     assert features.transform(TEXTS).tolist() == expected
 
 
-def test_importing_features_loads_neither_torch_nor_scikit_learn() -> None:
-    code = (
-        "import sys, wiesel.features\n"
-        "print([name for name in ('torch', 'sklearn', 'tokenizers') if name in sys.modules])"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
-
-
 def test_a_new_text_is_not_far_away_where_the_training_texts_are_much_alike():
     texts = ["the app crashes", "the bill is wrong", "the app is slow", "the bill crashes"] * 5
     features = TextFeatures("tfidf", n_dimensions=50).fit(texts)

@@ -72,7 +72,7 @@ def test_blame_takes_the_features_of_another_item_and_refuses_wrong_ones():
     data = planted(60)
     votes = noisy_votes(data, (0.8, 0.8))
     assert len(blame(data.X, votes, np.ones(5)).neighbors) > 0
-    with pytest.raises(FeatureError, match="3 features; those learned from have 5"):
+    with pytest.raises(FeatureError, match="3 features; the training items have 5"):
         blame(data.X, votes, np.ones(3))
     with pytest.raises(ParameterError, match="no item 99"):
         blame(data.X, votes, 99)

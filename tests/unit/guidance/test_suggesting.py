@@ -77,7 +77,7 @@ def test_the_same_call_gives_the_same_suggestions():
 def test_a_class_of_which_nothing_is_known_is_named():
     data = planted()
     gold = np.where((np.arange(300) < 20) & (data.gold == 0), 0, -1)
-    with pytest.raises(DataError, match=r"Nothing is known of 'spam': label a row"):
+    with pytest.raises(DataError, match=r"There is no evidence for 'spam': label a row"):
         suggest_lfs(data.rows, labels=LABELS, gold=gold)
 
 

@@ -50,7 +50,7 @@ def test_what_is_given_is_not_guessed(tmp_path: Path) -> None:
     [
         ({"separator": "::"}, "A separator is one character"),
         ({"encoding": "latn-1"}, "There is no encoding 'latn-1'"),
-        ({"encoding": "ascii"}, "not written in ascii: the first wrong byte is in line 2"),
+        ({"encoding": "ascii"}, "not encoded as ascii: the first wrong byte is in line 2"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, given: dict[str, str], words: str) -> None:
@@ -99,5 +99,5 @@ def test_a_row_that_is_too_long_is_told_by_the_separator_that_is_used(tmp_path: 
 @pytest.mark.parametrize("name", ["mails.xlsx", "mails.XLS", "mails.ods"])
 def test_workbooks_are_refused_with_the_way_out(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"PK")
-    with pytest.raises(DataError, match="save its sheet as 'CSV UTF-8'"):
+    with pytest.raises(DataError, match="Save the sheet as 'CSV UTF-8'"):
         read_rows(tmp_path / name)

@@ -112,6 +112,6 @@ def test_wrong_answers_are_refused(store, given, message):
 def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path):
     path = tmp_path / "labels.sqlite"
     path.write_text("not a database, but long enough to be looked at" * 50)
-    with pytest.raises(DataError, match="keep the file"):
+    with pytest.raises(DataError, match="Keep the file"):
         LabelStore(path).labels()
     assert path.read_text().startswith("not a database")

@@ -196,7 +196,7 @@ def test_a_later_format_asks_for_an_upgrade(tmp_path: Path, votes: VoteMatrix) -
 )
 def test_strange_metadata_is_refused(tmp_path: Path, text: str) -> None:
     pl.DataFrame({"id": [1]}).write_parquet(tmp_path / "v.parquet", metadata={"wiesel": text})
-    with pytest.raises(DataError, match="no file of votes"):
+    with pytest.raises(DataError, match="not a file of votes"):
         read_votes(tmp_path / "v.parquet")
 
 

@@ -73,7 +73,7 @@ def test_votes_that_say_nothing_leave_the_classes_equal():
 
 def test_fewer_than_three_voters_give_the_shares_of_the_votes():
     votes = VoteMatrix.from_dense([[0, 0], [0, 1], [0, -1]], ["a", "b"])
-    with pytest.warns(WieselWarning, match="three voters or more; there are 2"):
+    with pytest.warns(WieselWarning, match="at least three voters; there are 2"):
         balance = estimate_class_balance(votes)
     np.testing.assert_allclose(balance, [0.8, 0.2])
 

@@ -180,7 +180,9 @@ def test_silence_of_one_sided_voters_counts():
 
 def test_all_items_ending_in_one_class_is_said():
     votes, _ = one_sided_voters()
-    with pytest.warns(CollapseWarning, match=r"100% .* ended up as 'a'.*votes alone say 5\d%"):
+    with pytest.warns(
+        CollapseWarning, match=r"100% .* ended up as 'a'.*by majority vote it is 5\d%"
+    ):
         OneCoin().fit(votes)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

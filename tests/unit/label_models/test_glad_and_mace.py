@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import digamma
 
 from wiesel import GLAD, MACE, MajorityVote, VoteMatrix, rank_workers
 from wiesel.datasets.synthetic import make_votes
@@ -58,22 +59,39 @@ def test_mace_calls_habits_by_their_name():
     np.testing.assert_allclose(model.competences_[2:], 0.7, atol=0.08)
 
 
-def test_mace_learns_a_skewed_class_balance():
-    # With a uniform balance, votes for the common class would be habits.
+def test_mace_is_the_papers_unless_it_learns_the_class_balance():
+    # With a uniform balance, votes for a very common class look like habits.
     accuracies = [0.9, 0.8, 0.75, 0.7, 0.65]
     votes, gold = make_votes(
         1500, 5, accuracies=accuracies, coverage=1.0, class_balance=[0.9, 0.1], seed=8
     )
-    model = MACE().fit(votes)
-    assert abs(model.class_balance_[1] - 0.1) < 0.03
-    known = votes.covered
-    right = (model.predict_proba(votes).argmax(axis=1) == gold)[known].mean()
-    uniform = MACE().fit(votes, class_balance=[0.5, 0.5])
-    assert right > (uniform.predict_proba(votes).argmax(axis=1) == gold)[known].mean() + 0.03
+    paper, learned = MACE().fit(votes), MACE(learn_class_balance=True).fit(votes)
+    np.testing.assert_array_equal(paper.class_balance_, [0.5, 0.5])
+    assert abs(learned.class_balance_[1] - 0.1) < 0.03
+    right = [
+        (model.predict_proba(votes).argmax(axis=1) == gold).mean() for model in (paper, learned)
+    ]
+    assert right[1] > right[0] + 0.03
+
+
+def test_mace_takes_the_steps_of_variational_bayes():
+    # Two voters and two items, one vote each way; all formulas of the docstring by hand.
+    votes = VoteMatrix.from_dense([[0, 0], [0, 1]], ["a", "b"])
+    model = MACE(max_iter=1, competence_prior=0.5, habit_prior=10.0).fit(votes)
+    # Majority: item 0 is "a", item 1 either. Voter 0 voted "a" twice: its habit starts at
+    # (2.5, 0.5) / 3, so a right vote for "a" was known with probability 1 / (1 + 5/6) = 6/11.
+    known = 1.5 * 6 / 11
+    np.testing.assert_allclose(model.known_votes_[0], [known + 0.5, 2 - known + 0.5])
+    np.testing.assert_allclose(model.habit_votes_[0], [2 - known + 10, 10])
+    t, s = np.exp(digamma(model.known_votes_[0]) - digamma(3.0))
+    h = np.exp(digamma(model.habit_votes_[0]) - digamma(model.habit_votes_[0].sum()))
+    of_a_vote_for_a = np.exp(model._log_joint().weights[0])
+    np.testing.assert_allclose(of_a_vote_for_a, [t + s * h[0], s * h[0]])
 
 
 def test_maces_confusions_are_distributions_and_rank_workers():
-    confusions = _confusions(np.array([0.0, 0.6, 1.0]), np.array([[0.2, 0.8]] * 3))
+    known = np.array([0.0, 0.6, 1.0])
+    confusions = _confusions(known, 1 - known, np.array([[0.2, 0.8]] * 3))
     np.testing.assert_allclose(confusions.sum(axis=2), 1)
     np.testing.assert_allclose(confusions[1], [[0.68, 0.32], [0.08, 0.92]])
     votes, _ = make_votes(400, 4, accuracies=[0.9, 0.85, 0.8, 0.5], coverage=1.0, seed=6)

@@ -36,5 +36,5 @@ def test_few_skewed_items_do_not_end_in_the_mirror_image(n_voters, coverage, n_i
 
 def test_a_given_class_balance_that_turns_the_classes_round_is_named():
     votes, _ = make_votes(200, 3, accuracies=0.6, class_balance=(0.8, 0.2), coverage=1.0, seed=1)
-    with pytest.warns(CollapseWarning, match=r"'class_0' 0\.1, 'class_1' 0\.9.*changed places"):
+    with pytest.warns(CollapseWarning, match=r"'class_0' 0\.1, 'class_1' 0\.9.*swapped"):
         OneCoin().fit(votes, [0.1, 0.9])

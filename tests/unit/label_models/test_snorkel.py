@@ -166,7 +166,7 @@ def test_a_skewed_class_balance_is_estimated_where_voters_are_independent():
 def test_one_and_two_voters_fall_back_and_say_so(n_voters):
     dense = np.array([[0, 0], [1, 1], [0, 1], [-1, 1], [-1, -1]])[:, :n_voters]
     votes = VoteMatrix.from_dense(dense, ["a", "b"])
-    with pytest.warns(WieselWarning, match=f"three voters or more; there are {n_voters}"):
+    with pytest.warns(WieselWarning, match=f"at least three voters; there are {n_voters}"):
         model = Snorkel().fit(votes)
     proba = model.predict_proba(votes)
     # One vote with the assumed precision of 70 %.

@@ -99,7 +99,7 @@ def test_conditions_mean_what_they_say(condition: str, rows: list[int]) -> None:
         ("text = 'free", "closing '"),
         ('"two words = 3', 'closing "'),
         ("n & 3", "sign '&' has no meaning"),
-        ("n = 3x", "this is no number"),
+        ("n = 3x", "this is not a number"),
         ("n + 1", "condition needs true or false, but this is a number"),
         ("'free'", "condition needs true or false, but this is a text"),
         ("n > 3 and lower(text)", "and needs true or false, but this is a text"),

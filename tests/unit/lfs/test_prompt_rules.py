@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -86,7 +85,8 @@ def server() -> Iterator[ModelServer]:
 @pytest.fixture
 def client(server: ModelServer, tmp_path: Path) -> ChatClient:
     url = f"http://127.0.0.1:{server.server_port}/v1"
-    return ChatClient(url, "tiny", backoff=0.001, retries=2, cache=str(tmp_path / "answers.sqlite"))
+    cache = str(tmp_path / "answers.sqlite")
+    return ChatClient(url, "tiny", backoff=0.001, retries=2, cache=cache, timeout=3600)
 
 
 ROWS = [{"text": "a prize"}, {"text": "see you"}, {"text": None}]
@@ -155,13 +155,13 @@ def test_a_lasting_fault_stops_with_the_row_and_the_status(
     client: ChatClient, server: ModelServer
 ) -> None:
     server.broken = [(500, {})] * 3
-    with pytest.raises(LabelingFunctionError, match=r"on row 0: .*asked 3 times.*HTTP 500"):
+    with pytest.raises(LabelingFunctionError, match=r"on row 0: .*tried 3 times.*HTTP 500"):
         apply_lfs(prompt(LABELS, "{text}", client=client), ROWS[:1], labels=LABELS)
 
 
 def test_a_refusal_is_not_asked_again(client: ChatClient, server: ModelServer) -> None:
     server.broken = [(401, {})]
-    with pytest.raises(LabelingFunctionError, match=r"asked once.*HTTP 401"):
+    with pytest.raises(LabelingFunctionError, match=r"tried once.*HTTP 401"):
         apply_lfs(prompt(LABELS, "{text}", client=client), ROWS[:1], labels=LABELS)
     assert len(server.requests) == 1
 
@@ -195,7 +195,7 @@ def test_something_that_is_no_chat_completion_is_a_fault(
     client: ChatClient, server: ModelServer
 ) -> None:
     server.reply = b'{"error": "overloaded"}'
-    with pytest.raises(LabelingFunctionError, match=r"no chat completion.*overloaded"):
+    with pytest.raises(LabelingFunctionError, match=r"not a chat completion.*overloaded"):
         prompt(LABELS, "{text}", client=client)({"text": "x"})
     assert len(server.requests) == 3
 
@@ -211,7 +211,7 @@ def test_no_more_requests_than_allowed_are_under_way(
 ) -> None:
     gate = threading.Barrier(2, timeout=900)
     server.answer = lambda question: str(gate.wait() and None) and "ham"
-    two = ChatClient(client.url, "tiny", concurrency=2, cache=None)
+    two = ChatClient(client.url, "tiny", concurrency=2, cache=None, timeout=3600)
     lf = prompt(LABELS, "{text}", client=two)
     rows = [{"text": str(number)} for number in range(8)]
     # The barrier opens only when two requests are under way at once.
@@ -354,7 +354,7 @@ def test_a_rules_file_keeps_answers_in_its_own_project(tmp_path: Path, cache: st
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path)
     address = {"url": "http://127.0.0.1:9/v1", "model": "tiny"}
-    with pytest.raises(LabelingFunctionError, match=r"cache = .* lies outside of"):
+    with pytest.raises(LabelingFunctionError, match=r"cache = .* is outside"):
         load_lfs(rules_with(folder, **address, cache=cache))
     with pytest.raises(LabelingFunctionError, match=r"ends in \.sqlite"):
         load_lfs(rules_with(folder, **address, cache="lfs.py"))
@@ -373,7 +373,7 @@ def test_a_lookup_reads_files_of_its_own_project_only(tmp_path: Path, name: obje
     lines = f'kind = "lookup"\nlabel = "spam"\ncolumns = "name"\nknown_file = {json.dumps(name)}'
     (folder / "rules.toml").write_text(f"[[lf]]\n{lines}\n")
     with pytest.raises(
-        LabelingFunctionError, match=r"line \d: .*(outside of|no file|name of a file)"
+        LabelingFunctionError, match=r"line \d: .*(is outside|no file|name of a file)"
     ):
         load_lfs(folder / "rules.toml")
 
@@ -381,20 +381,26 @@ def test_a_lookup_reads_files_of_its_own_project_only(tmp_path: Path, name: obje
 def test_an_interruption_does_not_wait_for_requests_that_hang(
     client: ChatClient, server: ModelServer
 ) -> None:
-    released = threading.Event()
-    server.answer = lambda question: "ham" if "quick" in question or released.wait(60) else ""
+    released, answered = threading.Event(), []
+
+    def answer(question: str) -> str:
+        if "slow" in question:
+            released.wait(900)
+            answered.append(question)
+        return "ham"
+
+    server.answer = answer
     answers = client.ask_all(["quick", "slow"])
     assert next(answers) == (0, "ham")
-    before = time.monotonic()
     answers.close()
-    assert time.monotonic() - before < 30  # the request alone would take a minute
+    assert not answered, "it came back before the slow request did"
     released.set()
 
 
 INTERRUPTED = """
 import polars
 from wiesel.lfs import ChatClient
-client = ChatClient("http://127.0.0.1:{port}/v1", "tiny", cache=None)
+client = ChatClient("http://127.0.0.1:{port}/v1", "tiny", cache=None, timeout=3600)
 try:
     list(client.ask_all(["slow"]))
 except KeyboardInterrupt:
@@ -407,16 +413,16 @@ def test_ctrl_c_works_while_a_model_thinks(server: ModelServer) -> None:
 
     def answer(question: str) -> str:
         asked.set()
-        released.wait(120)
+        released.wait(900)
         return "ham"
 
     server.answer = answer
     command = [sys.executable, "-c", INTERRUPTED.format(port=server.server_port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
-            assert asked.wait(100)
+            assert asked.wait(900)
             running.send_signal(signal.SIGINT)
-            said, _ = running.communicate(timeout=60)
+            said, _ = running.communicate(timeout=600)
         finally:
             running.kill()
             released.set()

@@ -54,6 +54,36 @@ def test_a_committee_learns_and_weighs_its_members_for_each_label(fitted, task):
     assert np.allclose(fitted.predict_proba(task.X), mean, atol=1e-5)
 
 
+def test_copies_of_a_voter_count_once_and_share_what_they_add(task, tmp_path):
+    array = np.stack([own.dense() for own in task.votes.matrices], axis=2)
+    voters = task.votes.voters
+    copied = np.concatenate([array, array[:, :1], array[:, :1]], axis=1)
+    votes = MultiLabelVotes.from_dense(copied, task.votes.labels, [*voters, "again", "twice"])
+    model, plain = committee().fit(task.X, votes), committee().fit(task.X, task.votes)
+    on = [label for label in task.votes.labels if voters[0] in task.votes.voters_on(label)]
+    assert model.copies_ == {label: {"again": voters[0], "twice": voters[0]} for label in on}
+    assert plain.copies_ == {}
+    assert np.allclose(model.predict_proba(task.X), plain.predict_proba(task.X), atol=1e-6)
+    soft = model.soft_labels(task.X, votes)
+    assert np.allclose(soft, plain.soft_labels(task.X, task.votes))
+
+    row = int(np.flatnonzero(array[:, 0, task.votes.labels.index(on[0])] >= 0)[0])
+    shared = model.explain(task.X[row], votes[row]).by_label[on[0]]
+    alone = plain.explain(task.X[row], task.votes[row]).by_label[on[0]]
+    parts = [push.effect for push in shared.pushes if push.voter in (voters[0], "again", "twice")]
+    whole = next(push.effect for push in alone.pushes if push.voter == voters[0])
+    assert parts == pytest.approx([whole / 3] * 3)
+
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.copies_ == model.copies_
+    assert np.allclose(loaded.soft_labels(task.X, votes), soft)
+    manifest, files = multilabel_contents(model)
+    manifest["copies"] = {on[0]: {"nobody": voters[0]}}
+    with pytest.raises(SavedModelError, match="copies of the saved committee"):
+        restore_multilabel(manifest, files)
+
+
 def test_without_gold_all_networks_count_the_same(task):
     model = committee().fit(task.X, task.votes)
     shares = {name: weights.tolist() for name, weights in model.member_weights_.items()}

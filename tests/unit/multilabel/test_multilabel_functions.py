@@ -113,7 +113,7 @@ def test_ids_and_the_cache_work_as_in_apply_lfs(tmp_path):
     [
         ("sports", "'wrong' on row 0.*the text 'sports'.*Write {'sports'}"),
         (set(), "'wrong' on row 0.*empty set.*exhaustive=True"),
-        ({"sprts"}, "'sprts' is no label. Did you mean 'sports'"),
+        ({"sprts"}, "'sprts' is not a label. Did you mean 'sports'"),
         (7, "a set of labels is needed"),
         ({"sports": "yes"}, "True or False"),
     ],
@@ -202,7 +202,7 @@ def test_gold_labels_are_sets_or_numbers():
     table = pl.DataFrame({"a": [1, 0, None], "b": [0, 0, None]})
     assert labels.presence(table).tolist() == wanted
     assert labels.presence(table.to_numpy()).tolist() == wanted
-    with pytest.raises(DataError, match="row 1: 'c' is no label"):
+    with pytest.raises(DataError, match="row 1: 'c' is not a label"):
         labels.presence([{"a"}, {"c"}])
     with pytest.raises(DataError, match="the text 'a'"):
         labels.presence(["a"])

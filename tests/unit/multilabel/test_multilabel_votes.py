@@ -1,12 +1,21 @@
 """Votes on several labels behind one object."""
 
+import threading
+
 import numpy as np
 import polars as pl
 import pytest
 
-from wiesel import MajorityVote, VoteMatrix
-from wiesel.errors import DataError, VoteError
-from wiesel.multilabel import MultiLabelVotes, read_multilabel_votes, write_multilabel_votes
+from wiesel import DawidSkene, MajorityVote, VoteMatrix, apply_lfs, findings, summarize, threads
+from wiesel.errors import DataError, ParameterError, VoteError
+from wiesel.multilabel import (
+    MultiLabelVotes,
+    PerLabel,
+    label_models,
+    multilabel_function,
+    read_multilabel_votes,
+    write_multilabel_votes,
+)
 
 LONG = pl.DataFrame(
     {
@@ -118,3 +127,39 @@ def test_every_label_model_works_on_the_votes_on_one_label(task):
     votes = task.votes["sports"]
     predicted = MajorityVote().fit(votes).predict(votes)
     assert (predicted == np.where(task.gold[:, 0] == 1, "sports", "not sports")).mean() > 0.8
+
+
+def test_labels_are_fitted_in_threads_with_the_same_result(task, monkeypatch):
+    names = []
+
+    class Noted(DawidSkene):
+        def fit(self, votes, class_balance=None):
+            names.append(threading.current_thread().name)
+            return super().fit(votes, class_balance)
+
+    alone = PerLabel(Noted()).fit(task.votes).predict_proba(task.votes)
+    assert set(names) == {threading.current_thread().name}
+    monkeypatch.setattr(label_models, "_WORTH_THREADS", 1)
+    monkeypatch.setattr(threads, "usable_cores", lambda: 2)
+    names.clear()
+    model = PerLabel(Noted()).fit(task.votes)
+    assert all(name.startswith("wiesel") for name in names)
+    assert list(model.models_) == list(task.votes.labels)
+    assert np.array_equal(model.predict_proba(task.votes), alone)
+
+
+def test_gold_of_other_items_and_votes_of_another_kind_are_refused(task):
+    with pytest.raises(DataError, match="gold labels of 1 items"):
+        task.votes.overview([set()])
+    for read in (summarize, findings, MajorityVote().fit):
+        with pytest.raises(VoteError, match="PerLabel"):
+            read(task.votes)
+    function = multilabel_function(name="both")(lambda row: {"sports"})
+    with pytest.raises(ParameterError, match="apply_multilabel_lfs"):
+        apply_lfs([function], [{"text": "a"}], labels=["sports", "money"])
+
+
+def test_advice_about_one_direction_names_the_missing_one():
+    against = MultiLabelVotes.from_dense([[[0, 1]], [[0, 0]]], ["a", "b"])
+    with pytest.raises(VoteError, match=r"says where it is present\.$"):
+        PerLabel(MajorityVote()).fit(against)

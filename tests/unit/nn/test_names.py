@@ -75,7 +75,7 @@ def test_a_class_of_ones_own_gets_what_it_takes(tmp_path):
     assert (network.in_features, network.out_features, network.bias) == (7, 2, None)
     with pytest.raises(ParameterError, match="has no class 'Nett'"):
         end_model_by_name(f"module:{file}:Nett", np.zeros((4, 7)), 2)
-    with pytest.raises(ParameterError, match=r"no torch\.nn\.Module"):
+    with pytest.raises(ParameterError, match=r"not a torch\.nn\.Module"):
         end_model_by_name(f"module:{file}:no_module", np.zeros((4, 7)), 2)
 
 
@@ -124,9 +124,9 @@ def test_a_stored_transformer_is_made_anew_without_its_folder(tmp_path):
     ("config", "words"),
     [
         ({"model_type": "no_such_thing"}, "has no architecture 'no_such_thing'"),
-        ({"model_type": ["bert"]}, "cannot be made anew"),
-        ({"model_type": "bert", "hidden_size": "wide"}, "cannot be made anew"),
-        (3, "cannot be made anew"),
+        ({"model_type": ["bert"]}, "cannot be built again"),
+        ({"model_type": "bert", "hidden_size": "wide"}, "cannot be built again"),
+        (3, "cannot be built again"),
     ],
 )
 def test_a_forged_transformer_is_refused(config, words):

@@ -9,9 +9,10 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from wiesel import MajorityVote
 from wiesel.cli.main import app
 from wiesel.errors import DataError, ParameterError
-from wiesel.multilabel import MultiLabelSpace, read_multilabel_votes
+from wiesel.multilabel import MultiLabelSpace, PerLabel, read_multilabel_votes
 from wiesel.project.multilabel import gold_labels, run_labels
 from wiesel.project.pipeline import run_project
 from wiesel.project.settings import read_project
@@ -164,6 +165,26 @@ def test_the_verb_run_prints_labels_and_figures(folder):
     assert "exact match" in text
 
 
+def test_votes_label_models_and_soft_labels_come_from_single_verbs_too(folder, tmp_path):
+    votes, model, soft = (tmp_path / name for name in ("v.parquet", "model", "soft.parquet"))
+    lfs = ["--lfs", folder / "rules.toml", "--lfs", folder / "lfs.py"]
+    labels = ["--labels", "sports,money,law", "--id", "id"]
+    called("apply", folder / "train.jsonl", *lfs, *labels, "--multi", "-o", votes)
+    made = read_multilabel_votes(folder / "out" / "votes.parquet")
+    assert read_multilabel_votes(votes).equals(made)
+    called("fit", "majority_vote", votes, "-o", model)
+    called("soft-labels", model, votes, "-o", soft)
+    frame = pl.read_parquet(soft)
+    assert frame["id"].to_list() == list(made.ids)
+    assert np.allclose(
+        frame.drop("id").to_numpy(), PerLabel(MajorityVote()).fit(made).predict_proba(made)
+    )
+    wrong = CliRunner().invoke(app, ["fit", "weasel", str(votes), "-o", str(model)])
+    assert "multi = true" in wrong.output
+    wrong = CliRunner().invoke(app, ["apply", str(folder / "train.jsonl"), *map(str, lfs[2:])])
+    assert "apply_multilabel_lfs" in wrong.output
+
+
 def changed(folder, tmp_path, old, new):
     for file in folder.iterdir():
         if file.is_file():
@@ -193,7 +214,7 @@ def test_gold_is_read_from_lists_texts_and_columns():
     columns = pl.DataFrame({"a": [1, 0, None], "b": [1, 0, None]})
     for rows in (lists, texts, columns):
         assert np.array_equal(gold_labels(rows, "label", labels), wanted)
-    with pytest.raises(DataError, match="'c' is no label"):
+    with pytest.raises(DataError, match="'c' is not a label"):
         gold_labels(pl.DataFrame({"label": ["a|c"]}), "label", labels)
     with pytest.raises(DataError, match="one for each label"):
         gold_labels(pl.DataFrame({"a": [1]}), "label", labels)

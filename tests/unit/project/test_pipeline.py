@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from safetensors.numpy import load_file
 
+from tiny_project import tiny_project
 from wiesel import load_model
 from wiesel.errors import DataError, ParameterError, WieselError
 from wiesel.io import read_votes
@@ -40,8 +41,15 @@ def change(file, old: str, new: str) -> None:
     file.write_text(file.read_text().replace(old, new))
 
 
-def test_a_run_writes_everything(tiny):
-    outcome, said = run(tiny)
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory):
+    """A tiny project after its first run, for tests that only look at it."""
+    folder = tiny_project(tmp_path_factory.mktemp("pipeline"))
+    return folder, *run(folder)
+
+
+def test_a_run_writes_everything(first_run):
+    tiny, outcome, said = first_run
     assert {entry.name for entry in (tiny / "out").iterdir()} == OUTPUTS | {".cache"}
     assert [line.partition(":")[0] for line in said] == [
         "read",
@@ -61,8 +69,8 @@ def test_a_run_writes_everything(tiny):
     assert read_votes(tiny / "out/votes.parquet").equals(outcome.prepared.votes.train)
 
 
-def test_predictions_are_those_of_the_saved_model_on_raw_rows(tiny):
-    run(tiny)
+def test_predictions_are_those_of_the_saved_model_on_raw_rows(first_run):
+    tiny = first_run[0]
     frame = pl.read_parquet(tiny / "out/predictions.parquet")
     assert frame["split"].value_counts().sort("split").rows() == [
         ("dev", 12),
@@ -76,8 +84,8 @@ def test_predictions_are_those_of_the_saved_model_on_raw_rows(tiny):
     assert frame.filter(pl.col("split") == "train")["gold"].null_count() == 40
 
 
-def test_the_model_is_an_ordinary_saved_model_with_features_as_data(tiny):
-    outcome, _ = run(tiny)
+def test_the_model_is_an_ordinary_saved_model_with_features_as_data(first_run):
+    tiny, outcome, _ = first_run
     model = load_model(tiny / "out/model")
     X = outcome.prepared.data.vectors.by_split["test"]
     assert np.allclose(model.predict_proba(X), outcome.proba["test"])
@@ -132,8 +140,8 @@ def test_after_editing_one_labeling_function_only_that_one_and_training_run_agai
     assert said[-1] == "reused: 3 of 6 parts of the votes, the features; trained: majority_vote"
 
 
-def test_the_first_run_reuses_nothing_and_says_nothing_of_it(tiny):
-    assert not [line for line in run(tiny)[1] if line.startswith("reused")]
+def test_the_first_run_reuses_nothing_and_says_nothing_of_it(first_run):
+    assert not [line for line in first_run[2] if line.startswith("reused")]
 
 
 def test_after_editing_a_text_the_features_are_made_again(tiny):
@@ -309,8 +317,8 @@ def test_a_module_without_its_class_is_noticed_first(tiny, monkeypatch):
         run(tiny)
 
 
-def test_the_table_has_rows_that_take_no_votes(tiny):
-    outcome, _ = run(tiny)
+def test_the_table_has_rows_that_take_no_votes(first_run):
+    tiny, outcome, _ = first_run
     shown = str(outcome.table)
     assert "always 'billing'" in shown
     assert "gold: 12 dev" in shown

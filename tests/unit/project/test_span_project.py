@@ -105,17 +105,46 @@ def test_a_document_is_explained_by_who_voted(folder):
 
 def test_the_saved_tagger_serves_the_verbs_of_spans(folder, tmp_path):
     model, found = folder / "out" / "model", tmp_path / "found.jsonl"
-    called("spans", "predict", model, folder / "dev.jsonl", "--id", "id", "-o", found)
-    assert "overlap F1" in called("spans", "evaluate", folder / "dev.jsonl", found)
-    assert "wiesel spans predict" in called("predict", model, folder / "dev.jsonl", code=1)
-    assert "SpanTwoStage" in called("inspect", model)
+    called("spans", "predict", model, folder / "dev.jsonl", "-o", found)
+    assert '"id": "dev3"' in found.read_text()
+    told = json.loads(called("spans", "evaluate", folder / "dev.jsonl", found, "--json"))
+    report = json.loads(called("evaluate", model, folder / "dev.jsonl", "--json"))["report"]
+    assert report["exact"]["all"] == told["exact"]["all"]
+    assert "5 documents" in called("predict", model, folder / "test.conll")
+    shown = called("inspect", model)
+    assert "SpanTwoStage" in shown
+    assert "new.jsonl" in shown
+    assert "hidden_markov, majority_vote" in called("inspect", folder)
+
+
+def test_compare_gives_a_row_for_each_method_and_writes_nothing(folder, tmp_path):
+    project = changed(folder, tmp_path, "epochs = 3", "epochs = 1")
+    text = called("compare", project.folder, "weasel,majority_vote", "--json")
+    told = json.loads(text[text.index("{") :])
+    assert [row["method"] for row in told["runs"]] == ["weasel", "majority_vote"]
+    assert told["on"] == "test"
+    assert not (tmp_path / "out").exists()
+    assert "one at a time" in called("compare", folder, tmp_path, "weasel", code=1)
+    assert "cannot learn spans" in called("compare", folder, "doctor_net", code=1)
+
+
+def test_a_rule_labeled_together_links_tokens(folder, tmp_path):
+    project = changed(folder, tmp_path, "epochs = 3", "epochs = 1")
+    with (tmp_path / "lfs.py").open("a") as file:
+        file.write("from wiesel.spans import pattern\nlink = pattern('together', r'was <b>')\n")
+    outcome = run_spans(project, ["hidden_markov"])
+    assert outcome.main.model.label_model_.link_voters_ == ("together_was_b",)
+    assert "together_was_b" not in outcome.main.model.voters_
 
 
 def test_the_verb_run_prints_voters_figures_and_texts(folder, tmp_path):
     project = changed(folder, tmp_path, "epochs = 3", "epochs = 1")
     text = called("run", project.folder, "--method", "majority_vote")
-    for words in ("cities", "overlap F1", "precision", "wiesel spans predict"):
+    for words in ("cities", "overlap F1", "precision", "wiesel predict"):
         assert words in text
+    again = called("run", project.folder, "--method", "majority_vote")
+    assert "nothing has changed" in again
+    assert "overlap F1" in again
 
 
 def changed(folder, tmp_path, old, new):
@@ -149,7 +178,3 @@ def test_gold_of_another_label_or_outside_of_the_text_is_refused(folder, tmp_pat
         (tmp_path / "dev.jsonl").write_text(json.dumps({"text": "Ada", "label": [span]}))
         with pytest.raises(WieselError, match=words):
             run_spans(project)
-
-
-def test_other_verbs_say_that_they_are_not_for_spans(folder):
-    assert "spans = true" in called("compare", folder, "majority_vote", code=1)

@@ -184,7 +184,7 @@ def test_random_labels_become_dev_rows_where_the_project_names_none(empty: Works
 def test_labels_of_a_class_that_is_gone_are_told(empty: Workspace):
     empty.store.add("m0", "sales", "ada")
     empty.refresh()
-    with pytest.raises(DataError, match=r"'sales'.*no classes of the project"):
+    with pytest.raises(DataError, match=r"'sales'.*not classes of the project"):
         _ = empty.gold
 
 
@@ -207,7 +207,7 @@ def test_the_verbs_answer_in_words_and_in_json(tiny: Path, wiesel, wiesel_json):
     assert len(rows) == 8
     blamed = wiesel_json("blame", tiny, "--item", "m0", "--without", "money")
     assert set(blamed) >= {"voters", "neighbors", "without"}
-    assert "Through these items" in wiesel("blame", tiny, "--item", "t1").output
+    assert "Most influential items" in wiesel("blame", tiny, "--item", "t1").output
     missing = wiesel("blame", tiny, "--item", "m99")
     assert missing.exit_code == 1
     assert "There is no item 'm99'" in missing.output

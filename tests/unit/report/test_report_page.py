@@ -168,8 +168,8 @@ def test_what_is_missing_is_left_out():
     )
     page = report_html(bare)
     parsed(page)
-    assert "There are no gold labels to judge by" in page
-    assert "Nothing odd was found" in page
+    assert "There are no gold labels to evaluate on" in page
+    assert "No problems were found" in page
     assert "<svg" not in page
 
 

@@ -29,11 +29,11 @@ def test_a_model_whose_values_are_no_probabilities_is_refused(tmp_path):
     model = HiddenMarkov().fit(votes)
     model.start_ = model.start_ * np.nan
     model.save(tmp_path / "model")
-    with pytest.raises(SavedModelError, match="start_ are no probabilities"):
+    with pytest.raises(SavedModelError, match="start_ are not probabilities"):
         load_model(tmp_path / "model")
     model.start_ = np.full(7, 1 / 7)
     model.save(tmp_path / "model")
-    with pytest.raises(SavedModelError, match=r"start_ is no array of the shape \(3,\)"):
+    with pytest.raises(SavedModelError, match=r"start_ is not an array of the shape \(3,\)"):
         load_model(tmp_path / "model")
 
 

@@ -12,6 +12,7 @@ from wiesel.spans import (
     explain_spans,
     from_spacy,
     gazetteer,
+    read_annotated,
     read_conll,
     read_docbin,
     read_doccano,
@@ -52,6 +53,18 @@ def test_conll_of_old_and_new_tags():
     assert documents.texts == ("-X-", "Ada Bob", "Bonn")
     assert [span[:3] for span in spans[1]] == [(0, 3, "PER"), (4, 7, "PER")]
     assert read_conll(write_conll(documents, spans))[1] == spans
+
+
+def test_conll_with_tags_for_ends_and_single_tokens():
+    for text in ("a S-PER\nb B-LOC\nc E-LOC\n", "a U-PER\nb B-LOC\nc L-LOC\n"):
+        assert [span[:3] for span in read_conll(text)[1][0]] == [(0, 1, "PER"), (2, 5, "LOC")]
+
+
+def test_predictions_of_label_studio_are_read_only_when_asked_for(tmp_path):
+    file = tmp_path / "tasks.json"
+    file.write_text(write_label_studio(DOCUMENTS, SPANS))
+    assert read_annotated(file)[1] == [[], [], []]
+    assert read_annotated(file, predictions=True)[1] == SPANS
 
 
 @pytest.mark.parametrize("text", ["Ada\n", "Ada PER\n", "Ada B-\n"])

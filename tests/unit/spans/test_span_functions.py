@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from wiesel import keywords, lookup, regex
+from wiesel import MajorityVote, apply_lfs, keywords, lookup, regex, summarize
 from wiesel.errors import (
     LabelingFunctionError,
     ParameterError,
@@ -11,6 +11,7 @@ from wiesel.errors import (
 from wiesel.lfs import FailureLog
 from wiesel.spans import (
     Documents,
+    HiddenMarkov,
     SpanLabels,
     TokenVotes,
     apply_span_lfs,
@@ -222,3 +223,15 @@ def test_selected_votes_are_those_of_the_documents():
     chosen = votes.select([2])
     assert chosen.votes.dense()[:, 0].tolist() == [-1, 1]
     assert chosen.documents.texts == ("So Ada",)
+
+
+def test_votes_and_functions_of_another_kind_are_refused_in_our_words():
+    documents = Documents.from_texts(["Ada"])
+    votes = apply_span_lfs(gazetteer("PER", ["Ada"]), documents, labels=["PER"])
+    for read in (summarize, MajorityVote().fit):
+        with pytest.raises(VoteError, match="HiddenMarkov"):
+            read(votes)
+    with pytest.raises(VoteError, match="needs TokenVotes"):
+        HiddenMarkov().fit(votes.votes)
+    with pytest.raises(ParameterError, match="apply_span_lfs"):
+        apply_lfs([gazetteer("PER", ["Ada"])], [{"text": "Ada"}], labels=["PER", "LOC"])

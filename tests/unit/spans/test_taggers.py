@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from wiesel import MajorityVote
 from wiesel.cli.main import app
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, VoteError
+from wiesel.saving import read_folder, write_folder
 from wiesel.spans import (
     Documents,
     SpanTwoStage,
@@ -16,6 +17,7 @@ from wiesel.spans import (
     gazetteer,
     load_span_model,
 )
+from wiesel.spans.storage import span_model_contents
 from wiesel.spans.tagger import TokenInputs, TokenLogits
 
 TEXTS = ["Ada met Bob", "so Bob met Ada again", "", "nobody"] * 6
@@ -64,6 +66,23 @@ def test_a_tagger_learns_what_the_rules_know_and_is_saved(model, tmp_path):
     model.save(tmp_path / "tagger")
     loaded = load_span_model(tmp_path / "tagger")
     assert np.allclose(loaded.predict_proba(documents), model.predict_proba(documents))
+    assert loaded.predict(list(documents.texts)) == spans
+    soft = loaded.soft_labels(votes())
+    assert np.allclose(soft, model.soft_labels(votes()))
+    assert np.allclose(soft.sum(axis=1), 1)
+    assert soft[0].argmax() == 1  # everybody votes B-PER on the first token
+    assert str(loaded.explain(votes())[0]) == str(model.explain(votes())[0])
+
+
+def test_an_encoder_of_other_sizes_is_refused(tmp_path):
+    model = SpanWeaSEL(**{**FAST, "epochs": 1}).fit(votes())
+    model.save(tmp_path / "tagger")
+    model.hidden = (8,)
+    manifest, _ = span_model_contents(model)
+    _, files = read_folder(tmp_path / "tagger")
+    write_folder(tmp_path / "tagger", manifest, files)
+    with pytest.raises(SavedModelError, match="do not fit the sizes of the TokenEncoder"):
+        load_span_model(tmp_path / "tagger")
 
 
 def test_validation_keeps_the_best_epoch_and_a_label_model_goes_token_by_token():
@@ -77,6 +96,8 @@ def test_validation_keeps_the_best_epoch_and_a_label_model_goes_token_by_token()
 def test_what_cannot_be_trained_on_is_refused():
     with pytest.raises(VoteError, match="needs TokenVotes"):
         SpanTwoStage().fit(votes().votes)
+    with pytest.raises(ParameterError, match="validation must be"):
+        SpanTwoStage(**FAST).fit(votes(), validation=Documents.from_texts(["Ada"]))
     with pytest.raises(ParameterError, match="label_model"):
         SpanTwoStage(label_model="hmm").fit(votes())
     with pytest.raises(SavedModelError):

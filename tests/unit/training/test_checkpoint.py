@@ -121,10 +121,10 @@ class TestRefusals:
         ("about", "words"),
         [
             ({"format": 99}, "format 99; this version reads format 2"),
-            ({"format": 2}, "does not fit together"),
-            ([1, 2], "does not fit together"),
-            ({"format": 2, "fingerprint": "abc"}, "does not fit together"),
-            ({"format": 2, "fingerprint": "abc", "standings": 5}, "does not fit"),
+            ({"format": 2}, "is inconsistent"),
+            ([1, 2], "is inconsistent"),
+            ({"format": 2, "fingerprint": "abc"}, "is inconsistent"),
+            ({"format": 2, "fingerprint": "abc", "standings": 5}, "is inconsistent"),
         ],
         ids=str,
     )

@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from wiesel.training import seeded
+from wiesel.training.adam import FusedAdam
 from wiesel.training.flat import FlatParameters
 
 
@@ -31,6 +32,37 @@ def test_adam_on_the_joined_vector_is_adam_on_the_parameters():
         step(joined, other, flat)
     for ours, theirs in zip(joined.parameters(), plain.parameters(), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-7)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
+def test_our_adam_takes_the_steps_of_torchs_and_goes_on_from_its_state(weight_decay: float):
+    drawn = torch.Generator().manual_seed(0)
+    starts = [
+        torch.randn(size, generator=drawn, dtype=kind)
+        for size, kind in ((3, torch.float32), (2, torch.float64), (4, torch.float32))
+    ]
+    ours, theirs = ([start.clone() for start in starts] for _ in range(2))
+    rates = (0.1, 0.03)
+    groups = [([ours[0], ours[1]], rates[0]), ([ours[2]], rates[1])]
+    one = FusedAdam(groups, weight_decay)
+    other = torch.optim.Adam(
+        [{"params": theirs[:2], "lr": rates[0]}, {"params": theirs[2:], "lr": rates[1]}],
+        weight_decay=weight_decay,
+        fused=True,
+    )
+    for number in range(6):
+        if number == 3:
+            kept = {k: {n: v.clone() for n, v in own.items()} for k, own in one.state.items()}
+            one = FusedAdam(groups, weight_decay)
+            one.load(kept)
+        for mine, its in zip(ours, theirs, strict=True):
+            its.grad = torch.randn(its.shape, generator=drawn, dtype=its.dtype)
+            mine.grad = its.grad.clone()
+        one.step()
+        other.step()
+    assert all(torch.equal(mine, its) for mine, its in zip(ours, theirs, strict=True))
+    for number, values in other.state_dict()["state"].items():
+        assert all(torch.equal(values[name], one.state[number][name]) for name in values)
 
 
 def test_frozen_and_other_parameters_stay_as_they_are():

@@ -1,11 +1,18 @@
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 import torch
 from torch.utils.data import Dataset, TensorDataset
 
+from wiesel import LabelSpace
 from wiesel.errors import FeatureError
+from wiesel.io.dataset import Dataset as Loaded
+from wiesel.io.dataset import Split
 from wiesel.training.inputs import ArrayInputs, as_inputs, is_matrix, move, part
+from wiesel.training.mapped import let_go
 
 
 @pytest.mark.parametrize(
@@ -107,3 +114,55 @@ def test_parts_and_moves_keep_dicts_dicts():
     some = part(move(batch, torch.device("cpu")), 1, 3)
     assert some["a"].tolist() == [1, 2]
     assert some["b"].tolist() == [[2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("values", "cure"),
+    [
+        (["free prize", "see you"], "TextFeatures"),
+        ([{"text": "free prize"}], "TextFeatures"),
+        (Split(pl.DataFrame({"id": [1]}), np.array([0])), "no vectors.*TextFeatures"),
+        (Split(pl.DataFrame({"id": [1]}), np.array([0]), features=np.ones((1, 2))), r"\.features"),
+        (Loaded("mails", LabelSpace("ham", "spam"), {}), r"dataset\.train\.features"),
+    ],
+    ids=["texts", "rows", "split without vectors", "split", "data set"],
+)
+def test_what_holds_no_vectors_is_refused_with_the_way_to_them(values, cure: str):
+    with pytest.raises(FeatureError, match=cure):
+        as_inputs(values)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux says what is mapped")
+def test_what_was_read_of_a_mapped_file_does_not_stay_in_memory(tmp_path: Path) -> None:
+    file = tmp_path / "features.npy"
+    np.save(file, np.ones((40_000, 100), dtype=np.float32))
+    mapped = np.load(file, mmap_mode="r")
+    assert mapped.sum() == 4_000_000
+    assert _mapped_kilobytes(file) > 15_000
+    let_go(mapped[10:20])
+    assert _mapped_kilobytes(file) < 1_000
+    inputs = as_inputs(mapped)
+    for start in range(0, 40_000, 1_000):
+        inputs.take(np.arange(start, start + 1_000))
+    assert _mapped_kilobytes(file) < 10_000
+
+
+def test_a_mapped_file_that_may_be_changed_keeps_its_changes(tmp_path: Path) -> None:
+    file = tmp_path / "features.npy"
+    np.save(file, np.zeros((4, 2), dtype=np.float32))
+    mine = np.load(file, mmap_mode="c")
+    mine[0] = 3
+    let_go(mine)
+    assert mine[0].tolist() == [3, 3]
+
+
+def _mapped_kilobytes(file: Path) -> int:
+    """How much of a file is in the memory of this process."""
+    of_file, total = False, 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if "-" in words[0] and not words[0].endswith(":"):
+            of_file = line.endswith(str(file))
+        elif of_file and words[0] == "Rss:":
+            total += int(words[1])
+    return total

@@ -74,7 +74,7 @@ class CrowdModel(EndToEndModel):
         return self._confusions(np.array([position[name] for name in wanted], dtype=np.int64))
 
     def voter_accuracies(self) -> npt.NDArray[np.float64]:
-        """Return P(right | votes) of every voter, as far as the model can tell."""
+        """Return P(right | votes) of every voter, as the model estimates it."""
         self.check_fitted()
         positions = np.arange(len(self.voters_))
         size = self._at_once()

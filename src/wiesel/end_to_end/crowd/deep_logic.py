@@ -19,7 +19,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["DeepLogic"]
 
 _LEAST_PROBA = 1e-3
-"""An end model that has learned its targets by heart must not outvote all voters."""
+"""An end model that has memorized its targets must not outweigh all voters."""
 
 
 @dataclass(eq=False)

@@ -212,7 +212,7 @@ class _Ensemble(nn.Module):
 
 
 class _DoctorObjective(CrowdObjective):
-    """Heads learn the votes of their doctors; weights learn whom to ask."""
+    """Heads learn the votes of their doctors; weights learn which doctors to trust."""
 
     end_model: _Ensemble
 

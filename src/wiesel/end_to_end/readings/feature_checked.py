@@ -15,7 +15,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["FeatureChecked"]
 
 _DOUBT = 10.0
-"""Every voter counts as having cast so many more votes, about which the features say nothing."""
+"""Pseudo-votes of every voter on which the features carry no information."""
 _GAIN = 0.5
 """How far an average vote takes the probability of its class from the class balance to one."""
 

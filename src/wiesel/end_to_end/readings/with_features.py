@@ -1,4 +1,4 @@
-"""What readings of votes and features share: a linear model speaks beside the voters."""
+"""What readings of votes and features share: a linear model beside the voters."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class FeatureReading(Reading):
     """A label model that learns from the votes and from the features of the same items.
 
     The soft labels q start from the vote shares. In every round a linear model f learns q from
-    the features, the meaning of every vote is learned anew, and both together are the next q::
+    the features, the meaning of every vote is estimated again, and both together are the next q::
 
         q(c | x, votes) = (1 + f_c(x) / P(c)) * prod_j (P(c | j said v) / P(c))^(n^-power) * e^b_c
 

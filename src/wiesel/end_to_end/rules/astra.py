@@ -77,7 +77,7 @@ class ASTRA(RuleModel):
 
 
 def teacher_labels(proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tensor:
-    """Return q: what votes, student and the filler say, each as far as it is weighed.
+    """Return q, the weighted mean of votes, student and filler.
 
     `weights` are those of the votes, then those of the student on every item.
     """

@@ -75,7 +75,7 @@ class ImplyLoss(RuleModel):
         return _ImplyObjective(end_model, last_layer, rules, gold, self.gamma)
 
     def _combined(self, proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tensor:
-        """The end model, and the mean of what the rules say: their class, as far as they hold."""
+        """The end model, averaged with the rules: their classes, weighted by how far they hold."""
         held = weights[: len(entries), None]
         n_classes = proba.shape[1]
         said = nn.functional.one_hot(entries.classes, n_classes)
@@ -87,7 +87,7 @@ class ImplyLoss(RuleModel):
 
 
 def agreed_labels(votes: VoteMatrix) -> npt.NDArray[np.int64]:
-    """Return the class of items whose voters, two or more, all agree; -1 for the others.
+    """Return the class of items on which at least two voters vote and all agree; else -1.
 
     If there are no such items, it is the majority of every item with votes.
 

@@ -68,7 +68,8 @@ def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | N
     if not is_matrix(features):
         raise FeatureError(
             "The encoder needs a plain feature vector for each item (items x features, floating "
-            "point), and X is none. Give it one with fit(..., encoder_X=...), or let it read the "
+            "point), and X is not one. Give it one with fit(..., encoder_X=...), or let it read "
+            "the "
             "votes alone with encoder=EncoderLayers(features=False)."
         )
     return features

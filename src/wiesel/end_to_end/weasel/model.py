@@ -157,8 +157,8 @@ class WeaSEL(EndToEndModel):
     ) -> Self:
         """Train on inputs and votes; `validation=(X, y)` selects the epoch and the threshold.
 
-        `encoder_X` holds the encoder's features where they are not the end model's inputs: token
-        ids or images are no encoder features. `engine=RayTrain(workers=2)` trains on a cluster.
+        `encoder_X` holds the encoder's features if the end model reads something else, such as
+        token ids or images. `engine=RayTrain(workers=2)` trains on a cluster.
         """
         given = replace(self.fit_inputs(X, votes, encoder_X), engine=engine)
         self.fit_given(given, validation)
@@ -272,7 +272,7 @@ class WeaSEL(EndToEndModel):
         check_number(self, "warm_up", self.warm_up, low=0, whole=True)
         if self.statistics and self.encoding == "index":
             raise ParameterError(
-                "The statistics of WeaSEL are no class indices: encoding='index' cannot write "
+                "The statistics of WeaSEL are not class indices: encoding='index' cannot encode "
                 "them. Use 'one_hot', or 'signed' for two classes."
             )
         if not (self.start is None or isinstance(self.start, LabelModel)):
@@ -350,17 +350,22 @@ class WeaSEL(EndToEndModel):
 
 
 def initial_soft_labels(label_model: LabelModel, plan: FitPlan) -> npt.NDArray[np.float64]:
-    """Return the soft labels of a label model, in which copies of a voter count once."""
+    """Return the soft labels of a label model, in which copies of a voter count once.
+
+    A label model that sees features sees those of the encoder: token ids or images are none.
+    """
     votes: VoteMatrix = plan.votes  # type: ignore[assignment]
     original = find_copies(votes)
     merged = merge_copies(votes, original)
     labeled = None if plan.gold_votes is None else merge_copies(plan.gold_votes, original)
-    single = replace(plan, votes=merged, gold_votes=labeled)
+    inputs = plan.data.inputs if plan.features is None else plan.features
+    data = replace(plan.data, inputs=inputs)
+    single = replace(plan, data=data, votes=merged, gold_votes=labeled)
     with warnings.catch_warnings():
         # What features cannot confirm, training goes on from all the same.
         warnings.simplefilter("ignore", WieselWarning)
         fitted = fit_label_model(label_model, single, plan.class_balance)
-        return proba_of_votes(fitted, merged, plan.data.inputs)
+        return proba_of_votes(fitted, merged, inputs)
 
 
 def _stored_layers(encoder: object, kind: type) -> dict[str, Any] | None:

@@ -84,20 +84,20 @@ def only_label(chosen: Any, voter: object, item: object) -> str | None:
 
 
 def pick_question(found: Iterable[str], wanted: str | None, tool: str) -> str:
-    """Return the question to read: the one that was asked for, else the only one."""
+    """Return the question to read: the requested one, else the only one."""
     names = list(dict.fromkeys(found))
     if wanted is not None:
         if wanted not in names:
             raise DataError(
-                f"Nobody answered the question {wanted!r} in this file of {tool}; there are "
+                f"Nobody answered the question {wanted!r} in this {tool} file; there are "
                 f"answers to {listed(names) or 'none'}."
             )
         return wanted
     if len(names) > 1:
         raise DataError(
-            f"This file of {tool} has answers to {listed(names)}: say which question to read "
+            f"This {tool} file has answers to {listed(names)}: say which question to read "
             f"with question={names[0]!r}."
         )
     if not names:
-        raise DataError(f"This file of {tool} has no answers that name a class.")
+        raise DataError(f"This {tool} file has no answers that name a class.")
     return names[0]

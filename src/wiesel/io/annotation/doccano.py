@@ -21,7 +21,7 @@ def is_doccano(record: Mapping[str, Any]) -> bool:
 
 
 def labels_of(record: Mapping[str, Any]) -> Any:
-    """Return the labels of a line, under whatever name this version of doccano writes them."""
+    """Return the labels of a line, under any name that versions of doccano use."""
     return next((record[name] for name in _LABELS if name in record), None)
 
 
@@ -32,7 +32,7 @@ def read_doccano(records: Sequence[Mapping[str, Any]], question: str | None) -> 
         text = record.get("text", record.get("data"))
         key = record.get("id", text)
         if not isinstance(text, str):
-            raise DataError(f"Line {number} of this file of doccano has no text.")
+            raise DataError(f"Line {number} of this doccano file has no text.")
         shown = {name: value for name, value in record.items() if name not in _NOT_SHOWN}
         meta = shown.pop("meta", None)
         shown.pop("data", None)
@@ -57,7 +57,7 @@ def _answers(record: Mapping[str, Any], key: object) -> Iterator[tuple[str, str 
     labels = labels_of(record)
     if isinstance(labels, list) and any(isinstance(each, (list, Mapping)) for each in labels):
         raise DataError(
-            "This file of doccano marks parts of texts, it names no classes of whole texts: read "
+            "This doccano file marks parts of texts instead of classifying whole texts: read "
             "it with wiesel.spans.read_doccano."
         )
     yield voter, only_label(labels, voter, key)

@@ -33,7 +33,7 @@ def read_label_studio(records: Sequence[Mapping[str, Any]], question: str | None
     for number, task in enumerate(records, start=1):
         data = task.get("data")
         if not isinstance(data, Mapping):
-            raise DataError(f"Task {number} of this file of Label Studio has no 'data'.")
+            raise DataError(f"Task {number} of this Label Studio file has no 'data'.")
         key = task.get("id", number)
         item = found.item(key, {"id": key, **data})
         for voter, is_truth, result in _results(task):
@@ -51,7 +51,7 @@ def _question(results: Sequence[Mapping[str, Any]], wanted: str | None) -> str:
     names = [str(each.get("from_name")) for each in results if each.get("type") in _CHOSEN]
     if not names and any(each.get("type") == "labels" for each in results):
         raise DataError(
-            "This file of Label Studio marks parts of texts, it names no classes of whole items: "
+            "This Label Studio file marks parts of texts instead of classifying whole items: "
             "read it with wiesel.spans.read_label_studio."
         )
     return pick_question(names, wanted, _TITLE)
@@ -105,7 +105,7 @@ def _read_short(records: Sequence[Mapping[str, Any]], question: str | None) -> A
         voter = _person(record.get("annotator"))
         found.answer(item, voter, only_label(chosen, voter, key))
     if not found.answers:
-        raise DataError(f"No annotation in this file of {_TITLE} has an answer to {question!r}.")
+        raise DataError(f"No annotation in this {_TITLE} file has an answer to {question!r}.")
     return found
 
 

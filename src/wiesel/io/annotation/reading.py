@@ -169,7 +169,7 @@ def _records(source: Any) -> list[dict[str, Any]]:
                 for record in _named_after(Path(name).stem, archive.read(name).decode("utf-8"))
             ]
     except (zipfile.BadZipFile, UnicodeDecodeError) as error:
-        raise DataError(f"This is no zip file of doccano: {error}.") from error
+        raise DataError(f"This is not a doccano zip file: {error}.") from error
 
 
 def _named_after(annotator: str, text: str) -> list[dict[str, Any]]:
@@ -181,8 +181,9 @@ def _recognized(records: Sequence[Mapping[str, Any]]) -> str:
     name = _tool_of(records[0])
     if name is None:
         raise DataError(
-            f"The first record has {listed(records[0], limit=6) or 'nothing'}, which is none of "
-            f"{listed(TOOLS)}. A table with one row for each answer is read from CSV, Parquet or "
+            f"The first record has {listed(records[0], limit=6) or 'nothing'}, which matches "
+            "none of "
+            f"{listed(TOOLS)}. A table with one row per answer is read from CSV, Parquet or "
             "JSONL."
         )
     return name

@@ -42,7 +42,7 @@ FUNCTIONS: Mapping[str, Function] = {
         ("text",),
         "number",
         lambda text: text.str.count_matches(r"\S+").cast(pl.Int64),
-        "its words: what stands between white space",
+        "its words, separated by white space",
     ),
     "count": Function(
         ("text", "constant text"),
@@ -50,12 +50,8 @@ FUNCTIONS: Mapping[str, Function] = {
         lambda text, part: text.str.count_matches(part, literal=True).cast(pl.Int64),
         "how often a text occurs in it",
     ),
-    "lower": Function(
-        ("text",), "text", lambda text: text.str.to_lowercase(), "it in small letters"
-    ),
-    "upper": Function(
-        ("text",), "text", lambda text: text.str.to_uppercase(), "it in capital letters"
-    ),
+    "lower": Function(("text",), "text", lambda text: text.str.to_lowercase(), "it in lower case"),
+    "upper": Function(("text",), "text", lambda text: text.str.to_uppercase(), "it in upper case"),
     "trim": Function(
         ("text",),
         "text",
@@ -91,7 +87,7 @@ FUNCTIONS: Mapping[str, Function] = {
         ("number", "constant digits"),
         "number",
         _round,
-        "rounded, to so many digits after the point",
+        "rounded to this many decimals",
         n_required=1,
     ),
     "floor": Function(
@@ -110,7 +106,7 @@ FUNCTIONS: Mapping[str, Function] = {
         ("any",),
         "number",
         lambda value: value.cast(pl.Float64, strict=False).fill_nan(None),
-        "as a number; null where it is none",
+        "as a number; null if it is not one",
     ),
     "to_text": Function(
         ("any",), "text", lambda value: value.cast(pl.String, strict=False), "as a text"
@@ -119,7 +115,7 @@ FUNCTIONS: Mapping[str, Function] = {
         ("any", "any"),
         "any",
         lambda first, second: pl.coalesce(first, second),
-        "the second where the first is null",
+        "the second if the first is null",
     ),
 }
 """Every function of conditions by its name."""

@@ -77,7 +77,7 @@ def _unreadable(character: str) -> str:
         return f"the {_OPEN[character]} that starts here has no closing {character}."
     if character.isdigit():
         return (
-            "this is no number. A column whose name starts with a digit is written in double "
+            "this is not a number. A column whose name starts with a digit is written in double "
             'quotes: "2nd text".'
         )
     return (

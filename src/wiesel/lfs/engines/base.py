@@ -1,4 +1,4 @@
-"""What an engine is given and what it must return, whatever machines it uses."""
+"""What every engine receives and returns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable

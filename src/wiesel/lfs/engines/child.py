@@ -62,7 +62,7 @@ class ChildWorker:
         return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
     def kill(self) -> None:
-        """Kill it, whatever it does, for good."""
+        """Kill it for good."""
         with self._changing:
             self._ended = True
             self._process.kill()

@@ -186,7 +186,7 @@ def _loaded(
 def delivered(votes: VoteMatrix, number: int, folder: str | None) -> bytes:
     """Write votes to the folder, or return them as bytes where there is none."""
     if folder is not None:
-        write_votes(votes, Path(folder) / part_name(number))
+        write_votes(votes, Path(folder) / part_name(number), layout="list")
         return b""
     return votes_as_bytes(votes)
 

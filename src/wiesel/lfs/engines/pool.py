@@ -140,7 +140,7 @@ class _Errand(threading.Thread):
                     offer.share.stop(problem)
 
     def kill(self) -> None:
-        """Kill the process, whatever it does, and start none again."""
+        """Kill the process without starting another."""
         self._worker.kill()
         self.offers.put(None)
 

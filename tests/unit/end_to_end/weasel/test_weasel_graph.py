@@ -87,7 +87,7 @@ def test_a_trained_graph_changes_and_a_frozen_one_does_not():
         (GraphLayers(dropout=2.0), "'dropout'.*at most 1"),
         (GraphLayers(dependencies=[("a", "b", "c")]), r"pairs of voters.*\('a', 'b', 'c'\)"),
         (GraphLayers(dependencies=["ab"]), "pairs of voters.*'ab'"),
-        (GraphLayers(dependencies=[("voter_0", "voter_9")]), "'voter_9', which is no voter"),
+        (GraphLayers(dependencies=[("voter_0", "voter_9")]), "'voter_9', which is not a voter"),
         (GraphLayers(dependencies=[("voter_1", "voter_1")]), "names one voter twice"),
     ],
 )

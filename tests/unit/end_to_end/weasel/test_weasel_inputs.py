@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
 from wiesel import VoteMatrix
+from wiesel.end_to_end.readings import FeatureChecked
 from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError
 from wiesel.nn import CNN
 
@@ -131,6 +132,16 @@ def test_a_dict_of_tensors_feeds_a_transformer_and_encoder_x_its_encoder():
     assert model.explain(one, votes[3], encoder_X=X[3]).item == 3
 
 
+def test_the_start_checks_votes_against_the_features_of_the_encoder():
+    X, votes, _ = tiny_task()
+    model = weasel(Reader(), start=FeatureChecked(), warm_up=1)
+    plan = model._plan(model.fit_inputs(tokens(len(X)), votes, X), None, None)
+    checked = FeatureChecked().fit(votes, plan.class_balance, X=X)
+    assert np.allclose(plan.targets, checked.predict_proba(votes, X))
+    shares = votes.counts() / np.maximum(votes.counts().sum(axis=1, keepdims=True), 1)
+    assert not np.allclose(plan.targets[votes.covered], shares[votes.covered], atol=0.05)
+
+
 def test_token_ids_are_no_encoder_features():
     X, votes, _ = tiny_task()
     with pytest.raises(FeatureError, match=r"encoder_X=.*EncoderLayers\(features=False\)"):
@@ -207,7 +218,9 @@ def test_two_covered_items_are_enough_and_one_is_not():
     dense[[3, 9]] = [[0, 0, -1, -1], [1, -1, -1, 1]]
     assert weasel().fit(X, VoteMatrix.from_dense(dense, votes.labels)).trained_on_["items"] == 2
     dense[9] = -1
-    with pytest.raises(VoteError, match="Only 1 of 48 items have a vote; training needs two"):
+    with pytest.raises(
+        VoteError, match="Only 1 of 48 items have a vote; training needs at least two"
+    ):
         weasel().fit(X, VoteMatrix.from_dense(dense, votes.labels))
 
 

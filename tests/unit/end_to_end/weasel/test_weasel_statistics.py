@@ -149,12 +149,12 @@ def test_a_statistic_is_plain_data_that_can_be_copied():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"statistics": [Fixes("a", "c")]}, "names 'c', which is no voter"),
+        ({"statistics": [Fixes("a", "c")]}, "names 'c', which is not a voter"),
         ({"statistics": [Fixes("a", "a")]}, "names one voter twice"),
         ({"statistics": [("repairs", "a", "b")]}, r"Fixes\('a', 'b'\).*got \('repairs'"),
         ({"statistics": Fixes("a", "b")}, r"is a list.*got Fixes\('a', 'b'\) by itself"),
         ({"statistics": ["fixes"]}, r"Fixes\('a', 'b'\).*got 'fixes'"),
-        ({"statistics": ALL, "encoding": "index"}, "encoding='index' cannot write"),
+        ({"statistics": ALL, "encoding": "index"}, "encoding='index' cannot encode"),
     ],
 )
 def test_statistics_that_make_no_sense_are_refused(options, message):

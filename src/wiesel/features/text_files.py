@@ -1,0 +1,167 @@
+"""Vectors of the texts in many Parquet files, computed where the rows are.
+
+Words are counted piece by piece, so that rarity comes from all texts; the main directions and the
+scale of the columns come from a sample that fits into memory.
+"""
+
+import io
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from wiesel.errors import FeatureError, ParameterError
+from wiesel.features.standardize import Standardizer
+from wiesel.features.term_counts import added_up, frequent_words, word_frequencies
+from wiesel.features.text import TextFeatures, text_column
+from wiesel.io import FilePath
+from wiesel.io.files import replacing
+from wiesel.lfs.engines.pieces import Piece, cut
+from wiesel.lfs.engines.ray_pieces import PieceJob, done_here, done_on_ray
+from wiesel.lfs.sources import RowSource
+from wiesel.parameters import check_number
+
+__all__ = ["write_text_features"]
+
+_PART_ROWS = 20_000
+_SAMPLE = 50_000
+_MERGED = 16
+"""Word counts of so many pieces are added up at once."""
+
+Done = Callable[[PieceJob, Sequence[Piece]], Iterator[bytes]]
+"""Does all pieces, here or on a cluster."""
+
+
+def write_text_features(
+    features: TextFeatures,
+    rows: FilePath,
+    target: FilePath,
+    *,
+    column: str = "text",
+    engine: str = "local",
+    sample: int = _SAMPLE,
+    part_rows: int = _PART_ROWS,
+) -> TextFeatures:
+    """Write the vectors of the texts in Parquet files to one .npy file, in the order of the rows.
+
+    Features that are not fitted yet are fitted first, and returned fitted: on at most `sample`
+    texts, evenly spread, with the document frequencies of all texts. `np.load(target,
+    mmap_mode="r")` is what training reads from disk. With `engine="ray"` (or `"ray:ADDRESS"`) the
+    machines of a cluster do all of it; rows and target are on storage that they share, and a part
+    whose machine is lost is done again.
+
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp())
+    >>> texts = ["good film", "bad film", "good plot", "bad plot"]
+    >>> pl.DataFrame({"text": texts}).write_parquet(place / "rows.parquet")
+    >>> features = TextFeatures(n_dimensions=2, min_count=1)
+    >>> fitted = write_text_features(features, place / "rows.parquet", place / "X.npy")
+    >>> np.load(place / "X.npy", mmap_mode="r").shape
+    (4, 2)
+    """
+    features.check_options()
+    check_number(features, "sample", sample, low=1, whole=True)
+    if Path(target).suffix != ".npy":
+        raise ParameterError(f"Vectors are written as .npy; give {target} that extension.")
+    pieces = cut(RowSource(str(rows), columns=(column,)), part_rows)
+    done = _done_by(engine)
+    if not hasattr(features, "standardizer_"):
+        features = _fitted(features, pieces, column, sample, done)
+    shape = (sum(piece["count"] for piece in pieces), features.n_features)
+    with replacing(target) as temporary:
+        np.lib.format.open_memmap(temporary, "w+", np.float32, shape).flush()
+        for _ in done(WriteVectors(features, str(temporary.resolve()), [column]), pieces):
+            pass
+    return features
+
+
+def _done_by(engine: str) -> Done:
+    kind, _, address = engine.partition(":")
+    if kind == "local":
+        return done_here
+    if kind != "ray":
+        raise ParameterError(f"engine is local, ray or ray:ADDRESS; got {engine!r}.")
+    return lambda job, pieces: done_on_ray(job, pieces, address or None)
+
+
+def _fitted(
+    features: TextFeatures, pieces: Sequence[Piece], column: str, sample: int, done: Done
+) -> TextFeatures:
+    """New features, fitted on the words of all texts and on a sample of the texts."""
+    from wiesel.features.tfidf import fit_sample
+
+    new = type(features)(**features.get_params())
+    if new.kind == "tfidf" and new.longest_phrase > 1:
+        raise ParameterError(
+            "Phrases are counted with all texts in memory: use longest_phrase=1 for files, or "
+            "TextFeatures.fit on a part of the texts."
+        )
+    n_texts = sum(piece["count"] for piece in pieces)
+    job = CountWords([column], new.kind == "tfidf", every=math.ceil(n_texts / sample))
+    counts: list[pl.DataFrame] = []
+    texts: dict[int, str] = {}
+    for content in done(job, pieces):
+        found = pl.read_ipc(io.BytesIO(content))
+        chosen = found.filter(pl.col("position").is_not_null())
+        texts.update(chosen.select("position", "word").iter_rows())
+        counts.append(found.filter(pl.col("position").is_null()).drop("position"))
+        if len(counts) >= _MERGED:
+            counts = [added_up(counts)]
+    drawn = [texts[position] for position in sorted(texts)]
+    if new.kind == "tfidf":
+        words = frequent_words(added_up(counts), new.min_count, new.max_terms)
+        if words.is_empty():
+            raise FeatureError(
+                f"No term occurs in {new.min_count} or more of the {n_texts} texts. "
+                "Lower min_count, or look at the texts."
+            )
+        in_texts = words["n_texts"].to_numpy()
+        new.weights_, vectors = fit_sample(
+            words["word"].to_list(), in_texts, n_texts, drawn, new.tfidf_options()
+        )
+        new.standardizer_ = Standardizer().fit(vectors) if new.standardize else None
+        return new
+    return new.fit(drawn)
+
+
+@dataclass
+class CountWords:
+    """Counts the words of a piece, and draws texts for the sample."""
+
+    columns: list[str] | None
+    counts_words: bool
+    every: int
+    """Every so many rows of all files one is drawn."""
+
+    def __call__(self, piece: Piece, rows: pl.DataFrame) -> bytes:
+        """Return a table: words with their frequencies, and texts with their positions."""
+        texts = text_column(rows, self.columns[0])  # type: ignore[index]
+        words = word_frequencies(texts.to_list()) if self.counts_words else pl.DataFrame()
+        first = -piece["start"] % self.every
+        drawn = texts.gather_every(self.every, first)
+        position = np.arange(len(drawn)) * self.every + first + piece["start"]
+        sample = pl.DataFrame({"word": drawn, "position": position})
+        table = pl.concat([words, sample], how="diagonal")
+        content = io.BytesIO()
+        table.write_ipc(content, compression="lz4")
+        return content.getvalue()
+
+
+@dataclass
+class WriteVectors:
+    """Writes the vectors of a piece to their place in the file."""
+
+    features: TextFeatures
+    target: str
+    columns: list[str] | None
+
+    def __call__(self, piece: Piece, rows: pl.DataFrame) -> bytes:
+        """Write the vectors; a second time the same ones."""
+        vectors = self.features.transform(text_column(rows, self.columns[0]))  # type: ignore[index]
+        table = np.load(self.target, mmap_mode="r+")
+        table[piece["start"] : piece["start"] + piece["count"]] = vectors
+        table.flush()
+        return b""

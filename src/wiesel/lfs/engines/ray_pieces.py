@@ -1,0 +1,100 @@
+"""Work on the rows of many Parquet files, piece by piece, on the machines of a Ray cluster.
+
+Rows are read where the work is done; what travels is which rows to read, and what came of them.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import polars as pl
+
+from wiesel.errors import DataError, ParameterError
+from wiesel.io import explained, scan_rows
+from wiesel.io.ray_session import ray_session
+from wiesel.lfs.engines.pieces import Piece
+from wiesel.lfs.engines.worker import error_message, error_of_message
+
+__all__ = ["PieceJob", "done_here", "done_on_ray"]
+
+
+class PieceJob(Protocol):
+    """What is done to every piece. A process of the cluster gets one copy of it."""
+
+    columns: list[str] | None
+    """The columns that it reads; None for all."""
+
+    def __call__(self, piece: Piece, rows: pl.DataFrame) -> bytes:
+        """Do the piece, of which these are the rows, and return what the asking process needs.
+
+        A piece whose machine is lost is done again, so that doing it twice must not matter.
+        """
+
+
+def done_here(job: PieceJob, pieces: Sequence[Piece]) -> Iterator[bytes]:
+    """Yield what came of every piece, done in this process."""
+    for piece in pieces:
+        yield job(piece, _rows_of(piece, job.columns))
+
+
+def done_on_ray(
+    job: PieceJob, pieces: Sequence[Piece], address: str | None = None
+) -> Iterator[bytes]:
+    """Yield what came of every piece, each once and in any order, done on a cluster."""
+    with ray_session(address) as ray:
+        from ray import data
+
+        n_cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        done = data.from_items(list(pieces), override_num_blocks=len(pieces)).map_batches(
+            PieceWorker,
+            fn_constructor_args=(job,),
+            batch_size=1,
+            num_cpus=1,
+            compute=data.ActorPoolStrategy(min_size=1, max_size=min(n_cores, len(pieces))),
+        )
+        numbers = set()
+        for record in done.iter_rows():
+            problem = json.loads(record["problem"])
+            if problem:
+                raise error_of_message(problem)
+            if int(record["number"]) not in numbers:
+                numbers.add(int(record["number"]))
+                yield record["content"]
+        if len(numbers) != len(pieces):
+            raise ParameterError(f"Ray did {len(numbers)} of {len(pieces)} parts.")
+
+
+class PieceWorker:
+    """A process of the cluster that does one piece after another."""
+
+    def __init__(self, job: PieceJob) -> None:
+        self._job = job
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        """Do the pieces of a batch; a problem is recorded, so that it arrives as it is."""
+        numbers = [int(number) for number in batch["number"]]
+        contents, problems = [], []
+        for k in range(len(numbers)):
+            piece = Piece(
+                number=numbers[k],
+                file=str(batch["file"][k]),
+                first=int(batch["first"][k]),
+                count=int(batch["count"][k]),
+                start=int(batch["start"][k]),
+            )
+            content, problem = b"", {}
+            try:
+                content = self._job(piece, _rows_of(piece, self._job.columns))
+            except Exception as error:  # noqa: BLE001 - it is sent, and raised on the other side
+                problem = error_message(error)
+            contents.append(content)
+            problems.append(json.dumps(problem))
+        return {"number": numbers, "content": contents, "problem": problems}
+
+
+def _rows_of(piece: Piece, columns: list[str] | None) -> pl.DataFrame:
+    with explained(piece["file"]):
+        rows = scan_rows(piece["file"], columns).slice(piece["first"], piece["count"]).collect()
+        if len(rows) != piece["count"]:
+            raise DataError(f"{piece['file']} has changed: it has fewer rows than before.")
+    return rows

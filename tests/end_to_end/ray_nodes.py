@@ -1,0 +1,70 @@
+"""A Ray cluster of several nodes on this machine, for the tests that need one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+PATIENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",
+    "RAY_worker_register_timeout_seconds": "900",
+    "RAY_health_check_timeout_ms": "60000",
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1800",
+}
+"""On a busy machine a worker takes minutes to start, and a living node seconds to answer."""
+
+
+def node(num_cpus: int) -> dict[str, Any]:
+    """What a node of the cluster has."""
+    return {
+        "num_cpus": num_cpus,
+        "object_store_memory": 80 * 2**20,
+        "include_dashboard": False,
+    }
+
+
+@contextmanager
+def connected_cluster(n_nodes: int, num_cpus: int) -> Iterator[Any]:
+    """Start a cluster to which this process is connected."""
+    import ray
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in PATIENT.items():
+            patch.setenv(name, value)
+        own = _started(n_nodes, node(num_cpus))
+        try:
+            ray.init(address=own.address, log_to_driver=False, logging_level="ERROR")
+            yield own
+        finally:
+            ray.shutdown()
+            own.shutdown()
+
+
+def added_node(cluster: Any, num_cpus: int) -> Any:
+    """Add a node; Ray gives it 30 seconds to start, which a busy machine may exceed."""
+    for attempt in range(5):
+        try:
+            added = cluster.add_node(**node(num_cpus))
+            cluster.wait_for_nodes(timeout=900)
+        except Exception:  # Ray raises a plain one
+            if attempt == 4:
+                raise
+        else:
+            return added
+
+
+def _started(n_nodes: int, options: dict[str, Any]) -> Any:
+    from ray.cluster_utils import Cluster
+
+    for _ in range(5):
+        own = Cluster()
+        try:
+            for _ in range(n_nodes):
+                own.add_node(**options)
+        except Exception:  # noqa: BLE001 - Ray raises a plain one
+            own.shutdown()
+        else:
+            return own
+    pytest.fail("the nodes of the cluster did not start")
