@@ -251,7 +251,7 @@ def end_preview(folder: Path, repeats: int) -> dict[str, Any]:
     with served(folder) as (server, page):
         page.goto(f"{server.address}/lfs")
         page.wait_for_selector(".lf-table tbody tr")
-        page.wait_for_function("/learned/.test(document.querySelector('.end-preview').innerText)")
+        page.wait_for_function("/linear model/.test(document.querySelector('.end-preview').innerText)")
         server.wait_until_idle()
         timed = []
         for words in ADDED[: max(3, repeats)]:
@@ -260,7 +260,7 @@ def end_preview(folder: Path, repeats: int) -> dict[str, Any]:
             server.wait_until_idle(1.0)
             before = page.inner_text(".end-preview")
             until = (
-                "/learned/.test(document.querySelector('.end-preview').innerText) && "
+                "/linear model/.test(document.querySelector('.end-preview').innerText) && "
                 f"document.querySelector('.end-preview').innerText !== {json.dumps(before)}"
             )
             act = "document.querySelector('.lf-maker .lf-proposal button').click()"

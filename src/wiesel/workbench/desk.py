@@ -20,6 +20,9 @@ __all__ = ["Desk", "work"]
 
 Made = TypeVar("Made")
 
+_MOMENT = 3.0
+"""Seconds until what pages may need is computed unasked."""
+
 
 @dataclass(frozen=True, eq=False)
 class Selection:
@@ -48,8 +51,13 @@ class Desk:
         return cls(Workspace(project))
 
     def warm_up(self) -> None:
-        """Compute votes, features and words in the background, so that pages find them ready."""
-        threading.Thread(target=self._warm_up, daemon=True).start()
+        """Compute votes, features and words in the background, so that pages find them ready.
+
+        It begins after a moment: a page that is opened right away needs the processor first.
+        """
+        later = threading.Timer(_MOMENT, self._warm_up)
+        later.daemon = True
+        later.start()
 
     def _warm_up(self) -> None:
         try:
