@@ -13,11 +13,20 @@ from wiesel.io import FilePath, write_rows
 
 __all__ = ["write_starter"]
 
-_SIZES = {"train": 600, "dev": 60, "test": 150}
+_SIZES = {"train": 600, "dev": 60, "test": 300}
 _FILES = ("README.md", "lfs.py.txt", "rules.toml", "wiesel.toml")
 
 _OPENINGS = ("Hello,", "Hi team,", "Good morning,", "Please help:", "Again:", "Urgent!", "")
 _CLOSINGS = ("Thanks.", "Please reply soon.", "What can I do?", "I am waiting.", "Any idea?", "")
+_REMARKS = (
+    "I wrote to you in {month}.",
+    "I have used your app on my {device} since {month}.",
+    "I already waited {amount} minutes on the phone.",
+    "A friend of mine has the same problem.",
+    "This is the second time since {month}.",
+    "I need an answer before {month}.",
+)
+"""What customers of both kinds write."""
 _PROBLEMS = {
     "billing": (
         "I was charged twice for {month}",
@@ -30,6 +39,12 @@ _PROBLEMS = {
         "the discount of {month} is missing on my bill",
         "why did the price go up in {month}",
         "the receipt has the wrong address on my {device} order",
+        "the bank says that the invoice of {month} was never sent",
+        "I cancelled in {month} and was charged {amount} dollars anyway",
+        "the price on your page is {amount} euros lower than mine",
+        "please send the receipt for {month} to my company",
+        "my subscription was renewed although I said no",
+        "the voucher of {amount} euros gave me no discount",
     ),
     "technical": (
         "the app crashes on my {device} since {month}",
@@ -42,6 +57,12 @@ _PROBLEMS = {
         "notifications arrive hours late",
         "the search finds nothing since the {month} release",
         "the payment page of the app does not load",
+        "the app forgets my password every day",
+        "files of {month} are gone after the sync",
+        "the screen of my {device} flickers when a video starts",
+        "the update stops at {amount} megabytes with an error",
+        "the search is slow on my {device}",
+        "notifications do not show up since the update",
     ),
 }
 _MONTHS = ("January", "March", "May", "July", "September", "November")
@@ -93,28 +114,33 @@ def write_starter(folder: FilePath, seed: int = 0, kind: Kind = "") -> list[Path
 
 
 def _message(id: str, rng: np.random.Generator) -> dict[str, Any]:
+    """One or two problems of one kind, and for half of the messages a remark."""
     label = str(rng.choice(list(_PROBLEMS)))
-    problem = str(rng.choice(_PROBLEMS[label])).format(**_words(rng))
-    parts = (str(rng.choice(_OPENINGS)), f"{problem}.", str(rng.choice(_CLOSINGS)))
-    text = " ".join(part for part in parts if part)
-    return {"id": id, "text": text, "label": label}
+    n_problems, has_remark = int(rng.integers(1, 3)), bool(rng.integers(2))
+    problems = rng.choice(_PROBLEMS[label], size=n_problems, replace=False)
+    parts = [
+        str(rng.choice(_OPENINGS)),
+        *(f"{_filled(problem, rng)}." for problem in problems),
+        _filled(rng.choice(_REMARKS), rng) if has_remark else "",
+        str(rng.choice(_CLOSINGS)),
+    ]
+    return {"id": id, "text": " ".join(filter(None, parts)), "label": label}
 
 
-def _words(rng: np.random.Generator) -> dict[str, str]:
-    """What stands in the places of a problem, drawn anew."""
-    month, device = rng.choice(_MONTHS), rng.choice(_DEVICES)
-    return {"month": str(month), "device": str(device), "amount": str(rng.integers(10, 900))}
+def _filled(sentence: object, rng: np.random.Generator) -> str:
+    details = {"month": rng.choice(_MONTHS), "device": rng.choice(_DEVICES)}
+    return str(sentence).format(amount=rng.integers(10, 900), **details)
 
 
 def _several(id: str, rng: np.random.Generator) -> dict[str, Any]:
     """A message about one or two problems, urgent or not."""
     labels = [name for name in _PROBLEMS if rng.random() < 0.6]
-    problems = [str(rng.choice(_PROBLEMS[name])).format(**_words(rng)) for name in labels]
+    problems = [_filled(rng.choice(_PROBLEMS[name]), rng) for name in labels]
     opening, closing = str(rng.choice(_OPENINGS)), str(rng.choice(_CLOSINGS))
     if opening in _URGENT or closing in _URGENT:
         labels.append("urgent")
     parts = (opening, ". And ".join(problems) + "." if problems else _OTHER, closing)
-    return {"id": id, "text": " ".join(part for part in parts if part), "label": labels}
+    return {"id": id, "text": " ".join(filter(None, parts)), "label": labels}
 
 
 def _marked(id: str, rng: np.random.Generator) -> dict[str, Any]:
