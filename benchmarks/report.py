@@ -15,6 +15,7 @@ from benchmarks.scaling import scaling_table
 from benchmarks.spans import results_table as spans_table
 from benchmarks.stacks import results_table as stacks_table
 from benchmarks.threads import results_table as threads_table
+from benchmarks.workbench import results_table as workbench_table
 from benchmarks.workers import results_table as workers_table
 
 __all__ = ["quotable_table", "write_report"]
@@ -89,6 +90,15 @@ SECTIONS = (
         "The default method end to end",
         runs_table,
         "`wiesel run` on examples/movies: 20,000 reviews, 51 labeling functions.",
+    ),
+    Section(
+        "workbench",
+        "The workbench",
+        workbench_table,
+        "`wiesel workbench` in a process of its own, driven by headless Chromium; wall-clock time "
+        "in the browser, from the navigation, the marked words or the click until what was asked "
+        "for stands on the page. The load is that of the machine before the measurement; it has "
+        "two cores.",
     ),
     Section(
         "beyond_memory",

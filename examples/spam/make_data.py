@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-SIZES = {"train": 500, "dev": 60, "test": 150}
+SIZES = {"train": 500, "dev": 60, "test": 300}
 PATTERNS = {
     "ham": (
         "This song {feeling} every single time",
@@ -54,14 +54,20 @@ ENDINGS = ("", "!", "!!!", " :)", " lol", " wow")
 
 
 def comments(n_items, rng):
-    """Return comments and their classes."""
+    """Return comments of one or two sentences, and their classes."""
     rows = []
     for _ in range(n_items):
         label = "spam" if rng.random() < 0.45 else "ham"
-        words = {name: rng.choice(options) for name, options in WORDS.items()}
-        text = str(rng.choice(PATTERNS[label])).format(**words) + str(rng.choice(ENDINGS))
-        rows.append({"text": text, "label": label})
+        patterns = rng.choice(PATTERNS[label], size=int(rng.integers(1, 3)), replace=False)
+        text = ", ".join(sentence(pattern, rng) for pattern in patterns)
+        rows.append({"text": text + str(rng.choice(ENDINGS)), "label": label})
     return rows
+
+
+def sentence(pattern, rng):
+    """Return a pattern with words in the place of their names."""
+    words = {name: rng.choice(options) for name, options in WORDS.items()}
+    return str(pattern).format(**words)
 
 
 def frames(seed=0):

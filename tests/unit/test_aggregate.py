@@ -59,6 +59,20 @@ def test_two_perfect_workers_are_no_copies():
     assert aggregate(table).workers["flag"].to_list() == ["", "", ""]
 
 
+def test_few_answers_for_a_common_class_do_not_make_a_spammer():
+    # Nine of ten items are "no". Workers are right in 95 %; most answer 16 items, so some of them
+    # never say "yes". One worker says "no" to everything, 600 times: that is evidence.
+    rng = np.random.default_rng(1)
+    gold = (rng.random(600) < 0.1).astype(int)
+    dense = np.where(rng.random((600, 40)) < 0.95, gold[:, None], 1 - gold[:, None])
+    for j in range(5, 39):
+        dense[np.setdiff1d(np.arange(600), rng.choice(600, 16, replace=False)), j] = -1
+    dense[:, 39] = 0
+    found = aggregate(VoteMatrix.from_dense(dense, ["no", "yes"]).to_long()).workers
+    flagged = found.filter(pl.col("flag") == "spammer")["worker"].to_list()
+    assert flagged == ["voter_39"]
+
+
 def test_honest_workers_are_no_copies_of_each_other():
     # A fifth of the tasks misleads everybody; good workers then share some mistakes by chance,
     # and some pairs agree on all that both have seen.

@@ -31,7 +31,11 @@ LEAST_LIKELIHOOD = 0.02
 """P(answer | class) below which an answer is not taken back: noise would blow up."""
 
 SPAM_MARGIN = 0.1
-"""A spammer is right by luck, or by this share more of what luck leaves."""
+"""A spammer's accuracy is that of blind answers, or closes at most this share of the gap to 1."""
+
+DECENT = 0.5
+"""The 95 % interval of a spammer's accuracy ends below this share of the gap. Among 16 answers that
+all name the common class, a good worker cannot be told from a spammer, so nobody is flagged."""
 
 COPIED = 0.95
 COPY_ITEMS = 20
@@ -69,10 +73,11 @@ def judge_workers(
 ) -> Table:
     """Return a row per worker, flagged ones first, then best first.
 
-    `accuracy` is how often the others would call the worker's answers right, with a 95 %
-    interval; `luck` how often answers given with its habits, but blindly, would be right. An
-    `adversary` is surely worse than luck, a `spammer` no better, a `copy` answers as another
-    worker does, mistakes included. Workers with fewer than `least_answers` are not flagged.
+    `accuracy` is how often the other workers confirm a worker's answers, with a 95 % interval;
+    `luck` is the accuracy of the same answers given at random. An `adversary` is clearly worse
+    than that, a `spammer` no better, and a `copy` answers like another worker, mistakes included.
+    Workers are flagged only on evidence: never with fewer than `least_answers`, and as spammers
+    only if the interval also excludes a decent worker.
 
     >>> from wiesel import DawidSkene
     >>> from wiesel.datasets.synthetic import make_votes
@@ -88,7 +93,8 @@ def judge_workers(
     enough = judged.counted >= least_answers
     adversary = enough & (high < judged.luck)
     near_luck = judged.luck + SPAM_MARGIN * (1 - judged.luck)
-    spammer = enough & ~adversary & (accuracy <= near_luck)
+    excluded = high < judged.luck + DECENT * (1 - judged.luck)
+    spammer = enough & ~adversary & (accuracy <= near_luck) & excluded
     copies = _copies(votes, np.where(enough, accuracy, np.nan))
     frame = pl.DataFrame(
         {
@@ -116,7 +122,7 @@ _COLUMNS = (
     text("worker"),
     count("answers"),
     interval("accuracy", "low", "high", "accuracy (95 %)"),
-    percent("luck"),
+    percent("luck", "by chance"),
     number("skill"),
     text("flag"),
     text("copy_of", "copy of"),

@@ -9,7 +9,7 @@ from wiesel.cli.annotation_files import (
     OutputFormat,
     Question,
     annotated_labels,
-    told_annotations,
+    describe_annotations,
     write_labels,
 )
 from wiesel.cli.completion import label_model_name
@@ -60,7 +60,7 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
 
     annotations, classes = None, split_names(labels)
     if is_annotation_file(answers):
-        annotations = told_annotations(answers, classes, question)
+        annotations = describe_annotations(answers, classes, question)
         classes = list(annotations.votes.labels)
         rows = annotations.votes.to_long().rename({"item": "id"})
         item, worker, label = "id", "voter", "label"

@@ -20,8 +20,8 @@ __all__ = [
     "OutputFormat",
     "Question",
     "annotated_labels",
+    "describe_annotations",
     "labels_of_rows",
-    "told_annotations",
     "write_labels",
 ]
 
@@ -46,7 +46,7 @@ class LabelSource(NamedTuple):
     field: str = "text"
 
 
-def told_annotations(
+def describe_annotations(
     path: Path, labels: Sequence[str] | None, question: str | None
 ) -> "Annotations":
     """Return the answers of a file, after telling what was recognized."""

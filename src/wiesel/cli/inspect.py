@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiesel.cli.annotation_files import Question, told_annotations
+from wiesel.cli.annotation_files import Question, describe_annotations
 from wiesel.cli.lf_options import IdColumn, LabelNames
 from wiesel.cli.multilabel import inspect_labels
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
@@ -43,7 +43,7 @@ def inspect(
     if path.suffix == ".toml" or (path / "wiesel.toml").is_file():
         return _project_answer(path)
     if is_annotation_file(path):
-        found = told_annotations(path, split_names(labels), question)
+        found = describe_annotations(path, split_names(labels), question)
         given = (
             None if gold is None else _gold_of(found.votes, gold, id_column or "id", label_column)
         )

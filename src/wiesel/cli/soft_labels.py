@@ -9,8 +9,8 @@ from wiesel.cli.annotation_files import (
     OutputFormat,
     Question,
     annotated_labels,
+    describe_annotations,
     labels_of_rows,
-    told_annotations,
     write_labels,
 )
 from wiesel.cli.multilabel import write_soft_labels
@@ -62,12 +62,12 @@ def soft_labels(
         )
     annotations = None
     if is_annotation_file(votes):
-        annotations = told_annotations(votes, loaded.labels_.names, question)
+        annotations = describe_annotations(votes, loaded.labels_.names, question)
     source = votes_in(votes) if annotations is None else annotations.votes
     if output_format is not None:
         _write_for_tool(loaded, source, annotations, rows, (output, output_format))
     elif isinstance(source, VoteParts):
-        write_soft_label_parts(loaded, source, output, done=_told)
+        write_soft_label_parts(loaded, source, output, done=_show_progress)
     else:
         write_rows(soft_label_frame(loaded, source), output)
     tell(f"Wrote {output}.")
@@ -99,6 +99,6 @@ def _write_for_tool(
     write_labels(*place, source)
 
 
-def _told(part: int, parts: int) -> None:
+def _show_progress(part: int, parts: int) -> None:
     if part == parts or part % 10 == 0:
         tell(f"{part:,} of {parts:,} files")

@@ -82,9 +82,9 @@ class Saved:
             )
         # The sizes are only numbers in a file: they take memory once they fit the weights.
         with torch.device("meta"), limited_parts(tensor_count(self.files.get(WEIGHTS, b""))):
-            self.check(_made_anew(decoded(spec)), name)
+            self.check(_rebuilt(decoded(spec)), name)
         with seeded(seed):
-            return _made_anew(decoded(spec))
+            return _rebuilt(decoded(spec))
 
     def check(self, module: nn.Module, name: str) -> dict[str, Tensor]:
         """Return the weights stored under `name`, or say why the module cannot have them."""
@@ -250,7 +250,7 @@ def fitting_weights(module: nn.Module, name: str, files: dict[str, bytes]) -> di
     return weights
 
 
-def _made_anew(spec: dict[str, Any]) -> nn.Module:
+def _rebuilt(spec: dict[str, Any]) -> nn.Module:
     if spec.get("name") == CLASSIFIER:
         return classifier_from_spec(spec["arguments"])
     return module_from_spec(spec)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sklearn.cluster import MiniBatchKMeans
 
 from wiesel.errors import FeatureError
-from wiesel.guidance.terms import TermIndex, telling_terms
+from wiesel.guidance.terms import TermIndex, distinctive_terms
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Cluster", "uncovered_clusters"]
@@ -75,4 +75,4 @@ def _cluster(
 ) -> Cluster:
     nearest = np.argsort(distance[own], kind="stable")
     chosen = rows[own][nearest]
-    return Cluster(chosen, () if index is None else tuple(telling_terms(index, chosen)))
+    return Cluster(chosen, () if index is None else tuple(distinctive_terms(index, chosen)))

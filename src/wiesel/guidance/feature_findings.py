@@ -12,7 +12,7 @@ from wiesel.analysis.finding import Finding, said
 from wiesel.guidance.blaming import without_votes
 from wiesel.guidance.clusters import Cluster, uncovered_clusters
 from wiesel.guidance.end_preview import preview_end_model
-from wiesel.guidance.terms import TermIndex, telling_terms
+from wiesel.guidance.terms import TermIndex, distinctive_terms
 from wiesel.votes import VoteMatrix
 
 __all__ = ["feature_findings"]
@@ -122,7 +122,7 @@ def _uncovered(
     large = [each for each in found if len(each) >= max(5, _LARGE_CLUSTER * votes.n_items)]
     if index is not None:
         # What words do not tell apart is no group that anybody could write a voter for.
-        told = [replace(each, words=_telling(index, each.rows)) for each in large]
+        told = [replace(each, words=_distinctive_words(index, each.rows)) for each in large]
         large = [each for each in told if len(each.words) >= _LEAST_WORDS]
     large = large[:_CLUSTERS]
     if not large:
@@ -144,8 +144,8 @@ def _uncovered(
     )
 
 
-def _telling(index: TermIndex, rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
-    return tuple(telling_terms(index, rows, least_lift=_LIFT, least_share=_WORD_SHARE))
+def _distinctive_words(index: TermIndex, rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
+    return tuple(distinctive_terms(index, rows, least_lift=_LIFT, least_share=_WORD_SHARE))
 
 
 def _group(cluster: Cluster, scale: float) -> str:

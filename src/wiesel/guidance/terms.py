@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 import scipy.sparse as sp
 
-__all__ = ["TermIndex", "distinct_cells", "telling_terms"]
+__all__ = ["TermIndex", "distinct_cells", "distinctive_terms"]
 
 _MOST_TERMS = 40_000
 _WORD = r"\b\w[\w'\x{2019}]*\b"
@@ -121,7 +121,7 @@ def _pairs(
     return list(zip(first.tolist(), last.tolist(), strict=True)), number, where[here]
 
 
-def telling_terms(
+def distinctive_terms(
     index: TermIndex,
     rows: npt.NDArray[Any],
     limit: int = 6,
@@ -136,7 +136,7 @@ def telling_terms(
     is how many times as often as elsewhere a term occurs, `least_share` in how many of the texts.
 
     >>> index = TermIndex.of(["red car", "red bus", "blue sky", "blue sea"], min_count=1)
-    >>> telling_terms(index, np.array([0, 1]), limit=1)
+    >>> distinctive_terms(index, np.array([0, 1]), limit=1)
     ['red']
     """
     if not len(rows) or not index.terms:

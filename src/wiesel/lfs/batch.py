@@ -61,7 +61,7 @@ class Batch:
 
     def failure(self, lf: str, position: int, error: BaseException | str) -> Failure:
         """Return the record of a labeling function that failed on a row."""
-        reason = error if isinstance(error, str) else _told(error)
+        reason = error if isinstance(error, str) else _error_text(error)
         row = shortened_row(self.frame.row(position, named=True))
         return Failure(lf, self.item(position), reason, row)
 
@@ -77,7 +77,7 @@ class Batch:
         return replace(self, frame=frame, start=self.start + first, shared={})
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """An exception with what was noted about it on the way."""
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
     return f"{type(error).__name__}: {error}{notes}"

@@ -101,12 +101,12 @@ class ChatClient:
             if self._key(question) in known:
                 yield from ((place, known[self._key(question)]) for place in own)
         open_questions = [q for q in places if self._key(q) not in known]
-        for question, answer in self._asked(open_questions):
+        for question, answer in self._requested(open_questions):
             if isinstance(answer, str):
                 answers.put(self._key(question), answer)
             yield from ((place, answer) for place in places[question])
 
-    def _asked(self, questions: Sequence[str]) -> Iterator[tuple[str, str | ChatError]]:
+    def _requested(self, questions: Sequence[str]) -> Iterator[tuple[str, str | ChatError]]:
         stopped = threading.Event()
 
         def attempt(question: str) -> str | ChatError:

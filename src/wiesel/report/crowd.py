@@ -75,7 +75,7 @@ def _workers(found: Aggregation) -> str:
         ),
         TableColumn("accuracy", _bar("accuracy"), lambda row: row["accuracy"], "number"),
         TableColumn("95 % interval", _between, lambda row: row["low"], "number"),
-        TableColumn("by luck", _percent("luck"), lambda row: row["luck"], "number"),
+        TableColumn("by chance", _percent("luck"), lambda row: row["luck"], "number"),
         TableColumn("skill", _number("skill"), lambda row: row["skill"], "number"),
         TableColumn("copy of", lambda row: escape(", ".join(row["copy_of"][:3]))),
     )

@@ -173,8 +173,8 @@ def _threshold_tool(data: ReportData) -> str:
     )
     return (
         f'<figure class="threshold-tool" data-points="{plain}"><figcaption>What a threshold costs'
-        f"</figcaption><label>Predict {second} from P({second}) = "
-        '<b data-shows="threshold"></b> on '
+        f"</figcaption><label>Predict {second} if P({second}) is at least "
+        '<b data-shows="threshold"></b> '
         f'<input type="range" min="0" max="{len(points) - 1}" value="{start}"></label>'
         f'<div class="costs"><label>A false alarm ({first} taken for {second}) costs '
         '<input type="number" min="0" step="any" value="1"></label>'

@@ -66,7 +66,7 @@ def test_run_shows_voters_methods_and_explanations(trained):
 def test_run_as_json_reuses_what_is_there(trained, wiesel_json):
     answer = wiesel_json("run", trained[0])
     assert answer["reused"] == {"votes": 18, "features": True, "models": 2}
-    assert answer["splits"]["test"]["n_items"] == 150
+    assert answer["splits"]["test"]["n_items"] == 300
 
 
 def test_compare_prints_a_table_and_names_the_best(trained, wiesel):
@@ -189,7 +189,7 @@ def test_a_network_of_ones_own_is_named_again_for_predicting(tmp_path, wiesel, w
     assert refused.exit_code == 1
     assert "If you trust that code, add" in refused.stderr
     answer = wiesel_json(*words, "--end-model", f"module:{folder / 'net.py'}:Net")
-    assert answer["n_items"] == 150
+    assert answer["n_items"] == 300
 
 
 def test_fit_refuses_an_option_that_there_is_not(tmp_path, wiesel):
@@ -250,7 +250,7 @@ HOSTILE = {
     "no_text.csv": (b"id,txt\n1,hello\n", "There is no column 'text'"),
     "twice.csv": (b"id,text\n1,a refund\n1,a crash\n", "must be unique"),
     "ragged.csv": (b"id,text\n1,a,b,c\n", "fields in line 2"),
-    "table.xlsx": (b"PK", "extension '.xlsx'"),
+    "table.xlsx": (b"PK", "is a spreadsheet (.xlsx)"),
     "broken.parquet": (b"PAR1 not really", "cannot be read"),
     "broken.jsonl": (b'{"text": "a"}\n{"text": \n', "line 2"),
     "broken.npy": (b"\x93NUMPY nonsense", "cannot be read as an array"),
