@@ -82,7 +82,8 @@ class PieceWorker:
                 count=int(batch["count"][k]),
                 start=int(batch["start"][k]),
             )
-            content, problem = b"", {}
+            content = b""
+            problem: dict[str, str] = {}
             try:
                 content = self._job(piece, _rows_of(piece, self._job.columns))
             except Exception as error:  # noqa: BLE001 - it is sent, and raised on the other side
