@@ -15,6 +15,7 @@ from benchmarks.scaling import scaling_table
 from benchmarks.spans import results_table as spans_table
 from benchmarks.stacks import results_table as stacks_table
 from benchmarks.threads import results_table as threads_table
+from benchmarks.workbench import results_table as workbench_table
 from benchmarks.workers import results_table as workers_table
 
 __all__ = ["quotable_table", "write_report"]
@@ -91,12 +92,22 @@ SECTIONS = (
         "`wiesel run` on examples/movies: 20,000 reviews, 51 labeling functions.",
     ),
     Section(
+        "workbench",
+        "The workbench",
+        workbench_table,
+        "`wiesel workbench` in a process of its own, driven by headless Chromium; wall-clock time "
+        "in the browser, from the navigation, the marked words or the click until what was asked "
+        "for stands on the page. The load is that of the machine before the measurement; it has "
+        "two cores.",
+    ),
+    Section(
         "beyond_memory",
         "Votes larger than memory",
         beyond_memory_table,
         "136 keyword functions on short texts, and 10 Python functions on those of one file; one "
-        "file is in memory at a time. Every stage was killed halfway and started again: its CPU "
-        "seconds are those of both processes.",
+        "file is in memory at a time. Where a number of files is given, the stage was killed after "
+        "so many and started again: its CPU seconds are those of both processes. Else all stages "
+        "ran in one process, whose peak is that of the stages so far.",
     ),
     Section(
         "large_training",

@@ -37,13 +37,13 @@ PASSAGES, REVIEWS, PAGES = 100_000, 25_000, 1_000
 PATIENCE = 600_000
 """Milliseconds until a page that shows nothing counts as broken."""
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync")
-MARKED = ("the acting", "plot", "waste of time", "I really enjoyed", "director", "long and boring")
 ADDED = ("overrated", "page turner", "must own", "a bore", "so good", "cheap looking")
 
 WATCH = """
-(wanted) => new Promise((resolve) => {
+(wanted) => new Promise((resolve, reject) => {
   const start = performance.now();
-  const met = new Function('return ' + wanted.until);
+  setTimeout(() => reject(new Error('nothing came of: ' + wanted.act)), 120000);
+  const met = new Function('return (' + wanted.until + ')');
   const look = () => {
     if (met()) { requestAnimationFrame(() => resolve(performance.now() - start)); return true; }
   };
@@ -64,10 +64,24 @@ new MutationObserver((_, eyes) => {
 
 MARK = """
   const box = document.querySelector('.q-dialog .row-text');
-  const text = document.createElement('span'); text.textContent = %s; box.append(text);
-  const range = document.createRange(); range.selectNodeContents(text);
+  const walker = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
+  let node = null, longest = null;
+  while ((node = walker.nextNode())) if (!longest || node.length > longest.length) longest = node;
+  const words = [...longest.data.matchAll(/[\\w']{3,}/g)].slice(%d);
+  const first = words[0], last = words[%d];
+  const range = document.createRange();
+  range.setStart(longest, first.index);
+  range.setEnd(longest, last.index + last[0].length);
+  window.markedWords = longest.data.slice(first.index, last.index + last[0].length);
   getSelection().removeAllRanges(); getSelection().addRange(range);
   box.dispatchEvent(new MouseEvent('mouseup', {bubbles: true}));
+"""
+"""Marks some words of the opened row, from a word on."""
+
+PROPOSED = """
+  document.querySelector('.q-dialog .lf-words input')?.value === window.markedWords &&
+  document.querySelector('.q-dialog .lf-proposal td')?.innerText === window.markedWords &&
+  !!document.querySelector('.q-dialog .lf-hits mark')
 """
 
 PROJECT = """\
@@ -93,7 +107,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         start = time.perf_counter()
         code = "from wiesel.cli.main import main; main()"
-        command = [sys.executable, "-c", code, "workbench", str(folder), "--no-show"]
+        command = [sys.executable, "-c", code, "workbench", str(folder), "--port", "0", "--no-show"]
         with (folder.parent / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         first = self.process.stdout.readline() if self.process.stdout else ""
@@ -225,13 +239,9 @@ def rule_preview(folder: Path, repeats: int) -> dict[str, Any]:
         page.click("tr.w-open >> nth=0")
         page.wait_for_selector(".q-dialog .row-text")
         timed = []
-        for words in (MARKED * repeats)[: max(len(MARKED), 3 * repeats)]:
-            shown = " ".join(words.lower().split())
-            until = (
-                "document.querySelector('.q-dialog .lf-proposal td')?.innerText.toLowerCase()"
-                f" === {json.dumps(shown)} && document.querySelector('.q-dialog .lf-hits mark')"
-            )
-            timed.append(_timed(server, page, MARK % json.dumps(words), until))
+        for number in range(max(6, 3 * repeats)):
+            act = MARK % (3 * number, number % 2)
+            timed.append(_timed(server, page, act, PROPOSED))
             page.wait_for_timeout(400)
         return {"timed": _summed(timed)}
 

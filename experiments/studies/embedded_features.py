@@ -83,6 +83,8 @@ def show(found: Results, of_default: embedded_default.Results, effort: Effort) -
     records = [record for cell in (*found.values(), *of_default.values()) for record in cell]
     once = {r["key"]: r["cpu_seconds"] for r in records if "features" in r["options"]}
     lines = [
+        "Does joint training pay where features explain more?",
+        "",
         *answer(found),
         *embedded_default.answer(of_default),
         "",
@@ -109,12 +111,10 @@ def answer(found: Results) -> list[str]:
         means = [_means(found, name, kind) for name in names]
         gold[kind] = sum(of_set["gold"] for of_set in means) / len(means)
         leads[kind] = [_lead(of_set)[0] for of_set in means]
-    said = ["Does joint training pay where features explain more?", ""]
-    if leads:
-        said = [f"Does joint training pay where features explain more? {verdict(gold, leads)}", ""]
+    said = [f"- In table 1: {verdict(gold, leads)}"] if leads else []
     said += [
-        f"- Table 1, {kind}: gold {gold[kind]:.1f} F1; WeaSEL is {_mean(leads[kind]):+.2f} "
-        f"points ahead of the best other method, and first on {sum(x > 0 for x in leads[kind])} "
+        f"- Table 1, {kind}: gold {gold[kind]:.1f} F1; WeaSEL's lead over the best other method is "
+        f"{_mean(leads[kind]):+.2f} points; it is first on {sum(x > 0 for x in leads[kind])} "
         f"of {len(leads[kind])} sets."
         for kind in leads
     ]
@@ -125,15 +125,13 @@ def verdict(gold: dict[str, float], leads: dict[str, list[float]]) -> str:
     """Say whether WeaSEL is ahead with the features by which gold reaches most.
 
     >>> verdict({"TF-IDF": 80.0, "both": 90.0}, {"TF-IDF": [-3.0], "both": [-1.0]})
-    '**No, but it loses less.** With both (gold 90.0 F1) WeaSEL is -1.00, with TF-IDF (80.0) -3.00.'
+    '**no, but it loses less** (1 set). Its lead is -1.00 with both, -3.00 with TF-IDF.'
     """
     weak, strong = min(gold, key=gold.__getitem__), max(gold, key=gold.__getitem__)
     before, now = _mean(leads[weak]), _mean(leads[strong])
-    said = "Yes" if now > 0 else "No, but it loses less" if now > before else "No"
-    return (
-        f"**{said}.** With {strong} (gold {gold[strong]:.1f} F1) WeaSEL is {now:+.2f}, "
-        f"with {weak} ({gold[weak]:.1f}) {before:+.2f}."
-    )
+    said = "yes" if now > 0 else "no, but it loses less" if now > before else "no"
+    sets = f"{len(leads[strong])} set{'s' * (len(leads[strong]) != 1)}"
+    return f"**{said}** ({sets}). Its lead is {now:+.2f} with {strong}, {before:+.2f} with {weak}."
 
 
 def _mean(values: list[float]) -> float:

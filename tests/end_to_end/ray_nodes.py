@@ -11,6 +11,7 @@ PATIENT = {
     "RAY_worker_niceness": "0",
     "RAY_worker_register_timeout_seconds": "900",
     "RAY_health_check_timeout_ms": "60000",
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1800",
 }
 """On a busy machine a worker takes minutes to start, and a living node seconds to answer."""
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from ray_nodes import added_node, connected_cluster
 from torch import nn
 
 from wiesel import (
@@ -46,7 +47,6 @@ pytestmark = [
 ]
 
 LABELS = LabelSpace("ham", "spam")
-NODE = {"num_cpus": 2, "object_store_memory": 80 * 2**20, "include_dashboard": False}
 PATIENCE = 900
 """Seconds that work waits for the test before it gives up."""
 
@@ -99,18 +99,14 @@ class PatientNetwork(nn.Module):
 class TwoNodes:
     """A cluster whose second node can be lost, and comes back."""
 
-    def __init__(self) -> None:
-        from ray.cluster_utils import Cluster
-
-        self._own = Cluster(initialize_head=True, head_node_args=NODE)
-        self.address = self._own.address
+    def __init__(self, cluster: Any) -> None:
+        self._own = cluster
 
     @contextmanager
     def losing_one(self, notes: Path) -> Iterator[None]:
         """Kill the second node when it is at work, then let the work go on."""
         if not self._own.worker_nodes:
-            self._own.add_node(**NODE)
-            self._own.wait_for_nodes(timeout=PATIENCE)
+            self.bring_back()
         lost = next(iter(self._own.worker_nodes))
         notes.mkdir()
         stopped = threading.Event()
@@ -132,27 +128,19 @@ class TwoNodes:
 
     def bring_back(self) -> None:
         """Have two nodes again."""
-        self._own.add_node(**NODE)
-        self._own.wait_for_nodes(timeout=PATIENCE)
-
-    def shutdown(self) -> None:
-        self._own.shutdown()
+        added_node(self._own, num_cpus=2)
 
 
 @pytest.fixture
-def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoNodes]:
+def nodes() -> Iterator[TwoNodes]:
     import ray
 
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_worker_niceness", "0")
-    own = TwoNodes()
-    try:
-        ray.init(address=own.address, log_to_driver=False, logging_level="ERROR")
+    with connected_cluster(n_nodes=2, num_cpus=2) as cluster:
         ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-        yield own
-    finally:
-        ray.shutdown()
-        own.shutdown()
+        try:
+            yield TwoNodes(cluster)
+        finally:
+            ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 def test_a_lost_node_in_every_stage_changes_nothing(
@@ -163,16 +151,16 @@ def test_a_lost_node_in_every_stage_changes_nothing(
     frame[:40].write_parquet(tmp_path / "rows-a.parquet")
     frame[40:].write_parquet(tmp_path / "rows-b.parquet")
     rows = tmp_path / "rows-*.parquet"
-    free = keywords("spam", ["free"], column="text")
+    rules = [keywords("spam", ["free"], column="text"), keywords("ham", ["see"], column="text")]
 
     with nodes.losing_one(tmp_path / "apply"):
-        lfs = [free, patient.with_params(folder=str(tmp_path / "apply"))]
+        lfs = [*rules, patient.with_params(folder=str(tmp_path / "apply"))]
         engine = RayEngine(part_rows=8)
         parts = apply_lfs_to_folder(
             lfs, rows, tmp_path / "votes", labels=LABELS, ids="id", engine=engine
         )
     votes = parts.read()
-    here = apply_lfs([free, patient], rows, labels=LABELS, ids="id")
+    here = apply_lfs([*rules, patient], rows, labels=LABELS, ids="id")
     assert votes.ids.tolist() == frame["id"].to_list()
     assert np.array_equal(votes.dense(), here.dense())
     model = Snorkel().fit(RayVoteParts(tmp_path / "votes"))

@@ -46,10 +46,11 @@ VALUES: list[Any] = [
 """What somebody may write where another value is expected."""
 
 
-def tries(name: str, least: int = 3) -> Iterator[random.Random]:
+def tries(name: str, least: int) -> Iterator[random.Random]:
     """Yield a generator of random numbers for each try, until a fuzzer's time is over.
 
-    Try number n is the same on every machine; at least a few are made, however slow it is.
+    Try number n is the same on every machine. `make test` makes the first `least`, however fast
+    or slow the machine is, so that it tries the same everywhere.
     """
     end, number = time.monotonic() + fuzz_seconds(name), 0
     while number < least or time.monotonic() < end:

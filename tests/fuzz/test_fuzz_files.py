@@ -83,7 +83,7 @@ def read_named_answers(file: Path) -> VoteMatrix:
 
 def test_tables(tmp_path):
     tally = Tally("tables")
-    for rng in tries("tables"):
+    for rng in tries("tables", least=60):
         name = rng.choice(sorted(TABLES))
         file = tmp_path / name
         file.write_bytes(damaged(TABLES[name], rng))
@@ -212,7 +212,7 @@ def _toml(rng: random.Random) -> bytes:
 def test_project_files(tmp_path):
     tally = Tally("project files")
     (tmp_path / "lfs.py").write_text("open('trace', 'w')")
-    for rng in tries("project files"):
+    for rng in tries("project files", least=60):
         file = tmp_path / "wiesel.toml"
         file.write_bytes(_toml(rng))
         before = tree(tmp_path)
@@ -229,7 +229,7 @@ def test_verbs_on_damaged_files(tmp_path, wiesel):
     """Whatever the file, a verb ends with 0 or with one line that starts with Error."""
     tally = Tally("verbs")
     (tmp_path / "rules.toml").write_text(RULES)
-    for rng in tries("verbs"):
+    for rng in tries("verbs", least=15):
         name = rng.choice(sorted(TABLES))
         file, votes = tmp_path / name, tmp_path / "votes.csv"
         file.write_bytes(damaged(TABLES[name], rng))
@@ -260,5 +260,5 @@ def test_the_seconds_are_those_of_the_environment(monkeypatch):
     monkeypatch.setenv("WIESEL_FUZZ_SECONDS", "100")
     assert sum(map(fuzz_seconds, SHARES)) == pytest.approx(100), "an hour is an hour"
     monkeypatch.delenv("WIESEL_FUZZ_SECONDS")
-    assert sum(map(fuzz_seconds, SHARES)) == pytest.approx(8)
+    assert sum(map(fuzz_seconds, SHARES)) == 0
     assert len(pl.read_csv(CSV)) == 3, "the file that is damaged is whole at first"

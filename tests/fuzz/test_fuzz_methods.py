@@ -59,7 +59,7 @@ def flipped(votes: VoteMatrix, proba) -> bool:
 def test_label_models():
     """Finite distributions; unanimous votes are overruled only with a warning."""
     tally = Tally("label models")
-    for source in tries("label models"):
+    for source in tries("label models", least=10):
         rng = np.random.default_rng(source.getrandbits(32))
         votes, name = random_votes(rng), LABEL_MODELS[int(rng.integers(len(LABEL_MODELS)))]
         balance = balance_of(votes, rng)
@@ -98,7 +98,7 @@ def fitted(name: str, X, votes: VoteMatrix):
 def test_end_to_end_methods():
     """Features of any scale, classes without votes, one voter: finite or refused."""
     tally = Tally("end-to-end methods")
-    for source in tries("end-to-end methods"):
+    for source in tries("end-to-end methods", least=6):
         rng = np.random.default_rng(source.getrandbits(32))
         votes, name = random_votes(rng), END_TO_END[int(rng.integers(len(END_TO_END)))]
         scale, shift = rng.choice([1e-12, 1.0, 1e6, 1e30]), rng.choice([0.0, 1e4])

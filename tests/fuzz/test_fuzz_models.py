@@ -98,7 +98,7 @@ def used(model: Any) -> None:
 
 def test_saved_models(models, tmp_path):
     tally = Tally("saved models")
-    for rng in tries("saved models"):
+    for rng in tries("saved models", least=30):
         name = rng.choice(sorted(models))
         folder = tmp_path / "model"
         shutil.rmtree(folder, ignore_errors=True)
@@ -117,7 +117,7 @@ def test_saved_models(models, tmp_path):
 
 def test_what_is_saved_again_is_what_was_loaded(models, tmp_path):
     tally = Tally("saved again")
-    for rng in tries("saved again"):
+    for rng in tries("saved again", least=4):
         name = rng.choice(sorted(models))
         model = load_model(models[name])
         tally.attempt(name, model.save, tmp_path / "again")
@@ -181,7 +181,7 @@ ROWS = {
 
 def test_bundles(bundles, tmp_path):
     tally, rows = Tally("bundles"), pl.DataFrame(ROWS)
-    for rng in tries("bundles"):
+    for rng in tries("bundles", least=20):
         name = rng.choice(sorted(bundles))
         folder = tmp_path / "model"
         shutil.rmtree(folder, ignore_errors=True)
@@ -197,7 +197,7 @@ def test_bundles(bundles, tmp_path):
 
 def test_files_beside_a_model(models, tmp_path):
     tally = Tally("files beside a model")
-    for rng in tries("files beside a model"):
+    for rng in tries("files beside a model", least=5):
         folder = tmp_path / "model"
         shutil.rmtree(folder, ignore_errors=True)
         write_folder(folder, {"class": "MajorityVote"}, {"arrays.safetensors": b""})

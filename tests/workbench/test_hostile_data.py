@@ -43,6 +43,7 @@ def test_nothing_in_the_data_runs_or_becomes_markup(serve_once, open_page, hosti
     page.wait_for_function(
         f"document.querySelectorAll('.data-rows tbody tr').length == {len(TEXTS)}"
     )
+    page.wait_for_selector(".data-rows.w-ready")  # until then votes may still be put in
     shown = page.inner_text(".data-rows")
     assert "<script>window.pwned = 1</script>" in shown
     assert "nul ␀ byte" in shown

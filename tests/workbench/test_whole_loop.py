@@ -100,6 +100,7 @@ def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
     page.wait_for_function(
         "document.querySelector('.data-count')?.innerText.startsWith('600 ') === false"
     )
+    page.wait_for_selector(".data-rows.w-ready")  # until then votes may still be put in
     page.click("tr.w-open:has-text('sign in') >> nth=0")
     page.wait_for_selector(".row-text:has-text('sign in')")
     page.evaluate(
@@ -118,6 +119,10 @@ def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
     dialog.locator(".lf-label >> text=technical").click()
     dialog.locator(".lf-proposal mark, .w-text mark").first.wait_for()
     assert dialog.locator(".lf-words input").input_value() == "sign in"
+    page.set_viewport_size({"width": 1280, "height": 400})
+    text = dialog.locator(".row-text").bounding_box()
+    assert text["height"] > 15  # the preview below leaves room for the text
+    page.set_viewport_size({"width": 1280, "height": 900})
     dialog.locator(".lf-proposal >> nth=0 >> text=Add").click()
     page.wait_for_selector("text=is in rules.toml")
     added = rules(project)[-1]

@@ -26,6 +26,7 @@ def test_a_row_opens_by_keyboard_and_pages_turn(serve_once, open_page, read_proj
     server = serve_once(read_project)
     page = open_page(server.address)
     page.wait_for_selector("text=page 1 of 24")
+    page.wait_for_selector(".data-rows.w-ready")
     page.focus("tr.w-open >> nth=2")
     page.keyboard.press("Enter")
     page.wait_for_selector("text=Row train-2")

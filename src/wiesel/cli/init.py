@@ -6,18 +6,29 @@ from typing import Annotated
 import typer
 
 from wiesel.cli.verb import Answer, command_line, verb
+from wiesel.errors import ParameterError
 
 __all__ = ["init"]
 
 
 @verb
-def init(folder: Annotated[Path, typer.Argument(help="A new folder.")]) -> Answer:
+def init(
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    multi: Annotated[
+        bool, typer.Option("--multi", help="An item may have several labels.")
+    ] = False,
+    spans: Annotated[
+        bool, typer.Option("--spans", help="Labels are of parts of the texts.")
+    ] = False,
+) -> Answer:
     """Write a starter project."""
     from wiesel.project.seen import remember
     from wiesel.project.settings import FILE_NAME
     from wiesel.project.starter import write_starter
 
-    written = write_starter(folder)
+    if multi and spans:
+        raise ParameterError("--multi and --spans are not for one project: take one of them.")
+    written = write_starter(folder, kind="multi" if multi else "spans" if spans else "")
     remember(folder / FILE_NAME)  # its code is ours: nobody needs to be warned of it
     text = "\n".join(f"Wrote {file}" for file in written)
     return Answer({"files": written}, text, command_line("wiesel", "run", folder))

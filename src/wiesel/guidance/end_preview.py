@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from wiesel.errors import FeatureError
 from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix
 
 __all__ = ["EndPreview", "preview_end_model"]
@@ -68,6 +69,7 @@ class EndPreview:
         return near
 
 
+@one_thread()
 def preview_end_model(X: Any, votes: VoteMatrix, gold: Any = None) -> EndPreview:
     """Return what a linear model on the features would learn from the votes (and some gold).
 
@@ -92,10 +94,10 @@ def preview_end_model(X: Any, votes: VoteMatrix, gold: Any = None) -> EndPreview
     halves = [_moments(inputs, weights, part) for part in _halves(votes.n_items)]
     trust = _trust(inputs, votes, soft, weights, halves)
     inverse = _inverse(halves[0] + halves[1])
-    coefficients = inverse @ (inputs.T @ (weights[:, None] * soft))
+    coefficients = inverse @ _product(inputs.T, weights[:, None] * soft)
     return EndPreview(
         votes.labels,
-        _probabilities(inputs @ coefficients),
+        _probabilities(_product(inputs, coefficients)),
         soft,
         trust,
         weights,
@@ -161,6 +163,12 @@ def _moments(
     return moments.astype(np.float64) + _RIDGE * weights[used].sum() * np.eye(inputs.shape[1])
 
 
+def _product(inputs: npt.NDArray[np.float32], others: Floats) -> Floats:
+    """The product in single precision: else all inputs would be copied to double first."""
+    product: Floats = (inputs @ others.astype(np.float32)).astype(np.float64)
+    return product
+
+
 def _inverse(moments: Floats) -> Floats:
     # A half without any item has no penalty either, so a little is always added.
     inverse: Floats = np.linalg.inv(moments + 1e-6 * np.eye(len(moments))).astype(np.float64)
@@ -179,8 +187,8 @@ def _trust(
     for here, there, moments in zip(
         _halves(votes.n_items), reversed(_halves(votes.n_items)), reversed(halves), strict=True
     ):
-        targets = inputs[there].T @ (weights[there, None] * soft[there])
-        proba[here] = _probabilities(inputs[here] @ (_inverse(moments) @ targets))
+        targets = _product(inputs[there].T, weights[there, None] * soft[there])
+        proba[here] = _probabilities(_product(inputs[here], _inverse(moments) @ targets))
     said = proba[votes.item_index, votes.class_index]
     count = np.bincount(votes.voter_index, minlength=votes.n_voters)
     total = np.bincount(votes.voter_index, said, minlength=votes.n_voters)

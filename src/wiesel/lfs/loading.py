@@ -6,8 +6,9 @@ import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from wiesel.errors import LabelingFunctionError, WieselError, listed, suggest
@@ -123,7 +124,8 @@ def load_module(file: Path) -> ModuleType:
     """Return the module of a Python file, run under a name of its own; errors name the line."""
     resolved = file.resolve()
     name = f"{_PREFIX}{resolved.stem}_{hashlib.sha256(bytes(resolved)).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(name, resolved)
+    loader = _FromSource(name, str(resolved))
+    spec = importlib.util.spec_from_file_location(name, resolved, loader=loader)
     if spec is None or spec.loader is None:
         raise LabelingFunctionError(f"{file} cannot be loaded as Python.")
     module = importlib.util.module_from_spec(spec)
@@ -138,6 +140,14 @@ def load_module(file: Path) -> ModuleType:
     finally:
         sys.path.remove(str(resolved.parent))
     return module
+
+
+class _FromSource(SourceFileLoader):
+    """Compiles the file each time: compiled files miss an edit of the same second and length."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the code of the file as it is now."""
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def is_lf_module(name: str) -> bool:

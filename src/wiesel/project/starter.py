@@ -1,7 +1,10 @@
 """`wiesel init`: a small project that runs, to be changed into one's own."""
 
+import json
+import re
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
@@ -63,11 +66,22 @@ _PROBLEMS = {
     ),
 }
 _MONTHS = ("January", "March", "May", "July", "September", "November")
+_URGENT = ("Again:", "Urgent!", "Please reply soon.", "I am waiting.")
+_OTHER = "how do I reach you by phone?"
 _DEVICES = ("phone", "tablet", "laptop", "watch", "television")
 
+_GOLD_SPANS = {
+    "DEVICE": "|".join(_DEVICES),
+    "MONTH": "|".join(_MONTHS),
+    "AMOUNT": r"\d+ (?:euros|dollars)",
+}
+Kind = Literal["", "multi", "spans"]
 
-def write_starter(folder: FilePath, seed: int = 0) -> list[Path]:
+
+def write_starter(folder: FilePath, seed: int = 0, kind: Kind = "") -> list[Path]:
     """Write a starter project into a new or empty folder and return its files.
+
+    `kind` is empty for one label for each item, `multi` for several, `spans` for parts of texts.
 
     >>> import tempfile
     >>> [file.name for file in write_starter(Path(tempfile.mkdtemp()) / "demo")][:3]
@@ -81,20 +95,25 @@ def write_starter(folder: FilePath, seed: int = 0) -> list[Path]:
     target.mkdir(parents=True, exist_ok=True)
     written = []
     for name in _FILES:
-        text = (files("wiesel.project") / "starter_files" / name).read_text(encoding="utf-8")
+        source = files("wiesel.project") / "starter_files" / kind / name
+        text = source.read_text(encoding="utf-8")
         written.append(target / name.removesuffix(".txt"))
         written[-1].write_text(text, encoding="utf-8")
     rng = np.random.default_rng(seed)
     for name, size in _SIZES.items():
-        written.append(target / f"{name}.csv")
-        rows = [_message(name, place, rng) for place in range(size)]
+        written.append(target / f"{name}.{'jsonl' if kind else 'csv'}")
+        rows = [_MESSAGES[kind](f"{name}-{place}", rng) for place in range(size)]
         if name == "train":
             rows = [{key: value for key, value in row.items() if key != "label"} for row in rows]
-        write_rows(rows, written[-1])
+        if kind:
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
+            written[-1].write_text(lines, encoding="utf-8")
+        else:
+            write_rows(rows, written[-1])
     return written
 
 
-def _message(split: str, place: int, rng: np.random.Generator) -> dict[str, str]:
+def _message(id: str, rng: np.random.Generator) -> dict[str, Any]:
     """One or two problems of one kind, and for half of the messages a remark."""
     label = str(rng.choice(list(_PROBLEMS)))
     n_problems, has_remark = int(rng.integers(1, 3)), bool(rng.integers(2))
@@ -105,9 +124,34 @@ def _message(split: str, place: int, rng: np.random.Generator) -> dict[str, str]
         _filled(rng.choice(_REMARKS), rng) if has_remark else "",
         str(rng.choice(_CLOSINGS)),
     ]
-    return {"id": f"{split}-{place}", "text": " ".join(filter(None, parts)), "label": label}
+    return {"id": id, "text": " ".join(filter(None, parts)), "label": label}
 
 
 def _filled(sentence: object, rng: np.random.Generator) -> str:
     details = {"month": rng.choice(_MONTHS), "device": rng.choice(_DEVICES)}
     return str(sentence).format(amount=rng.integers(10, 900), **details)
+
+
+def _several(id: str, rng: np.random.Generator) -> dict[str, Any]:
+    """A message about one or two problems, urgent or not."""
+    labels = [name for name in _PROBLEMS if rng.random() < 0.6]
+    problems = [_filled(rng.choice(_PROBLEMS[name]), rng) for name in labels]
+    opening, closing = str(rng.choice(_OPENINGS)), str(rng.choice(_CLOSINGS))
+    if opening in _URGENT or closing in _URGENT:
+        labels.append("urgent")
+    parts = (opening, ". And ".join(problems) + "." if problems else _OTHER, closing)
+    return {"id": id, "text": " ".join(filter(None, parts)), "label": labels}
+
+
+def _marked(id: str, rng: np.random.Generator) -> dict[str, Any]:
+    """A message with the spans of its devices, months and amounts of money."""
+    text = _message(id, rng)["text"]
+    spans = [
+        [match.start(), match.end(), label]
+        for label, words in _GOLD_SPANS.items()
+        for match in re.finditer(rf"\b(?:{words})\b", text)
+    ]
+    return {"id": id, "text": text, "label": sorted(spans)}
+
+
+_MESSAGES = {"": _message, "multi": _several, "spans": _marked}

@@ -44,7 +44,7 @@ class FusedAdam:
             block.count += 1
             torch._fused_adam_(
                 block.parameters,
-                [parameter.grad for parameter in block.parameters],
+                [parameter.grad for parameter in block.parameters],  # type: ignore[misc]
                 block.means,
                 block.squares,
                 [],

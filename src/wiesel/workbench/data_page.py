@@ -37,6 +37,8 @@ class DataPage:
         self.page = 0
         self.turn = 0
         """Grows with what is shown: an answer that comes late is not shown."""
+        self.shown: tuple[str, list[tuple[Any, ...]]] = ("", [])
+        """The split and the cells of the table."""
         self.source = ""
         """Whose predictions are shown."""
         self.rows: Any = np.arange(len(desk.space.train))
@@ -153,6 +155,7 @@ class DataPage:
     async def _show(self) -> None:
         self.turn += 1
         turn = self.turn
+        self.list.classes(remove="w-ready")
         if not self.desk.is_ready:
             self._show_rows(self._texts())
         cells = await work(self._cells, self._on_page())
@@ -160,6 +163,7 @@ class DataPage:
             return  # another page was asked for meanwhile
         if cells is not None:
             self._show_rows(cells)
+        self.list.classes("w-ready")
         options = {_ANY: "any voter", **{v: cut(v, 40) for v in self.desk.voters()}}
         if options != self.voter.options:
             self.voter.set_options(options, value=self.voter.value)
@@ -169,6 +173,9 @@ class DataPage:
 
     def _show_rows(self, cells: list[tuple[Any, ...]]) -> None:
         self._show_note()
+        if cells and self.shown == (self.split, cells):
+            return  # whoever is about to open a row finds it still there
+        self.shown = (self.split, cells)
         self.list.clear()
         with self.list:
             if not cells:

@@ -23,13 +23,15 @@ class PeopleBox:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
+        self.apart: list[dict[str, Any]] = []
 
     def build(self) -> None:
         """Show the boxes."""
         with card("Labels"):
             self.counts = ui.element("div").classes("label-counts").style("min-height: 90px")
-        with card("Agreement"):
-            self.agreement = ui.element("div").style("min-height: 60px")
+        with card("Agreement"), ui.element("div").style("min-height: 60px"):
+            self.agreement = ui.element("div")
+            self.open = ui.element("div")
 
     async def refresh(self) -> None:
         """Show the current state."""
@@ -43,6 +45,11 @@ class PeopleBox:
         self.agreement.clear()
         with self.agreement:
             self._pairs(pairs)
+        if apart == self.apart:
+            return  # whoever is about to press a button finds it still there
+        self.apart = apart
+        self.open.clear()
+        with self.open:
             self._apart(apart)
 
     def _figures(self) -> tuple[Any, ...]:

@@ -56,6 +56,8 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-faint { color: var(--w-faint); }
 .w-text { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: isolate;
   max-height: 50vh; overflow-y: auto; line-height: 1.5; }
+.q-dialog .q-card > * { flex-shrink: 0; } /* else a long preview leaves no room for the text */
+.q-dialog .w-text.row-text { max-height: 35vh; }
 .w-text mark, mark { background: var(--w-mark); color: inherit; border-radius: 3px; }
 .w-scroll { overflow-x: auto; width: 100%; }
 .w-table { border-collapse: collapse; width: 100%; font-size: 14px; }

@@ -69,6 +69,7 @@ def _listen(host: str, port: int) -> Any:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # who opens the address right away waits for the pages
     except OSError as error:
         listening.close()
         raise ParameterError(

@@ -54,3 +54,15 @@ def test_what_is_finished_is_told_from_files_and_from_kept_sums(tmp_path: Path) 
 
 def n_items(part: VoteMatrix) -> Statistics:
     return (np.array([part.n_items]),)
+
+
+def test_more_rows_take_as_long_as_the_largest_whole_run_says() -> None:
+    whole = [
+        {"stage": stage, "rows": 1_000_000, "files": 10, "cpu_seconds": 3.6}
+        for stage in beyond_memory.STAGES
+    ]
+    partial = {"stage": "apply", "rows": 2_000_000, "files": 10, "cpu_seconds": 9_999.0}
+    table = beyond_memory.sizes_table([partial, *whole])
+    assert "| apply                    | 0.6 min         | 6.0 min          | 1.0 h" in table
+    assert "| apply python             | 6.0 min         | 1.0 h            | 10.0 h" in table
+    assert "| all but Python functions | 5.4 min         | 54.0 min         | 9.0 h" in table

@@ -120,12 +120,16 @@ def test_the_page_of_embeddings_answers_whether_joint_training_pays(results):
     }
     embedded_features.show(found, of_default, Effort(seeds=2))
     page = (results / "embedded_features.md").read_text()
-    assert "**Yes.** With embeddings (gold 80.0 F1) WeaSEL is +1.00, with TF-IDF (70.0)" in page
+    assert (
+        "- In table 1: **yes** (1 set). Its lead is +1.00 with embeddings, -2.00 with TF-" in page
+    )
+    assert "- In the default: **no**: WeaSEL, paper +0.00 with TF-IDF" in page
     assert "mean of 1 seed\n" in page
-    assert "- Table 1, TF-IDF: gold 70.0 F1; WeaSEL is -2.00 points ahead" in page
-    assert "- Table 1, embeddings: gold 80.0 F1; WeaSEL is +1.00 points ahead" in page
+    assert "- Table 1, TF-IDF: gold 70.0 F1; WeaSEL's lead over the best other method is -2" in page
+    assert "- Table 1, embeddings: gold 80.0 F1; WeaSEL's lead over the best other" in page
     assert "first on 1 of 1 sets" in page
-    assert "- Default, both: gold 90.0, majority vote 80.0 on the mean of 5 sets;" in page
+    assert "- Default, both: gold 90.0, majority vote 80.0; against" in page
+    assert "(mean of 5 sets)." in page
     assert "Committee +5.00." in page
     assert "8 runs are behind" in page
 

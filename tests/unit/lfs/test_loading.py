@@ -1,5 +1,7 @@
 """Labeling functions from files: what is found, and how mistakes are told."""
 
+import os
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -117,6 +119,20 @@ def test_a_python_file_gives_functions_builders_and_lists_in_order(folder: Path)
 
 def test_python_and_toml_mix(folder: Path) -> None:
     assert len(load_lfs(folder / "lfs.py", folder / "rules.toml")) == 12
+
+
+def test_an_edit_of_the_same_second_and_length_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = tmp_path / "quick.py"
+    source = "from wiesel import labeling_function\n@labeling_function\ndef f(row): return 'ham'\n"
+    for label in ("ham", "egg"):
+        file.write_text(source.replace("ham", label))
+        os.utime(file, (1, 1))
+        (lf,) = load_lfs(file)
+        assert lf({}) == label
+    assert [entry.name for entry in tmp_path.iterdir()] == ["quick.py"]
 
 
 def test_an_edited_file_is_read_anew(folder: Path) -> None:

@@ -1,10 +1,13 @@
 """wiesel.toml: what it may say, and what is said about mistakes."""
 
+import polars as pl
 import pytest
 
 from wiesel.errors import DataError, ParameterError
+from wiesel.multilabel import load_multilabel_lfs
 from wiesel.project import read_project, run_project, write_starter
 from wiesel.project.lines import key_lines
+from wiesel.spans import load_span_lfs, read_annotated
 from wiesel.training import RayTrain
 
 
@@ -16,6 +19,22 @@ def refused(folder, old: str, new: str) -> str:
     with pytest.raises(ParameterError) as caught:
         read_project(folder)
     return str(caught.value)
+
+
+@pytest.mark.parametrize(("kind", "option"), [("multi", "multi"), ("spans", "spans")])
+def test_the_other_starters_have_gold_labels_of_their_kind(tmp_path, kind, option):
+    write_starter(tmp_path / "demo", kind=kind)
+    assert getattr(read_project(tmp_path / "demo"), option)
+    if kind == "spans":
+        documents, spans = read_annotated(tmp_path / "demo" / "dev.jsonl")
+        first = documents.texts[0]
+        assert [first[s.start : s.end] for s in spans[0]] == ["tablet", "July"]
+        assert load_span_lfs(tmp_path / "demo" / "lfs.py", tmp_path / "demo" / "rules.toml")
+    else:
+        rows = pl.read_ndjson(tmp_path / "demo" / "dev.jsonl")
+        assert rows["label"].list.len().max() == 3
+        files = (tmp_path / "demo" / "lfs.py", tmp_path / "demo" / "rules.toml")
+        assert len(load_multilabel_lfs(*files).lfs) == 7
 
 
 def test_a_project_is_read_from_its_folder_or_its_file(tiny):

@@ -235,3 +235,37 @@ def test_two_that_look_at_the_history_at_once_start_it_once(space: Workspace):
     for thread in threads:
         thread.join()
     assert [state.change for state in space.lf_set.history()] == ["start"]
+
+
+def test_what_a_change_made_old_meanwhile_is_not_kept(space: Workspace):
+    made = []
+
+    def slow() -> int:
+        made.append(len(made))
+        if len(made) == 1:
+            space.refresh()  # somebody adds a rule while this is being computed
+        return made[-1]
+
+    assert space._keep("preview", slow) == 0
+    assert not space.has("preview")
+    assert space._keep("preview", slow) == 1
+    assert space._keep("preview", slow) == 1
+    assert space.has("preview")
+
+
+def test_who_asks_for_labels_does_not_wait_for_features(space: Workspace):
+    began, done = threading.Event(), threading.Event()
+
+    def features() -> str:
+        began.set()
+        assert done.wait(60)
+        return "vectors"
+
+    thread = threading.Thread(target=space._keep, args=("vectors", features))
+    thread.start()
+    assert began.wait(60)
+    assert len(space.gold) == len(space.train)
+    assert not space.has("vectors")
+    done.set()
+    thread.join()
+    assert space.has("vectors", "gold")
