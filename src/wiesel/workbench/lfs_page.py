@@ -55,7 +55,7 @@ class LFsPage:
                 with card("New labeling function"):
                     self.maker = LFMaker(self.desk, self.refresh)
                     self.maker.build()
-                with card("What is odd"):
+                with card("Findings"):
                     self.findings = ui.element("div").style("min-height: 60px")
             with ui.element("div").style(stack):
                 self.queue = LFQueue(self.desk, self.refresh)
