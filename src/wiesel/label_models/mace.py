@@ -161,8 +161,8 @@ def _confusions(
 
 def _expected_logs(parameters: FloatArray) -> npt.NDArray[np.float64]:
     """E[log p] for p ~ Dirichlet(parameters), along the last axis."""
-    found: npt.NDArray[np.float64] = digamma(parameters)
-    return found - digamma(parameters.sum(axis=-1, keepdims=True))
+    total = parameters.sum(axis=-1, keepdims=True)
+    return np.asarray(digamma(parameters) - digamma(total), dtype=np.float64)
 
 
 def _dirichlet_divergence(parameters: FloatArray, prior: float) -> float:

@@ -215,7 +215,7 @@ def explain_document(
     The span functions of the project run on it: see `wiesel.project.explain_item`.
     """
     tagger = load_tagger(model)
-    manifest, _ = read_folder(model)
+    manifest, _ = read_folder(Path(model))
     source = read_project(Path(project) if project else project_of(manifest, confirm))
     _refuse_others(source)
     for name in SPLITS:
@@ -244,7 +244,7 @@ def evaluate_documents(model: FilePath, gold: FilePath) -> SpanReport:
 
 def load_tagger(model: FilePath) -> SpanTagger:
     """Return a saved tagger, or say that the folder holds a label model."""
-    tagger = load_span_model(model)
+    tagger = load_span_model(Path(model))
     if isinstance(tagger, HiddenMarkov):
         raise SavedModelError(f"{model} is a label model, which reads votes, not documents.")
     found: SpanTagger = tagger

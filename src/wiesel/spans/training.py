@@ -171,15 +171,13 @@ class SpanTagger(Parameterized):
         return BiLSTMTagger(self.features_.sizes, n_tags)
 
     def _validation(self, validation: Annotated, labels: SpanLabels) -> "SpanValidation":
-        try:
-            documents, spans = validation
-        except (TypeError, ValueError):
-            documents = spans = None  # type: ignore[assignment]
-        if not isinstance(documents, Documents):
+        is_pair = isinstance(validation, (tuple, list)) and len(validation) == 2
+        if not is_pair or not isinstance(validation[0], Documents):
             raise ParameterError(
                 "validation must be (documents, spans): Documents, and a list of gold spans for "
                 f"each; got {validation!r:.60}."
             )
+        documents, spans = validation
         gold = documents.tags_of(spans, labels)
         inputs: Any = self._inputs(documents)
         return SpanValidation(inputs, gold, len(labels.tags), documents, spans, labels)
