@@ -251,7 +251,9 @@ def end_preview(folder: Path, repeats: int) -> dict[str, Any]:
     with served(folder) as (server, page):
         page.goto(f"{server.address}/lfs")
         page.wait_for_selector(".lf-table tbody tr")
-        page.wait_for_function("/linear model/.test(document.querySelector('.end-preview').innerText)")
+        page.wait_for_function(
+            "/linear model/.test(document.querySelector('.end-preview').innerText)"
+        )
         server.wait_until_idle()
         timed = []
         for words in ADDED[: max(3, repeats)]:

@@ -68,7 +68,8 @@ def mined_pairs(texts: pl.Series, least: int, usable: Callable[[str], bool]) -> 
     if len(names) < 2:
         return BlankPairs((), sp.csc_matrix((len(texts), 0), dtype=np.float32))
     found = [_following(codes, text, gap, len(names)) for gap in _GAPS]
-    pair, where = distinct_cells(*map(np.concatenate, zip(*found, strict=True)), len(texts))
+    follow, here = (np.concatenate(part) for part in zip(*found, strict=True))
+    pair, where = distinct_cells(follow, here, len(texts))
     starts = np.flatnonzero(np.diff(pair, prepend=-1))
     counts = np.diff(starts, append=len(pair))
     most = np.argsort(-counts, kind="stable")[:_MOST_PAIRS]
