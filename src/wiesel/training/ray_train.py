@@ -217,7 +217,8 @@ def _own_code_travels(cloudpickle: Any, job: TrainingJob) -> Iterator[None]:
     own = str(Path(__file__).parents[1])
     kinds = {type(part) for objective in job.objectives for part in objective.modules()}
     registered = []
-    for name in {kind.__module__ for kind in kinds}:
+    # What the user has registered stays registered.
+    for name in {kind.__module__ for kind in kinds} - cloudpickle.list_registry_pickle_by_value():
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
         if file and name != "__main__" and not file.startswith((*installed, own)):
