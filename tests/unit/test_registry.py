@@ -158,7 +158,7 @@ def test_what_cannot_be_a_method_is_refused(cls, words: str):
 
 
 def test_a_name_is_one_for_the_command_line():
-    with pytest.raises(ParameterError, match="small letters"):
+    with pytest.raises(ParameterError, match="lower-case letters"):
         register(SmoothedVote, name="Smoothed vote")
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from wiesel.errors import DataError, LabelingFunctionError, ParameterError, listed
 from wiesel.io import FilePath, existing_file, explained, read_rows, replacing, scan_rows
-from wiesel.io.files import table_format
+from wiesel.io.files import FORMATS, table_format
 from wiesel.lfs.access import Access
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.loading import load_module
@@ -101,8 +101,10 @@ def read_multilabel_votes(
 def is_multilabel_votes(path: FilePath) -> bool:
     """Return whether a file holds votes on several labels: by its metadata, or its columns.
 
-    A file of votes with the column `present` is one.
+    A file of votes with the column `present` is one; folders and files of other tools are not.
     """
+    if Path(path).is_dir() or Path(path).suffix.lower() not in FORMATS:
+        return False
     file = existing_file(path)
     with explained(path):
         if _note(file) is not None:

@@ -105,7 +105,7 @@ def voter_weights(model: Any, X: Any = None, votes: VoteMatrix | None = None) ->
 
     >>> from wiesel import OneCoin
     >>> voter_weights(OneCoin().fit(votes)).axes[0].get_xlabel()
-    'accuracy that OneCoin believes in'
+    'accuracy estimated by OneCoin'
     """
     model.check_fitted()
     if isinstance(model, LabelModel):

@@ -76,8 +76,8 @@ def one_sided(votes: VoteMatrix) -> str:
 
     >>> from wiesel import VoteMatrix
     >>> one_sided(VoteMatrix.from_dense([[1], [-1]], ["ham", "spam"], ["prize"]))
-    "Every vote is for 'spam', none for 'ham': no method can learn from these votes where 'spam' \
-ends. Add a voter for 'ham'."
+    "Every vote is for 'spam', none for 'ham': from these votes no method can learn what is not \
+'spam'. Add a voter for 'ham'."
     """
     named = np.unique(votes.class_index)
     if len(named) != 1:

@@ -213,7 +213,7 @@ def test_a_dependency_may_join_probabilistic_votes():
 @pytest.mark.parametrize(
     ("dependency", "words"),
     [
-        (("similar", "voter_0", "voter_9"), r"'voter_9'.*no voter.*Did you mean"),
+        (("similar", "voter_0", "voter_9"), r"'voter_9'.*not a voter.*Did you mean"),
         (("same", "voter_0", "voter_1"), r"no dependency 'same'.*'similar'"),
         (("similar", "voter_0", "voter_0"), "one voter twice"),
         (("similar", "voter_0"), "a kind and two voters"),
