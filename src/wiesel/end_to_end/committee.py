@@ -67,7 +67,7 @@ class Committee(EndToEndModel):
     """The methods to average, each with its own end model and options; None uses
     `default_members`."""
     networks: int = 2
-    """The number of networks of each default member."""
+    """The number of networks of each default member; twice as many if it learns from features."""
     class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
     """P(class) for the default members: numbers, or where to estimate it (`auto` is the validation
     set if there is one, else the votes). None lets each member decide."""
@@ -261,11 +261,11 @@ def default_members(
 ) -> Members:
     """Return the members of a committee that was given none, unfitted, by name.
 
-    Majority vote, EM over votes and features, votes checked against the features. For binary
-    tasks the triplet method, too, and twice the networks for the two that learn from features.
-    For multi-class tasks EM also by mutual information, which does not mind that some classes got
-    too many votes. Where there are votes on items with gold labels, further members weigh the
-    voters by them.
+    Majority vote, EM over votes and features, votes checked against the features; those that
+    learn from features have twice the networks. For binary tasks the triplet method, too. For
+    multi-class tasks EM also by mutual information, which does not mind that some classes got too
+    many votes. Where there are votes on items with gold labels, further members weigh the voters
+    by them.
     `experiments/decisions.md` tells how they were chosen.
 
     >>> import torch
@@ -285,7 +285,7 @@ def default_members(
     members: Members = {}
     for reading, loss in readings:
         network = reseeded(end_model, seed) if members else end_model
-        twice = n_classes == 2 and isinstance(reading, FeatureReading)
+        twice = isinstance(reading, FeatureReading)
         own = {"loss": loss, "seed": seed}
         if options.get("class_balance") is None:
             own["class_balance"] = "auto"

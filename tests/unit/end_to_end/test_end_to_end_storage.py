@@ -534,7 +534,7 @@ class TestHostility:
         arrays = load_arrays((folder / "arrays.safetensors").read_bytes())
         (folder / "arrays.safetensors").write_bytes(save_arrays({**arrays, **values}))
         rewrite(folder, lambda manifest: None)
-        with pytest.raises(SavedModelError, match="inconsistent|do not fit"):
+        with pytest.raises(SavedModelError, match=r"inconsistent|do not fit"):
             load_model(folder)
 
     @pytest.mark.parametrize(
