@@ -22,9 +22,9 @@ from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
-from wiesel.errors import ParameterError, SavedModelError, VoteError, WieselWarning, warn_user
+from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.explain import Explanation, MemberView
-from wiesel.label_models import ClassBalance, LabelModel, MajorityVote, Triplet
+from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.label_models.copies import find_copies, merge_copies
 from wiesel.nn.ensemble import Ensemble
 from wiesel.parameters import check_number
@@ -57,7 +57,7 @@ class Committee(EndToEndModel):
     >>> X = make_features(gold, n_features=4)
     >>> model = Committee(torch.nn.Linear(4, 2), epochs=5, lr=0.01).fit(X, votes)
     >>> list(model.member_weights_)
-    ['majority_vote', 'feature_em', 'feature_checked', 'triplet']
+    ['majority_vote', 'feature_em', 'feature_checked']
     """
 
     end_model: nn.Module
@@ -100,9 +100,12 @@ class Committee(EndToEndModel):
         if labeled is not None and validation is not None:
             validation = (*validation[:2], merge_copies(labeled, original))
         members = self._members(len(self.labels_), labeled is not None)
-        fits, left_out = _planned(members, merged, validation, strict=self.members is not None)
+        with _one_of_several():
+            fits = {
+                name: plan_all(separate(member), merged, validation)
+                for name, member in members.items()
+            }
         self._keep_members(_fitted(members, fits, merged, validation), held_out)
-        self.selection_["left_out"] = left_out
         return self
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
@@ -261,16 +264,15 @@ def default_members(
 ) -> Members:
     """Return the members of a committee that was given none, unfitted, by name.
 
-    Majority vote, EM over votes and features, votes checked against the features; those that
-    learn from features have twice the networks. For binary tasks the triplet method, too. For
-    multi-class tasks EM also by mutual information, which does not mind that some classes got too
-    many votes. Where there are votes on items with gold labels, further members weigh the voters
-    by them.
-    `experiments/decisions.md` tells how they were chosen.
+    Majority vote, EM over votes and features, and votes checked against the features. Members that
+    learn from features have twice the networks. For multi-class tasks, EM is also trained with the
+    mutual-information loss, which is robust to classes with too many votes. If the gold items have
+    votes, further members weigh the voters by their precision on these items.
+    `experiments/decisions.md` explains how they were chosen.
 
     >>> import torch
     >>> list(default_members(torch.nn.Linear(4, 2), n_classes=2))
-    ['majority_vote', 'feature_em', 'feature_checked', 'triplet']
+    ['majority_vote', 'feature_em', 'feature_checked']
     >>> list(default_members(torch.nn.Linear(4, 3), n_classes=3))
     ['majority_vote', 'feature_em', 'feature_checked', 'feature_em_mig']
     """
@@ -278,8 +280,9 @@ def default_members(
         (MajorityVote(), "ce"),
         (FeatureEM(), "ce"),
         (FeatureChecked(), "ce"),
-        (Triplet(), "ce") if n_classes == 2 else (FeatureEM(), "mig"),
     ]
+    if n_classes > 2:
+        readings.append((FeatureEM(), "mig"))
     if with_gold_votes:
         readings += [(GoldWeighted(), loss) for loss in _LOSSES[: min(n_classes - 1, 2)]]
     members: Members = {}
@@ -304,30 +307,6 @@ def _free_name(member: EndToEndModel, taken: Members) -> str:
     if isinstance(member, TwoStage) and member.loss != "ce":
         name = f"{name}_{member.loss}"
     return name if name not in taken else f"{name}_{len(taken) + 1}"
-
-
-def _planned(
-    members: Members, given: FitInputs, validation: GoldSet | None, strict: bool
-) -> tuple[dict[str, list[PlannedFit]], dict[str, str]]:
-    """Plan all members; those that cannot learn from these votes are left out, with the reason.
-
-    The triplet method, for example, needs three voters. A member that the user chose has to
-    work (`strict`).
-    """
-    fits: dict[str, list[PlannedFit]] = {}
-    left_out: dict[str, str] = {}
-    for name, member in members.items():
-        try:
-            with _one_of_several():
-                fits[name] = plan_all(separate(member), given, validation)
-        except VoteError as error:
-            if strict:
-                raise
-            left_out[name] = str(error)
-    if not fits:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
-        raise VoteError(f"No member of the committee can learn from these votes. {reasons}")
-    return fits, left_out
 
 
 def _fitted(

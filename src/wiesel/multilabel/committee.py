@@ -17,7 +17,7 @@ from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.together import begun, reseeded, separate, train_all
 from wiesel.errors import CollapseWarning, ParameterError, WieselWarning
 from wiesel.explain import MemberView
-from wiesel.label_models import LabelModel, MajorityVote, Triplet
+from wiesel.label_models import LabelModel, MajorityVote
 from wiesel.multilabel.copies import label_copies, without_copies
 from wiesel.multilabel.ensembles import LabelEnsemble
 from wiesel.multilabel.plan import MultiLabelPlan, MultiLabelValidation, SoftLabels
@@ -55,7 +55,7 @@ class MultiLabelCommittee(MultiLabelModel):
     >>> votes = MultiLabelVotes.from_dense(said, ["a", "b"])
     >>> model = MultiLabelCommittee(torch.nn.Linear(4, 2), lr=0.05).fit(X, votes)
     >>> list(model.member_weights_), model.predict(X[:3])
-    (['majority_vote', 'feature_em', 'feature_checked', 'triplet'], [('a',), ('b',), ()])
+    (['majority_vote', 'feature_em', 'feature_checked'], [('a',), ('b',), ()])
     """
 
     end_model: nn.Module
@@ -189,14 +189,14 @@ def default_label_members(
     """Return the members of a committee for several labels, unfitted, by name.
 
     They are those of `Committee` for two classes, because a label is a binary task: majority
-    vote, EM over votes and features, votes checked against the features, the triplet method, and
-    voters weighed by gold where there are votes on items with gold labels.
+    vote, EM over votes and features, votes checked against the features and, if the gold items have
+    votes, voters weighed by their precision on these items.
 
     >>> import torch
     >>> list(default_label_members(torch.nn.Linear(4, 2)))
-    ['majority_vote', 'feature_em', 'feature_checked', 'triplet']
+    ['majority_vote', 'feature_em', 'feature_checked']
     """
-    readings: list[LabelModel] = [MajorityVote(), FeatureEM(), FeatureChecked(), Triplet()]
+    readings: list[LabelModel] = [MajorityVote(), FeatureEM(), FeatureChecked()]
     if with_gold_votes:
         readings.append(GoldWeighted())
     members: dict[str, MultiLabelTwoStage] = {}

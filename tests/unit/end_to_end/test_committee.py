@@ -15,7 +15,6 @@ from wiesel import (
     Committee,
     MajorityVote,
     MaxMIG,
-    Triplet,
     TwoStage,
     VoteMatrix,
     WeaSEL,
@@ -32,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 QUICK: dict[str, Any] = {**ONE_PASS, "epochs": 2, "lr": 0.02, "batch_size": 16, "networks": 1}
 X, VOTES, GOLD = tiny_task(n_items=120, n_voters=5)
 HELD_OUT = tiny_task(n_items=40, n_voters=5, seed=7)
-BINARY = ["majority_vote", "feature_em", "feature_checked", "triplet"]
+BINARY = ["majority_vote", "feature_em", "feature_checked"]
 
 
 def committee(**options: Any) -> Committee:
@@ -61,11 +60,10 @@ def with_gold_votes() -> Committee:
 
 def test_networks_count_the_same_without_gold(fitted: Committee):
     assert list(fitted.member_weights_) == BINARY
-    assert [max(1, len(member.members_)) for member in fitted.members_] == [1, 2, 2, 1]
+    assert [max(1, len(member.members_)) for member in fitted.members_] == [1, 2, 2]
     weights = np.array(list(fitted.member_weights_.values()))
-    assert weights == pytest.approx([1 / 6, 1 / 3, 1 / 3, 1 / 6])
+    assert weights == pytest.approx([0.2, 0.4, 0.4])
     assert fitted.selection_["by"] == "last epoch"
-    assert fitted.selection_["left_out"] == {}
     mean = np.tensordot(weights, fitted.member_probas(X), axes=1)
     assert np.allclose(fitted.predict_proba(X), mean, atol=1e-6)
     assert np.allclose(fitted.spread(X), fitted.member_probas(X).std(axis=0))
@@ -194,19 +192,14 @@ class FaithfulVote(WeaSEL):
     """A method that nobody has registered."""
 
 
-class Choosy(Triplet):
+class Choosy(MajorityVote):
     """A label model that wants more voters than there are."""
 
     def _fit(self, votes: Any, class_balance: Any) -> None:
         raise VoteError("Choosy needs nine voters; there are 5.")
 
 
-def test_a_member_that_cannot_learn_is_left_out_and_says_why(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("wiesel.end_to_end.committee.Triplet", Choosy)
-    model = committee().fit(X, VOTES)
-    assert model.selection_["left_out"] == {"choosy": "Choosy needs nine voters; there are 5."}
-    assert list(model.member_weights_) == BINARY[:3]
-    assert sum(model.member_weights_.values()) == pytest.approx(1)
+def test_a_member_that_cannot_learn_says_why():
     with pytest.raises(VoteError, match="Choosy needs nine voters"):
         committee(members=[TwoStage(Choosy(), Linear(3, 2))]).fit(X, VOTES)
 
