@@ -27,6 +27,7 @@ BY_NAME = (
     "embedded_features",
     "few_labels",
     "graph_encoder",
+    "input_kinds",
     "paper",
     "paper_sample",
     "rule_methods",

@@ -31,8 +31,8 @@ class FeatureChecked(FeatureReading):
         P(c | j said v) = P(c) + s * l_jv(c)
 
     where s makes an average vote move its class half of the way from P(c) to 1. Voters need not
-    overlap. If the features are not vectors, or confirm the votes no better than chance, every vote
-    counts the same, and a warning is raised.
+    overlap. Images and token ids are read as vectors, too (see `Vectors`). Without vectors, or if
+    they confirm the votes no better than chance, every vote counts the same, with a warning.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(500, n_voters=4)

@@ -24,8 +24,9 @@ class FeatureEM(FeatureReading):
         P(c | j said v) = (sum_{i: j said v} q_i(c) + 10 P(c | anyone said v)) / (n_jv + 10)
 
     Unlike there, the linear model never predicts an item that it was fitted to, voters with few
-    votes are shrunk toward all voters, and there are only three rounds. If the features are not
-    vectors, only the voters are learned, as in Dawid and Skene's model.
+    votes are shrunk toward all voters, and there are only three rounds. Images and token ids are
+    read as vectors, too (see `Vectors`); without vectors only the voters are learned, as in Dawid
+    and Skene's model.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(500, n_voters=4)

@@ -7,12 +7,7 @@ import numpy as np
 
 from wiesel.end_to_end.class_balance import vote_balance
 from wiesel.end_to_end.readings.base import Gold, Reading
-from wiesel.end_to_end.readings.linear_models import (
-    Array,
-    CrossFit,
-    LinearModel,
-    supports_linear_model,
-)
+from wiesel.end_to_end.readings.linear_models import Array, CrossFit, LinearModel
 from wiesel.errors import FeatureError
 from wiesel.label_models.alignment import alignment_offsets, mean_proba
 from wiesel.label_models.vote_products import class_shares
@@ -74,7 +69,7 @@ class FeatureReading(Reading):
             raise FeatureError(f"{type(self).__name__} needs the features: fit(votes, X=X).")
         self.class_balance_ = vote_balance(votes) if class_balance is None else class_balance
         covered = np.flatnonzero(votes.covered)
-        linear = CrossFit(inputs, covered) if supports_linear_model(inputs, covered) else None
+        linear = CrossFit.of(inputs, covered)
         soft_labels = class_shares(votes, class_prior(votes.labels, None), np.ones(votes.n_voters))
         for _ in range(self.rounds):
             soft_labels = self._learn(votes, inputs, linear, soft_labels)

@@ -64,7 +64,7 @@ def test_soft_labels_have_the_class_balance_and_items_without_votes_nothing_else
 
 def test_without_vectors_the_voters_alone_are_learned():
     _, votes, gold = task(0.9, 0.8, 0.8, 0.3)
-    model = FeatureEM().fit(votes, X=torch.zeros(N_ITEMS, 3, 4, 4))
+    model = FeatureEM().fit(votes, X={"pixels": torch.zeros(N_ITEMS, 3, 4, 4)})
     assert model.coefficients_.shape == (0, 2)
     expected = DawidSkene().fit(votes).predict_proba(votes)
     assert accuracy(model.predict_proba(votes), gold) > accuracy(expected, gold) - 0.02

@@ -1,0 +1,78 @@
+"""Images, wide vectors and token ids are read as vectors, so that soft labels can use them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from wiesel import FeatureEM, VoteMatrix
+from wiesel.end_to_end.readings import vectors
+from wiesel.end_to_end.readings.vectors import Vectors
+from wiesel.training import as_inputs
+
+N_ITEMS = 600
+GOLD = np.random.default_rng(0).integers(0, 2, N_ITEMS)
+
+
+def weak_votes() -> VoteMatrix:
+    """Three voters that are right two times of three."""
+    right = np.random.default_rng(1).random((N_ITEMS, 3)) < 0.67
+    return VoteMatrix.from_dense(np.where(right, GOLD[:, None], 1 - GOLD[:, None]), ["no", "yes"])
+
+
+def images() -> torch.Tensor:
+    noise = np.random.default_rng(2).normal(size=(N_ITEMS, 3, 8, 8))
+    noise[:, 0, :4] += 0.4 * GOLD[:, None, None]
+    return torch.tensor(noise)
+
+
+def wide() -> sp.csr_array:
+    """3,000 words, of which each class has its own, ten in a text."""
+    rows = np.repeat(np.arange(N_ITEMS), 10)
+    words = np.random.default_rng(3).integers(0, 1000, len(rows)) + 1000 * GOLD[rows]
+    values = np.ones(len(rows), dtype=np.float32)
+    return sp.csr_array((values, (rows, words)), shape=(N_ITEMS, 3000))
+
+
+def token_ids() -> np.ndarray:
+    """Texts of 6 to 12 words; 0 pads, and half of the words depend on the class."""
+    rng = np.random.default_rng(4)
+    ids = rng.integers(1, 100, (N_ITEMS, 12))
+    ids[:, :3] += 100 * (1 + GOLD[:, None])
+    ids[np.arange(12) >= rng.integers(6, 13, N_ITEMS)[:, None]] = 0
+    return ids
+
+
+KINDS: dict[str, Any] = {
+    "images": images(),
+    "wide": wide(),
+    "token ids": token_ids(),
+    "a tokenizer's": {"input_ids": token_ids(), "attention_mask": (token_ids() > 0).astype(int)},
+}
+
+
+@pytest.mark.parametrize("X", KINDS.values(), ids=KINDS)
+def test_soft_labels_use_inputs_of_every_kind(X: Any):
+    votes = weak_votes()
+    model = FeatureEM().fit(votes, X=X)
+    alone, both = model.predict_proba(votes), model.predict_proba(votes, X)
+    right = [(proba.argmax(axis=1) == GOLD).mean() for proba in (alone, both)]
+    assert right[1] > right[0] + 0.05
+    assert len(model.coefficients_) == Vectors.of(as_inputs(X)).width
+
+
+def test_a_set_of_tokens_has_length_one_and_unknown_tokens_are_left_out():
+    ids = as_inputs(np.array([[5, 2, 5, 2], [1, 1, 1, 1], [7, 9, 7, 9]]))
+    ((_, found),) = Vectors(ids, 6).read(np.arange(3))
+    half = 1 / np.sqrt(2)
+    expected = [[0, 0, half, 0, 0, half], [0, 1, 0, 0, 0, 0], [0] * 6]
+    assert np.allclose(found.toarray(), expected)
+
+
+def test_what_is_no_vector_is_not_read(monkeypatch: pytest.MonkeyPatch):
+    assert Vectors.of(as_inputs({"pixels": images()})) is None
+    assert Vectors.of(as_inputs(np.zeros((4, 2, 2), dtype=np.int64))) is None
+    monkeypatch.setattr(vectors, "_WIDEST_OF_ALL", 100)
+    assert Vectors.of(as_inputs(token_ids())) is None
