@@ -1,7 +1,7 @@
 """What every estimator shares: its options, by name, as scikit-learn expects them."""
 
 import math
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -33,6 +33,11 @@ class Parameterized(metaclass=DescribedClass):
         for name in options:
             cls._refuse_unknown(name)
         return super().__new__(cls)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # IPython prefers the `__repr__` that `dataclass` writes to an inherited `_repr_pretty_`.
+        cls._repr_pretty_ = Parameterized._repr_pretty_  # type: ignore[method-assign]
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
@@ -89,6 +94,22 @@ got 'no'.
                 _check_flag(self, option.name, getattr(self, option.name))
         self._check_options()
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What notebooks show: the options that are not the defaults, networks by class."""
+        options = [] if cycle else self._changed_options()
+        printer.text(f"{type(self).__name__}({', '.join(options)})")
+
+    def _changed_options(self) -> list[str]:
+        changed = []
+        for option in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, option.name, None)
+            if not option.init or repr(value) == repr(_default_of(option)):
+                continue
+            shown = repr(value)
+            shown = f"{type(value).__name__}(...)" if "\n" in shown else shown
+            changed.append(f"{option.name}={shown}")
+        return changed
+
     def _check_options(self) -> None:
         """Refuse what is wrong about a class's own options."""
 
@@ -103,6 +124,10 @@ got 'no'.
         known = cls.option_names()
         if name not in known:
             raise ParameterError(f"{cls.__name__} has no option {name!r}. {suggest(name, known)}")
+
+
+def _default_of(option: "Field[Any]") -> Any:
+    return option.default if option.default_factory is MISSING else option.default_factory()
 
 
 def _has_options(value: object) -> bool:

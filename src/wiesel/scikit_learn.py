@@ -129,6 +129,9 @@ def require_votes(votes: Any) -> None:
             "Make one with VoteMatrix.from_dense(array, labels), where -1 abstains, or with "
             "apply_lfs(...)."
         )
+        is_list = isinstance(votes, list) and not any(isinstance(x, (list, tuple)) for x in votes)
+        if is_list or getattr(votes, "ndim", None) == 1:
+            advice = "If these are gold labels, train on them with Supervised(net).fit(X, y)."
         advice = getattr(votes, "made_for", advice)
         raise VoteError(f"votes must be a VoteMatrix; got {type(votes).__name__}. {advice}")
 
@@ -151,4 +154,4 @@ def _as_plain_error(error: NotFittedError) -> tuple[Any, ...]:
 
 def _check_length(predicted: npt.NDArray[Any], truth: Any) -> None:
     if len(predicted) != len(truth):
-        raise FeatureError(f"There are {len(predicted)} items, but labels of {len(truth)}.")
+        raise FeatureError(f"There are {len(predicted)} items, but {len(truth)} labels.")
