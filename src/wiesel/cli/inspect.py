@@ -211,7 +211,7 @@ def _shown(value: Any) -> str:
         few = ", ".join(map(_shown, value[:8]))
         return few if len(value) <= 8 else f"{few} and {len(value) - 8} more"
     marked = [name for name in value if name.startswith("$")] if isinstance(value, dict) else []
-    if marked:  # how tuples, arrays and classes are told from lists in a manifest
+    if marked:  # manifests mark tuples, arrays and classes with a $ key
         return _shown(value[marked[0]])
     if isinstance(value, dict):
         known = {key: part for key, part in value.items() if part not in ({}, [])}
