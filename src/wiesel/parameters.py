@@ -1,4 +1,4 @@
-"""What every estimator shares: its options, by name, as scikit-learn expects them."""
+"""Options by name, as scikit-learn expects them of every estimator."""
 
 import math
 from dataclasses import MISSING, Field, fields
@@ -66,7 +66,7 @@ class Parameterized(metaclass=DescribedClass):
             self._refuse_unknown(own)
             if not nested:
                 setattr(self, own, value)
-        # Whatever is replaced as a whole is replaced first, as in scikit-learn.
+        # Whole objects are replaced before their options are set, as in scikit-learn.
         for name, value in params.items():
             own, _, nested = name.partition("__")
             if not nested:
@@ -136,7 +136,7 @@ def _has_options(value: object) -> bool:
 
 
 def _check_flag(owner: object, name: str, value: object) -> None:
-    # Not whatever counts as true: "no" does.
+    # Truthy values are not enough: the string "no" is truthy.
     if not isinstance(value, (bool, np.bool_)):
         raise ParameterError(
             f"The {name!r} option of {type(owner).__name__} must be True or False; got {value!r}."

@@ -1,4 +1,4 @@
-"""What scikit-learn asks of a classifier, without importing it."""
+"""The interface of scikit-learn classifiers, without importing scikit-learn."""
 
 import sys
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ __all__ = ["Classifier", "agreement_with_votes", "require_votes"]
 class Classifier(Parameterized):
     """An estimator that works in scikit-learn's pipelines, cross-validation and grid search.
 
-    It is no `BaseEstimator`, because importing scikit-learn takes a second; what counts is that
-    it answers as one: `get_params`, tags, `classes_`, `score`.
+    It does not derive from `BaseEstimator`, because importing scikit-learn takes a second. It has
+    the same interface: `get_params`, tags, `classes_`, `score`.
     """
 
     labels_: LabelSpace
@@ -123,7 +123,7 @@ def agreement_with_votes(
 
 
 def require_votes(votes: Any) -> None:
-    """Refuse what are no votes: an array names neither the classes nor the voters."""
+    """Refuse anything but votes: an array names neither the classes nor the voters."""
     if not all(hasattr(votes, name) for name in ("voters", "labels", "parts")):
         advice = (
             "Make one with VoteMatrix.from_dense(array, labels), where -1 abstains, or with "
