@@ -102,8 +102,10 @@ def _cure(end_model: nn.Module, batch: Batchable) -> str | None:
             "X holds whole numbers, which are token ids to a network; this one reads "
             f"floating-point numbers. Give X.astype('float32'){scale}."
         )
-    is_image = batch.ndim == 4 and isinstance(layers[0], nn.Conv2d)
-    return _image_cure(layers[0], batch) if is_image else _width_cure(layers[0], batch)
+    first = layers[0]
+    if batch.ndim == 4 and isinstance(first, nn.Conv2d):
+        return _image_cure(first, batch)
+    return _width_cure(first, batch)
 
 
 def _width_cure(first: nn.Module, batch: Tensor) -> str | None:
