@@ -166,7 +166,9 @@ class Aggregation:
 
     def _sentences(self) -> list[str]:
         votes = self.votes
-        shares = ", ".join(f"{name} {share:.1%}" for name, share in self.class_shares().items())
+        shares = ", ".join(
+            f"{name} {100 * share:.1f} %" for name, share in self.class_shares().items()
+        )
         lines = [
             f"{votes.n_items:,} items, {votes.n_voters:,} workers, {votes.n_votes:,} answers "
             f"(columns {', '.join(self.columns)}), labeled by {type(self.model).__name__}",

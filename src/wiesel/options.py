@@ -1,18 +1,18 @@
-"""What every option of an estimator means, at run time: for `help`, editors and `wiesel methods`.
+"""The options of an estimator with their meaning, for `help`, editors and `wiesel methods`.
 
-The sentence of an option is the string under its field, where editors and the reference find it.
-Python keeps no such strings, so they are read from the class's source, on first use. Where
-there is no source, options are listed without sentences.
+The meaning of an option is the string under its field. Python does not keep such strings, so they
+are read from the source of the class on first use. Without source, options have no meaning.
 """
 
 import ast
 import inspect
+import sys
 import textwrap
 from abc import ABCMeta
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 __all__ = ["DescribedClass", "Option", "options_of"]
 
@@ -23,17 +23,17 @@ class Option:
 
     name: str
     type: str
-    """What may be given, as it is written in the class."""
+    """The allowed values, as annotated in the class."""
     default: str | None
-    """What it is if nothing is given, as code; None where it has to be given."""
+    """The default as code; None if the option is required."""
     meaning: str
-    """What it does: a sentence or two."""
+    """What it does, in a sentence or two."""
 
 
 def _docstring(cls: type) -> str | None:
-    """What the author of a class wrote, and its options after it."""
+    """The docstring as written, followed by the options."""
     written: str | None = vars(cls).get("__doc__")
-    # `dataclass` asks for the docstring between setting these two names; nobody needs options then.
+    # `dataclass` reads the docstring between setting these two names; options are not needed then.
     unfinished = "__dataclass_params__" in vars(cls) and "__match_args__" not in vars(cls)
     if not written or unfinished or not is_dataclass(cls):
         return written
@@ -45,13 +45,13 @@ def _set_docstring(cls: type, text: str | None) -> None:
 
 
 class DescribedClass(ABCMeta):  # noqa: D101 - its docstring is the one of its instances
-    # The class of estimator classes. Their docstring is composed when somebody reads it, because
-    # reading source costs time that an import should not take.
+    # The class of estimator classes. Docstrings are composed when they are read, because reading
+    # the source would slow down imports.
     __doc__ = property(_docstring, _set_docstring)
 
 
 def options_of(cls: type) -> tuple[Option, ...]:
-    """Return the options of an estimator class: what it needs, its own, then what all share.
+    """Return the options of an estimator class: required ones, its own, then shared ones.
 
     >>> from wiesel import MajorityVote
     >>> [(option.name, option.default) for option in options_of(MajorityVote)]
@@ -67,11 +67,19 @@ def options_of(cls: type) -> tuple[Option, ...]:
 
 
 def _option(cls: type, field: "Field[Any]") -> Option:
-    written, meaning = next(
-        (_written(base)[field.name] for base in cls.__mro__ if field.name in _written(base)),
-        (inspect.formatannotation(field.type), ""),
-    )
-    return Option(field.name, written, _default(field), meaning)
+    owner = next((base for base in cls.__mro__ if field.name in _written(base)), None)
+    if owner is None:
+        return Option(field.name, inspect.formatannotation(field.type), _default(field), "")
+    written, meaning = _written(owner)[field.name]
+    return Option(field.name, _spelled_out(written, owner), _default(field), meaning)
+
+
+def _spelled_out(annotation: str, owner: type) -> str:
+    """The annotation with the allowed words in place of a name for them, such as `Encoding`."""
+    named = getattr(sys.modules.get(owner.__module__), annotation, None)
+    if get_origin(named) is not Literal:
+        return annotation
+    return f"Literal[{', '.join(map(repr, get_args(named)))}]"
 
 
 def _default(field: "Field[Any]") -> str | None:
@@ -82,7 +90,7 @@ def _default(field: "Field[Any]") -> str | None:
 
 @cache
 def _written(cls: type) -> dict[str, tuple[str, str]]:
-    """The type and the sentence of every field that a class declares itself, from its source."""
+    """The type and the meaning of every field that the class itself declares, from its source."""
     if "__annotations__" not in vars(cls) or cls.__module__ == "builtins":
         return {}
     try:

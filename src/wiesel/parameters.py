@@ -1,7 +1,7 @@
-"""What every estimator shares: its options, by name, as scikit-learn expects them."""
+"""Options by name, as scikit-learn expects them of every estimator."""
 
 import math
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -34,6 +34,11 @@ class Parameterized(metaclass=DescribedClass):
             cls._refuse_unknown(name)
         return super().__new__(cls)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # IPython prefers the `__repr__` that `dataclass` writes to an inherited `_repr_pretty_`.
+        cls._repr_pretty_ = Parameterized._repr_pretty_  # type: ignore[method-assign]
+
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
         """Return the names of the constructor's arguments."""
@@ -61,7 +66,7 @@ class Parameterized(metaclass=DescribedClass):
             self._refuse_unknown(own)
             if not nested:
                 setattr(self, own, value)
-        # Whatever is replaced as a whole is replaced first, as in scikit-learn.
+        # Whole objects are replaced before their options are set, as in scikit-learn.
         for name, value in params.items():
             own, _, nested = name.partition("__")
             if not nested:
@@ -89,6 +94,22 @@ got 'no'.
                 _check_flag(self, option.name, getattr(self, option.name))
         self._check_options()
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What notebooks show: the options that are not the defaults, networks by class."""
+        options = [] if cycle else self._changed_options()
+        printer.text(f"{type(self).__name__}({', '.join(options)})")
+
+    def _changed_options(self) -> list[str]:
+        changed = []
+        for option in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, option.name, None)
+            if not option.init or repr(value) == repr(_default_of(option)):
+                continue
+            shown = repr(value)
+            shown = f"{type(value).__name__}(...)" if "\n" in shown else shown
+            changed.append(f"{option.name}={shown}")
+        return changed
+
     def _check_options(self) -> None:
         """Refuse what is wrong about a class's own options."""
 
@@ -105,13 +126,17 @@ got 'no'.
             raise ParameterError(f"{cls.__name__} has no option {name!r}. {suggest(name, known)}")
 
 
+def _default_of(option: "Field[Any]") -> Any:
+    return option.default if option.default_factory is MISSING else option.default_factory()
+
+
 def _has_options(value: object) -> bool:
     """Whether this is an estimator, ours or scikit-learn's; a class is none."""
     return hasattr(value, "get_params") and not isinstance(value, type)
 
 
 def _check_flag(owner: object, name: str, value: object) -> None:
-    # Not whatever counts as true: "no" does.
+    # Truthy values are not enough: the string "no" is truthy.
     if not isinstance(value, (bool, np.bool_)):
         raise ParameterError(
             f"The {name!r} option of {type(owner).__name__} must be True or False; got {value!r}."

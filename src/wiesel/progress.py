@@ -23,7 +23,7 @@ _DRAWING: ContextVar[bool] = ContextVar("drawing", default=False)
 def listening(tell: Listener, after: float = 0.0) -> Iterator[None]:
     """Tell `tell` how far slow work inside has come, instead of drawing a bar.
 
-    With `after`, work is first told of after so many seconds, then ever more rarely.
+    With `after`, the first report comes after that many seconds, later ones less and less often.
 
     >>> with listening(print), progress("embeddings", 200, "texts") as show:
     ...     show(50)
@@ -38,7 +38,7 @@ def listening(tell: Listener, after: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterator[Show]:
-    """Yield a function that shows how much is done: to a listener, on a terminal, or to nobody.
+    """Yield a function that shows how much is done: to a listener, on a terminal, or nowhere.
 
     >>> with progress("embeddings", 200, "texts") as show:
     ...     show(50, "nearly there")

@@ -1,4 +1,4 @@
-"""What scikit-learn asks of a classifier, without importing it."""
+"""The interface of scikit-learn classifiers, without importing scikit-learn."""
 
 import sys
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ __all__ = ["Classifier", "agreement_with_votes", "require_votes"]
 class Classifier(Parameterized):
     """An estimator that works in scikit-learn's pipelines, cross-validation and grid search.
 
-    It is no `BaseEstimator`, because importing scikit-learn takes a second; what counts is that
-    it answers as one: `get_params`, tags, `classes_`, `score`.
+    It does not derive from `BaseEstimator`, because importing scikit-learn takes a second. It has
+    the same interface: `get_params`, tags, `classes_`, `score`.
     """
 
     labels_: LabelSpace
@@ -123,12 +123,15 @@ def agreement_with_votes(
 
 
 def require_votes(votes: Any) -> None:
-    """Refuse what are no votes: an array names neither the classes nor the voters."""
+    """Refuse anything but votes: an array names neither the classes nor the voters."""
     if not all(hasattr(votes, name) for name in ("voters", "labels", "parts")):
         advice = (
             "Make one with VoteMatrix.from_dense(array, labels), where -1 abstains, or with "
             "apply_lfs(...)."
         )
+        is_list = isinstance(votes, list) and not any(isinstance(x, (list, tuple)) for x in votes)
+        if is_list or getattr(votes, "ndim", None) == 1:
+            advice = "If these are gold labels, train on them with Supervised(net).fit(X, y)."
         advice = getattr(votes, "made_for", advice)
         raise VoteError(f"votes must be a VoteMatrix; got {type(votes).__name__}. {advice}")
 
@@ -151,4 +154,4 @@ def _as_plain_error(error: NotFittedError) -> tuple[Any, ...]:
 
 def _check_length(predicted: npt.NDArray[Any], truth: Any) -> None:
     if len(predicted) != len(truth):
-        raise FeatureError(f"There are {len(predicted)} items, but labels of {len(truth)}.")
+        raise FeatureError(f"There are {len(predicted)} items, but {len(truth)} labels.")

@@ -136,7 +136,7 @@ def voter_list(voters: Sequence[Any]) -> list[Any]:
 
 
 def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
-    """Return ids as an array of its own (strings as Python objects, so that they print well)."""
+    """Return ids as a new array (strings as Python objects, so that they print well)."""
     if ids is None:
         return np.arange(n_items)
     array = _id_values(ids)
@@ -157,7 +157,7 @@ def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
 
 
 def _id_values(ids: Any) -> npt.NDArray[Any]:
-    """Ids as an array of its own."""
+    """Ids as a new array."""
     if not isinstance(ids, pl.Series):
         return np.array(ids)
     whole = ids.dtype.is_integer() and not ids.null_count()

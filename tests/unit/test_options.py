@@ -108,3 +108,8 @@ def test_a_methods_own_options_come_before_what_all_methods_share():
     assert names.index("start") < min(names.index(name) for name in EndToEndModel.option_names())
     start = next(option for option in options_of(WeaSEL) if option.name == "start")
     assert start.default == "FeatureChecked()"
+
+
+def test_types_list_the_allowed_words_instead_of_the_name_of_an_alias():
+    types = {option.name: option.type for option in options_of(WeaSEL)}
+    assert types["encoding"] == "Literal['one_hot', 'signed', 'index']"

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from IPython.lib.pretty import pretty
 from sklearn.base import clone
 from torch import nn
 
-from wiesel import OneCoin, WeaSEL
+from wiesel import MajorityVote, OneCoin, TwoStage, WeaSEL
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import NotFittedError, ParameterError
 from wiesel.parameters import Parameterized, check_choice, check_number
@@ -125,3 +126,13 @@ def test_without_limits_any_finite_number_passes() -> None:
     check_number(Outer(), "shift", -1e300)
     with pytest.raises(ParameterError, match="must be a number; got nan"):
         check_number(Outer(), "shift", math.nan)
+
+
+def test_notebooks_show_only_changed_options_and_networks_by_their_class():
+    network = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    model = TwoStage(MajorityVote(), network, epochs=3)
+    shown = "TwoStage(epochs=3, label_model=MajorityVote("
+    text = pretty(model)
+    assert text.startswith(shown)
+    assert "end_model=Sequential(...)" in text
+    assert "lr=" not in text

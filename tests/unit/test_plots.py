@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from wiesel import DawidSkene, MajorityVote, OneCoin, VoteMatrix, evaluate, plots
+from wiesel import DawidSkene, MajorityVote, OneCoin, TwoStage, VoteMatrix, evaluate, plots
+from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import DataError, MissingExtraError, NotFittedError, ParameterError
 from wiesel.evaluation import evaluate_proba
+from wiesel.nn import Linear
 from wiesel.plots.drawing import COLORS, MOST_VOTERS
-from wiesel.training import History
+from wiesel.training import History, seeded
 
 VOTES = VoteMatrix.from_dense(
     [[0, 0, -1], [1, 0, -1], [1, 1, -1], [1, -1, -1]], ["ham", "spam"], ["busy", "half", "silent"]
@@ -180,3 +182,18 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     with pytest.raises(MissingExtraError, match=r"pip install 'wiesel\[plots\]'"):
         plots.agreement(VOTES)
     _figure_class.cache_clear()
+
+
+def test_weights_of_a_two_stage_model_are_those_of_its_explanations():
+    votes, gold = make_votes(60, 3, coverage=0.6)
+    X = make_features(gold, n_features=4)
+    with seeded(0):
+        model = TwoStage(MajorityVote(), Linear(4, 2), epochs=1).fit(X, votes)
+    (axes,) = plots.voter_weights(model, X, votes).axes
+    shown = dict(zip(names_of(axes), axes.lines[0].get_xdata(), strict=True))
+    pushes = [
+        p for i in np.flatnonzero(votes.covered) for p in model.explain(X[i], votes[i]).pushes
+    ]
+    for name in votes.voters:
+        expected = np.median([push.weight for push in pushes if push.voter == name])
+        assert shown[name] == pytest.approx(expected, abs=1e-6)

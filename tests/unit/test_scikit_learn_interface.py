@@ -193,7 +193,7 @@ def test_agreement_with_votes_counts_items_with_votes():
     votes = VoteMatrix.from_dense([[0, 0, 1], [1, -1, -1], [-1, -1, -1]], ["a", "b"])
     found = agreement_with_votes(np.array([0, 0, 0]), votes, votes.labels)
     assert np.allclose(found, [2 / 3, 0, np.nan], equal_nan=True)
-    with pytest.raises(FeatureError, match="labels of 3"):
+    with pytest.raises(FeatureError, match="but 3 labels"):
         agreement_with_votes(np.array([0]), votes, votes.labels)
     with pytest.raises(FeatureError, match="the model has"):
         agreement_with_votes(np.array([0, 0, 0]), votes, LabelSpace("a", "c"))
@@ -208,3 +208,9 @@ def test_an_array_instead_of_votes_is_refused_with_the_cure(model):
     ask = fitted.predict if isinstance(model, DawidSkene) else fitted.soft_labels
     with pytest.raises(VoteError, match="got ndarray"):
         ask(*given, VOTES.dense())
+
+
+@pytest.mark.parametrize("y", [["ham", "spam"], np.array([0, 1])])
+def test_gold_labels_in_place_of_votes_are_pointed_to_supervised(y):
+    with pytest.raises(VoteError, match=r"gold labels.*Supervised\(net\)\.fit"):
+        MajorityVote().fit(y)

@@ -45,7 +45,8 @@ def findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> 
     'a' and 'b' always vote the same: they count twice in a majority vote. Keep one of them.
     """
     found = vote_findings(votes, gold, class_balance)
-    caption = f"{len(found)} findings" if found else "No problems were found in these votes."
+    many = "1 finding" if len(found) == 1 else f"{len(found)} findings"
+    caption = many if found else "No problems were found in these votes."
     return Table(finding_frame(found), (text("kind"), text("sentence")), caption)
 
 
@@ -60,8 +61,11 @@ def vote_findings(votes: VoteSource, gold: Any = None, class_balance: Any = None
         found += judged
     elif class_balance is not None:
         found += balance_finding(votes, class_prior(votes.labels, class_balance), 0)
-    found += pair_findings(votes)
-    found += [each for each in peer_findings(votes) if not set(each.voters) & trusted]
+    accused = [each for each in peer_findings(votes) if not set(each.voters) & trusted]
+    # A voter at odds with all others contradicts each of them: one finding says so.
+    suspects = {name for each in accused for name in each.voters}
+    found += pair_findings(votes, suspects)
+    found += accused
     found += _coverage_findings(votes)
     return gravest_first(found)
 

@@ -74,7 +74,7 @@ def balance_finding(
 
 
 def _missed_classes(votes: VoteSource, gold: IntArray) -> Iterator[Finding]:
-    """Classes whose gold items hardly ever have a vote for them, though somebody votes for them."""
+    """Classes with voters whose votes hardly ever reach the gold items of the class."""
     reached = np.concatenate([_right_votes(part, own) for part, own in _beside(votes, gold)])
     named = class_counts(votes).sum(axis=0) > 0
     for k in np.flatnonzero(named):

@@ -1,6 +1,6 @@
 """Findings about pairs of voters: duplicates, near-duplicates and conflicts."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +25,12 @@ _ENOUGH_MEETINGS = 50
 _HARDLY_AGREE = 0.1
 
 
-def pair_findings(votes: VoteSource) -> Iterator[Finding]:
-    """Return copies of voters, and pairs that contradict each other more than chance would.
+def pair_findings(votes: VoteSource, suspects: Collection[str] = ()) -> Iterator[Finding]:
+    """Return copies of voters, and pairs that contradict each other more often than by chance.
 
-    Two voters for different classes that never vote for the same one cannot agree, so that they do
-    not is no finding. That they meet far more often than their numbers of votes explain is one.
+    Two voters that never vote for the same class cannot agree, so their disagreement is not a
+    finding. It is one if they vote on the same items far more often than independent voters
+    would. Conflicts with `suspects`, voters that other findings are about, are left out.
     """
     pairs, voters = agreement(votes).frame, votes.voters
     for group in _groups(pairs.filter(pl.col("relation") == "duplicate"), voters):
@@ -47,7 +48,7 @@ def pair_findings(votes: VoteSource) -> Iterator[Finding]:
         )
         yield Finding("near_duplicate", sentence, names, value=same)
     counts = pair_counts(votes)
-    yield from _conflicts(votes, counts)
+    yield from _conflicts(votes, counts, suspects)
     yield from _no_agreement(counts)
 
 
@@ -73,15 +74,19 @@ def _times(names: list[str]) -> str:
     return "twice" if len(names) == 2 else f"{len(names)} times"
 
 
-def _conflicts(votes: VoteSource, pairs: PairCounts) -> Iterator[Finding]:
-    """The pairs that contradict each other most, among those that surely do so beyond chance."""
+def _conflicts(
+    votes: VoteSource, pairs: PairCounts, suspects: Collection[str]
+) -> Iterator[Finding]:
+    """The pairs with the most conflicts, among those with more conflicts than by chance."""
     apart = pairs.both - pairs.agree
     expected = pairs.both * (1 - pairs.chance)
     spread = np.sqrt(np.maximum(expected * pairs.chance, 1e-12))
     quarrel = (pairs.chance > 0) & (apart > expected + _SURE * spread)
     meeting, by_luck = _meetings(votes, pairs)
     opposed = (pairs.chance == 0) & meeting
-    chosen = np.flatnonzero((quarrel | opposed) & (pairs.both >= _SHARED_ITEMS))
+    suspect = np.isin(votes.voters, list(suspects))
+    known = suspect[pairs.first] | suspect[pairs.second]
+    chosen = np.flatnonzero((quarrel | opposed) & (pairs.both >= _SHARED_ITEMS) & ~known)
     order = chosen[np.argsort(-apart[chosen], kind="stable")][:_CONFLICTS]
     for k in order:
         names = [votes.voters[pairs.first[k]], votes.voters[pairs.second[k]]]

@@ -21,11 +21,10 @@ _SHARED_ITEMS = 30
 def peer_findings(votes: VoteSource) -> Iterator[Finding]:
     """Return the voters that agree with the others no more than chance would.
 
-    Chance is the agreement of somebody who casts the same votes without looking at the items.
-    Each is judged by the end of the 95 % interval that speaks for it, so that rare voters are
-    not accused; and only by votes that somebody could agree with: the only voter of a class
-    is alone, not wrong. Rules for one class among rules for one class are left to gold labels
-    and to features.
+    Chance is the agreement of a voter that casts the same votes on random items. The upper end of
+    the 95 % interval counts, so that rare voters are not flagged. Votes for a class with a single
+    voter are left out, because no other voter could agree. If most voters vote for one class only,
+    such voters are not flagged; gold labels and features judge them.
     """
     agree, shared, chance = majority_agreement(votes)
     _, high = wilson_interval(agree, shared)

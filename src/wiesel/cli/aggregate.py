@@ -125,7 +125,7 @@ def _text(found: "Aggregation") -> str:
     mistakes = found.mistake_frame.head(_MISTAKES)
     lines = [
         f"  {row['worker']} answered {row['answered']} for {row['true']}: about "
-        f"{row['times']:.0f} times, {row['share']:.0%} of that class"
+        f"{row['times']:.0f} times, {100 * row['share']:.0f} % of that class"
         for row in mistakes.iter_rows(named=True)
     ]
     head = "Commonest mistakes:" if lines else "No mistakes stand out."

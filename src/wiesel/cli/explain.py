@@ -45,7 +45,7 @@ def explain(
 
 
 def _is_wanted(file: Path) -> bool:
-    """Ask, where somebody can answer."""
+    """Ask the user if the terminal is interactive."""
     if not sys.stdin.isatty():
         return False
     question = f"The model says that it comes from {file}. Run the code of that project?"

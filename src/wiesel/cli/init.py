@@ -29,6 +29,6 @@ def init(
     if multi and spans:
         raise ParameterError("--multi and --spans are not for one project: take one of them.")
     written = write_starter(folder, kind="multi" if multi else "spans" if spans else "")
-    remember(folder / FILE_NAME)  # its code is ours: nobody needs to be warned of it
+    remember(folder / FILE_NAME)  # we wrote its code, so no warning is needed
     text = "\n".join(f"Wrote {file}" for file in written)
     return Answer({"files": written}, text, command_line("wiesel", "run", folder))

@@ -206,13 +206,16 @@ def _shown(value: Any) -> str:
     from wiesel.analysis.table import UNKNOWN
 
     if isinstance(value, list):
+        if len(value) > 1 and all(part == value[0] for part in value):
+            return _shown(value[0])  # the epoch that was kept, the same for all members
         few = ", ".join(map(_shown, value[:8]))
         return few if len(value) <= 8 else f"{few} and {len(value) - 8} more"
     marked = [name for name in value if name.startswith("$")] if isinstance(value, dict) else []
-    if marked:  # how tuples, arrays and classes are told from lists in a manifest
+    if marked:  # manifests mark tuples, arrays and classes with a $ key
         return _shown(value[marked[0]])
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_shown(part)}" for key, part in value.items())
+        known = {key: part for key, part in value.items() if part not in ({}, [])}
+        return ", ".join(f"{key.replace('_', ' ')} {_shown(part)}" for key, part in known.items())
     if isinstance(value, float):
         return f"{value:.6g}"
     return UNKNOWN if value is None else str(value)

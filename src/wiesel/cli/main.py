@@ -1,4 +1,4 @@
-"""`wiesel`: the program. Every verb has a file of its own beside this one."""
+"""`wiesel`: the program. Each verb has its own file beside this one."""
 
 import signal
 import sys
@@ -83,7 +83,7 @@ def _options(
 
 def main() -> None:
     """Run the command line; the console script `wiesel` calls this."""
-    # Text in any language goes to any terminal or file, whatever the locale says.
+    # Output is UTF-8 for any terminal, file or locale.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")

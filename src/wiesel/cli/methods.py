@@ -75,7 +75,7 @@ def _one(method: "Method") -> Answer:
         "Options" if options else "It has no options.",
     ]
     for option in options:
-        given = " (to be given)" if option.default is None else f" = {option.default}"
+        given = " (required)" if option.default is None else f" = {option.default}"
         lines += ["", f"  {option.name}: {option.type}{given}", *_wrapped(option.meaning)]
     if issubclass(method.cls, LabelModel):
         note = "With features it is the first of two stages and takes the options of both:"

@@ -48,7 +48,7 @@ def named_network(manifest: Mapping[str, Any], end_model: str, data: str | Path 
 
 
 def _refuse_unnamed(model: Path, manifest: Mapping[str, Any]) -> None:
-    """Code is not stored: whoever trained a network of their own names it again."""
+    """Code is not stored, so a custom network must be named again."""
     # A committee has members, which have networks.
     while manifest.get("members"):
         manifest = {**manifest, "members": None, **manifest["members"][0]}
@@ -85,7 +85,7 @@ def read_array(path: Path) -> Any:
     try:
         return np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError):
-        # What NumPy says here recommends pickles, which run whatever is in them.
+        # NumPy's own message recommends pickles, which can run any code.
         raise DataError(
             f"{path} cannot be read as an array of numbers: it is truncated, not a .npy file, "
             "or holds Python objects. Write it with numpy.save('X.npy', X)."

@@ -43,7 +43,7 @@ _PATTERNS = tuple((re.compile(old), new) for old, new in _REWRITES)
 
 
 def in_command_words(text: str) -> str:
-    """Return a message as somebody who types commands would say it.
+    """Return a message in the words of the command line.
 
     >>> in_command_words("The seed is np.int64(1). 12 more rows in .frame")
     'The seed is 1. 12 more rows: --json has all of them'

@@ -23,7 +23,7 @@ from wiesel.end_to_end.checks import (
     gold_votes,
 )
 from wiesel.end_to_end.class_balance import chosen_class_balance
-from wiesel.end_to_end.diagnosis import warn_if_collapsed
+from wiesel.end_to_end.diagnosis import warn_if_votes_are_ignored
 from wiesel.end_to_end.feature_reader import FeatureReader, ReadsFeatures
 from wiesel.end_to_end.fine_tuning import FineTuning, fine_tune
 from wiesel.end_to_end.fingerprints import run_fingerprint, short_hash
@@ -337,7 +337,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             setattr(self, name, value)
         self._select(plan.validation)
         self._keep(objective, plan)
-        warn_if_collapsed(self.history_, plan.labels, len(self.voters_))
+        warn_if_votes_are_ignored(self)
 
     def recover(self, given: FitInputs, validation: GoldSet | None) -> None:
         """Replace a fit that failed; a method that can tell knows how."""

@@ -59,7 +59,7 @@ def _voters(model: "EndToEndModel") -> str:
 
 def _epochs(model: "EndToEndModel") -> str:
     kept = model.selection_["epoch"]
-    # Every member of an ensemble has an epoch of its own.
+    # Every member of an ensemble has its own best epoch.
     return ", ".join(map(str, kept)) if isinstance(kept, list) else str(kept)
 
 

@@ -1,10 +1,12 @@
-"""What the history tells about the networks, and the warning when they have collapsed."""
+"""Facts about the networks for the history, and warnings about networks that collapsed."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from wiesel.errors import CollapseWarning, warn_user
-from wiesel.labels import LabelSpace
 from wiesel.training import Batch, History, Record, TrainingData
 
 __all__ = [
@@ -13,23 +15,21 @@ __all__ = [
     "predicts_one_class",
     "voter_record",
     "warn_if_collapsed",
+    "warn_if_votes_are_ignored",
 ]
 
 _DIAGNOSED_ITEMS = 512
 _DIAGNOSED_BYTES = 32 * 2**20
-"""Enough to see, too few to cost; fewer where the votes of thousands of voters would be dense."""
+"""Enough for the shares, and cheap; fewer items if thousands of voters make them large."""
 
 _ALL_OF_IT = 0.995
-_TOLD_APART = 0.6
-"""A ROC-AUC that a network without any knowledge does not reach."""
-_ADVICE = (
-    "What helps: a validation set (its best epoch is kept), fewer epochs, a lower lr, "
-    "tau_1=1/3 or lower, or class_balance=[...] if you know it."
-)
+_BETTER_THAN_CHANCE = 0.6
+"""A validation ROC-AUC that an uninformed network does not reach."""
+_ADVICE = "What helps: a validation set (its best epoch is kept), fewer epochs, a lower lr"
 
 
 def diagnosed_batch(data: TrainingData, device: torch.device) -> Batch:
-    """Return the training items that are looked at after every epoch, always the same."""
+    """Return the training items to diagnose after every epoch; they are always the same."""
     affordable = max(64, _DIAGNOSED_BYTES // max(1, data.prepared_bytes))
     return data.sampled(min(_DIAGNOSED_ITEMS, affordable), device)
 
@@ -49,10 +49,10 @@ def prediction_record(predicted: Tensor, wanted: Tensor, voted: Tensor, n_classe
 
 
 def voter_record(accuracies: Tensor, votes: Tensor) -> Record:
-    """Return how many voters share the weight, the largest share, and the share that is heard.
+    """Return the effective number of voters, the largest share, and the share of those that vote.
 
-    The number is the exponential of the entropy of the weights, averaged over items. Heard is
-    the weight of voters that voted; what those that abstain get is lost.
+    The number is the exponential of the entropy of the weights, averaged over items.
+    `heard_share` is the weight of the voters that vote; weight on abstaining voters is lost.
 
     >>> voter_record(torch.tensor([[1.0, 1.0, 0.0]]), torch.tensor([[[1.0], [0.0], [1.0]]]))
     {'effective_voters': 2.0, 'largest_voter_share': 0.5, 'heard_share': 0.5}
@@ -72,31 +72,54 @@ def voter_record(accuracies: Tensor, votes: Tensor) -> Record:
 def predicts_one_class(history: History) -> bool:
     """Whether the kept weights predict one class although the votes do not.
 
-    Not where the validation set shows that the classes are separated: then only the threshold is
-    off, and that is tuned.
+    False if the validation ROC-AUC is good: then only the threshold is off, and it is tuned.
     """
     kept = history.kept if len(history) else {}
     shares, voted = kept.get("predicted_shares"), kept.get("voted_shares")
-    if not shares or not voted or kept.get("validation_auc", 0.0) >= _TOLD_APART:
+    if not shares or not voted or kept.get("validation_auc", 0.0) >= _BETTER_THAN_CHANCE:
         return False
     return bool(max(shares) >= _ALL_OF_IT and max(voted) < _ALL_OF_IT)
 
 
-def warn_if_collapsed(history: History, labels: LabelSpace, n_voters: int) -> None:
-    """Warn if one class or one voter has taken everything in the weights that were kept."""
-    kept = history.kept if len(history) else {}
-    if predicts_one_class(history):
-        shares = kept["predicted_shares"]
-        name = labels.names[shares.index(max(shares))]
-        message = f"The end model predicts {name!r} for nearly all items although the votes do not."
-        warn_user(f"{message} {_ADVICE}", CollapseWarning)
-    if n_voters > 1 and kept.get("largest_voter_share", 0.0) >= _ALL_OF_IT:
-        message = "One voter has taken all the weight, on all items."
-        warn_user(f"{message} {_ADVICE}", CollapseWarning)
+def warn_if_collapsed(models: Sequence[Any]) -> None:
+    """Warn if at least half of the trained networks predict one class for nearly all items.
+
+    The average of an ensemble is not at fault if a few of its networks are.
+    """
+    collapsed = [model for model in models if predicts_one_class(model.history_)]
+    if not collapsed or 2 * len(collapsed) < len(models):
+        return
+    shares = collapsed[0].history_.kept["predicted_shares"]
+    name = collapsed[0].labels_.names[shares.index(max(shares))]
+    message = f"The end model predicts {name!r} for nearly all items although the votes do not."
+    if len(models) > 1:
+        message = (
+            f"{len(collapsed)} of the {len(models)} networks predict one class for nearly all "
+            "items although the votes do not."
+        )
+    warn_user(f"{message} {_advice(collapsed[0])}", CollapseWarning)
+
+
+def warn_if_votes_are_ignored(model: Any) -> None:
+    """Warn if one voter, or voters that abstain, have all the weight."""
+    kept = model.history_.kept if len(model.history_) else {}
+    if len(model.voters_) > 1 and kept.get("largest_voter_share", 0.0) >= _ALL_OF_IT:
+        message = "One voter has all the weight, on all items."
+        warn_user(f"{message} {_advice(model)}", CollapseWarning)
     if kept.get("heard_share", 1.0) <= 1 - _ALL_OF_IT:
         message = "Nearly all the weight went to voters that abstain, so soft labels are vague."
         advice = "Use voting_only=True, which shares the weight among the voters that voted."
         warn_user(f"{message} {advice}", CollapseWarning)
+
+
+def _advice(model: Any) -> str:
+    """What can be done, in the options that the method has."""
+    parts = [_ADVICE]
+    if hasattr(model, "tau_1"):
+        parts.append("tau_1=1/3 or lower")
+    if hasattr(model, "class_balance"):
+        parts.append("class_balance=[...] if you know it")
+    return f"{', '.join(parts[:-1])}, or {parts[-1]}." if len(parts) > 1 else f"{_ADVICE}."
 
 
 def _class_shares(classes: Tensor, n_classes: int) -> list[float]:

@@ -41,7 +41,7 @@ def explain_item(
     end_proba = model.predict_proba(one)[0]
     explained = predicted_class(end_proba.tolist(), model.threshold_)
     return Explanation(
-        item=votes.ids[0],
+        item=_plain(votes.ids[0]),
         labels=model.labels_,
         end_proba=tuple(end_proba.tolist()),
         soft_label=tuple(effects.soft_label.tolist()),
@@ -51,6 +51,11 @@ def explain_item(
         threshold=model.threshold_,
         members=effects.members,
     )
+
+
+def _plain(item: Any) -> Any:
+    """A NumPy scalar as a Python value, which has the shorter repr."""
+    return item.item() if isinstance(item, np.generic) else item
 
 
 def check_one_item(votes: VoteMatrix) -> None:

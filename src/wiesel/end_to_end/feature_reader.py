@@ -105,7 +105,7 @@ class FeatureReader:
                 model.predict_proba(as_inputs(self.features.transform(items)))
         except MissingExtraError:
             return
-        # What somebody wrote into a folder can be wrong in every way.
+        # A folder that was edited by hand can be wrong in any way.
         except (WieselError, *MODULE_ERRORS) as error:
             raise error_class(
                 "The model cannot predict from these features, so it was trained on others: "

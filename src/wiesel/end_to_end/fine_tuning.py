@@ -167,7 +167,7 @@ def _trained(
 
 
 class _Rows:
-    """Some of the inputs, as inputs of their own."""
+    """A subset of the inputs."""
 
     def __init__(self, inputs: Any, rows: npt.NDArray[np.int64]) -> None:
         self._inputs, self._rows = inputs, rows

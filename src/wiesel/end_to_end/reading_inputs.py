@@ -1,5 +1,6 @@
 """Whether a network can read the inputs; if not, what does not fit and what to do."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -101,14 +102,24 @@ def _cure(end_model: nn.Module, batch: Batchable) -> str | None:
             "X holds whole numbers, which are token ids to a network; this one reads "
             f"floating-point numbers. Give X.astype('float32'){scale}."
         )
-    return _image_cure(layers[0], batch) if batch.ndim == 4 else _width_cure(layers[0], batch)
+    first = layers[0]
+    if batch.ndim == 4 and isinstance(first, nn.Conv2d):
+        return _image_cure(first, batch)
+    return _width_cure(first, batch)
 
 
 def _width_cure(first: nn.Module, batch: Tensor) -> str | None:
     if batch.ndim == 1:
         return "X must be items x features; got one number for each item. Reshape your data."
-    if batch.ndim != 2 or not isinstance(first, nn.Linear):
+    if not isinstance(first, nn.Linear):
         return None
+    if batch.ndim > 2:
+        shape = tuple(batch.shape[1:])
+        return (
+            f"an item of X has the shape {shape}, and the first layer, {first}, takes a vector. "
+            f"Give X.reshape(len(X), -1) to a network for {math.prod(shape)} features, or use a "
+            "convolutional network."
+        )
     width = batch.shape[1]
     if width == first.in_features:
         return None
@@ -118,9 +129,7 @@ def _width_cure(first: nn.Module, batch: Tensor) -> str | None:
     )
 
 
-def _image_cure(first: nn.Module, batch: Tensor) -> str | None:
-    if not isinstance(first, nn.Conv2d):
-        return None
+def _image_cure(first: nn.Conv2d, batch: Tensor) -> str | None:
     channels, shape = first.in_channels, tuple(batch.shape[1:])
     if channels == shape[0]:
         return None

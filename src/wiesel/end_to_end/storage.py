@@ -167,7 +167,7 @@ def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndMod
         return model
     except SavedModelError:
         raise
-    # What somebody wrote into a manifest can be wrong in every way.
+    # A manifest that was edited by hand can be wrong in any way.
     except (WieselError, *MODULE_ERRORS) as error:
         raise SavedModelError(f"The saved model is inconsistent: {error!r}.") from error
 

@@ -1,4 +1,4 @@
-"""Several models on the same data: trained as stacks where that can be; and ensembles of them."""
+"""Several models on the same data, trained as stacks if possible, and ensembles of them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 
+from wiesel.end_to_end.diagnosis import warn_if_collapsed
 from wiesel.end_to_end.fingerprints import short_hash
 from wiesel.errors import WieselWarning, warn_user
 from wiesel.nn.end_models import shipped_module, shipped_spec
@@ -42,7 +43,7 @@ Model = TypeVar("Model", bound="EndToEndModel")
 
 
 class Separable(Protocol):
-    """A model that an ensemble can be made of, as `separate` and `train_all` see it."""
+    """A model of which `separate` and `train_all` can make an ensemble."""
 
     seed: int
     members: Any
@@ -97,7 +98,7 @@ def fit_together(
     encoder_X: Any = None,
     quiet: bool = False,
 ) -> list[Model]:
-    """Fit models on the same data and return them; those that can be are trained as one stack.
+    """Fit models on the same data and return them; as one stack where possible.
 
     Models are stacked if they differ only in seed, learning rate, initial weights or soft labels. A
     stack of small networks trains several times as fast as one by one. Each model
@@ -132,7 +133,7 @@ def fit_ensemble(model: Model, given: "FitInputs", validation: "GoldSet | None")
 
 
 def separate(model: Part) -> list[Part]:
-    """Return models of one network each, with seeds of their own, that an ensemble is made of."""
+    """Return the parts of an ensemble: models with one network and one seed each."""
     if model.members == 1 or model.fits_itself:
         return [model]
     parts = []
@@ -146,7 +147,7 @@ def separate(model: Part) -> list[Part]:
 
 
 def reseeded(network: Any, seed: int) -> Any:
-    """Return one of Wiesel's own end models initialized from a seed; a user's module as it is."""
+    """Return a Wiesel end model initialized from the seed; a user's module unchanged."""
     spec = shipped_spec(network) if isinstance(network, torch.nn.Module) else None
     if spec is None:
         return network
@@ -160,7 +161,7 @@ def fit_all(
     validation: "GoldSet | None",
     quiet: bool = False,
 ) -> None:
-    """Fit all models on the same data, as stacks where that can be."""
+    """Fit all models on the same data, as stacks where possible."""
     train_all(plan_all(models, given, validation), quiet)
 
 
@@ -169,7 +170,7 @@ def plan_all(
 ) -> "list[PlannedFit]":
     """Return the fits of models on the same data, ready to be trained.
 
-    What has no single network to train, such as an ensemble, is fitted at once.
+    Models without a single network to train, such as ensembles, are fitted at once.
     """
     plans: dict[str, FitPlan] = {}
     fits = []
@@ -184,10 +185,10 @@ def plan_all(
 
 
 def train_all(fits: Sequence[ReadyFit], quiet: bool = False) -> None:
-    """Train planned fits, those that can be as one stack, and let their models keep the result.
+    """Train planned fits, as one stack where possible, and store the results in their models.
 
-    An interruption (Ctrl-C) ends the training that runs; what comes after it is not begun, and
-    has a history without epochs.
+    An interruption (Ctrl-C) stops the training in progress. Later fits are not started, and
+    their histories have no epochs.
     """
     groups: dict[str, list[ReadyFit]] = {}
     for fit in fits:
@@ -199,10 +200,11 @@ def train_all(fits: Sequence[ReadyFit], quiet: bool = False) -> None:
             interrupted = interrupted or any(history.interrupted for history in histories)
             for fit, history in zip(group, histories, strict=True):
                 fit.finish(history)
+    warn_if_collapsed([fit.model for fit in fits])
 
 
 def begun(models: Sequence[Part]) -> list[Part]:
-    """Return the models whose training was begun before an interruption; one at least."""
+    """Return the models whose training started before an interruption; at least one."""
     return [model for model in models if len(model.history_)] or list(models[:1])
 
 

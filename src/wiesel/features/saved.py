@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 STATE, ARRAYS = "features.json", "features.safetensors"
-"""The files of fitted features, in a folder of their own, in a cache and in a saved model."""
+"""The files of fitted features, in their own folder, in a cache or in a saved model."""
 
 _READERS: dict[str, Callable[[FeatureState], Any]] = {
     "text": TextFeatures.from_state,
@@ -55,7 +55,7 @@ def features_from_state(state: FeatureState) -> Any:
         return _READERS[kind](state)
     except SavedModelError:
         raise
-    # What somebody wrote into a file can be wrong in every way.
+    # A file that was edited by hand can be wrong in any way.
     except (WieselError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
         raise SavedModelError(f"The saved features are inconsistent: {e}.") from e
 

@@ -60,6 +60,8 @@ class TabularFeatures(StoredFeatures, Parameterized):
 
     def fit(self, table: Any) -> Self:
         """Learn means, deviations and categories from the training rows."""
+        if not (*self.numeric, *self.categorical):
+            raise ParameterError(_columns_to_name(as_frame(table)))
         self.check_options()
         frame = self._columns(table)
         if frame.is_empty():
@@ -174,6 +176,18 @@ class TabularFeatures(StoredFeatures, Parameterized):
             row, column = np.argwhere(np.isinf(numbers))[0]
             raise FeatureError(f"The column {self.numeric[column]!r} is infinite in row {row}.")
         return numbers
+
+
+def _columns_to_name(frame: pl.DataFrame) -> str:
+    """The error of features without columns: the call that would use every column."""
+    numeric = [name for name, dtype in frame.schema.items() if dtype.is_numeric()]
+    others = [name for name in frame.columns if name not in numeric]
+    named = {"numeric": numeric, "categorical": others}
+    call = ", ".join(f"{option}={names!r:.300}" for option, names in named.items() if names)
+    return (
+        "TabularFeatures needs to know which columns to use. The table has "
+        f"TabularFeatures({call}): leave out ids and gold labels."
+    )
 
 
 def _named(names: Sequence[str], chosen: Any) -> tuple[str, ...]:

@@ -109,7 +109,7 @@ def _kept(
 ) -> npt.NDArray[np.int64]:
     kept = np.flatnonzero(in_texts >= min_count)
     if len(kept) > max_terms:
-        # As scikit-learn does it, so that words of one frequency are told apart alike.
+        # The same order as in scikit-learn, so that ties in frequency are broken alike.
         kept = np.sort(kept[(-in_all[kept]).argsort()[:max_terms]])
     return kept
 

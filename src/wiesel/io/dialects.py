@@ -46,7 +46,7 @@ class Dialect(NamedTuple):
 def dialect_of(
     path: Path, kind: str = "csv", separator: str | None = None, encoding: str | None = None
 ) -> Dialect:
-    r"""Return how a CSV or TSV file is written, as far as it is not given.
+    r"""Return the separator and encoding of a CSV or TSV file; given values are kept.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "mails.csv"

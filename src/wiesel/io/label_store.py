@@ -153,7 +153,7 @@ def _settled(item: object, group: pl.DataFrame) -> dict[str, Any]:
     return {
         "item": str(item),
         "label": label,
-        # An item that was drawn at random stays one, whoever asked for it again.
+        # An item drawn at random stays marked as random if it is requested again.
         "purpose": "evaluate" if "evaluate" in group["purpose"].to_list() else "learn",
         "people": people["person"].n_unique(),
         "agreed": len(settled) > 0 or len(counts) <= 1,

@@ -67,7 +67,7 @@ def _connect(ray: Any, address: str | None) -> None:
 
 
 def _check_reachable(address: str | None) -> None:
-    """Refuse a host and port where nobody listens, which Ray would try for minutes."""
+    """Refuse an address without a listening server, which Ray would retry for minutes."""
     host, _, port = (address or "").rpartition(":")
     if port.isdigit() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=_PATIENCE).close()

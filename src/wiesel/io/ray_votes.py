@@ -24,7 +24,7 @@ class RayVoteParts(VoteParts):
     """Votes in files that every machine of a Ray cluster can read; each sums up some of them.
 
     Only the sums travel. A label model asks for many of them: connect first, by
-    `ray.init(address=...)`, or every sum makes a connection of its own.
+    `ray.init(address=...)`, or every sum opens its own connection.
 
     >>> import tempfile, pathlib
     >>> from wiesel.io import write_votes
@@ -47,7 +47,7 @@ class RayVoteParts(VoteParts):
             n_tasks = int(ray.cluster_resources().get("CPU", 1))
             asked = [task.remote(files, shared) for files in _groups(self.files, n_tasks)]
             sums = (_fetched(ray, each) for each in asked)
-            # What Ray hands over is read-only; a sum belongs to whoever asked for it.
+            # Ray returns read-only arrays; callers may change their sums.
             first = tuple(np.array(array) for array in next(sums))
             return reduce(add_statistics, sums, first)
 

@@ -43,7 +43,7 @@ def write_soft_label_parts(
     A file has the item's id and a column of probabilities for each class, and the name of its
     file of votes. One part is in memory at a time. Files of an earlier call with the same model
     and the same votes are kept, so that an interrupted call goes on where it was; those of another
-    model are replaced. `done(part, parts)` is told after each part.
+    model are replaced. `done(part, parts)` is called after each part.
 
     >>> import tempfile, pathlib
     >>> from wiesel import MajorityVote
@@ -59,7 +59,7 @@ def write_soft_label_parts(
     if len(set(names)) < len(names):
         raise DataError(
             "Two files of votes have the same name, and so would their soft labels: rename one, "
-            "or write the soft labels of each folder into a folder of its own."
+            "or write the soft labels of each folder into a separate folder."
         )
     place = Path(folder)
     if place.exists() and not place.is_dir():

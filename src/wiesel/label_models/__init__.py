@@ -96,7 +96,7 @@ REGISTRY = Registry(
     Method(
         name="mace",
         cls=MACE,
-        summary="every voter knows the answer or guesses from a habit of its own",
+        summary="every voter either knows the answer or guesses, by its own habits",
         paper="Hovy et al. 2013, NAACL",
     ),
 )

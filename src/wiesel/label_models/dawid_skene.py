@@ -1,4 +1,4 @@
-"""Dawid-Skene: every voter has a confusion matrix of its own."""
+"""Dawid-Skene: every voter has its own confusion matrix."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self

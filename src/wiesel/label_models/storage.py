@@ -82,7 +82,7 @@ def fitted_label_model(values: dict[str, Any], arrays: bytes) -> "LabelModel":
         try_label_model(model)
     except SavedModelError:
         raise
-    # What somebody wrote into a manifest can be wrong in every way.
+    # A manifest that was edited by hand can be wrong in any way.
     except (WieselError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
         raise SavedModelError(f"The saved label model is inconsistent: {e!r}.") from e
     return model

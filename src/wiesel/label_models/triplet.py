@@ -104,7 +104,7 @@ class Triplet(LabelModel):
         pick = _Aggregate(self.aggregate, shuffled(votes.voters, self.seed))
         partners = find_partners(singles, pick.rank)
         sums = pair_sums(votes, partners)
-        # Voters that share equally many items are preferred by name, whatever their order.
+        # Ties in the number of shared items are broken by name, so order does not matter.
         overlap = sums.together - 1e-6 * pick.rank[partners] / len(pick.rank)
         positive, most = self.reading != "flyingsquid", 1 - 1 / n_items
         solved = np.empty(singles.shape)

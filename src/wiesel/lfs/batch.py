@@ -72,7 +72,7 @@ class Batch:
         return self.shared[key]
 
     def piece(self, first: int, count: int) -> "Batch":
-        """Return some of the rows as a batch of their own."""
+        """Return some of the rows as a new batch."""
         frame = self.frame.slice(first, count)
         return replace(self, frame=frame, start=self.start + first, shared={})
 

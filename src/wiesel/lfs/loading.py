@@ -121,7 +121,7 @@ def _read(file: Path, access: Access | None) -> tuple[list[Any], LabelSpace | No
 
 
 def load_module(file: Path) -> ModuleType:
-    """Return the module of a Python file, run under a name of its own; errors name the line."""
+    """Return the module of a Python file, run under its own name; errors name the line."""
     resolved = file.resolve()
     name = f"{_PREFIX}{resolved.stem}_{hashlib.sha256(bytes(resolved)).hexdigest()[:8]}"
     loader = _FromSource(name, str(resolved))

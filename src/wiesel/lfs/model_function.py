@@ -33,7 +33,7 @@ class ModelFunction(LabelingFunction):
 
     @property
     def pass_key(self) -> Hashable:
-        """Each model is a pass of its own."""
+        """Each model is a separate pass."""
         return type(self), self.name
 
     @property

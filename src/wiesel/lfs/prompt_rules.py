@@ -61,7 +61,7 @@ class Prompt(Rule):
 
     @property
     def pass_key(self) -> Hashable:
-        """Each prompt is a pass of its own."""
+        """Each prompt is a separate pass."""
         return type(self), self.name
 
     @property

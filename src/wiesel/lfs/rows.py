@@ -32,7 +32,7 @@ class Row(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            # What Python asks of any object (copying, pickling, printing) is no column.
+            # Special attributes (for copying, pickling, printing) are not columns.
             problem = f"The row has no column {name!r}. {suggest(name, self)}"
             raise AttributeError(name if name.startswith("__") else problem) from None
 

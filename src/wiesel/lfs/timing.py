@@ -30,7 +30,7 @@ class Clock:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
     def slowest(self) -> str:
-        """Return who takes a large part of a long time, in words; nothing where nobody does."""
+        """Return which functions are slow, in a sentence; empty if none is."""
         total = sum(self.seconds.values())
         if len(self.seconds) < 2 or total < _NOTABLE_SECONDS:
             return ""

@@ -1,6 +1,6 @@
 """Plots as matplotlib figures: save them, change them, or let a notebook show them.
 
-Every function returns a figure of its own. pyplot is not used, so no figure stays open and a
+Every function returns a new figure. pyplot is not used, so no figure stays open and a
 notebook shows each once. matplotlib is the extra `plots`.
 """
 

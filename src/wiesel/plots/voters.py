@@ -34,6 +34,7 @@ __all__ = ["agreement", "voter_weights", "votes_per_voter"]
 _NUMBERED = 12
 """A heat map of more voters has no numbers in its cells."""
 _BAND = (10, 90)
+_EXPLAINED = 300
 
 
 def votes_per_voter(votes: VoteMatrix, gold: Any = None) -> "Figure":
@@ -99,9 +100,10 @@ def agreement(votes: VoteMatrix) -> "Figure":
 def voter_weights(model: Any, X: Any = None, votes: VoteMatrix | None = None) -> "Figure":
     """Return how much a fitted model trusts every voter.
 
-    Of a label model: the estimated accuracy of the voter. Of a method with weights for each item,
-    such as WeaSEL, which needs `X` and `votes`: the median over the items that a voter votes on,
-    and the middle 80 % of them.
+    For label models, this is the estimated accuracy of the voter. Other methods weigh voters item
+    by item, so they need `X` and `votes`; the plot shows the median over the items that a voter
+    votes on, and the middle 80 % of them. Methods without an encoder explain
+    the items one by one, at most 300 of them.
 
     >>> from wiesel import OneCoin
     >>> voter_weights(OneCoin().fit(votes)).axes[0].get_xlabel()
@@ -111,23 +113,38 @@ def voter_weights(model: Any, X: Any = None, votes: VoteMatrix | None = None) ->
     if isinstance(model, LabelModel):
         values = np.asarray(_believed(model, votes), dtype=np.float64)
         return _dots(model, values, None, f"accuracy estimated by {type(model).__name__}")
-    if not hasattr(model, "accuracies"):
-        raise ParameterError(
-            f"{type(model).__name__} has no weights of voters to show; label models and WeaSEL do."
-        )
+    if not hasattr(model, "accuracies") and not hasattr(model, "vote_effects"):
+        raise ParameterError(f"{type(model).__name__} has no voters, so there are no weights.")
     if X is None or votes is None:
         raise ParameterError(
             f"The weights of {type(model).__name__} differ from item to item: call "
             "voter_weights(model, X, votes)."
         )
-    weights = np.asarray(model.accuracies(X, votes))
-    weights = weights.mean(axis=2) if weights.ndim == 3 else weights
-    weights = np.where(votes.dense() != ABSTAIN, weights, np.nan)
+    weights = _weights_by_item(model, X, votes)
     voting = ~np.isnan(weights).all(axis=0)
     middle = np.full((3, votes.n_voters), np.nan)
     middle[:, voting] = np.nanpercentile(weights[:, voting], (_BAND[0], 50, _BAND[1]), axis=0)
     title = f"weight of {type(model).__name__}, median and middle 80 % of the items"
     return _dots(model, middle[1], middle[[0, 2]], title)
+
+
+def _weights_by_item(model: Any, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    """The weight of each vote, (items, n_voters); NaN if the voter abstains."""
+    if hasattr(model, "accuracies"):
+        weights = np.asarray(model.accuracies(X, votes))
+        weights = weights.mean(axis=2) if weights.ndim == 3 else weights
+        return np.where(votes.dense() != ABSTAIN, weights, np.nan)
+    from wiesel.training import as_inputs
+
+    model.check_votes(votes)
+    covered = np.flatnonzero(votes.covered)
+    rows = covered[np.linspace(0, len(covered) - 1, min(len(covered), _EXPLAINED)).astype(int)]
+    weights = np.full((len(rows), votes.n_voters), np.nan)
+    inputs = model.inputs_of(X)
+    for row, item in enumerate(rows):
+        one, own = as_inputs(inputs.take(np.array([item]))), votes[[item]]
+        weights[row, own.voter_index] = model.vote_effects(one, own).weights
+    return weights
 
 
 def _believed(model: LabelModel, votes: VoteMatrix | None) -> Any:

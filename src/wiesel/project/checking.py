@@ -28,7 +28,7 @@ def check_project(project: Project, asked: Sequence[str] | None = None) -> list[
     before the first labeling function runs. `asked` are methods of the command line.
     """
     for name in asked or ():
-        method(name)  # not a mistake of the project file, so told without a line of it
+        method(name)  # not a mistake of the project file, so reported without a line
     text = project.file.read_text(encoding="utf-8")
     check = _Check(project, text, Problems(project.file, key_lines(text)))
     names = list(dict.fromkeys(asked or (project.method.name, *project.method.baselines)))
@@ -53,7 +53,7 @@ class _Check:
         except WieselError as error:
             said = str(error)
             line = line_of(said, self.text)
-            if said.startswith(f"{self.project.file}, line"):  # it is told where already
+            if said.startswith(f"{self.project.file}, line"):  # the line is already named
                 said = said.partition(": ")[2]
             self.problems.add(key, _ended(said), line)
             return None

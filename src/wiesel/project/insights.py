@@ -49,14 +49,14 @@ def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:
 
     >>> rows = pl.DataFrame({"id": ["m1"], "text": ["win cash now"]})
     >>> with_examples(Finding("uncovered_cluster", "Nobody.", rows=[0]), rows, "text")
-    "Nobody. Such as 'm1': win cash now"
+    "Nobody. For example, 'm1': win cash now"
     """
     if not found.rows or text_column not in rows.columns:
         return found.sentence
     row = rows.row(int(found.rows[0]), named=True)
     text = " ".join(str(row[text_column] or "").split())
     shown = text if len(text) <= _EXCERPT else text[:_EXCERPT].rsplit(" ", 1)[0] + " …"
-    return f"{found.sentence} Such as {said([str(row['id'])])}: {shown}"
+    return f"{found.sentence} For example, {said([str(row['id'])])}: {shown}"
 
 
 def _cleared(

@@ -16,7 +16,7 @@ def remove_leftovers(folder: Path) -> list[Path]:
 
     Their names begin with a dot and carry the process that was writing them; they go once that
     process is gone. A checkpoint goes once its model is finished, or after a day. Links and
-    whatever else is there are left alone.
+    all other files are left alone.
     """
     places = [folder, folder / ".cache", *sorted((folder / ".cache").glob("*/"))]
     removed = [entry for place in places for entry in remove_abandoned(place)]

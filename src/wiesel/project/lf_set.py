@@ -74,7 +74,7 @@ class LFSet:
         errors: dict[str, str] = {}
         for file in map(self.project.path, self.project.votes.lfs):
             if file.suffix == ".toml" and not content_of(file).strip():
-                continue  # nobody has written a rule yet
+                continue  # there are no rules yet
             try:
                 lfs = load_lf_file(file)
             except WieselError as error:
@@ -127,7 +127,7 @@ class LFSet:
     def history(self) -> list[Snapshot]:
         """Return all states of the rules file, the oldest first, the present one last.
 
-        What was changed with an editor in between is one state of its own.
+        Changes made with an editor in between are one separate state.
         """
         self.store.follow(self._text())
         return self.store.all()

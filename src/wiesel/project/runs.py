@@ -74,7 +74,7 @@ def run_folder(project: Project) -> Path:
 
 
 def keep_run(outcome: Outcome, name: str, about: Mapping[str, Any] | None = None) -> KeptRun:
-    """Keep what a run wrote under a name of its own, beside earlier runs."""
+    """Keep what a run wrote under its own name, beside earlier runs."""
     project = outcome.prepared.data.project
     folder = run_folder(project) / _checked(name)
     folder.mkdir(parents=True, exist_ok=True)

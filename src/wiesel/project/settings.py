@@ -246,8 +246,8 @@ class Problems:
     def raise_if_any(self) -> None:
         """Raise one error that tells all, in the order of the lines."""
         if self.found:
-            told = [f"line {line}: {problem}" for line, problem in sorted(self.found)]
-            raise ParameterError(f"{self.file}, {' And '.join(told)}")
+            lines = [f"line {line}: {problem}" for line, problem in sorted(self.found)]
+            raise ParameterError(f"{self.file}, {' And '.join(lines)}")
 
 
 def _project(file: Path, content: dict[str, Any], problems: Problems) -> Project:
@@ -265,7 +265,7 @@ def _project(file: Path, content: dict[str, Any], problems: Problems) -> Project
     values |= {name: _table(name, content, problems) for name in _FREE}
     _check_method_options(values["options"], problems)
     project = Project(file=file, **values)
-    if not problems.found:  # a misspelled key would be told twice
+    if not problems.found:  # a misspelled key would be reported twice
         _check_sources(project, problems)
     return project
 

@@ -160,7 +160,7 @@ class Workspace:
         self._forget(*stale, *(() if labels_only else ("cast",)))
 
     def has(self, *names: str) -> bool:
-        """Whether some of the properties are computed, so that nobody waits for them."""
+        """Whether some of the properties are computed, so that requests do not wait for them."""
         return all(name in self._kept for name in names)
 
     def summary(self) -> pl.DataFrame:
@@ -184,7 +184,7 @@ class Workspace:
         """Return problems of the votes, as sentences."""
         if not self.votes.n_votes:
             return []
-        # Test rows judge choices; nobody should make them by these.
+        # Test rows are for evaluation; no choice may depend on them.
         splits = {name: split for name, split in self.splits.items() if name != "test"}
         return finding_frame(project_findings(self.cast.by_split, splits)).to_dicts()
 
@@ -286,7 +286,7 @@ class Workspace:
                 changes = self._changes
             made = make()
             with self._lock:
-                # What changed meanwhile makes this old: who asks next computes it anew.
+                # Something changed meanwhile, so the next request computes it again.
                 if changes == self._changes or name in _OF_ROWS_ALONE:
                     self._kept[name] = made
             return made

@@ -1,4 +1,4 @@
-"""What contract checks have in common: an error of their own, and how they demand things."""
+"""Shared by all contract checks: their error, and `require`."""
 
 from collections.abc import Callable
 from typing import Any

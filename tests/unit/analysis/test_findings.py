@@ -253,3 +253,15 @@ def test_a_name_that_looks_like_html_is_escaped():
     table = findings(binary([[1], [1]], ["<img src=x>"]))
     assert len(table) > 0
     assert "<img" not in table.to_html()
+
+
+def test_a_contrary_voter_is_one_finding_and_not_a_conflict_with_everybody():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 300)
+    right = rng.random((300, 6)) < 0.9
+    dense = np.where(right, truth[:, None], 1 - truth[:, None])
+    dense[:, 0] = np.where(rng.random(300) < 0.05, truth, 1 - truth)
+    names = ["liar", *"abcde"]
+    table = findings(VoteMatrix.from_dense(dense, ["ham", "spam"], names))
+    assert table.frame["kind"].to_list() == ["contrary"]
+    assert str(table).startswith("1 finding\n")

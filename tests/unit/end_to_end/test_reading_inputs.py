@@ -125,3 +125,10 @@ def test_few_items_are_learned_from_or_refused_in_a_sentence(n_items: int):
             continue
         with pytest.raises(ValueError, match="training needs at least two"):
             model.fit(X[:1], votes)
+
+
+def test_images_for_a_network_of_vectors_name_both_shapes_and_the_cure():
+    X = np.zeros((20, 3, 4, 4), dtype=np.float32)
+    votes, _ = make_votes(20, 3)
+    with pytest.raises(FeatureError, match=r"the shape \(3, 4, 4\).*takes a vector.*48 features"):
+        TwoStage(MajorityVote(), Linear(3, 2), epochs=1).fit(X, votes)

@@ -12,6 +12,7 @@ from torch import nn
 from wiesel import (
     CrowdLayer,
     FeatureChecked,
+    LabelSpace,
     MajorityVote,
     Snorkel,
     Supervised,
@@ -20,11 +21,12 @@ from wiesel import (
     load_model,
 )
 from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.end_to_end.diagnosis import warn_if_collapsed
 from wiesel.end_to_end.together import fit_together
-from wiesel.errors import ParameterError, SavedModelError, WieselWarning
-from wiesel.nn import MLP, Ensemble
+from wiesel.errors import CollapseWarning, ParameterError, SavedModelError, WieselWarning
+from wiesel.nn import MLP, Ensemble, Linear
 from wiesel.nn.encoders import EncoderLayers
-from wiesel.training import seeded
+from wiesel.training import History, seeded
 
 # Three epochs on few items may well collapse; alone or together, it is the same.
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
@@ -315,3 +317,27 @@ class TestEnsembles:
         model.set_params(members=3).save(tmp_path / "model")
         with pytest.raises(SavedModelError, match="should have 3 members"):
             load_model(tmp_path / "model")
+
+
+def _after(shares: list[list[float]], **options) -> list[TwoStage]:
+    models = []
+    for share in shares:
+        model = TwoStage(MajorityVote(), Linear(3, 2), **options)
+        model.labels_ = LabelSpace("ham", "spam")
+        model.history_ = History([{"predicted_shares": share, "voted_shares": [0.5, 0.5]}])
+        models.append(model)
+    return models
+
+
+@pytest.mark.filterwarnings("error::wiesel.errors.CollapseWarning")
+def test_a_collapsed_network_among_healthy_ones_is_no_warning():
+    warn_if_collapsed(_after([[1.0, 0.0], [0.4, 0.6], [0.5, 0.5]]))
+
+
+def test_many_collapsed_networks_are_one_warning_with_options_the_method_has():
+    with pytest.warns(CollapseWarning) as caught:
+        warn_if_collapsed(_after([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
+    (message,) = [str(warning.message) for warning in caught]
+    assert message.startswith("2 of the 3 networks predict one class")
+    assert "class_balance" in message
+    assert "tau_1" not in message

@@ -64,7 +64,7 @@ def test_state_gives_the_same_vectors_back() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, r"needs numeric=\[...\] or categorical"),
+        ({}, "needs to know which columns to use"),
         ({"numeric": "age"}, "is a list of columns; got 'age'"),
         ({"numeric": ["age"], "categorical": ["age"]}, "'age' is repeated"),
         ({"categorical": ["job"], "max_categories": 0}, "at least 1; got 0"),
@@ -101,3 +101,9 @@ def test_a_column_without_any_value_is_refused() -> None:
 def test_features_must_be_fitted_first() -> None:
     with pytest.raises(NotFittedError, match=r"call fit\(table\)"):
         TabularFeatures(numeric=["age"]).transform(TABLE)
+
+
+def test_features_without_columns_suggest_the_columns_of_the_table():
+    table = {"age": [20, 30], "city": ["Rome", "Oslo"]}
+    with pytest.raises(ParameterError, match=r"numeric=\['age'\], categorical=\['city'\]"):
+        TabularFeatures().fit(table)

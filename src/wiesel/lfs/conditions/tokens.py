@@ -11,7 +11,7 @@ __all__ = ["KEYWORDS", "Token", "problem", "tokens_of"]
 KEYWORDS = ("and", "or", "not", "in", "is", "null", "between", "true", "false")
 
 _LONGEST = 20_000
-"""Characters of a condition, so that nobody waits for one."""
+"""The maximum length of a condition in characters, which bounds parsing time."""
 _KINDS = {
     "number": r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!\w)",
     "text": r"'(?:[^']|'')*'",

@@ -1,6 +1,6 @@
 """Rows that end the process that votes on them: found by halving, named, and set aside.
 
-Used by every engine with processes of its own. Each death costs the start of a process, so their
+Used by every engine that starts processes. Each death costs the start of a process, so their
 number is bounded.
 """
 
@@ -15,7 +15,7 @@ Votes = TypeVar("Votes")
 Vote = Callable[[int, int, tuple[int, ...]], Votes]
 """Votes on `count` rows from `first` on, without some of the labeling functions."""
 Found = Callable[[int, int, str], None]
-"""Told of a row, of the labeling function that ends processes on it, and of how they end."""
+"""Called with a row, the labeling function that kills workers on it, and how they end."""
 
 _MOST_DEATHS = 40
 """Of one piece of rows: some rows among thousands, not all of them."""

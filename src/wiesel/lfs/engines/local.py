@@ -41,7 +41,7 @@ class LocalEngine(Engine):
     rows before took as long, `workers - 1` more processes are started and share the remaining rows
     with it. They are fresh processes: what a function writes into a global variable stays there.
     A function that cannot be sent, such as one that holds an open file, stays in this process.
-    A row on which a function ends its worker is found and told (set aside with
+    A row on which a function ends its worker is found and reported (set aside with
     `on_error="abstain"`); this process then leaves the other rows to workers. It cannot survive
     one that it votes on itself before that: with `isolate=True` (`engine="isolated"`) workers vote
     from the first row on.

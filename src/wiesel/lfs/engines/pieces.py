@@ -59,7 +59,7 @@ class Task(TypedDict):
     columns: list[str] | None
     stop_at_failure: bool
     search_path: list[str]
-    """Where modules are found, as in the process that asks."""
+    """The module search path of the main process."""
     folder: str | None
     """Where the votes are written; None to have them returned."""
     skipped: list[int]

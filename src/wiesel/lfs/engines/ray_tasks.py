@@ -24,7 +24,7 @@ _ATTEMPTS = 3
 _AHEAD = 2
 """Pieces for every core of the cluster that are under way or wait for an earlier one."""
 _MOMENT = 0.2
-"""Seconds between two looks at whether somebody pressed Ctrl-C."""
+"""Seconds between two checks for Ctrl-C."""
 _LOST = (
     "LocalRayletDiedError",
     "NodeDiedError",

@@ -20,7 +20,7 @@ _PIECE_SECONDS = 0.2
 
 
 _MOMENT = 0.1
-"""Seconds between two looks at whether somebody pressed Ctrl-C."""
+"""Seconds between two checks for Ctrl-C."""
 
 
 class Pace:
@@ -44,7 +44,7 @@ class Pace:
 class Share:
     """Hands out the rows of a batch, less at once towards the end of all, and collects the votes.
 
-    Nobody waits long for a slow function or a slow core: whoever is done takes the next piece.
+    Work is balanced: a worker that is done takes the next piece.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Share:
 
     @property
     def remaining(self) -> int:
-        """The number of rows that nobody has taken."""
+        """The number of rows that no worker has taken yet."""
         return len(self.batch) - self._next
 
     def take(self, wanted: int) -> Piece | None:

@@ -323,7 +323,7 @@ class TestCollapse:
                 return super().forward(encoded) + torch.tensor([100.0, 0, 0, 0])
 
         X, votes, _ = tiny_task()
-        with pytest.warns(CollapseWarning, match="One voter has taken all the weight"):
+        with pytest.warns(CollapseWarning, match="One voter has all the weight"):
             weasel(encoder=Favorite(15, 4)).fit(X, votes)
 
     def test_one_class_is_no_collapse_where_the_votes_are_for_one_class(self):
