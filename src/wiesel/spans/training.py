@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.errors import ParameterError, VoteError
+from wiesel.errors import ParameterError
 from wiesel.label_models import LabelModel
 from wiesel.labels import LabelSpace
 from wiesel.nn import soft_cross_entropy
@@ -94,9 +94,7 @@ class SpanTagger(Parameterized):
         `validation=(documents, spans)` keeps the epoch with the best F1 of exact spans.
         """
         self.check_options()
-        check_token_votes(votes, type(self).__name__)
-        if votes.documents.n_tokens == 0:
-            raise VoteError("There is nothing to learn from: the documents have no tokens.")
+        check_token_votes(votes, type(self).__name__, to_learn=True)
         documents, labels = votes.documents, votes.labels
         features = WordFeatures() if self.features is None else copy.deepcopy(self.features)
         self.features_ = features.fit(documents)

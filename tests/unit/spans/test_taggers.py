@@ -96,6 +96,9 @@ def test_validation_keeps_the_best_epoch_and_a_label_model_goes_token_by_token()
 def test_what_cannot_be_trained_on_is_refused():
     with pytest.raises(VoteError, match="needs TokenVotes"):
         SpanTwoStage().fit(votes().votes)
+    silent = apply_span_lfs(gazetteer("PER", ["Zoe"]), Documents.from_texts(TEXTS), labels=["PER"])
+    with pytest.raises(VoteError, match="nothing to learn from: 1 voters cast no vote"):
+        SpanWeaSEL(**FAST).fit(silent)
     with pytest.raises(ParameterError, match="validation must be"):
         SpanTwoStage(**FAST).fit(votes(), validation=Documents.from_texts(["Ada"]))
     with pytest.raises(ParameterError, match="label_model"):
