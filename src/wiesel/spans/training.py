@@ -39,7 +39,14 @@ from wiesel.training import (
 )
 from wiesel.training.validation import predict_logits, proba_of
 
-__all__ = ["SpanTagger", "SpanTwoStage", "token_soft_labels", "tokens_of"]
+__all__ = [
+    "SpanTagger",
+    "SpanTwoStage",
+    "check_label_model",
+    "fitted_soft_labels",
+    "token_soft_labels",
+    "tokens_of",
+]
 
 Annotated = tuple[Documents, list[list[Span]]]
 
@@ -217,6 +224,25 @@ def token_soft_labels(
     return outside_where_silent(label_model.predict_proba(votes.votes), votes.votes.covered)
 
 
+def fitted_soft_labels(
+    label_model: LabelModel | HiddenMarkov, votes: TokenVotes
+) -> tuple[LabelModel | HiddenMarkov, npt.NDArray[np.float64]]:
+    """Return a fitted copy of a label model, and what it says of every token."""
+    model = copy.deepcopy(label_model)
+    fitted = model.fit(votes) if isinstance(model, HiddenMarkov) else model.fit(votes.votes)
+    return fitted, token_soft_labels(fitted, votes)
+
+
+def check_label_model(tagger: SpanTagger, option: str) -> None:
+    """Refuse an option that is no label model."""
+    value = getattr(tagger, option)
+    if not isinstance(value, (LabelModel, HiddenMarkov)):
+        raise ParameterError(
+            f"The {option!r} option of {type(tagger).__name__} must be HiddenMarkov() or a label "
+            f"model such as MajorityVote(); got {value!r:.60}."
+        )
+
+
 @dataclass(eq=False, kw_only=True)
 class SpanTwoStage(SpanTagger):
     """A label model first, then a tagger on its soft labels of tokens.
@@ -242,17 +268,11 @@ class SpanTwoStage(SpanTagger):
 
     def _check_options(self) -> None:
         super()._check_options()
-        if not isinstance(self.label_model, (LabelModel, HiddenMarkov)):
-            raise ParameterError(
-                "The 'label_model' option of SpanTwoStage must be HiddenMarkov() or a label model "
-                f"such as MajorityVote(); got {self.label_model!r:.60}."
-            )
+        check_label_model(self, "label_model")
 
     def _objective(self, end_model: nn.Module, votes: TokenVotes) -> Objective:
-        model = copy.deepcopy(self.label_model)
-        fitted = model.fit(votes) if isinstance(model, HiddenMarkov) else model.fit(votes.votes)
-        self.label_model_ = fitted
-        return SoftTokenObjective(end_model, token_soft_labels(fitted, votes))
+        self.label_model_, soft_labels = fitted_soft_labels(self.label_model, votes)
+        return SoftTokenObjective(end_model, soft_labels)
 
 
 class SoftTokenObjective(Objective):
