@@ -60,15 +60,17 @@ def explain_marked(model: Path, item: str, project: Path | None, confirm: Any) -
     data = {
         "item": marked.id,
         "text": marked.text,
-        "spans": [
-            {
-                **each.span._asdict(),
-                "text": each.text,
-                "voted_for": list(each.voted_for),
-                "voted_against": [list(pair) for pair in each.voted_against],
-            }
-            for each in marked.spans
-        ],
+        "spans": [_plain(each) for each in marked.spans],
+        "passed_over": [_plain(each) for each in marked.passed_over],
     }
     step = command_line("wiesel", "predict", model, "new.jsonl")
     return Answer(data, str(marked), step)
+
+
+def _plain(each: Any) -> dict[str, Any]:
+    return {
+        **each.span._asdict(),
+        "text": each.text,
+        "voted_for": list(each.voted_for),
+        "voted_against": [list(pair) for pair in each.voted_against],
+    }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wiesel.project.judged_items import shown_text
 from wiesel.project.report_parts import paragraphs, reproduce, training, write_sections
 from wiesel.project.training import taken
 from wiesel.report import charts
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["write_labels_report"]
 
 _EXPLAINED = 3
+_SHOWN = 500
+"""How many characters of a text are shown."""
 
 
 def write_labels_report(outcome: "MultiLabelOutcome", path: Path) -> None:
@@ -41,16 +44,17 @@ def write_labels_report(outcome: "MultiLabelOutcome", path: Path) -> None:
 def _story(outcome: "MultiLabelOutcome") -> str:
     data, main, votes = outcome.data, outcome.main, outcome.data.votes["train"]
     chosen = main.model.selection_
+    epochs = _flat(chosen["epoch"])
     sentences = [
         f"{votes.n_voters:,} voters cast {votes.n_votes:,} votes on {votes.n_items:,} items, each "
         f"of which may have several of the labels {', '.join(data.labels)}. {main.method} trained "
-        f"one network with an output for each label ({data.project.end_model.name} on "
+        f"{_networks(len(epochs))} with an output for each label ({data.project.end_model.name} on "
         f"{data.vectors.kind} features, {data.vectors.shape})."
     ]
     if "score" in chosen:
         sentences.append(
-            f"Epoch {chosen['epoch']} was kept, because its mean ROC-AUC over the labels was best "
-            f"on the dev rows ({chosen['score']:.3f}); they also gave each label its threshold."
+            f"{_kept(epochs)}, because the mean ROC-AUC over the labels was best on the dev rows "
+            f"({chosen['score']:.3f}); they also gave each label its threshold."
         )
     else:
         sentences.append("There were no dev rows to choose an epoch by: the last one was kept.")
@@ -61,6 +65,24 @@ def _story(outcome: "MultiLabelOutcome") -> str:
             "taken from class_balance."
         )
     return paragraphs(sentences)
+
+
+def _flat(epochs: Any) -> list[int]:
+    """The epochs of all networks; members of members are lists in lists."""
+    if not isinstance(epochs, list):
+        return [epochs]
+    return [each for part in epochs for each in _flat(part)]
+
+
+def _networks(count: int) -> str:
+    return "one network" if count == 1 else f"{count:,} networks"
+
+
+def _kept(epochs: list[int]) -> str:
+    first, last = min(epochs), max(epochs)
+    if first == last:
+        return f"Epoch {first} was kept"
+    return f"Of each network one of the epochs {first} to {last} was kept"
 
 
 def _quality(outcome: "MultiLabelOutcome", split: str) -> str:
@@ -80,6 +102,10 @@ def _quality(outcome: "MultiLabelOutcome", split: str) -> str:
 def _explained(outcome: "MultiLabelOutcome") -> str:
     data, model, votes = outcome.data, outcome.main.model, outcome.data.votes["train"]
     covered = np.flatnonzero(votes.covered.any(axis=1))[:_EXPLAINED].tolist()
-    explain: Any = model
-    texts = [str(explain.explain(taken(data.vectors.train, row), votes[row])) for row in covered]
-    return "".join(f"<pre>{escape(text)}</pre>" for text in texts)
+    rows, column = data.splits["train"].rows, data.project.features.column
+    parts = []
+    for row in covered:
+        text = escape(shown_text(rows.row(row, named=True), column)[:_SHOWN])
+        why = model.explain(taken(data.vectors.train, row), votes[row])
+        parts.append(f"<p>{text}</p>{why.to_html()}")
+    return "<hr>".join(parts)

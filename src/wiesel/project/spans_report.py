@@ -51,5 +51,5 @@ def _quality(outcome: "SpanOutcome") -> str:
         return "<p>There are no gold spans to evaluate on.</p>"
     n_documents = len(outcome.data.documents[split])
     intro = f"<p>Figures on {n_documents:,} {escape(split)} documents with gold spans.</p>"
-    report = escape(str(outcome.main.reports[split]))
-    return f"{intro}{outcome.table.to_html()}<pre>{report}</pre>"
+    by_label = f"<p>{escape(outcome.main.method)}, label by label:</p>"
+    return intro + outcome.table.to_html() + by_label + outcome.main.reports[split].table.to_html()
