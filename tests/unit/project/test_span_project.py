@@ -139,8 +139,9 @@ def test_spans_are_written_as_the_name_of_the_file_says_and_judged(folder, tmp_p
     told = json.loads(called("spans", "evaluate", tmp_path / "gold.jsonl", found, "--json"))
     report = json.loads(called("evaluate", model, tmp_path / "gold.jsonl", "--json"))["report"]
     assert told["exact"]["all"] == report["exact"]["all"]
-    back = json.loads(called("spans", "evaluate", found, tmp_path / "gold.jsonl", "--json"))
-    assert back["exact"]["all"]["precision"] == report["exact"]["all"]["recall"]
+    if extension != "json":  # predictions in Label Studio are not its annotations
+        back = json.loads(called("spans", "evaluate", found, tmp_path / "gold.jsonl", "--json"))
+        assert back["exact"]["all"]["precision"] == report["exact"]["all"]["recall"]
     (tmp_path / "other.conll").write_text("Eve B-PER\n")
     judged = called("spans", "evaluate", tmp_path / "gold.jsonl", tmp_path / "other.conll", code=1)
     assert "not of the same texts" in judged
