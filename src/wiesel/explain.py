@@ -88,8 +88,12 @@ class Explanation:
 
     def _headline(self) -> str:
         index = self.labels.index(self.label)
+        sure = f"{100 * self.end_proba[index]:.0f} %"
+        if self.threshold is not None and index != predicted_class(self.end_proba, None):
+            needed = self.threshold if index else 1 - self.threshold
+            sure += f" (its threshold is {100 * needed:.0f} %)"
         return (
-            f"Item {self.item} is {self.label!r}: end model {100 * self.end_proba[index]:.0f} %, "
+            f"Item {self.item} is {self.label!r}: end model {sure}, "
             f"soft label {100 * self.soft_label[index]:.0f} %."
         )
 
@@ -109,9 +113,9 @@ class Explanation:
         return lines
 
     def _footer(self) -> str:
-        plural = "voter" if self.n_abstaining == 1 else "voters"
+        who, held = ("voter", "it holds") if self.n_abstaining == 1 else ("voters", "they hold")
         share = f"{100 * self.abstaining_share:.0f} %"
-        return f"{self.n_abstaining} {plural} abstained; they hold {share} of the weight."
+        return f"{self.n_abstaining} {who} abstained; {held} {share} of the weight."
 
     def _member_views(self) -> list[str]:
         """A line with the soft label and the weight of every member."""

@@ -38,7 +38,7 @@ def test_columns_line_up_under_long_names():
 def test_an_item_without_votes_says_so():
     text = str(explanation(pushes=(), n_abstaining=1, abstaining_share=1.0))
     assert "No voter voted: the soft label is the class prior." in text
-    assert "1 voter abstained" in text
+    assert "1 voter abstained; it holds 100 % of the weight." in text
     assert "No voter voted" in explanation(pushes=()).to_html()
 
 
@@ -46,7 +46,11 @@ def test_the_label_is_what_predict_says_threshold_included():
     assert explanation(end_proba=(0.6, 0.4)).label == "ham"
     assert explanation(end_proba=(0.6, 0.4), threshold=0.3).label == "spam"
     assert explanation(threshold=0.95).label == "ham"
-    assert "is 'spam': end model 40 %" in str(explanation(end_proba=(0.6, 0.4), threshold=0.3))
+    less_probable = str(explanation(end_proba=(0.6, 0.4), threshold=0.3))
+    assert "is 'spam': end model 40 % (its threshold is 30 %)" in less_probable
+    less_probable = str(explanation(threshold=0.95))
+    assert "is 'ham': end model 10 % (its threshold is 5 %)" in less_probable
+    assert "threshold" not in str(explanation(threshold=0.3))
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,13 @@
 """`wiesel compare`: several methods on one project or more, one table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wiesel.cli.completion import method_list, project_or_methods
-from wiesel.cli.multilabel import compare_labels
 from wiesel.cli.run import announce, say_stage
-from wiesel.cli.span_projects import compare_spans
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
 
@@ -49,10 +47,7 @@ def compare(
     asked = split_names(methods) or []
     first = next(iter(settings.values()))
     if first.multi or first.spans:
-        for found in settings.values():
-            announce(found)
-        compared = compare_labels if first.multi else compare_spans
-        return compared(list(settings.values()), asked, seeds, say_stage)
+        return _on_its_own(list(settings.values()), asked, seeds)
     for found in settings.values():
         refuse_several_labels(found)
         _check(found, asked)
@@ -83,14 +78,36 @@ def compare(
     return Answer(data, str(score_table(both)), step)
 
 
+def _on_its_own(settings: Sequence["Project"], methods: list[str], seeds: int) -> Answer:
+    """Compare methods on a project of several labels or of spans."""
+    from wiesel.project.multilabel import compare_labels
+    from wiesel.project.spans import compare_spans
+
+    project = settings[0]
+    kind = "multi" if project.multi else "spans"
+    if len(settings) > 1:
+        raise ParameterError(f"Projects with {kind} = true are compared on one at a time.")
+    _check_gold(project)
+    announce(project)
+    compared: Any = compare_labels if project.multi else compare_spans
+    outcome = compared(project, methods, range(seeds), say_stage)
+    if outcome.judged_on is None:
+        raise ParameterError(f"{project.file}: the dev and test rows have no gold.")
+    step = command_line("wiesel", "run", project.folder, "--method", outcome.best)
+    return Answer({"runs": outcome.rows, "on": outcome.judged_on}, str(outcome.table), step)
+
+
 def _check(settings: "Project", methods: list[str]) -> None:
     from wiesel.project.checking import check_project
 
-    if not (
-        settings.data.dev or settings.data.test or settings.data.dataset or settings.data.module
-    ):
-        raise ParameterError(f"{settings.file} names neither dev nor test rows to compare on.")
+    _check_gold(settings)
     check_project(settings, methods)
+
+
+def _check_gold(settings: "Project") -> None:
+    data = settings.data
+    if not (data.dev or data.test or data.dataset or data.module):
+        raise ParameterError(f"{settings.file} names neither dev nor test rows to compare on.")
 
 
 def _compared(settings: "Project", methods: list[str], seeds: int) -> "Outcome":

@@ -156,6 +156,8 @@ def _model_answer(path: Path) -> Answer:
         )
         if name in manifest
     ]
+    first = manifest.get("label_model")
+    lines += [f"  {'label_model':<11} {first.get('class')}"] if isinstance(first, dict) else []
     options = manifest.get("parameters")
     lines += ["options:"]
     lines += [

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "apply_labels",
-    "compare_labels",
     "evaluate_labels",
     "explain_labels",
     "fit_labels",
@@ -35,7 +34,7 @@ def run_labels(settings: "Project", methods: list[str] | None, say: "Say") -> An
     voted = "dev" if "dev" in data.votes else "train"
     gold = data.gold[voted] if (data.gold[voted] >= 0).any() else None
     parts = [data.votes[voted].overview(gold).to_text()]
-    split = data.judged_on
+    split = outcome.judged_on
     parts += ["There are no gold labels to evaluate on."] if split is None else []
     parts += [] if outcome.table is None else [outcome.table.to_text()]
     parts += [] if split is None else [str(outcome.main.reports[split])]
@@ -45,28 +44,6 @@ def run_labels(settings: "Project", methods: list[str] | None, say: "Say") -> An
     page = command_line("open", folder / "report.html")
     step = command_line("wiesel", "predict", folder / "model", "new.csv")
     return Answer(answer, "\n\n".join(parts), f"{page}, or: {step}")
-
-
-def compare_labels(
-    settings: Sequence["Project"], methods: list[str], seeds: int, say: "Say"
-) -> Answer:
-    """Compare methods on one multi-label project."""
-    from wiesel.project import multilabel
-
-    if len(settings) > 1:
-        raise ParameterError("Projects with multi = true are compared on one at a time.")
-    project = settings[0]
-    if not (project.data.dev or project.data.test):
-        raise ParameterError(f"{project.file} names neither dev nor test rows to compare on.")
-    outcome = multilabel.compare_labels(project, methods, range(seeds), say)
-    split = "dev" if "dev" in outcome.data.splits else "test"
-    # Test rows are there to judge a choice, not to make it.
-    scores: dict[str, list[float]] = {}
-    for run in outcome.runs:
-        scores.setdefault(run.method, []).append(float(run.reports[split].macro_f1))
-    best = max(scores, key=lambda name: sum(scores[name]) / len(scores[name]))
-    step = command_line("wiesel", "run", project.folder, "--method", best)
-    return Answer({"runs": outcome.rows, "on": outcome.data.judged_on}, str(outcome.table), step)
 
 
 def apply_labels(

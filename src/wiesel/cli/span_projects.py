@@ -1,18 +1,15 @@
 """Results of verbs for spans; not a verb itself."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wiesel.cli.verb import Answer, command_line
-from wiesel.errors import ParameterError
 
 if TYPE_CHECKING:
     from wiesel.project.settings import Project
     from wiesel.project.training import Say
 
 __all__ = [
-    "compare_spans",
     "evaluate_tagger",
     "explain_marked",
     "is_span_model",
@@ -27,7 +24,7 @@ def run_spans(settings: "Project", methods: list[str] | None, say: "Say") -> Ans
     from wiesel.project import spans
 
     outcome = spans.run_spans(settings, methods, say)
-    folder, split = settings.output_folder, outcome.data.judged_on
+    folder, split = settings.output_folder, outcome.judged_on
     parts = [outcome.voters.to_text()]
     parts += ["There are no gold spans to evaluate on."] if split is None else []
     parts += [] if outcome.table is None else [outcome.table.to_text()]
@@ -37,22 +34,6 @@ def run_spans(settings: "Project", methods: list[str] | None, say: "Say") -> Ans
     step = command_line("wiesel", "predict", folder / "model", "new.jsonl")
     answer = {"output": folder, "report": folder / "report.html", **outcome.to_dict()}
     return Answer(answer, "\n\n".join(parts), f"{page}, or: {step}")
-
-
-def compare_spans(
-    settings: Sequence["Project"], methods: list[str], seeds: int, say: "Say"
-) -> Answer:
-    """Compare methods on one project of spans."""
-    from wiesel.project import spans
-
-    if len(settings) > 1:
-        raise ParameterError("Projects with spans = true are compared on one at a time.")
-    project = settings[0]
-    if not (project.data.dev or project.data.test):
-        raise ParameterError(f"{project.file} names neither dev nor test texts to compare on.")
-    outcome = spans.compare_spans(project, methods, range(seeds), say)
-    step = command_line("wiesel", "run", project.folder, "--method", outcome.best)
-    return Answer({"runs": outcome.rows, "on": outcome.data.judged_on}, str(outcome.table), step)
 
 
 def evaluate_tagger(model: Path, gold: Path) -> Answer:
@@ -79,15 +60,17 @@ def explain_marked(model: Path, item: str, project: Path | None, confirm: Any) -
     data = {
         "item": marked.id,
         "text": marked.text,
-        "spans": [
-            {
-                **each.span._asdict(),
-                "text": each.text,
-                "voted_for": list(each.voted_for),
-                "voted_against": [list(pair) for pair in each.voted_against],
-            }
-            for each in marked.spans
-        ],
+        "spans": [_plain(each) for each in marked.spans],
+        "passed_over": [_plain(each) for each in marked.passed_over],
     }
     step = command_line("wiesel", "predict", model, "new.jsonl")
     return Answer(data, str(marked), step)
+
+
+def _plain(each: Any) -> dict[str, Any]:
+    return {
+        **each.span._asdict(),
+        "text": each.text,
+        "voted_for": list(each.voted_for),
+        "voted_against": [list(pair) for pair in each.voted_against],
+    }

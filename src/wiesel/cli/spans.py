@@ -11,7 +11,7 @@ from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import DataError
 
 if TYPE_CHECKING:
-    from wiesel.spans import Documents, TokenVotes
+    from wiesel.spans import Documents, Span, TokenVotes
 
 __all__ = ["predict_spans", "spans"]
 
@@ -20,7 +20,10 @@ Texts = Annotated[Path, typer.Argument(help="JSONL, CSV or Parquet with a column
 Labels = Annotated[str, typer.Option("--labels", help="The labels of spans: PER,LOC.")]
 TextColumn = Annotated[str, typer.Option("--text", help="The column of texts.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the spans.")]
-OutputFormat = Annotated[Format, typer.Option("--format", help="How to write the spans.")]
+OutputFormat = Annotated[
+    Format | None,
+    typer.Option("--format", help="How to write the spans; else the extension decides."),
+]
 Page = Annotated[Path | None, typer.Option("--html", help="Write a page with marked texts.")]
 
 _SHOWN = 5
@@ -39,7 +42,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
     lfs: LFFiles,
     labels: Labels,
     output: Output = None,
-    output_format: OutputFormat = "doccano",
+    output_format: OutputFormat = None,
     text_column: TextColumn = "text",
     id_column: IdColumn = None,
     page: Page = None,
@@ -101,7 +104,7 @@ def predict(
     model: Annotated[Path, typer.Argument(help="The folder of a tagger.")],
     texts: Texts,
     output: Output = None,
-    output_format: OutputFormat = "doccano",
+    output_format: OutputFormat = None,
     text_column: TextColumn = "text",
     id_column: IdColumn = None,
 ) -> Answer:
@@ -113,7 +116,7 @@ def predict_spans(
     model: Path,
     texts: Path,
     output: Path | None = None,
-    output_format: str = "doccano",
+    output_format: str | None = None,
     text_column: str = "text",
     id_column: str | None = None,
 ) -> Answer:
@@ -148,13 +151,33 @@ def evaluate(
 
     documents, wanted = read_annotated(gold)
     others, found = read_annotated(predicted, predictions=True)
-    if documents.texts != others.texts:
-        raise DataError(f"{gold} and {predicted} are not of the same texts in the same order.")
     labels = list(dict.fromkeys(s.label for own in (*wanted, *found) for s in own))
     if not labels:
         raise DataError(f"Neither {gold} nor {predicted} has a span.")
+    if documents.texts != others.texts:
+        moved = _moved(found, others, documents, labels)
+        if moved is None:
+            raise DataError(
+                f"{gold} and {predicted} are not of the same texts, or the same words, in the "
+                "same order."
+            )
+        found = moved
     report = evaluate_spans(wanted, found, documents, labels)
     return Answer(report.to_dict(), str(report))
+
+
+def _moved(
+    spans: "list[list[Span]]", source: "Documents", target: "Documents", labels: list[str]
+) -> "list[list[Span]] | None":
+    """The same spans in texts of the same words, which CoNLL files join by single spaces."""
+    from wiesel.spans import SpanLabels
+
+    # CoNLL files leave out documents without a word.
+    words, wanted = ([own.words for own in each if len(own)] for each in (source, target))
+    if words != wanted:
+        return None
+    space = SpanLabels(tuple(labels))
+    return target.spans_of(source.tags_of(spans, space), space)
 
 
 def _documents(texts: Path, text_column: str, id_column: str | None) -> "Documents":
@@ -181,20 +204,13 @@ def _line(document: Any, own: Any) -> str:
     return f"{document.id}: {shown or 'no span'}"
 
 
-def _write(documents: "Documents", found: Any, output: Path | None, how: str) -> None:
+def _write(documents: "Documents", found: Any, output: Path | None, how: str | None) -> None:
     if output is None:
         return
-    from wiesel import spans as library
     from wiesel.saving import write_file
+    from wiesel.spans.annotated_files import annotated_content
 
-    writers: dict[str, Any] = {
-        "doccano": library.write_doccano,
-        "label_studio": library.write_label_studio,
-        "conll": library.write_conll,
-        "docbin": library.write_docbin,
-    }
-    content = writers[how](documents, found)
-    write_file(output, content if isinstance(content, bytes) else content.encode())
+    write_file(output, annotated_content(documents, found, output, how))
     tell(f"Wrote {output}.")
 
 

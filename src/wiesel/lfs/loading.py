@@ -4,12 +4,12 @@ import hashlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from wiesel.errors import LabelingFunctionError, WieselError, listed, suggest
 from wiesel.io import FilePath, existing_file
@@ -18,10 +18,30 @@ from wiesel.lfs.access import Access
 from wiesel.lfs.function import LabelingFunction, applied_elsewhere, as_lfs
 from wiesel.lfs.rules_file import read_off, read_rules
 
-__all__ = ["LoadedLFs", "is_lf_module", "load_lf_file", "load_lfs", "load_module"]
+__all__ = [
+    "LoadedLFs",
+    "is_lf_module",
+    "load_lf_file",
+    "load_lfs",
+    "load_module",
+    "module_functions",
+    "voting_and_off",
+]
 
 _PREFIX = "wiesel_lfs_"
 """Modules of labeling functions are named so, that they do not shadow others."""
+_HOW = (
+    "Put @labeling_function above a function, or assign what a builder such as keywords(...) "
+    "returns."
+)
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+FunctionT = TypeVar("FunctionT", bound=_Named)
 
 
 @dataclass(frozen=True)
@@ -63,15 +83,8 @@ def load_lfs(*paths: FilePath, access: Access | None = None) -> LoadedLFs:
         spaces += [labels] if labels is not None else []
     if len(set(spaces)) > 1:
         raise LabelingFunctionError(f"The files name different classes: {listed(set(spaces))}.")
-    every = as_lfs(found)
-    off = _switched_off(every, [Path(path) for path in paths])
-    voting = tuple(lf for lf in every if lf.name not in off)
-    if not voting:
-        raise LabelingFunctionError(
-            f"All {len(every)} labeling functions are switched off: take a name out of off = [...]."
-        )
-    silent = tuple(lf for lf in every if lf.name in off)
-    return LoadedLFs(voting, spaces[0] if spaces else None, silent)
+    voting, off = voting_and_off(as_lfs(found), paths)
+    return LoadedLFs(tuple(voting), spaces[0] if spaces else None, tuple(off))
 
 
 def load_lf_file(path: FilePath, access: Access | None = None) -> list[LabelingFunction]:
@@ -79,45 +92,62 @@ def load_lf_file(path: FilePath, access: Access | None = None) -> list[LabelingF
     return list(_read(existing_file(path), access)[0])
 
 
-def _switched_off(lfs: list[LabelingFunction], paths: list[Path]) -> set[str]:
-    """The names that rules files switch off, in any of the files that are loaded together."""
-    names = [lf.name for lf in lfs]
+def voting_and_off(
+    functions: Sequence[FunctionT], paths: Iterable[FilePath]
+) -> tuple[list[FunctionT], list[FunctionT]]:
+    """Return the functions that vote, and those that a rules file among `paths` switches off."""
+    names = [each.name for each in functions]
     off: set[str] = set()
-    for path in paths:
-        if path.suffix == ".toml":
-            for name in read_off(path):
-                if name not in names:
-                    raise LabelingFunctionError(
-                        f"{path}: off names {name!r}, which does not exist. {suggest(name, names)}"
-                    )
-                off.add(name)
-    return off
+    for path in map(Path, paths):
+        for name in read_off(path) if path.suffix == ".toml" else ():
+            if name not in names:
+                raise LabelingFunctionError(
+                    f"{path}: off names {name!r}, which does not exist. {suggest(name, names)}"
+                )
+            off.add(name)
+    voting = [each for each in functions if each.name not in off]
+    if not voting:
+        raise LabelingFunctionError(
+            f"All {len(names)} labeling functions are switched off: take a name out of off = [...]."
+        )
+    return voting, [each for each in functions if each.name in off]
 
 
 def _read(file: Path, access: Access | None) -> tuple[list[Any], LabelSpace | None]:
     if file.suffix == ".toml":
         rules, labels = read_rules(file, access)
         return list(rules), labels
-    if file.suffix != ".py":
-        raise LabelingFunctionError(
-            f"{file}: labeling functions are read from .py and .toml files; got {file.suffix!r}."
-        )
-    module = load_module(file)
-    values = [value for name, value in vars(module).items() if not name.startswith("_")]
-    lfs = _distinct(lf for value in values for lf in _lfs_in(value))
-    for name, value in vars(module).items():
-        if applied_elsewhere(value) and not name.startswith("_"):
-            raise LabelingFunctionError(
-                f"{file}: {name!r} is no labeling function with one label for each row."
-                f"{applied_elsewhere(value)}"
-            )
-    if not lfs:
-        raise LabelingFunctionError(
-            f"{file}: there are no labeling functions. Put @labeling_function above a function, or "
-            "assign what a builder such as keywords(...) returns."
-        )
+    lfs, values = module_functions(file, LabelingFunction, "labeling functions", _HOW)
     labels = next((value for value in values if isinstance(value, LabelSpace)), None)
     return lfs, labels
+
+
+def module_functions(
+    file: Path, kinds: type | tuple[type, ...], what: str, how: str
+) -> tuple[list[Any], list[Any]]:
+    """Return the functions of some kinds at the top of a Python file, and all values there.
+
+    Functions in lists count, each once. What is there for another way of labeling is refused.
+    """
+    if file.suffix != ".py":
+        raise LabelingFunctionError(
+            f"{file}: {what} are read from .py and .toml files; got {file.suffix!r}."
+        )
+    named = {
+        name: value for name, value in vars(load_module(file)).items() if not name.startswith("_")
+    }
+    for name, value in named.items():
+        if applied_elsewhere(value) and not isinstance(value, kinds):
+            raise LabelingFunctionError(
+                f"{file}: {name!r} is not one of the {what} that are looked for here."
+                f"{applied_elsewhere(value)}"
+            )
+    found = [each for value in named.values() for each in _functions_in(value, kinds)]
+    # A list may repeat what has a name of its own.
+    functions = list({id(each): each for each in found}.values())
+    if not functions:
+        raise LabelingFunctionError(f"{file}: there are no {what}. {how}")
+    return functions, list(named.values())
 
 
 def load_module(file: Path) -> ModuleType:
@@ -165,13 +195,8 @@ def _located(error: Exception, file: Path, resolved: Path) -> str:
     return f"{file}, line {own[-1] if own else 1}: {kind}{error}"
 
 
-def _lfs_in(value: Any) -> Iterator[LabelingFunction]:
-    if isinstance(value, LabelingFunction):
+def _functions_in(value: Any, kinds: type | tuple[type, ...]) -> Iterator[Any]:
+    if isinstance(value, kinds):
         yield value
-    elif isinstance(value, (list, tuple)) and any(isinstance(v, LabelingFunction) for v in value):
-        yield from (each for part in value for each in _lfs_in(part))
-
-
-def _distinct(lfs: Iterator[LabelingFunction]) -> list[LabelingFunction]:
-    """Every object once: a list of labeling functions may repeat what has a name of its own."""
-    return list({id(lf): lf for lf in lfs}.values())
+    elif isinstance(value, (list, tuple)):
+        yield from (each for part in value for each in _functions_in(part, kinds))

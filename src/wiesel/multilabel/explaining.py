@@ -1,5 +1,6 @@
 """Why one item got its labels: who voted on each, and what came of it."""
 
+import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,23 +27,34 @@ class MultiLabelExplanation:
     """The explanation of every label, as of a binary task."""
 
     def __str__(self) -> str:
+        parts = [self._headline(), *(_indented(str(own)) for own in self._shown().values())]
+        return "\n".join([*parts, *self._unvoted()])
+
+    def to_html(self) -> str:
+        """Return the explanation as an HTML fragment."""
+        parts = [own.to_html() for own in self._shown().values()]
+        unvoted = [f"<p>{html.escape(line)}</p>" for line in self._unvoted()]
+        head = f"<p><strong>{html.escape(self._headline())}</strong></p>"
+        return "".join([head, *parts, *unvoted])
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def _headline(self) -> str:
         found = ", ".join(map(repr, self.labels)) or "none of the labels"
-        parts = [f"Item {self.item} has {found}."]
-        shown = {
-            label: own for label, own in self.by_label.items() if label in self.labels or own.pushes
-        }
-        parts += [_indented(str(own)) for own in shown.values()]
+        return f"Item {self.item} has {found}."
+
+    def _shown(self) -> dict[str, Explanation]:
+        """The labels that are predicted or voted on."""
+        return {k: own for k, own in self.by_label.items() if k in self.labels or own.pushes}
+
+    def _unvoted(self) -> list[str]:
         silent = [
             f"{label} {100 * own.end_proba[1]:.0f} %"
             for label, own in self.by_label.items()
-            if label not in shown
+            if label not in self._shown()
         ]
-        if silent:
-            parts.append(f"Nobody voted on: {', '.join(silent)}.")
-        return "\n".join(parts)
-
-    def _repr_html_(self) -> str:
-        return "".join(own._repr_html_() for own in self.by_label.values())
+        return [f"Nobody voted on: {', '.join(silent)}."] if silent else []
 
 
 def check_one(votes: MultiLabelVotes, model: "MultiLabelModel") -> None:

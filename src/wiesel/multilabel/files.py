@@ -13,8 +13,8 @@ from wiesel.io import FilePath, existing_file, explained, read_rows, replacing, 
 from wiesel.io.files import FORMATS, table_format
 from wiesel.lfs.access import Access
 from wiesel.lfs.function import LabelingFunction
-from wiesel.lfs.loading import load_module
-from wiesel.lfs.rules_file import read_off, read_rules_beside
+from wiesel.lfs.loading import module_functions, voting_and_off
+from wiesel.lfs.rules_file import read_rules_beside
 from wiesel.multilabel.functions import MultiLabelFunction, as_multilabel_lfs
 from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.votes import MultiLabelVotes
@@ -31,6 +31,10 @@ __all__ = [
 _KEY, _KIND, _FORMAT = "wiesel", "multilabel votes", 1
 _BESIDE = ("exhaustive", "against")
 """What an entry of a rules file may say of its votes on several labels."""
+_HOW = (
+    "Put @multilabel_function above a function, or assign what a builder such as keywords(...) "
+    "returns."
+)
 
 
 def write_multilabel_votes(votes: MultiLabelVotes, path: FilePath) -> None:
@@ -164,37 +168,23 @@ def load_multilabel_lfs(*paths: FilePath, access: Access | None = None) -> Loade
     """
     found: list[Any] = []
     spaces: list[MultiLabelSpace] = []
-    off: set[str] = set()
     for path in paths:
-        file = existing_file(path)
-        lfs, labels = _read(file, access)
+        lfs, labels = _read(existing_file(path), access)
         found += lfs
         spaces += [] if labels is None else [labels]
-        off |= set(read_off(file)) if file.suffix == ".toml" else set()
     if len(set(spaces)) > 1:
         raise LabelingFunctionError(f"The files name different labels: {listed(set(spaces))}.")
-    voting = [lf for lf in as_multilabel_lfs(found) if lf.name not in off]
-    if not voting:
-        raise LabelingFunctionError("All labeling functions are switched off by off = [...].")
+    voting, _ = voting_and_off(as_multilabel_lfs(found), paths)
     return LoadedMultiLabelLFs(tuple(voting), spaces[0] if spaces else None)
 
 
 def _read(file: Path, access: Access | None) -> tuple[list[Any], MultiLabelSpace | None]:
     if file.suffix == ".toml":
         return _rules(file, access)
-    if file.suffix != ".py":
-        raise LabelingFunctionError(
-            f"{file}: labeling functions are read from .py and .toml files; got {file.suffix!r}."
-        )
-    values = [value for name, value in vars(load_module(file)).items() if not name.startswith("_")]
-    functions = list({id(lf): lf for value in values for lf in _functions_in(value)}.values())
+    kinds = (LabelingFunction, MultiLabelFunction)
+    functions, values = module_functions(file, kinds, "labeling functions", _HOW)
     wrapped = {id(lf.lf) for lf in functions if isinstance(lf, MultiLabelFunction)}
     functions = [lf for lf in functions if id(lf) not in wrapped]
-    if not functions:
-        raise LabelingFunctionError(
-            f"{file}: there are no labeling functions. Put @multilabel_function above a function, "
-            "or assign what a builder such as keywords(...) returns."
-        )
     labels = next((value for value in values if isinstance(value, MultiLabelSpace)), None)
     return functions, labels
 
@@ -214,10 +204,3 @@ def _checked(beside: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(beside.get("against", False), bool):
         raise ParameterError(f"against is true or false; got {beside['against']!r}.")
     return beside
-
-
-def _functions_in(value: Any) -> Iterator[Any]:
-    if isinstance(value, (LabelingFunction, MultiLabelFunction)):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        yield from (each for part in value for each in _functions_in(part))

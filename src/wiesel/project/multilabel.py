@@ -1,8 +1,8 @@
 """wiesel run where an item may have several labels: the same stages, on sets of labels."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.table import Table
 from wiesel.catalog import method
-from wiesel.compare import score_table
 from wiesel.errors import DataError, ParameterError, listed
 from wiesel.io import Split, explained, read_rows, write_rows
-from wiesel.label_models import LabelModel
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import VoteCache
 from wiesel.multilabel import (
@@ -36,16 +33,21 @@ from wiesel.nn.names import end_model_by_name
 from wiesel.project.bundle import save_bundle
 from wiesel.project.outputs import joined_labels, prediction_frame, proba_columns, write_json
 from wiesel.project.rows import SPLITS, with_ids
+from wiesel.project.run_results import (
+    FittedRun,
+    RunResults,
+    chosen_methods,
+    fit_all,
+    label_model_and_rest,
+    timed,
+)
 from wiesel.project.settings import Project, located
 from wiesel.project.training import Say, end_model_name
 from wiesel.project.vectors import Vectors, make_vectors
-from wiesel.tables import require_columns
-from wiesel.version import __version__
 
 __all__ = [
     "LabeledRows",
     "MultiLabelOutcome",
-    "MultiLabelRun",
     "compare_labels",
     "gold_labels",
     "labeled_splits",
@@ -72,81 +74,34 @@ class LabeledRows:
     votes: Mapping[str, MultiLabelVotes]
     vectors: Vectors
 
-    @property
-    def judged_on(self) -> str | None:
-        """The split that figures are of."""
-        return next((name for name in ("test", "dev") if name in self.splits), None)
-
 
 @dataclass(frozen=True)
-class MultiLabelRun:
-    """One fitted model, and how it came about."""
+class MultiLabelOutcome(RunResults[LabeledRows, MultiLabelModel, MultiLabelReport]):
+    """What a run on several labels found."""
 
-    method: str
-    seed: int
-    model: MultiLabelModel
-    seconds: float
-    reports: Mapping[str, MultiLabelReport]
-
-
-@dataclass(frozen=True)
-class MultiLabelOutcome:
-    """What a run found, for the terminal, the report and metrics.json."""
-
-    data: LabeledRows
-    runs: Sequence[MultiLabelRun]
-
-    @property
-    def main(self) -> MultiLabelRun:
-        """The first method with its first seed: the model that is saved."""
-        return self.runs[0]
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """The figures of every method and seed, on the test rows if there are any, else on dev."""
-        split = self.data.judged_on
-        if split is None:
-            return []
-        return [
-            {"method": run.method, "seed": run.seed, "seconds": run.seconds}
-            | {name: float(score) for name, score in run.reports[split].scores()}
-            for run in self.runs
-        ]
-
-    @property
-    def table(self) -> Table | None:
-        """One row for each method."""
-        return score_table(self.rows) if self.rows else None
+    best_by = "macro_f1"
 
     @property
     def first_voted(self) -> int:
         """The position of the first training item with a vote."""
         return int(np.argmax(self.data.votes["train"].covered.any(axis=1)))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every figure of the run as plain data."""
-        votes, split = self.data.votes["train"], self.data.judged_on
+    def _figures(self, report: MultiLabelReport) -> Mapping[str, float]:
+        return {name: float(score) for name, score in report.scores()}
+
+    def _about_data(self) -> dict[str, Any]:
+        votes = self.data.votes["train"]
+        covered = zip(votes.labels, votes.covered.mean(axis=0).tolist(), strict=True)
         return {
-            "wiesel": __version__,
             "project": self.data.project.name,
             "multi": True,
-            "method": self.main.method,
             "labels": list(self.data.labels),
             "items": {name: len(part) for name, part in self.data.splits.items()},
             "votes": {
                 "voters": votes.n_voters,
                 "votes": votes.n_votes,
-                "covered": {
-                    label: float(share)
-                    for label, share in zip(votes.labels, votes.covered.mean(axis=0), strict=True)
-                },
+                "covered": dict(covered),
             },
-            "judged_on": split,
-            "splits": {name: report.to_dict() for name, report in self.main.reports.items()},
-            "methods": [
-                {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in row.items()}
-                for row in self.rows
-            ],
         }
 
 
@@ -169,14 +124,9 @@ def compare_labels(
     project: Project, methods: Sequence[str] | None, seeds: Sequence[int], say: Say
 ) -> MultiLabelOutcome:
     """Train every method with every seed, and judge it; nothing but the caches is written."""
-    names = _methods(project, methods)
+    names = chosen_methods(project, methods, _METHODS, "several labels at once")
     data = prepare_labels(project, say)
-    runs = []
-    for name in names:
-        for seed in seeds:
-            runs.append(_trained(data, name, seed))
-            say("train", f"{name}, seed {seed}: {runs[-1].seconds:.1f} s")
-    return MultiLabelOutcome(data, runs)
+    return MultiLabelOutcome(data, fit_all(names, seeds, partial(_trained, data), say))
 
 
 def prepare_labels(project: Project, say: Say) -> LabeledRows:
@@ -228,7 +178,12 @@ def gold_labels(rows: pl.DataFrame, column: str, labels: MultiLabelSpace) -> npt
     [[1, 1], [0, 0], [-1, -1]]
     """
     if column not in rows.columns:
-        require_columns(rows, list(labels), f"the gold labels: {column!r}, or one for each label")
+        missing = [label for label in labels if label not in rows.columns]
+        if missing:
+            raise DataError(
+                f"There are no gold labels: neither a column {column!r} nor one for each label "
+                f"(there is none for {listed(missing)}). The columns are {listed(rows.columns)}."
+            )
         return labels.presence(rows.select(labels.names))
     values = rows[column]
     if values.dtype != pl.String:
@@ -241,23 +196,6 @@ def _named(text: str) -> list[str]:
         text = text.replace(separator, _SEPARATORS[0])
     names = [name.strip() for name in text.split(_SEPARATORS[0])]
     return [name for name in names if name and name != _NONE]
-
-
-def _methods(project: Project, asked: Sequence[str] | None) -> list[str]:
-    """The methods to train, the main one first."""
-    names = list(asked or project.methods)
-    allowed = [name for name in names if name in _METHODS or _is_label_model(name)]
-    others = [name for name in names if name not in allowed]
-    if others:
-        raise ParameterError(
-            f"{listed(others)} cannot learn several labels at once: use committee, weasel, or a "
-            "label model such as majority_vote or snorkel."
-        )
-    return list(dict.fromkeys(names))
-
-
-def _is_label_model(name: str) -> bool:
-    return issubclass(method(name).cls, LabelModel)
 
 
 def _labels(project: Project, found: MultiLabelSpace | None) -> MultiLabelSpace:
@@ -320,7 +258,9 @@ def votes_on(
     return {"train": votes[np.array([places[item] for item in wanted])]}
 
 
-def _trained(data: LabeledRows, name: str, seed: int) -> MultiLabelRun:
+def _trained(
+    data: LabeledRows, name: str, seed: int
+) -> FittedRun[MultiLabelModel, MultiLabelReport]:
     project, vectors = data.project, data.vectors
     with located(project):
         network = end_model_by_name(
@@ -337,11 +277,7 @@ def _trained(data: LabeledRows, name: str, seed: int) -> MultiLabelRun:
     if "dev" in data.splits:
         validation = (vectors.by_split["dev"], data.gold["dev"])
         validation += (data.votes["dev"],) if "dev" in data.votes else ()
-    start = time.perf_counter()
-    model.fit(vectors.train, data.votes["train"], validation=validation)
-    seconds = time.perf_counter() - start
-    if model.history_.interrupted:
-        raise KeyboardInterrupt
+    seconds = timed(model, vectors.train, data.votes["train"], validation=validation)
     reports = {
         split: model.evaluate(
             vectors.by_split[split], data.gold[split], n_resamples=_RESAMPLES if seed == 0 else 0
@@ -349,16 +285,15 @@ def _trained(data: LabeledRows, name: str, seed: int) -> MultiLabelRun:
         for split in ("dev", "test")
         if split in data.splits
     }
-    return MultiLabelRun(name, seed, model, seconds, reports)
+    return FittedRun(name, seed, model, seconds, reports)
 
 
 def _unfitted(name: str, network: Any, options: Mapping[str, Any]) -> MultiLabelModel:
     if name in _METHODS:
         return _METHODS[name](network, **options)
-    cls: Any = method(name).cls
-    own = [key for key in cls.option_names() if key not in MultiLabelTwoStage.option_names()]
-    label_model = cls(**{key: value for key, value in options.items() if key in own})
-    rest = {key: value for key, value in options.items() if key not in own}
+    label_model, rest = label_model_and_rest(
+        method(name).cls, options, MultiLabelTwoStage.option_names()
+    )
     return MultiLabelTwoStage(label_model, network, **rest)
 
 

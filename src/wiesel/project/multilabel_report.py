@@ -1,17 +1,15 @@
 """report.html of a multi-label run: the labels, how good they are, and who votes on them."""
 
-import shlex
-from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wiesel.project.judged_items import shown_text
+from wiesel.project.report_parts import paragraphs, reproduce, training, write_sections
 from wiesel.project.training import taken
-from wiesel.report import Curve, charts
-from wiesel.report.page import whole_page
-from wiesel.saving import write_file
+from wiesel.report import charts
 
 if TYPE_CHECKING:
     from wiesel.project.multilabel import MultiLabelOutcome
@@ -19,42 +17,44 @@ if TYPE_CHECKING:
 __all__ = ["write_labels_report"]
 
 _EXPLAINED = 3
+_SHOWN = 500
+"""How many characters of a text are shown."""
 
 
 def write_labels_report(outcome: "MultiLabelOutcome", path: Path) -> None:
     """Write the report as one HTML file that needs no network."""
     data, main = outcome.data, outcome.main
-    split = data.judged_on
+    split = outcome.judged_on
     voted = "dev" if "dev" in data.votes else "train"
     votes, gold = data.votes[voted], data.gold[voted]
     known = gold if (gold >= 0).any() else None
-    parts = [
-        ("What was done", _story(outcome)),
-        ("How good it is", "" if split is None else _quality(outcome, split)),
-        ("Labels", votes.overview(known).to_html()),
-        ("Voters", votes.summary(known).to_html()),
-        ("Training", _training(main.model.history_.records, main.model.history_.best_epoch)),
-        ("Why three items got their labels", _explained(outcome)),
-        ("How to reproduce", _reproduce(outcome)),
-    ]
-    shown = [(title.lower().replace(" ", "-"), title, body) for title, body in parts if body]
-    page = whole_page(data.project.name, shown)
-    write_file(str(path), page.encode())
+    methods, scores = [run.method for run in outcome.runs], ("agreement", "validation_mean_auc")
+    sections = {
+        "What was done": _story(outcome),
+        "How good it is": "" if split is None else _quality(outcome, split),
+        "Labels": votes.overview(known).to_html(),
+        "Voters": votes.summary(known).to_html(),
+        "Training": training(main.model.history_, scores),
+        "Why three items got their labels": _explained(outcome),
+        "How to reproduce": reproduce(data.project, methods, "new.jsonl"),
+    }
+    write_sections(data.project.name, sections, path)
 
 
 def _story(outcome: "MultiLabelOutcome") -> str:
     data, main, votes = outcome.data, outcome.main, outcome.data.votes["train"]
     chosen = main.model.selection_
+    epochs = _flat(chosen["epoch"])
     sentences = [
         f"{votes.n_voters:,} voters cast {votes.n_votes:,} votes on {votes.n_items:,} items, each "
         f"of which may have several of the labels {', '.join(data.labels)}. {main.method} trained "
-        f"one network with an output for each label ({data.project.end_model.name} on "
+        f"{_networks(len(epochs))} with an output for each label ({data.project.end_model.name} on "
         f"{data.vectors.kind} features, {data.vectors.shape})."
     ]
     if "score" in chosen:
         sentences.append(
-            f"Epoch {chosen['epoch']} was kept, because its mean ROC-AUC over the labels was best "
-            f"on the dev rows ({chosen['score']:.3f}); they also gave each label its threshold."
+            f"{_kept(epochs)}, because the mean ROC-AUC over the labels was best on the dev rows "
+            f"({chosen['score']:.3f}); they also gave each label its threshold."
         )
     else:
         sentences.append("There were no dev rows to choose an epoch by: the last one was kept.")
@@ -64,7 +64,25 @@ def _story(outcome: "MultiLabelOutcome") -> str:
             f"All votes on {', '.join(one_sided)} go one way: how common these labels are was "
             "taken from class_balance."
         )
-    return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+    return paragraphs(sentences)
+
+
+def _flat(epochs: Any) -> list[int]:
+    """The epochs of all networks; members of members are lists in lists."""
+    if not isinstance(epochs, list):
+        return [epochs]
+    return [each for part in epochs for each in _flat(part)]
+
+
+def _networks(count: int) -> str:
+    return "one network" if count == 1 else f"{count:,} networks"
+
+
+def _kept(epochs: list[int]) -> str:
+    first, last = min(epochs), max(epochs)
+    if first == last:
+        return f"Epoch {first} was kept"
+    return f"Of each network one of the epochs {first} to {last} was kept"
 
 
 def _quality(outcome: "MultiLabelOutcome", split: str) -> str:
@@ -81,28 +99,13 @@ def _quality(outcome: "MultiLabelOutcome", split: str) -> str:
     return intro + figures + main.totals.to_html() + main.table.to_html()
 
 
-def _training(records: Sequence[Mapping[str, Any]], kept: int | None) -> str:
-    names = [name for name in records[0] if name.startswith("loss_")]
-    losses = [Curve(name.removeprefix("loss_"), [r[name] for r in records]) for name in names]
-    scores = [
-        Curve(name.replace("_", " "), [r[name] for r in records])
-        for name in ("agreement", "validation_mean_auc")
-        if name in records[0]
-    ]
-    shown = charts.epochs("Losses", losses, kept) + charts.epochs("Scores", scores, kept)
-    return f'<div class="figures">{shown}</div>'
-
-
 def _explained(outcome: "MultiLabelOutcome") -> str:
     data, model, votes = outcome.data, outcome.main.model, outcome.data.votes["train"]
     covered = np.flatnonzero(votes.covered.any(axis=1))[:_EXPLAINED].tolist()
-    explain: Any = model
-    texts = [str(explain.explain(taken(data.vectors.train, row), votes[row])) for row in covered]
-    return "".join(f"<pre>{escape(text)}</pre>" for text in texts)
-
-
-def _reproduce(outcome: "MultiLabelOutcome") -> str:
-    project = outcome.data.project
-    command = shlex.join(["wiesel", "run", str(project.folder)])
-    settings = project.file.read_text(encoding="utf-8")
-    return f"<pre>{escape(command)}</pre><pre>{escape(settings)}</pre>"
+    rows, column = data.splits["train"].rows, data.project.features.column
+    parts = []
+    for row in covered:
+        text = escape(shown_text(rows.row(row, named=True), column)[:_SHOWN])
+        why = model.explain(taken(data.vectors.train, row), votes[row])
+        parts.append(f"<p>{text}</p>{why.to_html()}")
+    return "<hr>".join(parts)

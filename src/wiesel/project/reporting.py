@@ -1,7 +1,5 @@
 """From the outcome of a run to what its report shows."""
 
-import platform
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +20,8 @@ from wiesel.project.judged_items import (
     shown_text,
     threshold_points,
 )
+from wiesel.project.report_parts import reproducing_lines
 from wiesel.report import Curve, Disagreement, ReportData, VoterRow
-from wiesel.version import __version__
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
@@ -73,7 +71,9 @@ def report_data(outcome: "Outcome") -> ReportData:
         errors=errors,
         n_errors=n_errors,
         disagreements=_disagreements(outcome),
-        reproduce=_reproduce(outcome),
+        reproduce=reproducing_lines(
+            data.project, [run.method for run in outcome.trained], "new.csv"
+        ),
         settings=data.project.file.read_text(encoding="utf-8"),
     )
 
@@ -263,14 +263,3 @@ def _disagreement(outcome: "Outcome", row: int) -> Disagreement:
         soft_proba=float(soft.max()),
         votes=[(votes.voters[voter], names[label]) for voter, label in cast],
     )
-
-
-def _reproduce(outcome: "Outcome") -> list[str]:
-    project = outcome.prepared.data.project
-    methods = ",".join(dict.fromkeys(run.method for run in outcome.trained))
-    return [
-        f"# wiesel {__version__}, Python {platform.python_version()}, seeds "
-        f"{', '.join(str(seed) for seed in project.method.seeds)}",
-        shlex.join(["wiesel", "run", str(project.folder), "--method", methods]),
-        shlex.join(["wiesel", "predict", str(project.output_folder / "model"), "new.csv"]),
-    ]

@@ -18,6 +18,7 @@ from wiesel.tables import require_columns
 
 __all__ = [
     "SPLITS",
+    "find_id",
     "find_item",
     "part_of",
     "project_classes",
@@ -121,11 +122,16 @@ def find_item(splits: Mapping[str, Split], item: str) -> tuple[str, int]:
     Traceback (most recent call last):
     wiesel.errors.DataError: There is an item '8' in 'train' and in 'dev': say train:8 or dev:8.
     """
-    places = {name: split.ids.cast(pl.String).index_of(item) for name, split in splits.items()}
+    return find_id({name: split.ids.cast(pl.String) for name, split in splits.items()}, item)
+
+
+def find_id(ids: Mapping[str, pl.Series], item: str) -> tuple[str, int]:
+    """Return what `find_item` does, from the ids of every split as texts."""
+    places = {name: own.index_of(item) for name, own in ids.items()}
     found = [(name, int(row)) for name, row in places.items() if row is not None]
     named, _, own = item.partition(":")
-    if not found and named in splits:
-        row = splits[named].ids.cast(pl.String).index_of(own)
+    if not found and named in ids:
+        row = ids[named].index_of(own)
         found = [] if row is None else [(named, int(row))]
     if len(found) == 1:
         return found[0]
@@ -135,7 +141,7 @@ def find_item(splits: Mapping[str, Split], item: str) -> tuple[str, int]:
             f"There is an item {item!r} in {' and in '.join(map(repr, names))}: say "
             f"{' or '.join(f'{name}:{item}' for name in names)}."
         )
-    every = [str(value) for split in splits.values() for value in split.ids.head(2000)]
+    every = [value for own in ids.values() for value in own.head(2000)]
     hint = suggest(item, every)
     shown = hint if hint.startswith("Did") else f"Ids look like {listed(every, limit=3)}."
     raise DataError(f"There is no item {item!r} in the project. {shown}")

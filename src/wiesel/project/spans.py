@@ -1,22 +1,29 @@
 """wiesel run where labels are of parts of texts: votes on tokens, taggers, marked texts."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from wiesel.analysis.table import Table
 from wiesel.catalog import method
-from wiesel.compare import score_table
 from wiesel.errors import DataError, ParameterError, SavedModelError, listed
 from wiesel.io import FilePath, explained
-from wiesel.label_models import LabelModel
 from wiesel.project.explaining import Confirm, project_of
 from wiesel.project.outputs import write_json
-from wiesel.project.rows import SPLITS
+from wiesel.project.rows import SPLITS, find_id
+from wiesel.project.run_results import (
+    FittedRun,
+    RunResults,
+    chosen_methods,
+    fit_all,
+    label_model_and_rest,
+    timed,
+)
 from wiesel.project.settings import SPAN_METHOD, Project, located, read_project
 from wiesel.project.training import Say
 from wiesel.saving import read_folder, write_file, write_folder
@@ -42,17 +49,19 @@ from wiesel.spans import (
 )
 from wiesel.spans.storage import span_model_contents
 from wiesel.spans.training import SpanTagger
-from wiesel.version import __version__
 
 __all__ = [
     "SpanOutcome",
     "SpanRows",
-    "SpanRun",
     "compare_spans",
     "evaluate_documents",
     "explain_document",
     "run_spans",
 ]
+
+
+_METHODS = (SPAN_METHOD, "weasel")
+"""Methods that know sequences; any label model is a first stage besides."""
 
 
 @dataclass(frozen=True)
@@ -66,58 +75,12 @@ class SpanRows:
     """Of the splits that have gold spans."""
     votes: Mapping[str, TokenVotes]
 
-    @property
-    def judged_on(self) -> str | None:
-        """The split that figures are of."""
-        return next((name for name in ("test", "dev") if name in self.gold), None)
-
 
 @dataclass(frozen=True)
-class SpanRun:
-    """One trained tagger, and how it came about."""
+class SpanOutcome(RunResults[SpanRows, SpanTagger, SpanReport]):
+    """What a run on spans found."""
 
-    method: str
-    seed: int
-    model: SpanTagger
-    seconds: float
-    reports: Mapping[str, SpanReport]
-
-
-@dataclass(frozen=True)
-class SpanOutcome:
-    """What a run found, for the terminal, the report and metrics.json."""
-
-    data: SpanRows
-    runs: Sequence[SpanRun]
-
-    @property
-    def main(self) -> SpanRun:
-        """The first method with its first seed: the model that is saved."""
-        return self.runs[0]
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """The figures of every method and seed, on the test documents if there are any."""
-        split = self.data.judged_on
-        return [] if split is None else [_figures(run, run.reports[split]) for run in self.runs]
-
-    @property
-    def table(self) -> Table | None:
-        """One row for each method."""
-        return score_table(self.rows) if self.rows else None
-
-    @property
-    def best(self) -> str:
-        """The method with the best F1 of exact spans, on the dev documents if there are any.
-
-        Test documents are there to judge a choice, not to make it.
-        """
-        split = "dev" if "dev" in self.data.gold else "test"
-        scores: dict[str, list[float]] = {}
-        for run in self.runs:
-            f1 = run.reports[split].exact["all"].f1
-            scores.setdefault(run.method, []).append(0.0 if np.isnan(f1) else f1)
-        return max(scores, key=lambda name: sum(scores[name]) / len(scores[name]))
+    best_by = "span_f1"
 
     @property
     def voters(self) -> Table:
@@ -135,20 +98,24 @@ class SpanOutcome:
             votes.select(np.array(chosen, dtype=np.int64)), [found[k] for k in chosen]
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every figure of the run as plain data."""
+    def _figures(self, report: SpanReport) -> Mapping[str, float]:
+        exact = report.exact["all"]
+        return {
+            "precision": exact.precision,
+            "recall": exact.recall,
+            "span_f1": exact.f1,
+            "overlap_f1": report.overlap["all"].f1,
+            "token_accuracy": report.token_accuracy,
+        }
+
+    def _about_data(self) -> dict[str, Any]:
         votes = self.data.votes["train"]
         return {
-            "wiesel": __version__,
             "project": self.data.project.name,
             "spans": True,
-            "method": self.main.method,
             "labels": list(self.data.labels.names),
             "documents": {name: len(own) for name, own in self.data.documents.items()},
             "votes": {"voters": len(votes.voters), "votes": votes.votes.n_votes},
-            "judged_on": self.data.judged_on,
-            "splits": {name: own.to_dict() for name, own in self.main.reports.items()},
-            "methods": self.rows,
         }
 
 
@@ -171,14 +138,9 @@ def compare_spans(
     project: Project, methods: Sequence[str] | None, seeds: Sequence[int], say: Say
 ) -> SpanOutcome:
     """Train every method with every seed, and judge it; nothing is written."""
-    names = _methods(project, methods)
+    names = chosen_methods(project, methods, _METHODS, "spans")
     data = prepare_spans(project, say)
-    runs = []
-    for name in names:
-        for seed in seeds:
-            runs.append(_trained(data, name, seed))
-            say("train", f"{name}, seed {seed}: {runs[-1].seconds:.1f} s")
-    return SpanOutcome(data, runs)
+    return SpanOutcome(data, fit_all(names, seeds, partial(_trained, data), say))
 
 
 def prepare_spans(project: Project, say: Say) -> SpanRows:
@@ -218,19 +180,17 @@ def explain_document(
     manifest, _ = read_folder(Path(model))
     source = read_project(Path(project) if project else project_of(manifest, confirm))
     _refuse_others(source)
-    for name in SPLITS:
-        place = getattr(source.data, name)
-        if place is None:
-            continue
-        documents, _ = _documents(source, source.path(place), name)
-        found = [k for k, own in enumerate(documents.ids.tolist()) if str(own) == item]
-        if found:
-            one = documents.select(found[:1])
-            functions = load_span_lfs(*map(source.path, source.votes.lfs))
-            labels = SpanLabels(tuple(source.classes))
-            votes = apply_span_lfs(functions, one, labels=labels)
-            return tagger.explain(votes)[0]
-    raise DataError(f"No document of {source.file} has the id {item!r}.")
+    named = {name: getattr(source.data, name) for name in SPLITS if getattr(source.data, name)}
+    documents = {
+        name: _documents(source, source.path(file), name)[0] for name, file in named.items()
+    }
+    ids = {name: pl.Series(map(str, own.ids), dtype=pl.String) for name, own in documents.items()}
+    split, row = find_id(ids, item)
+    functions = load_span_lfs(*map(source.path, source.votes.lfs))
+    labels = SpanLabels(tuple(source.classes))
+    return tagger.explain(apply_span_lfs(functions, documents[split].select([row]), labels=labels))[
+        0
+    ]
 
 
 def evaluate_documents(model: FilePath, gold: FilePath) -> SpanReport:
@@ -292,60 +252,28 @@ def _check_gold(
         documents.tags_of(gold, labels)
 
 
-def _methods(project: Project, asked: Sequence[str] | None) -> list[str]:
-    """The methods to train, the main one first."""
-    names = list(asked or project.methods)
-    known = (SPAN_METHOD, "weasel")
-    others = [name for name in names if name not in known and not _reads_votes(name)]
-    if others:
-        raise ParameterError(
-            f"{listed(others)} cannot learn spans: use {SPAN_METHOD}, weasel, or a label model "
-            "such as majority_vote."
-        )
-    return list(dict.fromkeys(names))
-
-
-def _reads_votes(name: str) -> bool:
-    return issubclass(method(name).cls, LabelModel)
-
-
-def _trained(data: SpanRows, name: str, seed: int) -> SpanRun:
+def _trained(data: SpanRows, name: str, seed: int) -> FittedRun[SpanTagger, SpanReport]:
     project = data.project
     with located(project):
-        options = {**project.training, **project.options.get(name, {}), "seed": seed}
-        model: SpanTagger
-        if name == "weasel":
-            model = SpanWeaSEL(**options)
-        else:
-            label_model: Any = HiddenMarkov() if name == SPAN_METHOD else method(name).cls()
-            model = SpanTwoStage(label_model=label_model, **options)
+        model = _unfitted(name, {**project.method_options(name), "seed": seed})
         model.check_options()
     validation = (data.documents["dev"], data.gold["dev"]) if "dev" in data.gold else None
-    start = time.perf_counter()
-    model.fit(data.votes["train"], validation)
-    seconds = time.perf_counter() - start
-    if model.history_.interrupted:
-        raise KeyboardInterrupt
+    seconds = timed(model, data.votes["train"], validation=validation)
     reports = {
         split: evaluate_spans(
             gold, model.predict(data.documents[split]), data.documents[split], data.labels.names
         )
         for split, gold in data.gold.items()
     }
-    return SpanRun(name, seed, model, seconds, reports)
+    return FittedRun(name, seed, model, seconds, reports)
 
 
-def _figures(run: SpanRun, report: SpanReport) -> dict[str, Any]:
-    exact = report.exact["all"]
-    figures = {
-        "precision": exact.precision,
-        "recall": exact.recall,
-        "span_f1": exact.f1,
-        "overlap_f1": report.overlap["all"].f1,
-        "token_accuracy": report.token_accuracy,
-    }
-    shown = {name: None if np.isnan(value) else value for name, value in figures.items()}
-    return {"method": run.method, "seed": run.seed, "seconds": run.seconds, **shown}
+def _unfitted(name: str, options: Mapping[str, Any]) -> SpanTagger:
+    if name == "weasel":
+        return SpanWeaSEL(**options)
+    cls = HiddenMarkov if name == SPAN_METHOD else method(name).cls
+    label_model, rest = label_model_and_rest(cls, options, SpanTwoStage.option_names())
+    return SpanTwoStage(label_model=label_model, **rest)
 
 
 def _write(outcome: SpanOutcome) -> None:

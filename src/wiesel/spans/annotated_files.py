@@ -1,18 +1,37 @@
 """Annotated text in files: which format a file has, by its name."""
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 from wiesel.errors import DataError
 from wiesel.io import FilePath, existing_file, explained, read_rows, scan_rows
 from wiesel.io.files import read_text
 from wiesel.spans.documents import Documents
-from wiesel.spans.formats import Annotated, read_conll, read_doccano, read_label_studio
-from wiesel.spans.spacy_documents import read_docbin
+from wiesel.spans.formats import (
+    Annotated,
+    read_conll,
+    read_doccano,
+    read_label_studio,
+    write_conll,
+    write_doccano,
+    write_label_studio,
+)
+from wiesel.spans.spacy_documents import read_docbin, write_docbin
+from wiesel.spans.tags import Span
 
-__all__ = ["read_annotated", "read_documents"]
+__all__ = ["annotated_content", "read_annotated", "read_documents"]
 
-_READERS = {
-    ".jsonl": read_doccano,
-    ".json": read_label_studio,
-    **dict.fromkeys((".conll", ".txt", ".bio", ".iob"), read_conll),
+_FORMATS = {
+    ".jsonl": "doccano",
+    ".json": "label_studio",
+    ".spacy": "docbin",
+    **dict.fromkeys((".conll", ".txt", ".bio", ".iob"), "conll"),
+}
+_WRITERS: dict[str, Callable[[Documents, Sequence[Sequence[Span]]], str | bytes]] = {
+    "doccano": write_doccano,
+    "label_studio": write_label_studio,
+    "conll": write_conll,
+    "docbin": write_docbin,
 }
 
 
@@ -22,7 +41,7 @@ def read_documents(path: FilePath, text: str = "text", id: str | None = None) ->
     Ids come from the column `id`; None takes the column named `id` if there is one.
     """
     file = existing_file(path)
-    if file.suffix == ".spacy" or file.suffix in _READERS.keys() - {".jsonl"}:
+    if file.suffix in _FORMATS.keys() - {".jsonl"}:
         return read_annotated(file)[0]
     with explained(file):
         if id is None and "id" in scan_rows(file).collect_schema().names():
@@ -41,13 +60,29 @@ def read_annotated(path: FilePath, predictions: bool = False) -> Annotated:
     """
     file = existing_file(path)
     with explained(file):
-        if file.suffix == ".spacy":
-            return read_docbin(file.read_bytes())
-        if file.suffix not in _READERS:
+        how = _FORMATS.get(file.suffix)
+        if how is None:
             raise DataError(
                 "Spans are read from .jsonl (text, label), .conll, .json of Label Studio and "
                 f".spacy files; got {file.suffix!r}."
             )
-        if file.suffix == ".json":
+        if how == "docbin":
+            return read_docbin(file.read_bytes())
+        if how == "label_studio":
             return read_label_studio(read_text(file), predictions)
-        return _READERS[file.suffix](read_text(file))
+        return (read_doccano if how == "doccano" else read_conll)(read_text(file))
+
+
+def annotated_content(
+    documents: Documents, spans: Sequence[Sequence[Span]], path: FilePath, how: str | None = None
+) -> bytes:
+    r"""Return the content of a file of spans: as its name says, so that it can be read again.
+
+    `how` names another format; a name that says nothing gives JSONL as of doccano.
+
+    >>> annotated_content(Documents.from_texts(["Ada"]), [[Span(0, 3, "PER")]], "found.conll")
+    b'Ada B-PER\n'
+    """
+    chosen = how or _FORMATS.get(Path(path).suffix, "doccano")
+    content = _WRITERS[chosen](documents, spans)
+    return content if isinstance(content, bytes) else content.encode()

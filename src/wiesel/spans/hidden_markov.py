@@ -91,12 +91,7 @@ class HiddenMarkov(Parameterized):
     def fit(self, votes: TokenVotes) -> Self:
         """Learn from the votes on tokens."""
         self.check_options()
-        check_token_votes(votes, type(self).__name__)
-        if votes.documents.n_tokens == 0 or not votes.voters:
-            raise VoteError(
-                f"HiddenMarkov needs at least one token and one voter; got "
-                f"{votes.documents.n_tokens} tokens and {len(votes.voters)} voters."
-            )
+        check_token_votes(votes, type(self).__name__, to_learn=True)
         labels = votes.labels
         self.silence_counts_ = self._silence_counts(votes.votes)
         parts = list(_parts(votes))

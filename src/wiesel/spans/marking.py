@@ -52,6 +52,8 @@ class MarkedText:
     text: str
     spans: tuple[SpanExplanation, ...]
     labels: tuple[str, ...]
+    passed_over: tuple[SpanExplanation, ...] = ()
+    """What voters marked where no span is."""
 
     def __str__(self) -> str:
         parts, place = [], 0
@@ -60,7 +62,10 @@ class MarkedText:
             parts += [self.text[place:start], f"[{self.text[start:end]} {each.span.label}]"]
             place = end
         line = "".join([*parts, self.text[place:]])
-        return "\n".join([f"{self.id}: {line}", *(f"  {each}" for each in self.spans)])
+        return "\n".join([f"{self.id}: {line}", *(f"  {why}" for why in self._reasons())])
+
+    def _reasons(self) -> list[str]:
+        return [*map(str, self.spans), *(f"passed over: {each}" for each in self.passed_over)]
 
     def to_html(self) -> str:
         """Return the document as an HTML fragment, everything in it escaped."""
@@ -75,7 +80,7 @@ class MarkedText:
             )
             place = end
         body = "".join(parts) + html.escape(self.text[place:])
-        votes = "".join(f"<li>{html.escape(str(each))}</li>" for each in self.spans)
+        votes = "".join(f"<li>{html.escape(why)}</li>" for why in self._reasons())
         listed = f"<details><summary>who voted</summary><ul>{votes}</ul></details>" if votes else ""
         name = html.escape(str(self.id))
         return f'<div class="wiesel-spans"><p><b>{name}</b> {body}</p>{listed}</div>'
@@ -93,21 +98,41 @@ def explain_spans(
         raise DataError(
             f"There are spans of {len(spans)} documents, and {len(documents)} documents."
         )
+    by_voter = [votes.spans(voter) for voter in votes.voters]
     marked = []
     for number, own in enumerate(spans):
-        ordered = sorted((Span(*span) for span in own), key=lambda span: span.start)
-        single = documents.select([number])
-        runs = runs_of_spans([ordered], single, labels.names, "The given")
-        offset = int(documents.pointers[number])
-        text = documents.texts[number]
-        found = tuple(
-            _explained(votes, span, text, slice(first + offset, last + offset))
-            for span, first, last in zip(
-                ordered, runs.first.tolist(), runs.last.tolist(), strict=True
+        found = [Span(*span) for span in own]
+        # Every span once, whoever marked it.
+        voted = {span for each in by_voter for span in each[number]}
+        others = [span for span in voted if not any(_touch(span, each) for each in found)]
+        marked.append(
+            MarkedText(
+                documents.id_of(number),
+                documents.texts[number],
+                _explained_spans(votes, number, found),
+                labels.names,
+                _explained_spans(votes, number, others),
             )
         )
-        marked.append(MarkedText(documents.id_of(number), text, found, labels.names))
     return marked
+
+
+def _touch(one: Span, other: Span) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _explained_spans(
+    votes: TokenVotes, number: int, spans: list[Span]
+) -> tuple[SpanExplanation, ...]:
+    """Who voted for and against some spans of one document, in the order of the text."""
+    documents, ordered = votes.documents, sorted(spans, key=lambda span: span[:3])
+    runs = runs_of_spans([ordered], documents.select([number]), votes.labels.names, "The given")
+    offset = int(documents.pointers[number])
+    places = zip(ordered, runs.first.tolist(), runs.last.tolist(), strict=True)
+    return tuple(
+        _explained(votes, span, documents.texts[number], slice(first + offset, last + offset))
+        for span, first, last in places
+    )
 
 
 def _explained(votes: TokenVotes, span: Span, text: str, tokens: slice) -> SpanExplanation:

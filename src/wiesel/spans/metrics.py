@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
+from wiesel.analysis.table import Table, count, percent, text
 from wiesel.errors import DataError
 from wiesel.spans.documents import Documents
 from wiesel.spans.tags import SpanLabels
@@ -45,18 +47,22 @@ class SpanReport:
             "token_accuracy": self.token_accuracy,
         }
 
-    def __str__(self) -> str:
-        width = max(len("label"), *map(len, self.exact))
-        head = f"{'label':<{width}}    gold   found  precision  recall      F1  overlap F1"
-        lines = [
-            f"{name:<{width}} {own.n_gold:>7,} {own.n_predicted:>7,}  {_percent(own.precision):>9}"
-            f" {_percent(own.recall):>7} {_percent(own.f1):>7}"
-            f" {_percent(self.overlap[name].f1):>11}"
+    @property
+    def table(self) -> Table:
+        """One row for each label, and one for all spans."""
+        rows = [
+            {"label": name, **own._asdict(), "overlap_f1": self.overlap[name].f1}
             for name, own in self.exact.items()
         ]
-        return "\n".join(
-            [head, *lines, f"Tokens with the right tag: {_percent(self.token_accuracy)} %."]
-        )
+        figures = ("precision", "recall", "f1", "overlap_f1")
+        frame = pl.DataFrame(rows).with_columns(pl.col(figures).fill_nan(None))
+        shown = [text("label"), count("n_gold", "gold"), count("n_predicted", "found")]
+        shown += [percent("precision"), percent("recall"), percent("f1", "F1")]
+        return Table(frame, (*shown, percent("overlap_f1", "overlap F1")))
+
+    def __str__(self) -> str:
+        right = "unknown" if np.isnan(self.token_accuracy) else f"{100 * self.token_accuracy:.1f} %"
+        return f"{self.table.to_text()}\nTokens with the right tag: {right}."
 
 
 def evaluate_spans(
@@ -122,7 +128,3 @@ def _f1(precision: float, recall: float) -> float:
         return float("nan")
     p, r = np.nan_to_num(precision), np.nan_to_num(recall)
     return float(2 * p * r / (p + r)) if p + r else 0.0
-
-
-def _percent(value: float) -> str:
-    return "-" if np.isnan(value) else f"{100 * value:.1f}"

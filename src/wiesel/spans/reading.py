@@ -67,9 +67,8 @@ def _checked(
         whole = False
     if not whole:
         raise VoteError(
-            f"{who} span {span!r:.80} on document {documents.id_of(number)!r} is not valid: a "
-            "span is "
-            "(start, end, label), in characters."
+            f"{who} span {span!r:.80} on document {documents.id_of(number)!r} is not valid: the "
+            "answer is a list of spans (start, end, label), in characters."
         )
     if not 0 <= start < end <= len(documents.texts[number]):
         raise VoteError(

@@ -36,7 +36,7 @@ __all__ = ["load_span_model", "restore_span_model", "save_span_model", "span_mod
 _WEIGHTS, _ENCODER = "weights.safetensors", "encoder.safetensors"
 _FEATURES, _HISTORY = "features.json", "history.json"
 _TAGGERS: dict[str, type[SpanTagger]] = {"SpanTwoStage": SpanTwoStage, "SpanWeaSEL": SpanWeaSEL}
-_NOT_VALUES = ("end_model", "features", "label_model")
+_NOT_VALUES = ("end_model", "features", "label_model", "start")
 """Options that are objects, stored beside the others."""
 _TRIED = ("Ada met Bob in 1843.", "")
 """What a tagger reads before anybody is given it."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from wiesel.analysis.table import Column, Table, percent, text
+from wiesel.analysis.table import Table, count, percent, text
 from wiesel.spans.metrics import evaluate_spans
 from wiesel.spans.votes import TokenVotes
 
@@ -48,7 +48,7 @@ def voter_table(
             precision = report.exact["all"].precision
             row["precision"] = None if np.isnan(precision) else precision
         rows.append(row)
-    counted = [Column(name, lambda row, name=name: f"{row[name]:,}") for name in _COUNTED]  # type: ignore[misc]
-    columns = (text("voter"), *counted, *([] if gold is None else [percent("precision")]))
+    shown = [] if gold is None else [percent("precision")]
+    columns = (text("voter"), *map(count, _COUNTED), *shown)
     frame = pl.DataFrame(rows, schema_overrides={} if gold is None else {"precision": pl.Float64})
     return Table(frame, columns)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.errors import ParameterError, VoteError
+from wiesel.errors import ParameterError
 from wiesel.label_models import LabelModel
 from wiesel.labels import LabelSpace
 from wiesel.nn import soft_cross_entropy
@@ -39,7 +39,14 @@ from wiesel.training import (
 )
 from wiesel.training.validation import predict_logits, proba_of
 
-__all__ = ["SpanTagger", "SpanTwoStage", "token_soft_labels", "tokens_of"]
+__all__ = [
+    "SpanTagger",
+    "SpanTwoStage",
+    "check_label_model",
+    "fitted_soft_labels",
+    "token_soft_labels",
+    "tokens_of",
+]
 
 Annotated = tuple[Documents, list[list[Span]]]
 
@@ -94,9 +101,7 @@ class SpanTagger(Parameterized):
         `validation=(documents, spans)` keeps the epoch with the best F1 of exact spans.
         """
         self.check_options()
-        check_token_votes(votes, type(self).__name__)
-        if votes.documents.n_tokens == 0:
-            raise VoteError("There is nothing to learn from: the documents have no tokens.")
+        check_token_votes(votes, type(self).__name__, to_learn=True)
         documents, labels = votes.documents, votes.labels
         features = WordFeatures() if self.features is None else copy.deepcopy(self.features)
         self.features_ = features.fit(documents)
@@ -219,6 +224,25 @@ def token_soft_labels(
     return outside_where_silent(label_model.predict_proba(votes.votes), votes.votes.covered)
 
 
+def fitted_soft_labels(
+    label_model: LabelModel | HiddenMarkov, votes: TokenVotes
+) -> tuple[LabelModel | HiddenMarkov, npt.NDArray[np.float64]]:
+    """Return a fitted copy of a label model, and what it says of every token."""
+    model = copy.deepcopy(label_model)
+    fitted = model.fit(votes) if isinstance(model, HiddenMarkov) else model.fit(votes.votes)
+    return fitted, token_soft_labels(fitted, votes)
+
+
+def check_label_model(tagger: SpanTagger, option: str) -> None:
+    """Refuse an option that is no label model."""
+    value = getattr(tagger, option)
+    if not isinstance(value, (LabelModel, HiddenMarkov)):
+        raise ParameterError(
+            f"The {option!r} option of {type(tagger).__name__} must be HiddenMarkov() or a label "
+            f"model such as MajorityVote(); got {value!r:.60}."
+        )
+
+
 @dataclass(eq=False, kw_only=True)
 class SpanTwoStage(SpanTagger):
     """A label model first, then a tagger on its soft labels of tokens.
@@ -244,17 +268,11 @@ class SpanTwoStage(SpanTagger):
 
     def _check_options(self) -> None:
         super()._check_options()
-        if not isinstance(self.label_model, (LabelModel, HiddenMarkov)):
-            raise ParameterError(
-                "The 'label_model' option of SpanTwoStage must be HiddenMarkov() or a label model "
-                f"such as MajorityVote(); got {self.label_model!r:.60}."
-            )
+        check_label_model(self, "label_model")
 
     def _objective(self, end_model: nn.Module, votes: TokenVotes) -> Objective:
-        model = copy.deepcopy(self.label_model)
-        fitted = model.fit(votes) if isinstance(model, HiddenMarkov) else model.fit(votes.votes)
-        self.label_model_ = fitted
-        return SoftTokenObjective(end_model, token_soft_labels(fitted, votes))
+        self.label_model_, soft_labels = fitted_soft_labels(self.label_model, votes)
+        return SoftTokenObjective(end_model, soft_labels)
 
 
 class SoftTokenObjective(Objective):

@@ -147,12 +147,17 @@ def apply_span_lfs(
     return TokenVotes(documents, votes, pairs)
 
 
-def check_token_votes(votes: object, who: str) -> None:
-    """Refuse what are no votes on tokens."""
+def check_token_votes(votes: object, who: str, to_learn: bool = False) -> None:
+    """Refuse what are no votes on tokens, and votes that there is nothing to learn from."""
     if not isinstance(votes, TokenVotes):
         raise VoteError(
             f"{who} needs TokenVotes; got {type(votes).__name__}. "
             "Make them with apply_span_lfs(functions, documents, labels=...)."
+        )
+    if to_learn and not votes.votes.n_votes:
+        raise VoteError(
+            f"There is nothing to learn from: {len(votes.voters):,} voters cast no vote on "
+            f"{votes.documents.n_tokens:,} tokens of {len(votes.documents):,} documents."
         )
 
 

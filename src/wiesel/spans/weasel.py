@@ -1,6 +1,5 @@
 """SpanWeaSEL: an encoder of the votes on tokens, trained together with the tagger."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,12 +8,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.label_models import MajorityVote
+from wiesel.label_models import LabelModel
 from wiesel.nn import AGREEMENT_LOSSES, VoteEncoder, encode_votes, mlp_encoder, soft_cross_entropy
-from wiesel.nn.encoders import EncoderLayers, Weighing
+from wiesel.nn.encoders import EncoderLayers, Weighing, scale
 from wiesel.parameters import check_number
 from wiesel.spans.documents import Documents
-from wiesel.spans.training import SpanTagger, tokens_of
+from wiesel.spans.hidden_markov import HiddenMarkov
+from wiesel.spans.training import SpanTagger, check_label_model, fitted_soft_labels, tokens_of
 from wiesel.spans.votes import TokenVotes
 from wiesel.training import Batch, Objective, TrainingData
 from wiesel.votes import VoteMatrix
@@ -31,7 +31,7 @@ class SpanWeaSEL(SpanTagger):
 
     The encoder reads the votes on a token and how its two neighbors were voted on. A voter more
     votes `O` where nobody votes (`TokenVotes.with_silence`); else `O` would hardly be seen. For
-    `warm_up` epochs both networks learn the vote shares; then each learns from the other.
+    `warm_up` epochs both networks learn the soft labels of `start`, then from each other.
 
     >>> from wiesel.spans import apply_span_lfs, gazetteer
     >>> documents = Documents.from_texts(["Ada met Bob", "Bob met Ada"] * 8)
@@ -43,8 +43,11 @@ class SpanWeaSEL(SpanTagger):
     (48, 3)
     """
 
+    start: LabelModel | HiddenMarkov = field(default_factory=HiddenMarkov)
+    """The label model whose soft labels both networks learn first: `HiddenMarkov()`, or any label
+    model, which then goes token by token."""
     warm_up: int = 2
-    """The number of first epochs in which both networks learn the vote shares."""
+    """The number of first epochs in which both networks learn them."""
     hidden: tuple[int, ...] = (70, 70)
     """The hidden layers of the encoder."""
 
@@ -66,9 +69,13 @@ class SpanWeaSEL(SpanTagger):
     def _check_options(self) -> None:
         super()._check_options()
         check_number(self, "warm_up", self.warm_up, low=0, whole=True)
+        check_label_model(self, "start")
 
     def _objective(self, end_model: nn.Module, votes: TokenVotes) -> Objective:
-        return WeaSELTokenObjective(end_model, votes.with_silence(), self.warm_up, self.hidden)
+        _, soft_labels = fitted_soft_labels(self.start, votes)
+        encoder = TokenEncoder(len(votes.voters) + 1, len(votes.labels.tags), self.hidden)
+        blocks = _TokenBlocks(votes.with_silence())
+        return WeaSELTokenObjective(end_model, encoder, blocks, soft_labels, self.warm_up)
 
     def _keep(self, objective: Any) -> None:
         self.encoder_ = objective.encoder.eval()
@@ -77,10 +84,9 @@ class SpanWeaSEL(SpanTagger):
 class TokenEncoder(nn.Module):
     """Log P(tag | votes on a token and on its neighbors), up to a constant.
 
-    `n_voters` counts the voter of silence.
+    `n_voters` counts the voter of silence. There is no prior: it would be almost all `O`, which the
+    voter of silence stands for already, and a sum of weights could hardly speak against it.
     """
-
-    log_prior: Tensor
 
     def __init__(self, n_voters: int, n_tags: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
@@ -88,37 +94,34 @@ class TokenEncoder(nn.Module):
         network = mlp_encoder(n_inputs, n_voters, EncoderLayers(hidden=hidden))
         # Until the last layer learns, all voters weigh the same.
         nn.init.zeros_(network[-1].weight)  # type: ignore[arg-type]
-        weighing = Weighing(tau_2=math.sqrt(n_voters), voting_only=True)
+        weighing = Weighing(tau_2=scale("classes", n_voters, n_inputs, n_tags), voting_only=True)
         self.weigh = VoteEncoder(network, n_voters, weighing)
-        self.register_buffer("log_prior", torch.zeros(n_tags))
 
     def forward(self, votes: Tensor, around: Tensor) -> Tensor:
         """Return the label logits of votes (tokens, voters, tags)."""
-        _, label = self.weigh.soft_label(encode_votes(votes, "one_hot", around), votes)
-        return label + self.log_prior
+        return self.weigh.soft_label(encode_votes(votes, "one_hot", around), votes)[1]
 
 
 class WeaSELTokenObjective(Objective):
     """The tagger and the encoder, and the losses that make them agree on every token."""
 
-    shares: Tensor
+    soft_labels: Tensor
 
     def __init__(
-        self, end_model: nn.Module, votes: TokenVotes, warm_up: int, hidden: tuple[int, ...]
+        self,
+        end_model: nn.Module,
+        encoder: TokenEncoder,
+        blocks: "_TokenBlocks",
+        soft_labels: npt.NDArray[np.float64],
+        warm_up: int,
     ) -> None:
         super().__init__()
-        self.end_model = end_model
-        matrix = votes.votes
-        self._blocks = _TokenBlocks(votes)
-        self.encoder = TokenEncoder(matrix.n_voters, matrix.n_classes, hidden)
+        self.end_model, self.encoder, self._blocks = end_model, encoder, blocks
         self.warm_up, self.warming = warm_up, warm_up > 0
-        shares = MajorityVote().fit(matrix).predict_proba(matrix)
-        self.register_buffer("shares", torch.from_numpy(shares).float(), persistent=False)
-        prior = np.log(np.clip(shares.mean(axis=0), 1e-6, None))
-        self.encoder.log_prior.copy_(torch.from_numpy(prior))
+        self.register_buffer("soft_labels", torch.from_numpy(soft_labels).float(), persistent=False)
 
     def start_epoch(self, epoch: int, data: TrainingData) -> None:
-        """Note whether the networks still learn the vote shares."""
+        """Note whether the networks still learn the soft labels of the start."""
         self.warming = epoch <= self.warm_up
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -128,7 +131,7 @@ class WeaSELTokenObjective(Objective):
         label = self.encoder(votes.to(tokens.device), around.to(tokens.device))
         logits = self.end_model(batch.inputs)
         if self.warming:
-            wanted = self.shares[tokens]
+            wanted = self.soft_labels[tokens]
             return {
                 "end_model": soft_cross_entropy(logits, wanted),
                 "encoder": soft_cross_entropy(label, wanted),

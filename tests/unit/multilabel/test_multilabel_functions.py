@@ -177,6 +177,19 @@ def test_a_wrong_key_of_a_rules_file_is_named(tmp_path):
             load_multilabel_lfs(file)
 
 
+def test_a_rules_file_switches_off_what_is_there(tmp_path):
+    file = tmp_path / "rules.toml"
+    rules = [
+        f'[[lf]]\nname = "{name}"\nkind = "regex"\nlabel = "law"\npattern = "x"\ncolumn = "text"\n'
+        for name in ("first", "second")
+    ]
+    file.write_text("\n".join(['off = ["first"]', *rules]))
+    assert [lf.name for lf in load_multilabel_lfs(file)] == ["second"]
+    file.write_text("\n".join(['off = ["frist"]', *rules]))
+    with pytest.raises(LabelingFunctionError, match="Did you mean 'first'"):
+        load_multilabel_lfs(file)
+
+
 def test_a_python_file_gives_its_functions_and_labels(tmp_path):
     file = tmp_path / "lfs.py"
     file.write_text(

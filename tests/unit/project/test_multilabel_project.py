@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +152,9 @@ def test_inspect_describes_votes_and_model(folder):
     assert "desk" in text
     assert "present only" not in text
     assert "MultiLabelWeaSEL" in called("inspect", out / "model")
+    given = ["inspect", str(out / "votes.parquet"), "--gold", str(folder / "train.jsonl")]
+    wrong = CliRunner().invoke(app, given)
+    assert "neither a column 'label' nor one for each label" in wrong.output
 
 
 def test_compare_gives_a_row_for_each_method(folder):
@@ -204,6 +208,16 @@ def test_what_a_multilabel_project_cannot_do_is_said(folder, tmp_path):
         run_project(read_project(folder))
     with pytest.raises(ParameterError, match="'multi' is true or false"):
         changed(folder, tmp_path, "multi = true", 'multi = "yes"')
+
+
+def test_the_report_of_an_ensemble_tells_its_networks_and_epochs_in_words(folder, tmp_path):
+    project = changed(folder, tmp_path, "epochs = 6", "epochs = 2\nmembers = 2")
+    run_labels(project, ["majority_vote"])
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "2 networks with an output for each label" in page
+    assert re.search(r"(Epoch \d|one of the epochs 1 to 2) was kept", page)
+    assert '<div class="wiesel-explanation">' in page
+    assert "<summary>wiesel.toml</summary>" in page
 
 
 def test_gold_is_read_from_lists_texts_and_columns():

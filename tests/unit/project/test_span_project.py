@@ -97,10 +97,20 @@ def test_a_document_is_explained_by_who_voted(folder):
     assert why["item"] == "dev3"
     assert any("after_in" in span["voted_for"] for span in why["spans"])
     assert "LOC" in called("explain", model, "--item", "dev3", "--project", folder)
-    assert (
-        "no document"
-        in called("explain", model, "--item", "nobody", "--project", folder, code=1).lower()
-    )
+    missing = called("explain", model, "--item", "dev99", "--project", folder, code=1)
+    assert "There is no item 'dev99'" in missing
+    assert "Did you mean" in missing
+
+
+def test_a_document_whose_id_is_in_two_files_is_named_with_its_split(folder, tmp_path):
+    for file in folder.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_text(file.read_text())
+    # A file in CoNLL columns has no ids: its sentences are numbered.
+    (tmp_path / "train.jsonl").write_text('{"id": 0, "text": "Ada was in Bonn ."}\n')
+    explain = ("explain", folder / "out" / "model", "--project", tmp_path, "--item")
+    assert "say train:0 or test:0" in called(*explain, "0", code=1)
+    assert called(*explain, "train:0").startswith("0: ")
 
 
 def test_the_saved_tagger_serves_the_verbs_of_spans(folder, tmp_path):
@@ -111,10 +121,37 @@ def test_the_saved_tagger_serves_the_verbs_of_spans(folder, tmp_path):
     report = json.loads(called("evaluate", model, folder / "dev.jsonl", "--json"))["report"]
     assert report["exact"]["all"] == told["exact"]["all"]
     assert "5 documents" in called("predict", model, folder / "test.conll")
+    assert "HiddenMarkov" in called("inspect", model)
     shown = called("inspect", model)
     assert "SpanTwoStage" in shown
     assert "new.jsonl" in shown
     assert "hidden_markov, majority_vote" in called("inspect", folder)
+
+
+@pytest.mark.parametrize("extension", ["conll", "json", "jsonl"])
+def test_spans_are_written_as_the_name_of_the_file_says_and_judged(folder, tmp_path, extension):
+    model, found = folder / "out" / "model", tmp_path / f"found.{extension}"
+    lines = (folder / "dev.jsonl").read_text().splitlines()
+    # CoNLL columns keep neither white space nor texts without a word.
+    empty = json.dumps({"id": "empty", "text": " ", "label": []})
+    (tmp_path / "gold.jsonl").write_text("\n".join([*lines[:3], empty]))
+    called("predict", model, tmp_path / "gold.jsonl", "-o", found)
+    told = json.loads(called("spans", "evaluate", tmp_path / "gold.jsonl", found, "--json"))
+    report = json.loads(called("evaluate", model, tmp_path / "gold.jsonl", "--json"))["report"]
+    assert told["exact"]["all"] == report["exact"]["all"]
+    if extension != "json":  # predictions in Label Studio are not its annotations
+        back = json.loads(called("spans", "evaluate", found, tmp_path / "gold.jsonl", "--json"))
+        assert back["exact"]["all"]["precision"] == report["exact"]["all"]["recall"]
+    (tmp_path / "other.conll").write_text("Eve B-PER\n")
+    judged = called("spans", "evaluate", tmp_path / "gold.jsonl", tmp_path / "other.conll", code=1)
+    assert "not of the same texts" in judged
+
+
+def test_a_label_model_has_its_own_options(folder, tmp_path):
+    text = "epochs = 1\n[options.hidden_markov]\nonly_supported = false"
+    outcome = run_spans(changed(folder, tmp_path, "epochs = 3", text), ["hidden_markov"])
+    assert not outcome.main.model.label_model_.only_supported
+    assert outcome.main.model.epochs == 1
 
 
 def test_compare_gives_a_row_for_each_method_and_writes_nothing(folder, tmp_path):

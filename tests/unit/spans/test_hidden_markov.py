@@ -200,9 +200,12 @@ def test_empty_documents_are_kept_among_others():
     assert [len(own) for own in HiddenMarkov().fit(votes).predict(votes)] == [0, 1, 0]
 
 
-def test_without_a_token_there_is_nothing_to_learn():
-    votes = apply_span_lfs(gazetteer("PER", ["Ada"]), Documents.from_texts([""]), labels=["PER"])
-    with pytest.raises(VoteError, match="at least one token"):
+@pytest.mark.parametrize(
+    ("text", "words"), [("", "on 0 tokens of 1 documents"), ("Bob met Eve", "no vote on 3 tokens")]
+)
+def test_without_a_vote_there_is_nothing_to_learn(text, words):
+    votes = apply_span_lfs(gazetteer("PER", ["Ada"]), Documents.from_texts([text]), labels=["PER"])
+    with pytest.raises(VoteError, match=words):
         HiddenMarkov().fit(votes)
 
 

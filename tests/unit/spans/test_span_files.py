@@ -113,6 +113,23 @@ def test_figures_of_exact_and_overlapping_spans():
     assert "ORG" in str(report)
 
 
+def test_an_explanation_names_what_voters_marked_and_the_model_did_not():
+    documents = Documents.from_texts(["Ada met Bob in Bath", "nothing here"])
+    names = gazetteer("PER", ["Ada", "Bob", "Bath"], name="names")
+    cities = gazetteer("LOC", ["Bath"], name="cities")
+    votes = apply_span_lfs([names, cities], documents, labels=["PER", "LOC"])
+    marked = explain_spans(votes, [[Span(0, 3, "PER", 0.9)], []])
+    assert str(marked[0]).splitlines() == [
+        "0: [Ada PER] met Bob in Bath",
+        "  PER (90 %) 'Ada': names",
+        "  passed over: PER 'Bob': names",
+        "  passed over: LOC 'Bath': cities; against: names (PER)",
+        "  passed over: PER 'Bath': names; against: cities (LOC)",
+    ]
+    assert "passed over: PER &#x27;Bob&#x27;: names" in marked[0].to_html()
+    assert not marked[1].passed_over
+
+
 def test_a_page_escapes_texts_labels_and_voters():
     documents = Documents.from_texts(["<b>Ada</b>"], ids=["<i>"])
     label = "P<R"

@@ -6,6 +6,7 @@ from wiesel.errors import (
     LabelingFunctionError,
     ParameterError,
     VoteError,
+    WieselError,
     WieselWarning,
 )
 from wiesel.lfs import FailureLog
@@ -16,6 +17,7 @@ from wiesel.spans import (
     TokenVotes,
     apply_span_lfs,
     gazetteer,
+    load_span_lfs,
     pattern,
     span_function,
 )
@@ -154,6 +156,7 @@ def test_overlapping_spans_of_one_function_warn_and_the_longest_counts():
         ([(0.5, 3, "PER")], "in characters"),
         ([("PER", 0, 3)], "in characters"),
         ([7], "in characters"),
+        ((0, 3, "PER"), "the answer is a list of spans"),
         ("PER", "list of spans"),
     ],
 )
@@ -235,3 +238,30 @@ def test_votes_and_functions_of_another_kind_are_refused_in_our_words():
         HiddenMarkov().fit(votes.votes)
     with pytest.raises(ParameterError, match="apply_span_lfs"):
         apply_lfs([gazetteer("PER", ["Ada"])], [{"text": "Ada"}], labels=["PER", "LOC"])
+
+
+def test_a_rules_file_switches_span_functions_off(tmp_path):
+    rules, lfs = tmp_path / "rules.toml", tmp_path / "lfs.py"
+    rule = '[[lf]]\nname = "a"\nkind = "regex"\nlabel = "PER"\npattern = "Ada"\ncolumn = "text"\n'
+    lfs.write_text("from wiesel.spans import gazetteer\nb = gazetteer('PER', ['Bob'], name='b')\n")
+    for off, left in (('["a"]', ["b"]), ('["b"]', ["a"])):
+        rules.write_text(f"off = {off}\n{rule}")
+        assert [each.name for each in load_span_lfs(rules, lfs)] == left
+    for off, words in (('["c"]', "off names 'c'"), ('["a", "b"]', "All 2 labeling functions")):
+        rules.write_text(f"off = {off}\n{rule}")
+        with pytest.raises(LabelingFunctionError, match=words):
+            load_span_lfs(rules, lfs)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from wiesel import labeling_function\n@labeling_function\ndef f(row): return 'PER'\n",
+        "from wiesel.multilabel import multilabel_function as m\nf = m(lambda row: {'PER'})\n",
+    ],
+)
+def test_a_function_of_another_kind_in_a_file_is_not_passed_over(line, tmp_path):
+    file = tmp_path / "lfs.py"
+    file.write_text(f"from wiesel.spans import gazetteer\nb = gazetteer('PER', ['Bob'])\n{line}")
+    with pytest.raises(WieselError, match="span function"):
+        load_span_lfs(file)

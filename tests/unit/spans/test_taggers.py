@@ -11,6 +11,7 @@ from wiesel.errors import FeatureError, ParameterError, SavedModelError, VoteErr
 from wiesel.saving import read_folder, write_folder
 from wiesel.spans import (
     Documents,
+    HiddenMarkov,
     SpanTwoStage,
     SpanWeaSEL,
     apply_span_lfs,
@@ -74,6 +75,25 @@ def test_a_tagger_learns_what_the_rules_know_and_is_saved(model, tmp_path):
     assert str(loaded.explain(votes())[0]) == str(model.explain(votes())[0])
 
 
+def test_a_token_that_voters_disagree_about_is_not_outside():
+    documents = Documents.from_texts(["so Paris met nobody at all on that long day"] * 12)
+    names = gazetteer("PER", ["Paris"], name="names")
+    cities = gazetteer("LOC", ["Paris"], name="cities")
+    both = apply_span_lfs([names, cities], documents, labels=["PER", "LOC"])
+    model = SpanWeaSEL(**{**FAST, "epochs": 2}).fit(both)
+    outside = model.soft_labels(both)[:, 0].reshape(12, -1)
+    assert (outside[:, 1] < 0.5).all()
+    assert (np.delete(outside, 1, axis=1) > 0.5).all()
+
+
+@pytest.mark.parametrize("start", [MajorityVote(), HiddenMarkov()])
+def test_weasel_on_tokens_starts_from_a_label_model(start):
+    model = SpanWeaSEL(start=start, **FAST).fit(votes())
+    assert model.predict(["Ada met"])[0][0][:3] == (0, 3, "PER")
+    with pytest.raises(ParameterError, match="'start' option of SpanWeaSEL"):
+        SpanWeaSEL(start="hmm").fit(votes())
+
+
 def test_an_encoder_of_other_sizes_is_refused(tmp_path):
     model = SpanWeaSEL(**{**FAST, "epochs": 1}).fit(votes())
     model.save(tmp_path / "tagger")
@@ -96,6 +116,9 @@ def test_validation_keeps_the_best_epoch_and_a_label_model_goes_token_by_token()
 def test_what_cannot_be_trained_on_is_refused():
     with pytest.raises(VoteError, match="needs TokenVotes"):
         SpanTwoStage().fit(votes().votes)
+    silent = apply_span_lfs(gazetteer("PER", ["Zoe"]), Documents.from_texts(TEXTS), labels=["PER"])
+    with pytest.raises(VoteError, match="nothing to learn from: 1 voters cast no vote"):
+        SpanWeaSEL(**FAST).fit(silent)
     with pytest.raises(ParameterError, match="validation must be"):
         SpanTwoStage(**FAST).fit(votes(), validation=Documents.from_texts(["Ada"]))
     with pytest.raises(ParameterError, match="label_model"):

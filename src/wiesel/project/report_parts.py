@@ -1,0 +1,64 @@
+"""Parts of report.html that runs of every kind have."""
+
+import platform
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from wiesel.project.settings import Project
+from wiesel.report import Curve, charts
+from wiesel.report.page import whole_page
+from wiesel.saving import write_file
+from wiesel.training import History
+from wiesel.version import __version__
+
+__all__ = ["paragraphs", "reproduce", "reproducing_lines", "training", "write_sections"]
+
+
+def write_sections(title: str, sections: Mapping[str, str], path: Path) -> None:
+    """Write a page of sections (HTML by title) that needs no network; empty ones are left out."""
+    shown = [(name.lower().replace(" ", "-"), name, body) for name, body in sections.items()]
+    write_file(str(path), whole_page(title, [part for part in shown if part[2]]).encode())
+
+
+def paragraphs(sentences: Iterable[str]) -> str:
+    """Return texts as paragraphs."""
+    return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+
+
+def training(history: History, scores: Sequence[str]) -> str:
+    """Return charts of the losses and of some scores over the epochs."""
+    names = [name for name in history.records[0] if name.startswith("loss_")]
+    groups = {"Losses": names, "Scores": [name for name in scores if name in history.records[0]]}
+    shown = [
+        charts.epochs(title, [_curve(history, name) for name in own], history.best_epoch)
+        for title, own in groups.items()
+    ]
+    return f'<div class="figures">{"".join(shown)}</div>'
+
+
+def _curve(history: History, name: str) -> Curve:
+    title = name.removeprefix("loss_").removeprefix("validation_").replace("_", " ")
+    return Curve(title, [record[name] for record in history.records])
+
+
+def reproduce(project: Project, methods: Iterable[str], new: str) -> str:
+    """Return the commands that make the run again, and the project file."""
+    commands = "\n".join(reproducing_lines(project, methods, new))
+    settings = project.file.read_text(encoding="utf-8")
+    return (
+        f"<pre>{escape(commands)}</pre>"
+        f"<details><summary>wiesel.toml</summary><pre>{escape(settings)}</pre></details>"
+    )
+
+
+def reproducing_lines(project: Project, methods: Iterable[str], new: str) -> list[str]:
+    """Return the commands that make the run again, and predict for rows in a file `new`."""
+    seeds = ", ".join(str(seed) for seed in project.method.seeds)
+    names = ",".join(dict.fromkeys(methods))
+    return [
+        f"# wiesel {__version__}, Python {platform.python_version()}, seeds {seeds}",
+        shlex.join(["wiesel", "run", str(project.folder), "--method", names]),
+        shlex.join(["wiesel", "predict", str(project.output_folder / "model"), new]),
+    ]

@@ -1,0 +1,152 @@
+"""What a run on several labels or on spans found, and what such runs share on the way there."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from wiesel.analysis.table import Table
+from wiesel.catalog import method
+from wiesel.compare import score_table
+from wiesel.errors import ParameterError, listed
+from wiesel.label_models import LabelModel
+from wiesel.project.settings import Project
+from wiesel.project.training import Say
+from wiesel.version import __version__
+
+__all__ = ["FittedRun", "RunResults", "chosen_methods", "fit_all", "label_model_and_rest", "timed"]
+
+DataT = TypeVar("DataT")
+ModelT = TypeVar("ModelT")
+ReportT = TypeVar("ReportT")
+
+
+@dataclass(frozen=True)
+class FittedRun(Generic[ModelT, ReportT]):
+    """One fitted model, and how it came about."""
+
+    method: str
+    seed: int
+    model: ModelT
+    seconds: float
+    reports: Mapping[str, ReportT]
+    """By split, for those with gold."""
+
+
+@dataclass(frozen=True)
+class RunResults(ABC, Generic[DataT, ModelT, ReportT]):
+    """What a run found, for the terminal, the report and metrics.json."""
+
+    data: DataT
+    runs: Sequence[FittedRun[ModelT, ReportT]]
+
+    best_by: ClassVar[str]
+    """The figure that the best method is chosen by."""
+
+    @property
+    def main(self) -> FittedRun[ModelT, ReportT]:
+        """The first method with its first seed: the model that is saved."""
+        return self.runs[0]
+
+    @property
+    def judged_on(self) -> str | None:
+        """The split that figures are of."""
+        return next((name for name in ("test", "dev") if name in self.main.reports), None)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The figures of every method and seed, on the test items if there are any, else on dev."""
+        split = self.judged_on
+        return [] if split is None else [self._row(run, split) for run in self.runs]
+
+    @property
+    def table(self) -> Table | None:
+        """One row for each method."""
+        return score_table(self.rows) if self.rows else None
+
+    @property
+    def best(self) -> str:
+        """The method that is best on the dev items if there are any.
+
+        Test items are there to judge a choice, not to make it.
+        """
+        split = "dev" if "dev" in self.main.reports else "test"
+        scores: dict[str, list[float]] = {}
+        for run in self.runs:
+            scores.setdefault(run.method, []).append(self._row(run, split)[self.best_by] or 0.0)
+        return max(scores, key=lambda name: sum(scores[name]) / len(scores[name]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every figure of the run as plain data."""
+        reports: Mapping[str, Any] = self.main.reports
+        return {
+            "wiesel": __version__,
+            "method": self.main.method,
+            **self._about_data(),
+            "judged_on": self.judged_on,
+            "splits": {name: report.to_dict() for name, report in reports.items()},
+            "methods": self.rows,
+        }
+
+    def _row(self, run: FittedRun[ModelT, ReportT], split: str) -> dict[str, Any]:
+        figures = self._figures(run.reports[split])
+        known = {name: None if np.isnan(value) else value for name, value in figures.items()}
+        return {"method": run.method, "seed": run.seed, "seconds": run.seconds, **known}
+
+    @abstractmethod
+    def _figures(self, report: ReportT) -> Mapping[str, float]:
+        """Return the figures of a report by name; NaN is unknown."""
+
+    @abstractmethod
+    def _about_data(self) -> dict[str, Any]:
+        """Return the project, its labels, and the sizes of splits and votes."""
+
+
+def chosen_methods(
+    project: Project, asked: Sequence[str] | None, own: Collection[str], task: str
+) -> list[str]:
+    """Return the methods to train, the main one first: of `own`, or label models."""
+    names = list(dict.fromkeys(asked or project.methods))
+    others = [n for n in names if n not in own and not issubclass(method(n).cls, LabelModel)]
+    if others:
+        raise ParameterError(
+            f"{listed(others)} cannot learn {task}: use {', '.join(own)}, or a label model such as "
+            "majority_vote."
+        )
+    return names
+
+
+def label_model_and_rest(
+    cls: Any, options: Mapping[str, Any], training: Collection[str]
+) -> tuple[Any, dict[str, Any]]:
+    """Return a label model with its own options, and those that are for training."""
+    own = {key for key in cls.option_names() if key not in training}
+    label_model = cls(**{key: value for key, value in options.items() if key in own})
+    return label_model, {key: value for key, value in options.items() if key not in own}
+
+
+def fit_all(
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    fit: Callable[[str, int], FittedRun[ModelT, ReportT]],
+    say: Say,
+) -> list[FittedRun[ModelT, ReportT]]:
+    """Return what `fit` makes of every method and seed."""
+    runs = []
+    for name in methods:
+        for seed in seeds:
+            runs.append(fit(name, seed))
+            say("train", f"{name}, seed {seed}: {runs[-1].seconds:.1f} s")
+    return runs
+
+
+def timed(model: Any, *data: Any, validation: Any) -> float:
+    """Fit a model, and return how long that took; an interruption ends the run."""
+    start = time.perf_counter()
+    model.fit(*data, validation=validation)
+    if model.history_.interrupted:
+        raise KeyboardInterrupt
+    return time.perf_counter() - start
