@@ -76,7 +76,10 @@ SECTIONS = (
         "Committee and stacks",
         stacks_table,
         "CPU seconds of one thread. Bare products: the matrix products of every layer, forward and "
-        "backward.",
+        "backward. Bare steps: all that a step computes, as torch calls with nothing around them "
+        "(benchmarks/bare_steps.py). Networks this small leave little to products: dropout draws "
+        "32,000 random numbers a step, Adam and the average go through 95,000 weights, and every "
+        "call takes some microseconds. What a fit can reach is the ratio of the bare steps.",
     ),
     Section(
         "workers",

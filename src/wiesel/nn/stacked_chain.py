@@ -33,7 +33,7 @@ class StackedChain(nn.Sequential):
         # Only in training do all parameters have a place where their gradients are kept.
         known = torch.is_grad_enabled() and all(p.grad is not None for p in self.parameters())
         if not known:
-            outputs: Tensor = super().forward(values)
+            outputs: Tensor = super().forward(values)  # type: ignore[no-untyped-call]
             return outputs
         # With a parameter among its arguments torch asks for the way back.
         outputs = _Chain.apply(values, self[0].weight, list(self))  # type: ignore[no-untyped-call]
