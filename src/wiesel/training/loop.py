@@ -72,8 +72,9 @@ def train_together(
         job = TrainingJob(own, states, data, own_options, validation, fingerprint)
         found = engine.train(job)
     else:
-        state = side_by_side(own, own_options, states).resumed(fingerprint)
-        found = run(state, data, validation, fingerprint)
+        with fitting_threads(own[0]):
+            state = side_by_side(own, own_options, states).resumed(fingerprint)
+            found = run(state, data, validation, fingerprint)
     histories = dict(zip(order, found, strict=True))
     return [histories[k] for k in range(len(order))]
 
