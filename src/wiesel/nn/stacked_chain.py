@@ -30,14 +30,19 @@ class StackedChain(nn.Sequential):
 
     def forward(self, values: Tensor) -> Tensor:
         """Return (members, items, outputs)."""
+        layers = list(self._modules.values())
         # Only in training do all parameters have a place where their gradients are kept.
-        known = torch.is_grad_enabled() and all(p.grad is not None for p in self.parameters())
-        if not known:
-            outputs: Tensor = super().forward(values)  # type: ignore[no-untyped-call]
+        if torch.is_grad_enabled() and all(_keeps_gradients(layer) for layer in layers):
+            # With a parameter among its arguments torch asks for the way back.
+            outputs: Tensor = _Chain.apply(values, layers[0].weight, layers)  # type: ignore[no-untyped-call]
             return outputs
-        # With a parameter among its arguments torch asks for the way back.
-        outputs = _Chain.apply(values, self[0].weight, list(self))  # type: ignore[no-untyped-call]
-        return outputs
+        return super().forward(values)  # type: ignore[no-untyped-call]
+
+
+def _keeps_gradients(layer: nn.Module | None) -> bool:
+    # Not `parameters()`, which would take longer than a layer.
+    own = layer._parameters.values() if layer is not None else ()
+    return all(parameter is None or parameter.grad is not None for parameter in own)
 
 
 class _Chain(torch.autograd.Function):
