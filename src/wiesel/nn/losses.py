@@ -7,7 +7,7 @@ dimensions before these, as in a stack of networks, there is one loss for each o
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,29 +30,7 @@ def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     >>> soft_cross_entropy(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))
     tensor(0.6931)
     """
-    if targets.requires_grad:
-        return _cross_entropy(torch.log_softmax(logits, dim=-1), targets)
-    loss: Tensor = _ToFixedTargets.apply(logits, targets)  # type: ignore[no-untyped-call]
-    return loss
-
-
-class _ToFixedTargets(torch.autograd.Function):
-    """The cross-entropy to targets that are constants, as one operation there and back."""
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, targets: Tensor) -> Tensor:
-        log_proba = torch.log_softmax(logits, dim=-1)
-        ctx.save_for_backward(log_proba, targets)
-        return _cross_entropy(log_proba, targets)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        log_proba, targets = ctx.saved_tensors
-        weights = gradient[..., None, None] / -log_proba.shape[-2]
-        return torch._log_softmax_backward_data(
-            targets * weights, log_proba, -1, log_proba.dtype
-        ), None
+    return _cross_entropy(torch.log_softmax(logits, dim=-1), targets)
 
 
 def _cross_entropy(log_proba: Tensor, targets: Tensor) -> Tensor:

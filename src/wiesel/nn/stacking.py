@@ -8,7 +8,6 @@ import numpy as np
 from torch import nn
 
 from wiesel.nn.layers import Dropout
-from wiesel.nn.stacked_chain import StackedChain
 from wiesel.nn.stacked_layers import (
     INTERNAL,
     StackedBatchNorm,
@@ -104,8 +103,6 @@ def _composed(modules: Sequence[nn.Module], streams: RandomStreams, name: str) -
         for key, part in modules[0]._modules.items()
     }
     stack_tensors(stack, modules)
-    if type(stack) is nn.Sequential and StackedChain.fits(list(stack)):
-        stack.__class__ = StackedChain
     return stack
 
 

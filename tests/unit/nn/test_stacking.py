@@ -50,35 +50,6 @@ def test_a_stack_has_the_members_values_and_gradients(layers):
             assert torch.allclose(stacked.grad[k], alone.grad, atol=1e-5)
 
 
-@pytest.mark.parametrize("inputs_too", [False, True])
-@pytest.mark.parametrize("layers", LAYERS)
-def test_gradients_are_added_to_those_that_a_stack_has(layers, inputs_too):
-    members = [network(seed, layers) for seed in range(2)]
-    values = torch.randn(2, 6, 3)
-    found = []
-    for kept in (False, True):
-        stack = stack_modules(members, RandomStreams([torch.get_rng_state()] * 2))
-        own = values.clone().requires_grad_(inputs_too)
-        for parameter in stack.parameters():
-            parameter.grad = torch.ones_like(parameter) if kept else None
-        for _ in range(2):  # what is used twice has the gradients of both
-            stack(own).square().sum().backward()
-        added = [parameter.grad - float(kept) for parameter in stack.parameters()]
-        found.append([*added, own.grad] if inputs_too else added)
-    for alone, kept_in_place in zip(*found, strict=True):
-        assert torch.allclose(alone, kept_in_place, atol=1e-4, rtol=1e-4)
-
-
-def test_chains_of_linear_layers_know_their_gradient():
-    known = {
-        layers: type(stack_modules([network(0, layers)] * 2, RandomStreams(states))).__name__
-        for layers in LAYERS
-        for states in [[torch.get_rng_state()] * 2]
-    }
-    assert known["a ReLU and dropout"] == known["no bias"] == "StackedChain"
-    assert known["BatchNorm"] == known["a ReLU and something else"] == "Sequential"
-
-
 @pytest.mark.parametrize("layers", LAYERS)
 def test_a_stack_predicts_like_its_members(layers):
     members = [network(seed, layers) for seed in range(2)]
