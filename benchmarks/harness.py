@@ -55,6 +55,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes; results are not kept")
     parser.add_argument("--only", default="", help="run only the cases whose name contains this")
     parser.add_argument("--repeats", type=int, default=3, help="processes per case; median")
+    parser.add_argument(
+        "--default-threads", action="store_true", help="no limit of threads, as a user has it"
+    )
     parser.add_argument("--show", action="store_true", help="print the committed results only")
     return parser.parse_known_args(argv)[0]
 
@@ -64,9 +67,11 @@ def run_job(job: Mapping[str, Any], repeats: int = 1) -> dict[str, Any]:
     return run_in_turn([job], repeats)[0]
 
 
-def run_in_turn(jobs: Sequence[Mapping[str, Any]], repeats: int) -> list[dict[str, Any]]:
+def run_in_turn(
+    jobs: Sequence[Mapping[str, Any]], repeats: int, one_thread: bool = True
+) -> list[dict[str, Any]]:
     """Return the medians of several jobs, which take turns so that a busy hour hits them all."""
-    rounds = [[_worker(job["package"], job) for job in jobs] for _ in range(repeats)]
+    rounds = [[_worker(job["package"], job, one_thread) for job in jobs] for _ in range(repeats)]
     return [_medians(runs) for runs in zip(*rounds, strict=True)]
 
 
@@ -86,8 +91,8 @@ def run_jobs(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return _worker(jobs[0]["package"], jobs) if jobs else []
 
 
-def _worker(package: str, given: Any) -> Any:
-    return run_module("benchmarks.worker", package, given)
+def _worker(package: str, given: Any, one_thread: bool = True) -> Any:
+    return run_module("benchmarks.worker", package, given, one_thread)
 
 
 def run_module(module: str, package: str, given: Any, one_thread: bool = True) -> Any:

@@ -1,4 +1,8 @@
-"""Label models beside Snorkel, crowd-kit and FlyingSquid: CPU seconds and peak memory."""
+"""Label models beside Snorkel, crowd-kit and FlyingSquid: CPU seconds and peak memory.
+
+One thread each; with `--default-threads` nothing limits the threads of either, as a user has it.
+Seconds are those of all threads together.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,6 +22,9 @@ from benchmarks.harness import (
 from benchmarks.vote_files import Planted, planted_folder
 
 Measured = dict[str, Any]
+
+DEFAULT_THREADS = ", default threads"
+"""How the name of a case ends in which nothing limits the threads."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +56,15 @@ class Case:
     """Give both P(class). Snorkel takes the classes as equally frequent where it is not given;
     ours estimates it, which costs time, so that both comparisons are of interest."""
 
+    default_threads: bool = False
+    """Whether nothing limits the threads of both, as a user has it; else there is one."""
+
     @property
     def name(self) -> str:
         """Method and votes, as in the table."""
         given = ", balance given" if self.balance_given else ""
-        return f"{self.method}, {self.votes.title}{given}"
+        threads = DEFAULT_THREADS if self.default_threads else ""
+        return f"{self.method}, {self.votes.title}{given}{threads}"
 
 
 SNORKEL = ("snorkel", "LabelModel")
@@ -126,7 +137,7 @@ def main(argv: Sequence[str] = ()) -> None:
         print(results_table(read_results("label_models")))
         return
     rows = []
-    for case in _chosen(options.only, options.quick):
+    for case in _chosen(options.only, options.quick, options.default_threads):
         print(f"{case.name} ...", flush=True)
         rows.append(_compared(case, options.repeats))
         if not options.quick:
@@ -151,12 +162,15 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
     return markdown_table(header, lines)
 
 
-def _chosen(only: str, quick: bool) -> Iterator[Case]:
+def _chosen(only: str, quick: bool, default_threads: bool) -> Iterator[Case]:
     from wiesel.label_models import REGISTRY
 
     bars = (Bar("fit", total_mb=LARGEST_MB), Bar("predict"))
-    large = (Case(name, LARGE, bars) for name in REGISTRY)
-    for case in (*CASES, *large):
+    large = [Case(name, LARGE, bars) for name in REGISTRY]
+    cases = [*CASES, *large]
+    if default_threads:  # what is not beside a peer is in `benchmarks threads`
+        cases = [replace(case, default_threads=True) for case in CASES]
+    for case in cases:
         if only not in case.name:
             continue
         if case.method in REGISTRY:
@@ -182,7 +196,8 @@ def _compared(case: Case, repeats: int) -> dict[str, Any]:
     if case.peer:
         package, method = case.peer
         jobs.append({"package": package, "method": method, **shared})
-    runs = run_in_turn(jobs, 1 if case.votes == LARGE else repeats)
+    n_runs = 1 if case.votes == LARGE else repeats
+    runs = run_in_turn(jobs, n_runs, one_thread=not case.default_threads)
     ours, *peers = [{**run, "package": job["package"]} for run, job in zip(runs, jobs, strict=True)]
     theirs = peers[0] if peers else None
     stages = [_stage(bar, ours, theirs) for bar in case.bars]
@@ -192,6 +207,7 @@ def _compared(case: Case, repeats: int) -> dict[str, Any]:
         "peer": theirs,
         "stages": stages,
         **setting(),
+        "threads": "defaults" if case.default_threads else 1,
     }
 
 

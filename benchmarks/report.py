@@ -33,7 +33,13 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
-    Section("label_models", "Speed and memory beside the peers", results_table),
+    Section(
+        "label_models",
+        "Speed and memory beside the peers",
+        results_table,
+        "CPU seconds of all threads together. Cases have one thread unless their name says that "
+        "they have default threads: nothing limits those of Wiesel or of the peer.",
+    ),
     Section(
         "threads",
         "Threads as a user has them",
@@ -76,7 +82,10 @@ SECTIONS = (
         "Committee and stacks",
         stacks_table,
         "CPU seconds of one thread. Bare products: the matrix products of every layer, forward and "
-        "backward.",
+        "backward. Bare steps: all that a step computes, as torch calls with nothing around them "
+        "(benchmarks/bare_steps.py). Networks this small leave little to products: dropout draws "
+        "32,000 random numbers a step, Adam and the average go through 95,000 weights, and every "
+        "call takes some microseconds. What a fit can reach is the ratio of the bare steps.",
     ),
     Section(
         "workers",
@@ -171,7 +180,8 @@ def _measured(rows: Rows) -> str:
         {f"{name} {number}" for run in runs for name, number in run.get("versions", {}).items()}
     )
     period = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    threads = {1: "one thread"}.get(rows[0]["threads"], rows[0]["threads"])
+    kinds = list(dict.fromkeys(row["threads"] for row in rows))
+    threads = ", ".join({1: "one thread", "defaults": "default threads"}.get(k, k) for k in kinds)
     with_what = f"; {', '.join(versions)}" if versions else ""
     return f"{period}, commit {', '.join(commits)}, {rows[0]['machine']}, {threads}{with_what}."
 

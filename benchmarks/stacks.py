@@ -7,6 +7,10 @@ number of updates, on the votes and features of examples/movies. Bar: 5 times th
 every layer ahead and back, batch by batch, with inputs that are there already. Bar: half of the
 CPU seconds of the fit are the products.
 
+`floor`: these products beside the whole steps as bare torch calls (benchmarks/bare_steps.py),
+without modules, automatic gradients and history. The ratio there is as far as torch goes: the rest
+is dropout's random numbers, gathered batches, Adam and its average, and calls on small tensors.
+
 Every way is a process of its own with one thread, which fits several times: the least CPU seconds
 count, as first fits load modules and others suffer from what else the machine does. Medians of
 processes that take turns.
@@ -18,7 +22,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,12 +42,14 @@ CACHE = ROOT / ".cache" / "benchmarks" / "movies"
 COST_BAR = 5.0
 LIMIT_BAR = 0.5
 FITS = 3
+MEMBERS = 5
 BLIND_EPOCHS = 8
 """How many epochs a fit without gold has by default."""
 OPTIONS: dict[str, Any] = {"progress": False, "device": "cpu"}
 CASES = (
     ("committee", "committee on the movies", ("committee", "one network")),
     ("limit", "default fit of 5 networks", ("bare products", "default fit")),
+    ("floor", "its steps as bare torch calls", ("bare products", "bare steps")),
 )
 
 
@@ -80,9 +85,10 @@ def committee_job(job: dict[str, Any]) -> Callable[[], object]:
 
 
 def limit_job(job: dict[str, Any]) -> Callable[[], object]:
-    """Return a default fit of five networks, or the matrix products that its steps need."""
+    """Return a default fit of five networks, its steps as bare calls, or their products alone."""
     import torch
 
+    from benchmarks.bare_steps import BareSteps, bare_products
     from wiesel import MajorityVote, TwoStage
     from wiesel.datasets import make_features, make_votes
     from wiesel.nn import MLP
@@ -90,31 +96,26 @@ def limit_job(job: dict[str, Any]) -> Callable[[], object]:
     votes, gold = make_votes(job["items"], 50)
     X = make_features(gold, 300)
     net = MLP(300, 2)
-    model = TwoStage(MajorityVote(), net, **OPTIONS, members=5)
+    model = TwoStage(MajorityVote(), net, **OPTIONS, members=MEMBERS)
     if job["way"] == "default fit":
         return lambda: model.fit(X, votes)
-    sizes = [net.arguments["n_features"], *net.arguments["hidden"], net.arguments["n_classes"]]
-    layers = [
-        (torch.randn(5, model.batch_size, ahead), torch.randn(5, ahead, back))
-        for ahead, back in pairwise(sizes)
-    ]
-    n_steps = BLIND_EPOCHS * -(-(model.epoch_size or len(X)) // model.batch_size)
     torch.set_num_threads(1)
+    sizes = [net.arguments["n_features"], *net.arguments["hidden"], net.arguments["n_classes"]]
+    n_steps = BLIND_EPOCHS * -(-(model.epoch_size or len(X)) // model.batch_size)
+    if job["way"] == "bare products":
+        return lambda: bare_products(MEMBERS, sizes, model.batch_size, n_steps)
+    networks = BareSteps(torch.from_numpy(X).float(), MEMBERS, sizes, model.batch_size)
 
-    def products() -> None:
+    def steps() -> None:
         for _ in range(n_steps):
-            for place, (inputs, weights) in enumerate(layers):
-                outputs = torch.bmm(inputs, weights)
-                torch.bmm(inputs.transpose(1, 2), outputs)
-                if place:  # nobody needs the gradient of the features
-                    torch.bmm(outputs, weights.transpose(1, 2))
+            networks.step()
 
-    return products
+    return steps
 
 
 def timed(job: dict[str, Any]) -> dict[str, float]:
     """Fit several times in this process and return the least CPU seconds."""
-    jobs = {"committee": committee_job, "limit": limit_job}
+    jobs = {"committee": committee_job, "limit": limit_job, "floor": limit_job}
     fit = jobs[job["kind"]](job)
     took = []
     for _ in range(FITS):
@@ -152,6 +153,8 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
         bar = f"at most {COST_BAR:g}: {'met' if row['ratio'] <= COST_BAR else 'missed'}"
         if row["kind"] == "limit":
             bar = f"at least {LIMIT_BAR:g}: {'met' if row['ratio'] >= LIMIT_BAR else 'missed'}"
+        if row["kind"] == "floor":
+            bar = "none: as far as torch's calls go"
         pairs = zip(row["ways"], row["cpu_seconds"], strict=True)
         times = [f"{way} {seconds(cpu)}" for way, cpu in pairs]
         lines.append((row["case"], *times, f"{row['ratio']:.2f}", bar))

@@ -32,6 +32,7 @@ from wiesel.lfs import RayEngine, apply_lfs_to_folder
 from wiesel.nn import MLP
 from wiesel.project import ray_predictions
 from wiesel.training import RayTrain
+from wiesel.training.progress import watching
 
 pytest.importorskip("ray.train")
 pytestmark = [
@@ -189,8 +190,13 @@ def test_a_lost_node_in_every_stage_changes_nothing(
         return model.fit(X, votes, engine=engine)
 
     alone = trained("", None, None)
-    with nodes.losing_one(tmp_path / "train"):
+    seen = []
+    with (
+        nodes.losing_one(tmp_path / "train"),
+        watching(lambda record: seen.append(record["epoch"])),
+    ):
         shared = trained(str(tmp_path / "train"), tmp_path / "checkpoint", RayTrain(workers=2))
+    assert seen == [1, 2, 3]
     for one, other in zip(alone.history_.records, shared.history_.records, strict=True):
         assert other["loss_end_model"] == pytest.approx(one["loss_end_model"], abs=1e-3)
 

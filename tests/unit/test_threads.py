@@ -2,14 +2,15 @@
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from wiesel.datasets import make_votes
+from wiesel import MajorityVote, TwoStage
+from wiesel.datasets import make_features, make_votes
 from wiesel.end_to_end.readings import FeatureChecked
 from wiesel.errors import WieselWarning
 from wiesel.label_models import REGISTRY
@@ -171,3 +172,28 @@ def test_cores_are_those_the_process_may_use(monkeypatch: pytest.MonkeyPatch) ->
     for unusable in ("0", "many", "2,1"):
         monkeypatch.setenv("OMP_NUM_THREADS", unusable)
         assert usable_cores() >= 1
+
+
+class Counting(torch.nn.Linear):
+    """A network that notes how many threads it has whenever it is called."""
+
+    seen: ClassVar[list[int]] = []
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        self.seen.append(torch.get_num_threads())
+        return super().forward(values)
+
+
+def test_a_small_network_has_one_thread_from_the_first_trial_to_the_last_prediction() -> None:
+    votes, gold = make_votes(60, n_voters=4, coverage=0.9)
+    X = make_features(gold, n_features=3)
+    Counting.seen.clear()
+    model = TwoStage(MajorityVote(), Counting(3, 2), epochs=1).fit(X, votes, (X[:20], gold[:20]))
+    model.predict_proba(X)
+    assert len(Counting.seen) > 3
+    assert set(Counting.seen) == {1}
+
+
+def test_a_network_of_unknown_size_counts_as_small() -> None:
+    with fitting_threads(torch.nn.LazyLinear(2)):
+        assert torch.get_num_threads() == 1

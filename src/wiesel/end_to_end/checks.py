@@ -14,6 +14,7 @@ from wiesel.labels import LabelSpace
 from wiesel.parameters import check_number
 from wiesel.training import Objective, Validation, as_inputs
 from wiesel.training.inputs import Inputs, move
+from wiesel.training.threads import fitting_threads
 from wiesel.training.validation import evaluating, logits_of
 from wiesel.votes import VoteMatrix
 
@@ -151,7 +152,7 @@ def _tried(
     """The output of the end model for a few items, of any shape."""
     batch = inputs.take(rows)
     device = next((p.device for p in end_model.parameters()), torch.device("cpu"))
-    with torch.no_grad(), evaluating(end_model):
+    with torch.no_grad(), fitting_threads(end_model), evaluating(end_model):
         return logits_of(end_model, move(batch, device)).cpu().float()
 
 

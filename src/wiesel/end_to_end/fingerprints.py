@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from wiesel.parameters import Parameterized
+from wiesel.threads import one_thread
 from wiesel.training.inputs import Batchable, Inputs
 from wiesel.votes import VoteMatrix
 
@@ -33,6 +34,7 @@ def run_fingerprint(model: Parameterized, data: str) -> str:
     return short_hash(json.dumps(_options(model), sort_keys=True) + data)
 
 
+@one_thread()
 def data_fingerprint(plan: "FitPlan") -> str:
     """Return a short hash of what a plan learns from."""
     digest = hashlib.sha256()

@@ -13,6 +13,7 @@ from torch.utils.data import Dataset, TensorDataset, default_collate
 from wiesel.errors import FeatureError, listed
 from wiesel.io.dataset import Dataset as LoadedDataset
 from wiesel.io.dataset import Split
+from wiesel.threads import one_thread
 from wiesel.training.mapped import arrived, let_go, portable
 from wiesel.votes import VoteMatrix
 
@@ -174,6 +175,7 @@ class ArrayInputs:
         vars(self).update(state)
         self._values = _shared(arrived(state["_values"]))
 
+    @one_thread()
     def _check_finite(self, name: str) -> None:
         at_once = max(1, _CHECKED_BYTES // max(1, self.item_bytes))
         for start in range(0, len(self), at_once):

@@ -45,7 +45,8 @@ def train(
         states = [torch.get_rng_state()]
         job = TrainingJob([objective], states, data, [options], validation, fingerprint)
         return options.engine.train(job)[0]
-    return run(alone(objective, options), data, validation, fingerprint)[0]
+    state = alone(objective, options).resumed(fingerprint)
+    return run(state, data, validation, fingerprint)[0]
 
 
 def train_together(
@@ -71,7 +72,9 @@ def train_together(
         job = TrainingJob(own, states, data, own_options, validation, fingerprint)
         found = engine.train(job)
     else:
-        found = run(side_by_side(own, own_options, states), data, validation, fingerprint)
+        with fitting_threads(own[0]):
+            state = side_by_side(own, own_options, states).resumed(fingerprint)
+            found = run(state, data, validation, fingerprint)
     histories = dict(zip(order, found, strict=True))
     return [histories[k] for k in range(len(order))]
 
@@ -81,7 +84,6 @@ def run(
 ) -> list[History]:
     """Train what a state holds until all its members are finished; return their histories."""
     options, flat = state.options, state.parameters
-    state.resume(fingerprint)
     try:
         with (
             fitting_threads(state.members[0].objective),

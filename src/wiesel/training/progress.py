@@ -75,7 +75,9 @@ def _terminal_bar(total: int, done: int) -> Iterator[Show]:
     columns = (TextColumn("epoch"), MofNCompleteColumn(), BarColumn(), Remaining())
     with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=total, completed=done)
-        yield lambda record: bar.update(task, advance=1, description=_described(record))
+        yield lambda record: bar.update(
+            task, completed=record["epoch"], description=_described(record)
+        )
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from wiesel.errors import TrainingError, WieselError
 from wiesel.nn.workers import PeerLost, Worker
 from wiesel.training.engines import TrainingJob
 from wiesel.training.loop import run
-from wiesel.training.parts import state_of_part
+from wiesel.training.parts import PartState, state_of_part
 from wiesel.training.progress import watching
 
 __all__ = ["Mailbox", "train_part"]
@@ -16,22 +16,35 @@ __all__ = ["Mailbox", "train_part"]
 class Mailbox:
     """An actor beside the process that started training: workers leave messages for it there.
 
+    Every epoch is told once, in order, however often training starts again.
+
     >>> mailbox = Mailbox()
-    >>> mailbox.tell({"epoch": 1})
-    False
+    >>> mailbox.begin(0)
+    0
+    >>> mailbox.tell({"epoch": 1}), mailbox.tell({"epoch": 1})
+    (False, False)
     >>> mailbox.take()
     [{'epoch': 1}]
     """
 
     def __init__(self) -> None:
         self._records: list[Mapping[str, Any]] = []
+        self._n_told: int | None = None
         self._stopped = False
         self._result: dict[str, Any] | None = None
         self._refusal: Exception | None = None
 
+    def begin(self, n_done: int) -> int:
+        """Return how many epochs are known here; at first those of an earlier training."""
+        if self._n_told is None:
+            self._n_told = n_done
+        return self._n_told
+
     def tell(self, record: Mapping[str, Any]) -> bool:
         """Keep the record of an epoch, and return whether training should stop."""
-        self._records.append(record)
+        if record["epoch"] > (self._n_told or 0):
+            self._records.append(record)
+            self._n_told = record["epoch"]
         return self._stopped
 
     def take(self) -> list[Mapping[str, Any]]:
@@ -77,7 +90,8 @@ def train_part(config: dict[str, Any]) -> None:
         job: TrainingJob = ray.get(config["job"][0])
         worker = Worker(dist.group.WORLD, dist.get_rank(), dist.get_world_size())
         with watching(tell):
-            state = state_of_part(job, worker)
+            state = state_of_part(job, worker).resumed(job.fingerprint)
+            _tell_what_is_missing(state, mailbox)
             histories = run(state, job.data, job.validation, job.fingerprint)
         if worker.leads:
             weights = [objective.state_dict() for objective in job.objectives]
@@ -91,3 +105,13 @@ def train_part(config: dict[str, Any]) -> None:
         told = TrainingError(f"A worker failed: {type(error).__name__}: {error}")
         ray.get(mailbox.refuse.remote(told))
         raise
+
+
+def _tell_what_is_missing(state: PartState, mailbox: Any) -> None:
+    """Tell of epochs that only the checkpoint has: their leader was lost before it told of them."""
+    import ray
+
+    if state.worker.leads:
+        n_told = ray.get(mailbox.begin.remote(state.epochs_done))
+        for record in state.mean_records()[n_told:]:
+            ray.get(mailbox.tell.remote(record))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -14,7 +15,8 @@ from wiesel.training.adam import FusedAdam
 from wiesel.training.batches import Batch, StackedItems, TrainingData
 from wiesel.training.checkpoint import Checkpoint, Standing, read_checkpoint, write_checkpoint
 from wiesel.training.flat import FlatParameters
-from wiesel.training.objective import Objective
+from wiesel.training.history import mean_record
+from wiesel.training.objective import Objective, Record
 from wiesel.training.options import TrainOptions, resolve_device
 from wiesel.training.shuffling import shuffled
 
@@ -72,6 +74,12 @@ class TrainingState:
         """How many epochs have been finished, by the members that are still trained."""
         return max(len(member.standing.history) for member in self.members)
 
+    def mean_records(self) -> list[Record]:
+        """Return the record of every finished epoch, each the mean of those of the members."""
+        histories = [member.standing.history.records for member in self.members]
+        epochs = range(self.epochs_done)
+        return [mean_record([h[epoch] for h in histories if epoch < len(h)]) for epoch in epochs]
+
     def unfinished(self) -> list[Member]:
         """Return the members that are still trained."""
         return [member for member in self.members if not member.is_finished]
@@ -107,11 +115,11 @@ class TrainingState:
                 buffer.data = buffer.data.clone()
             member.objective.eval().to("cpu")
 
-    def resume(self, fingerprint: str) -> None:
+    def resumed(self, fingerprint: str) -> Self:
         """Go on from the checkpoint, if there is one."""
         found = self._found(fingerprint)
         if found is None:
-            return
+            return self
         self.objective.load_state_dict(found.weights)
         self.optimizer.load(found.optimizer)
         for member, standing in zip(self.members, found.standings, strict=True):
@@ -122,6 +130,7 @@ class TrainingState:
             torch.set_rng_state(found.random_states[0])
         else:
             self.streams.set_states(found.random_states)
+        return self
 
     def _found(self, fingerprint: str) -> Checkpoint | None:
         path = self.options.checkpoint

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from wiesel.threads import one_thread
 
@@ -27,7 +28,8 @@ def fitting_threads(module: nn.Module) -> Iterator[None]:
     >>> before == torch.get_num_threads()
     True
     """
-    if sum(parameter.numel() for parameter in module.parameters()) < _SMALL:
+    known = [parameter for parameter in module.parameters() if not is_lazy(parameter)]
+    if sum(parameter.numel() for parameter in known) < _SMALL:
         with one_thread():
             yield
     else:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.nn.logits import logits_of
+from wiesel.threads import one_thread
 from wiesel.training.inputs import Inputs, move
 from wiesel.training.threads import fitting_threads
 
@@ -54,9 +55,10 @@ def predict_logits(
             logits_of(module, move(inputs.take(rows[start : start + chunks]), device)).cpu()
             for start in range(0, len(rows), chunks)
         ]
-    return torch.cat(parts).float() if parts else torch.empty(0, 0)
+        return torch.cat(parts).float() if parts else torch.empty(0, 0)
 
 
+@one_thread()
 def proba_of(logits: Tensor) -> npt.NDArray[np.float64]:
     """Return the probabilities of logits, in double precision.
 

@@ -1,6 +1,8 @@
 """The tables of the benchmarks of threads and stacks say which bar is met."""
 
+import torch
 from benchmarks import stacks, threads
+from benchmarks.bare_steps import BareSteps
 
 
 def line(case: str, cpu: tuple[float, float], wall: tuple[float, float]) -> dict[str, object]:
@@ -34,12 +36,14 @@ def test_the_committee_and_the_limit_have_a_bar() -> None:
         {"case": "cheap", "kind": "committee", "ratio": 4.5, **about},
         {"case": "near", "kind": "limit", "ratio": 0.5, **about},
         {"case": "far", "kind": "limit", "ratio": 0.4, **about},
+        {"case": "bare", "kind": "floor", "ratio": 0.4, **about},
     ]
-    *_, dear, cheap, near, far = stacks.results_table(rows).splitlines()
+    *_, dear, cheap, near, far, bare = stacks.results_table(rows).splitlines()
     assert "5: missed" in dear
     assert "5: met" in cheap
     assert "0.5: met" in near
     assert "0.5: missed" in far
+    assert "none" in bare
 
 
 def test_the_quick_work_of_every_case_can_be_set_up() -> None:
@@ -48,3 +52,27 @@ def test_the_quick_work_of_every_case_can_be_set_up() -> None:
     set_up, *_ = threads.WORK["dawid_skene, 300k x 100"]
     proba = set_up(50)()
     assert proba.shape == (50, 2)  # type: ignore[attr-defined]
+
+
+def test_bare_steps_have_the_gradients_that_torch_finds() -> None:
+    networks = BareSteps(torch.randn(20, 4), n_members=2, sizes=[4, 5, 5, 3, 2], batch_size=6)
+    values, wanted = torch.randn(2, 6, 4), torch.softmax(torch.randn(2, 6, 2), dim=-1)
+    logits, inputs, masks = networks.ahead(values)
+    own = networks.flat.detach().clone().requires_grad_()
+    shapes = [shape for w, b in zip(networks.weights, networks.biases, strict=True)
+              for shape in (w.shape, b.shape)]  # fmt: skip
+    parts = own.split([shape.numel() for shape in shapes])
+    weights, biases = (
+        [part.view(shape) for part, shape in zip(parts, shapes, strict=True)][first::2]
+        for first in (0, 1)
+    )
+    for place, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        values = values @ weight.mT + bias
+        values = values.relu() if place < 3 else values
+        values = values * masks[place] if place < 2 else values
+    (-(wanted * torch.log_softmax(values, -1)).sum() / 6).backward()
+    networks.back((torch.softmax(logits, -1) - wanted) / 6, inputs, masks)
+    assert torch.allclose(networks.flat.grad, own.grad, atol=1e-5)
+    before = networks.flat.clone()
+    networks.step()
+    assert not torch.equal(networks.flat, before)

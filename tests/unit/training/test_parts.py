@@ -70,11 +70,12 @@ def trained_here(job: TrainingJob) -> tuple[list[Any], list[Any]]:
     job = copy.deepcopy(job)
     if len(job.objectives) > 1:
         state = side_by_side(job.objectives, job.options, job.random_states)
+        state = state.resumed(job.fingerprint)
         histories = run(state, job.data, job.validation, job.fingerprint)
     else:
         with torch.random.fork_rng():
             torch.set_rng_state(job.random_states[0])
-            state = alone(job.objectives[0], job.options[0])
+            state = alone(job.objectives[0], job.options[0]).resumed(job.fingerprint)
             histories = run(state, job.data, job.validation, job.fingerprint)
     return histories, predictions(job)
 
@@ -86,7 +87,8 @@ def predictions(job: TrainingJob) -> list[Any]:
 def trained_there(job: TrainingJob, n_workers: int) -> list[Any]:
     def work(worker: Worker) -> Any:
         own = copy.deepcopy(job)
-        histories = run(state_of_part(own, worker), own.data, own.validation, own.fingerprint)
+        state = state_of_part(own, worker).resumed(own.fingerprint)
+        histories = run(state, own.data, own.validation, own.fingerprint)
         return histories, predictions(own)
 
     with torch.random.fork_rng():
@@ -181,7 +183,7 @@ def test_what_the_leader_refuses_is_raised_by_all(tmp_path: Any):
     def work(worker: Worker) -> Any:
         own = copy.deepcopy(job)
         with pytest.raises(SavedModelError) as raised:
-            run(state_of_part(own, worker), own.data, None, "")
+            state_of_part(own, worker).resumed("")
         return str(raised.value)
 
     first, second = in_workers(2, work)
