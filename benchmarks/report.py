@@ -85,8 +85,8 @@ SECTIONS = (
         "backward. Bare steps: all that a step computes, as torch calls with nothing around them "
         "(benchmarks/bare_steps.py). Networks this small leave little to products: dropout draws "
         "32,000 random numbers a step, Adam and the average go through 95,000 weights, and every "
-        "call takes some microseconds. The bare steps are the fastest loop of plain torch calls that "
-        "was written for this; faster ones may exist.",
+        "call takes some microseconds. The bare steps are the fastest loop of plain torch calls "
+        "that was written for this; faster ones may exist.",
     ),
     Section(
         "workers",

@@ -8,7 +8,7 @@ every layer ahead and back, batch by batch, with inputs that are there already. 
 CPU seconds of the fit are the products.
 
 `floor`: these products beside the whole steps as bare torch calls (benchmarks/bare_steps.py),
-without modules, automatic gradients and history. It is the fastest such loop that was written: the rest
+without modules, automatic gradients and history. It is the fastest such loop we wrote; the rest
 is dropout's random numbers, gathered batches, Adam and its average, and calls on small tensors.
 
 Every way is a process of its own with one thread, which fits several times: the least CPU seconds
