@@ -1,10 +1,29 @@
-"""A Ray cluster of several nodes on this machine, for the tests that need one."""
+"""A Ray cluster of several nodes on this machine, and the marks of the tests that need one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
+
+ON_RAY = [
+    pytest.mark.slow,
+    # Ray itself is imported by the tests: collecting them should not take seconds.
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray"),
+    pytest.mark.timeout(3600),
+    # Ray leaves sockets and log files to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
+]
+"""What every test on a cluster is marked with."""
+TRAINING_ON_RAY = [
+    *ON_RAY,
+    # After two or three epochs a network need not have learned.
+    pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning"),
+]
 
 PATIENT = {
     "RAY_USAGE_STATS_ENABLED": "0",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from ray_nodes import PATIENT, added_node, connected_cluster
+from ray_nodes import ON_RAY, PATIENT, added_node, connected_cluster
 
 from wiesel import (
     LabelSpace,
@@ -32,16 +32,7 @@ from wiesel.io import RayVoteParts, VoteParts, read_votes, write_votes
 from wiesel.label_models import REGISTRY
 from wiesel.lfs import FailureLog, RayEngine, apply_lfs_to_folder, load_lfs, preprocessor
 
-pytest.importorskip("ray")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(3600),
-    # Ray leaves sockets and log files to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
-]
+pytestmark = ON_RAY
 
 LABELS = LabelSpace("ham", "spam")
 PATIENCE = 900

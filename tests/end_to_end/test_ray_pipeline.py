@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from ray_nodes import added_node, connected_cluster
+from ray_nodes import TRAINING_ON_RAY, added_node, connected_cluster
 from torch import nn
 
 from wiesel import (
@@ -34,17 +34,7 @@ from wiesel.project import ray_predictions
 from wiesel.training import RayTrain
 from wiesel.training.progress import watching
 
-pytest.importorskip("ray.train")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(3600),
-    # Ray leaves sockets and log files to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
-    pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning"),
-]
+pytestmark = TRAINING_ON_RAY
 
 LABELS = LabelSpace("ham", "spam")
 PATIENCE = 900

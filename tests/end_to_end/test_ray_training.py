@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from ray_nodes import connected_cluster
+from ray_nodes import TRAINING_ON_RAY, connected_cluster
 from torch import nn
 
 from wiesel import (
@@ -27,18 +27,7 @@ from wiesel.project.ray_predictions import predict_on_ray
 from wiesel.training import RayTrain
 from wiesel.training.progress import watching
 
-pytest.importorskip("ray.train")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(3600),
-    # Ray leaves sockets and log files to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
-    # After two or three epochs a network need not have learned.
-    pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning"),
-]
+pytestmark = TRAINING_ON_RAY
 
 TWO = RayTrain(workers=2)
 

@@ -1,16 +1,13 @@
 """Hostile rules files: whatever stands there is read or refused with a message, never run."""
 
 import random
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
-from budget import fuzz_seconds
+from attacks import Tally, tries
 
 from wiesel import expression
-from wiesel.errors import WieselError
 from wiesel.lfs import load_lfs, try_lfs
 from wiesel.lfs.conditions import FUNCTIONS
 
@@ -83,46 +80,32 @@ def changed_values(rng: random.Random) -> bytes:
     return b"\n".join(lines)
 
 
-@pytest.mark.parametrize("change", [changed_bytes, changed_values])
-def test_rules_files_are_read_or_refused(
-    change: Callable[[random.Random], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def read_and_tried(file: Path) -> None:
+    lfs = [lf for lf in load_lfs(file) if lf.kind != "prompt"]
+    if lfs:  # nothing is asked of a network here
+        try_lfs(lfs, ROWS)
+
+
+def test_rules_files_are_read_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    home = tmp_path / "project"
+    home, tally = tmp_path / "project", Tally("rules")
     home.mkdir()
     (home / "known.csv").write_text("n\n1\n")
-    rng, end = random.Random(16), time.monotonic() + fuzz_seconds("rules") / 2
-    n_read = n_refused = 0
-    while time.monotonic() < end or n_read + n_refused < 20:
-        content = change(rng)
+    for rng in tries("rules", least=40):
+        content = rng.choice((changed_bytes, changed_values))(rng)
         (home / "rules.toml").write_bytes(content)
-        try:
-            lfs = [lf for lf in load_lfs(home / "rules.toml") if lf.kind != "prompt"]
-            if lfs:  # nothing is asked of a network here
-                try_lfs(lfs, ROWS)
-            n_read += 1
-        except WieselError:
-            n_refused += 1
-        except Exception as error:
-            error.add_note(f"the rules file: {content!r}")
-            raise
-    assert n_read + n_refused >= 20
-    assert n_refused
+        tally.attempt(content, read_and_tried, home / "rules.toml")
+    tally.report()
+    assert tally.counts["worked"]
+    assert tally.counts["refused"]
     assert {file.name for file in home.iterdir()} <= {"known.csv", "rules.toml"}
 
 
 def test_conditions_are_read_or_refused() -> None:
-    rng, end = random.Random(16), time.monotonic() + fuzz_seconds("conditions")
-    n_read = n_refused = 0
-    while time.monotonic() < end or n_read + n_refused < 200:
+    tally = Tally("conditions")
+    for rng in tries("conditions", least=200):
         condition = " ".join(rng.choice(WORDS) for _ in range(rng.randint(1, 9)))
-        try:
-            try_lfs(expression("spam", condition), ROWS)
-            n_read += 1
-        except WieselError:
-            n_refused += 1
-        except Exception as error:
-            error.add_note(f"the condition: {condition!r}")
-            raise
-    assert n_read
-    assert n_refused
+        tally.attempt(condition, lambda words: try_lfs(expression("spam", words), ROWS), condition)
+    tally.report()
+    assert tally.counts["worked"]
+    assert tally.counts["refused"]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from wiesel.errors import (
@@ -21,6 +20,7 @@ from wiesel.errors import (
 )
 from wiesel.lfs.loading import load_module
 from wiesel.nn.end_models import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
+from wiesel.nn.streams import seeded
 
 __all__ = [
     "END_MODELS",
@@ -96,8 +96,7 @@ def end_model_by_name(
         arguments["path"] = place
     if kind == "module":
         make, arguments = _own_class(place, arguments)
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return _made(name, make, {**arguments, **(options or {})})
 
 

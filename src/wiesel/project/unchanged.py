@@ -10,6 +10,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -119,21 +120,23 @@ def _outputs(project: Project) -> Iterator[Path]:
 
 def _own_modules() -> list[Path]:
     """The Python files that were imported in this process and belong to no installed package."""
-    installed = {
-        sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
-    }
-    package = str(Path(__file__).parents[1])
     found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    files = [Path(file).resolve() for file in found if isinstance(file, str)]
-    outside = [
-        file
-        for file in files
-        if file.suffix == ".py"
-        and file.is_file()
-        and not {"site-packages", "dist-packages"} & set(file.parts)
-        and not any(file.is_relative_to(place) for place in (*installed, package))
-    ]
-    return sorted(outside)
+    # There are thousands of modules, and finding out where a file really is takes its time.
+    own = (Path(file).resolve() for file in found if isinstance(file, str) and _is_own(file))
+    return sorted(file for file in own if _is_own(str(file)) and file.is_file())
+
+
+def _is_own(file: str) -> bool:
+    """Whether a path is that of a Python file outside of Python, Wiesel and what is installed."""
+    if not file.endswith(".py") or file.startswith(_package_places()):
+        return False
+    return not any(f"{os.sep}{name}{os.sep}" in file for name in ("site-packages", "dist-packages"))
+
+
+@cache
+def _package_places() -> tuple[str, ...]:
+    installed = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
+    return tuple(f"{place}{os.sep}" for place in (*installed, Path(__file__).parents[1]))
 
 
 def _package_state() -> list[int]:

@@ -124,11 +124,13 @@ def _tagger(
         # One voter more: silence.
         sizes = {"n_voters": len(model.voters_) + 1, "n_tags": len(model.labels_)}
         model.encoder_ = _ours(TokenEncoder, {**sizes, "hidden": model.hidden}, files[_ENCODER])
-    model.end_model_ = _module(manifest, files[_WEIGHTS], end_model)
+    model.end_model_ = _module(manifest, files[_WEIGHTS], model.features_, end_model)
     return model
 
 
-def _module(manifest: dict[str, Any], weights: bytes, end_model: nn.Module | None) -> nn.Module:
+def _module(
+    manifest: dict[str, Any], weights: bytes, features: WordFeatures, end_model: nn.Module | None
+) -> nn.Module:
     arguments = manifest["end_model"]
     if end_model is None and arguments is None:
         raise SavedModelError(
@@ -136,8 +138,20 @@ def _module(manifest: dict[str, Any], weights: bytes, end_model: nn.Module | Non
             "load_span_model(path, end_model=net) needs a module of the same architecture."
         )
     if end_model is None:
-        return _ours(BiLSTMTagger, decoded(arguments), weights)
+        tagger = _ours(BiLSTMTagger, decoded(arguments), weights)
+        _check_numbers(tagger, features)
+        return tagger
     return _filled(copy.deepcopy(end_model), _stored(weights))
+
+
+def _check_numbers(tagger: BiLSTMTagger, features: WordFeatures) -> None:
+    """Refuse a vocabulary with words for which the tagger has no row."""
+    for name, n_rows in tagger.arguments["sizes"].items():
+        if features.sizes.get(name, 0) > n_rows:
+            raise SavedModelError(
+                f"The saved {name} have numbers up to {features.sizes[name] - 1}; the tagger knows "
+                f"{n_rows} of them."
+            )
 
 
 def _ours(kind: type[nn.Module], arguments: dict[str, Any], weights: bytes) -> Any:

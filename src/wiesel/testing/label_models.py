@@ -3,6 +3,7 @@
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ def check_label_model(model: LabelModel) -> tuple[str, ...]:
     with warnings.catch_warnings():
         # A model may warn that it falls back, for instance on a single voter.
         warnings.simplefilter("ignore", WieselWarning)
+        _fitted.cache_clear()
         for check in _CHECKS:
             _run(check, model)
     return tuple(_sentence(check) for check in _CHECKS)
@@ -69,6 +71,12 @@ def _votes(n_items: int = 300, n_voters: int = 6, n_classes: int = 3, seed: int 
     dense = votes.dense()
     dense[[0, 5]] = ABSTAIN
     return VoteMatrix.from_dense(dense, votes.labels, votes.voters)
+
+
+@lru_cache(maxsize=1)
+def _fitted(model: LabelModel) -> LabelModel:
+    """The model, fitted on `_votes()` once for all checks that only ask it something."""
+    return _fresh(model).fit(_votes())
 
 
 def _proba(model: LabelModel, votes: VoteMatrix, balance: Any = None) -> npt.NDArray[np.float64]:
@@ -127,7 +135,7 @@ def _probabilities_are_probabilities(model: LabelModel) -> None:
 
 def _predict_names_the_most_probable_class(model: LabelModel) -> None:
     votes = _votes()
-    fitted = _fresh(model).fit(votes)
+    fitted = _fitted(model)
     names = np.array(votes.labels.names, dtype=object)
     expected = names[fitted.predict_proba(votes).argmax(axis=1)]
     require_equal(expected, fitted.predict(votes), "predict and predict_proba disagree")
@@ -157,14 +165,18 @@ def _the_order_of_items_does_not_matter(model: LabelModel) -> None:
     votes = _votes()
     order = np.random.default_rng(0).permutation(votes.n_items)
     _require_close(
-        _proba(model, votes)[order], _proba(model, votes[order]), "items in another order"
+        _fitted(model).predict_proba(votes)[order],
+        _proba(model, votes[order]),
+        "items in another order",
     )
 
 
 def _the_order_of_voters_does_not_matter(model: LabelModel) -> None:
     votes = _votes()
     turned = votes.select(voters=votes.voters[::-1])
-    _require_close(_proba(model, votes), _proba(model, turned), "voters in another order")
+    _require_close(
+        _fitted(model).predict_proba(votes), _proba(model, turned), "voters in another order"
+    )
 
 
 def _the_order_of_classes_does_not_matter(model: LabelModel) -> None:
@@ -182,7 +194,7 @@ def _the_order_of_classes_does_not_matter(model: LabelModel) -> None:
 
 def _each_item_is_predicted_by_its_own_votes(model: LabelModel) -> None:
     votes = _votes()
-    fitted = _fresh(model).fit(votes)
+    fitted = _fitted(model)
     together = fitted.predict_proba(votes)
     _require_close(together[7:20], fitted.predict_proba(votes[7:20]), "items predicted apart", 1e-9)
     require(fitted.predict_proba(votes[:0]).shape == (0, 3), "no items, no rows")
@@ -272,7 +284,7 @@ def _nothing_to_learn_from_is_refused(model: LabelModel) -> None:
 
 def _other_voters_or_classes_are_refused(model: LabelModel) -> None:
     votes = _votes()
-    fitted = _fresh(model).fit(votes)
+    fitted = _fitted(model)
     fewer = votes.select(voters=votes.voters[:-1])
     require_error(VoteError, votes.voters[-1], doing=lambda: fitted.predict_proba(fewer))
     classes = VoteMatrix.from_dense(votes.dense(), ["x", "y", "z"], votes.voters)
@@ -284,7 +296,9 @@ def _certain_distributions_are_votes(model: LabelModel) -> None:
     array = np.zeros((votes.n_items, votes.n_voters, 3), dtype=np.float32)
     array[votes.item_index, votes.voter_index, votes.class_index] = 1
     certain = VoteMatrix.from_proba(array, votes.labels, votes.voters)
-    _require_close(_proba(model, votes), _proba(model, certain), "one-hot distributions")
+    _require_close(
+        _fitted(model).predict_proba(votes), _proba(model, certain), "one-hot distributions"
+    )
 
 
 def _distributions_are_understood(model: LabelModel) -> None:
@@ -296,7 +310,7 @@ def _distributions_are_understood(model: LabelModel) -> None:
 
 def _votes_in_parts_give_the_same_model(model: LabelModel) -> None:
     votes = _votes()
-    whole = _fresh(model).fit(votes)
+    whole = _fitted(model)
     parts = _Parts(votes, 50, 180, 180)
     in_parts = _fresh(model).fit(parts)
     proba = whole.predict_proba(votes)
@@ -305,7 +319,7 @@ def _votes_in_parts_give_the_same_model(model: LabelModel) -> None:
 
 
 def _a_clone_is_unfitted_and_has_the_same_options(model: LabelModel) -> None:
-    copy = _fresh(_fresh(model).fit(_votes()))
+    copy = _fresh(_fitted(model))
     require(repr(copy) == repr(_fresh(model)), f"{copy!r} is not {model!r}")
     require_error(NotFittedError, "fit", doing=lambda: copy.predict(_votes()))
     require_error(ParameterError, "no_such", doing=lambda: copy.set_params(no_such_option=1))
@@ -313,7 +327,7 @@ def _a_clone_is_unfitted_and_has_the_same_options(model: LabelModel) -> None:
 
 def _a_saved_model_comes_back_equal(model: LabelModel) -> None:
     votes = _votes()
-    fitted = _fresh(model).fit(votes)
+    fitted = _fitted(model)
     with tempfile.TemporaryDirectory() as folder:
         fitted.save(Path(folder) / "model")
         if type(model) not in [method.cls for method in METHODS.values()]:

@@ -1,9 +1,10 @@
 """The loop, and what goes through it. Nothing here is about weak supervision."""
 
+from wiesel.nn.streams import seeded
 from wiesel.training.batches import Batch, Payload, TrainingData
 from wiesel.training.history import History
 from wiesel.training.inputs import Inputs, as_inputs
-from wiesel.training.loop import seeded, train, train_together
+from wiesel.training.loop import train, train_together
 from wiesel.training.objective import Objective, Record
 from wiesel.training.options import TrainOptions
 from wiesel.training.ray_train import RayTrain

@@ -4,8 +4,7 @@ What it trains is one network or a stack of several; `TrainingState` knows which
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -22,7 +21,7 @@ from wiesel.training.state import Member, TrainingState, alone, side_by_side
 from wiesel.training.threads import fitting_threads
 from wiesel.training.validation import Validation, predict_logits, proba_of
 
-__all__ = ["run", "seeded", "train", "train_together"]
+__all__ = ["run", "train", "train_together"]
 
 Records = dict[int, Record]
 """What is known about an epoch of each member, by the member's identity."""
@@ -183,21 +182,3 @@ def _diverged(what: str, value: object, record: Record, options: TrainOptions) -
         f"The {what} became {value} in epoch {record['epoch']}. Lower the learning rate "
         f"(lr={options.lr:g} now) and check that the features are standardized."
     )
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Draw everything inside from `seed`, and leave torch's global generator as it was.
-
-    >>> before = torch.get_rng_state()
-    >>> with seeded(3):
-    ...     first = torch.rand(1).item()
-    >>> with seeded(3):
-    ...     first == torch.rand(1).item()
-    True
-    >>> torch.equal(before, torch.get_rng_state())
-    True
-    """
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        torch.manual_seed(seed)
-        yield

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from wiesel.nn.part_layers import see_whole_batches
+from wiesel.nn.streams import set_seed
 from wiesel.nn.workers import PartStreams, Worker
 from wiesel.training.batches import Batch, StackedItems, TrainingData, batch_bounds
 from wiesel.training.checkpoint import (
@@ -52,7 +53,7 @@ class PartState(TrainingState):
     def batches(self, data: TrainingData) -> Iterator[Batch]:
         """Yield this worker's part of the batches of an epoch."""
         # What a network draws by itself is drawn by each worker for its own items.
-        torch.manual_seed(int(self.streams.states[0].sum()) + self.worker.number)
+        set_seed(int(self.streams.states[0].sum()) + self.worker.number)
         n_items = len(data.items)
         epoch_size = self.options.epoch_size or n_items
         orders = shuffled(self.streams.permutations, n_items, epoch_size)

@@ -267,11 +267,11 @@ def deadly(row):
 @pytest.mark.slow
 def test_a_row_that_ends_its_process_is_named_or_set_aside_and_the_rest_is_done() -> None:
     """The first row, which this process would vote on itself if workers were not asked for."""
-    lfs, options = [named.with_params(limit=-1), deadly], {"engine": "isolated", "ids": "id"}
+    options = {"engine": "isolated", "ids": "id"}
     words = r"'deadly' failed on row 0 \(id 'm0'\): it ended its process \(exit code 3\)"
     with pytest.raises(LabelingFunctionError, match=words):
-        apply_lfs(lfs, ROWS[:2], labels=LABELS, **options)
-    log = FailureLog()
+        apply_lfs(deadly, ROWS[:1], labels=LABELS, **options)
+    log, lfs = FailureLog(), [named.with_params(limit=-1), deadly]
     votes = apply_lfs(lfs, ROWS[:2], labels=LABELS, on_error=log, **options)
     assert votes.dense().tolist() == [[1, -1], [1, 0]]
     assert [(found.lf, found.item) for found in log.failures] == [("deadly", "row 0 (id 'm0')")]

@@ -105,6 +105,18 @@ def test_an_encoder_of_other_sizes_is_refused(tmp_path):
         load_span_model(tmp_path / "tagger")
 
 
+def test_a_vocabulary_with_words_the_tagger_has_no_row_for_is_refused(tmp_path):
+    """What is tried on load need not hold the word: only its number would be out of range."""
+    model = SpanTwoStage(**{**FAST, "epochs": 1}).fit(votes())
+    manifest, files = span_model_contents(model)
+    state = json.loads(files["features.json"])
+    state["vocabularies"]["words"].append("babbage")
+    files["features.json"] = json.dumps(state).encode()
+    write_folder(tmp_path / "tagger", manifest, files)
+    with pytest.raises(SavedModelError, match=r"saved words have numbers up to \d+; the tagger"):
+        load_span_model(tmp_path / "tagger")
+
+
 def test_validation_keeps_the_best_epoch_and_a_label_model_goes_token_by_token():
     held_out = Documents.from_texts(["Ada met Bob"]), [[(0, 3, "PER"), (8, 11, "PER")]]
     model = SpanTwoStage(label_model=MajorityVote(), **FAST).fit(votes(), validation=held_out)

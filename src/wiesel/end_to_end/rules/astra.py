@@ -3,24 +3,16 @@
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.crowd.representation import represent
-from wiesel.end_to_end.plan import FitPlan
-from wiesel.end_to_end.rules.rule_model import (
-    RuleModel,
-    RuleNetwork,
-    RuleObjective,
-    source_weights,
-)
+from wiesel.end_to_end.rules.rule_model import RuleModel, RuleObjective, RuleParts
 from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.labels import ABSTAIN
 from wiesel.nn.losses import soft_cross_entropy
 from wiesel.parameters import check_number
-from wiesel.training import Batch, Objective, TrainingData
+from wiesel.training import Batch, TrainingData
 from wiesel.training.validation import evaluating
-from wiesel.votes import VoteMatrix
 
 __all__ = ["ASTRA"]
 
@@ -64,13 +56,9 @@ class ASTRA(RuleModel):
     def _check_options(self) -> None:
         super()._check_options()
         check_number(self, "warm_up", self.warm_up, low=0, whole=True)
-        check_number(self, "hidden", self.hidden, low=1, whole=True)
 
-    def _rule_objective(
-        self, end_model: nn.Module, last_layer: str | None, rules: RuleNetwork, plan: FitPlan
-    ) -> Objective:
-        targets: npt.NDArray[np.float64] = plan.targets  # type: ignore[assignment]
-        return _AstraObjective(end_model, last_layer, rules, targets, plan.votes, self.warm_up)  # type: ignore[arg-type]
+    def _rule_objective(self, parts: RuleParts) -> RuleObjective:
+        return _AstraObjective(parts, self.warm_up)
 
     def _combined(self, proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tensor:
         return teacher_labels(proba, entries, weights)
@@ -96,28 +84,18 @@ class _AstraObjective(RuleObjective):
 
     soft_labels: Tensor
 
-    def __init__(
-        self,
-        end_model: nn.Module,
-        last_layer: str | None,
-        rules: RuleNetwork,
-        known: npt.NDArray[np.float64],
-        votes: VoteMatrix,
-        warm_up: int,
-    ) -> None:
-        is_known = known.sum(axis=1) > 0
-        super().__init__(end_model, last_layer, rules, np.where(is_known, known.argmax(axis=1), -1))
+    def __init__(self, parts: RuleParts, warm_up: int) -> None:
+        super().__init__(parts)
         self.warm_up = warm_up
-        counts = votes.counts()
+        counts, gold = parts.votes.counts(), parts.gold[:, None]
         shares = (counts + 1e-9) / (counts + 1e-9).sum(axis=1, keepdims=True)
-        start = np.where(known.sum(axis=1, keepdims=True) > 0, known, shares)
+        start = np.where(gold == ABSTAIN, shares, gold == np.arange(counts.shape[1]))
         self.register_buffer("soft_labels", torch.from_numpy(start).float())
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return how far the student is from its targets, and the teacher from being sure."""
         entries: VoteEntries = batch.payload
-        logits, represented = represent(self.end_model, self.last_layer, batch.inputs)
-        weights = source_weights(self.rules, represented, entries)
+        logits, weights = self.weighed(batch)
         proba = torch.softmax(logits.detach(), dim=1)
         taught = teacher_labels(proba, entries, weights).clamp_min(_SMALLEST)
         gold = self.gold[batch.rows]
@@ -136,8 +114,7 @@ class _AstraObjective(RuleObjective):
         device = self.soft_labels.device
         with evaluating(self.end_model), evaluating(self.rules):
             for batch in data.batches(np.unique(data.items), _ITEMS_AT_ONCE, device):
-                logits, represented = represent(self.end_model, self.last_layer, batch.inputs)
-                weights = source_weights(self.rules, represented, batch.payload)
+                logits, weights = self.weighed(batch)
                 proba = torch.softmax(logits, dim=1)
                 taught = teacher_labels(proba, batch.payload, weights)
                 unknown = self.gold[batch.rows] < 0

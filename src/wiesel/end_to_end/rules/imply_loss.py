@@ -1,24 +1,17 @@
 """ImplyLoss: where a rule holds, the label is what it says."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.crowd.representation import represent
-from wiesel.end_to_end.plan import FitPlan
-from wiesel.end_to_end.rules.rule_model import (
-    RuleModel,
-    RuleNetwork,
-    RuleObjective,
-    source_weights,
-)
+from wiesel.end_to_end.rules.rule_model import RuleModel, RuleObjective, RuleParts
 from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_number
-from wiesel.training import Batch, Objective
+from wiesel.training import Batch
 from wiesel.votes import VoteMatrix
 
 __all__ = ["ImplyLoss"]
@@ -64,15 +57,11 @@ class ImplyLoss(RuleModel):
     def _check_options(self) -> None:
         super()._check_options()
         check_number(self, "gamma", self.gamma, low=0)
-        check_number(self, "hidden", self.hidden, low=1, whole=True)
 
-    def _rule_objective(
-        self, end_model: nn.Module, last_layer: str | None, rules: RuleNetwork, plan: FitPlan
-    ) -> Objective:
-        targets, votes = plan.targets, plan.votes
-        known = np.where(targets.any(axis=1), targets.argmax(axis=1), ABSTAIN)  # type: ignore[union-attr]
-        gold = known if (known != ABSTAIN).any() else agreed_labels(votes)  # type: ignore[arg-type]
-        return _ImplyObjective(end_model, last_layer, rules, gold, self.gamma)
+    def _rule_objective(self, parts: RuleParts) -> RuleObjective:
+        if not (parts.gold != ABSTAIN).any():
+            parts = replace(parts, gold=agreed_labels(parts.votes))
+        return _ImplyObjective(parts, self.gamma)
 
     def _combined(self, proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tensor:
         """The end model, averaged with the rules: their classes, weighted by how far they hold."""
@@ -104,23 +93,16 @@ def agreed_labels(votes: VoteMatrix) -> npt.NDArray[np.int64]:
 class _ImplyObjective(RuleObjective):
     """The losses of labeled items, of the rules on them, and the implication on the others."""
 
-    def __init__(
-        self,
-        end_model: nn.Module,
-        last_layer: str | None,
-        rules: RuleNetwork,
-        gold: npt.NDArray[np.int64],
-        gamma: float,
-    ) -> None:
-        super().__init__(end_model, last_layer, rules, gold)
+    def __init__(self, parts: RuleParts, gamma: float) -> None:
+        super().__init__(parts)
         self.gamma = gamma
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return what labeled items, rules on them, and the other items lose."""
         entries: VoteEntries = batch.payload
-        logits, represented = represent(self.end_model, self.last_layer, batch.inputs)
+        logits, weights = self.weighed(batch)
         log_proba, gold = torch.log_softmax(logits, dim=1), self.gold[batch.rows]
-        held = source_weights(self.rules, represented, entries)[: len(entries)]
+        held = weights[: len(entries)]
         labeled = gold >= 0
         on_labeled = labeled[entries.items]
         right = log_proba.gather(1, gold.clamp_min(0)[:, None])[:, 0]

@@ -21,11 +21,12 @@ from wiesel.errors import FeatureError
 from wiesel.explain import Explanation
 from wiesel.labels import ABSTAIN
 from wiesel.nn.layers import Dropout
-from wiesel.training import Objective, TrainingData, seeded
+from wiesel.parameters import check_number
+from wiesel.training import Batch, Objective, TrainingData, seeded
 from wiesel.training.engines import TrainingEngine
 from wiesel.votes import VoteMatrix
 
-__all__ = ["RuleModel", "RuleNetwork", "RuleObjective", "source_weights"]
+__all__ = ["RuleModel", "RuleNetwork", "RuleObjective", "RuleParts"]
 
 _LABELED_SHARE = 0.25
 """Labeled items come so often that they are this part of what is trained on, or more."""
@@ -55,21 +56,32 @@ class RuleNetwork(nn.Module):
         return torch.sigmoid((read[items] * self.sources[sources]).sum(dim=1) + self.bias[sources])
 
 
+@dataclass(frozen=True)
+class RuleParts:
+    """What every method trains, and on what."""
+
+    end_model: nn.Module
+    last_layer: str | None
+    rules: RuleNetwork
+    votes: VoteMatrix
+    gold: npt.NDArray[np.int64]
+    """The label of every item; -1 where it is unknown."""
+
+
 class RuleObjective(CrowdObjective):
     """The end model, the rule network, and the gold labels that are known."""
 
     gold: Tensor
 
-    def __init__(
-        self,
-        end_model: nn.Module,
-        last_layer: str | None,
-        rules: RuleNetwork,
-        gold: npt.NDArray[np.int64],
-    ) -> None:
+    def __init__(self, parts: RuleParts) -> None:
         super().__init__()
-        self.end_model, self.last_layer, self.rules = end_model, last_layer, rules
-        self.register_buffer("gold", torch.from_numpy(gold), persistent=False)
+        self.end_model, self.rules = parts.end_model, parts.rules
+        self.last_layer = parts.last_layer
+        self.register_buffer("gold", torch.from_numpy(parts.gold), persistent=False)
+
+    def weighed(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the end model's logits, and the weights of all sources on these items."""
+        return _sources_weighed(self.end_model, self.last_layer, self.rules, batch)
 
     @property
     def n_voters(self) -> int:
@@ -156,10 +168,12 @@ class RuleModel(EndToEndModel):
             blank = RuleNetwork(width, len(self.voters_), self.hidden)
         self.rules_ = saved.filled(blank, "rules")  # type: ignore[assignment]
 
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_number(self, "hidden", self.hidden, low=1, whole=True)
+
     @abstractmethod
-    def _rule_objective(
-        self, end_model: nn.Module, last_layer: str | None, rules: RuleNetwork, plan: FitPlan
-    ) -> Objective:
+    def _rule_objective(self, parts: RuleParts) -> RuleObjective:
         """Return the losses of this method."""
 
     @abstractmethod
@@ -198,7 +212,10 @@ class RuleModel(EndToEndModel):
         last_layer = find_last_layer(end_model, n_classes, plan.data)
         width = representation_width(end_model, last_layer, n_classes)
         rules = RuleNetwork(width, len(plan.voters), self.hidden)
-        return self._rule_objective(end_model, last_layer, rules, plan)
+        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        targets: npt.NDArray[np.float64] = plan.targets  # type: ignore[assignment]
+        gold = np.where(targets.any(axis=1), targets.argmax(axis=1), ABSTAIN)
+        return self._rule_objective(RuleParts(end_model, last_layer, rules, votes, gold))
 
     def _keep(self, objective: Objective, plan: FitPlan) -> None:
         trained: RuleObjective = objective  # type: ignore[assignment]
@@ -222,8 +239,7 @@ class RuleModel(EndToEndModel):
         together, weights = [np.empty((0, len(self.labels_)))], [np.empty(0)]
         for batch in data.batches(data.items, _ITEMS_AT_ONCE) if len(data.items) else ():
             entries: VoteEntries = batch.payload
-            logits, represented = represent(self.end_model_, self.last_layer_, batch.inputs)
-            own = source_weights(self.rules_, represented, entries)
+            logits, own = _sources_weighed(self.end_model_, self.last_layer_, self.rules_, batch)
             proba = torch.softmax(logits.double(), dim=1)
             together.append(self._combined(proba, entries, own.double()).numpy())
             # A probabilistic vote has an entry for each class, all of one weight.
@@ -233,10 +249,13 @@ class RuleModel(EndToEndModel):
         return np.concatenate(together), np.concatenate(weights)
 
 
-def source_weights(rules: RuleNetwork, represented: Tensor, entries: VoteEntries) -> Tensor:
-    """Return the weights of all votes, then those of the end model on all items."""
+def _sources_weighed(
+    end_model: nn.Module, last_layer: str | None, rules: RuleNetwork, batch: Batch
+) -> tuple[Tensor, Tensor]:
+    """The logits, and the weights of all votes, then those of the end model on all items."""
+    entries: VoteEntries = batch.payload
+    logits, represented = represent(end_model, last_layer, batch.inputs)
     everyone = torch.arange(entries.n_items, device=represented.device)
     itself = torch.full_like(everyone, len(rules.bias) - 1)
     items, sources = torch.cat([entries.items, everyone]), torch.cat([entries.voters, itself])
-    weights: Tensor = rules(represented, items, sources)
-    return weights
+    return logits, rules(represented, items, sources)
