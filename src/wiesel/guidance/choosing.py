@@ -31,6 +31,8 @@ _GOLD_PRIOR = 8.0
 """How many gold rows the estimate from beliefs is worth."""
 _TERMS = 5
 """Words and phrases in one rule at most."""
+_ENOUGH = 30
+"""Rules that the terms make at least: where there are few terms, a rule has fewer."""
 _WORTH = 0.5
 """A further word is worth at least this share of the first."""
 
@@ -131,8 +133,9 @@ class _Pool:
             return group
         alike = np.maximum(self.profile[: self.n_terms] @ self.profile[place], 0.0)
         score = gain[: self.n_terms] * alike**2
+        most = min(_TERMS, max(1, self.n_terms // _ENOUGH))
         for other in np.argsort(-score, kind="stable"):
-            if len(group) == _TERMS or score[other] <= 0:
+            if len(group) == most or score[other] <= 0:
                 break
             said = frozenset().union(*(self.words[each] for each in group))
             if self.value[other, label] >= least and not said & self.words[other]:
