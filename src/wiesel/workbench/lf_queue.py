@@ -57,7 +57,8 @@ class LFQueue:
                     "function for each.",
                     "w-faint",
                 )
-                ui.button("Look again", on_click=self._again).props("flat dense no-caps")
+                look = ui.button("Look again", on_click=self._again).props("flat dense no-caps")
+                look.style("align-self: flex-start")
                 return
             self._proposal(self.waiting[0], preview)
 

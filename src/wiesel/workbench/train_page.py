@@ -167,7 +167,8 @@ class TrainPage:
                 words(f" {when}", "w-faint", "w-wide")
                 if run.about.get("interrupted"):
                     words(" stopped", "w-faint")
-            words(str(row.get("method", ", ".join(run.about.get("methods", [])))), tag="td")
+            method = str(row.get("method", ", ".join(run.about.get("methods", []))))
+            words(method, "w-name-cell", tag="td")
             for name in _SHOWN:
                 words(percent(row.get(name), 1), "w-number", tag="td")
             seconds = row.get("seconds")
