@@ -31,8 +31,8 @@ def annotator_agreement(answers: Any, labels: LabelSpace) -> Table:
     if votes is None or votes.n_voters < 2:
         n_people = 0 if votes is None else votes.n_voters
         frame = pl.DataFrame(schema=dict.fromkeys(("first", "second", "both"), pl.String))
-        people = "1 person" if n_people == 1 else f"{n_people} people"
-        return Table(frame, columns[:3], f"{people} labeled; agreement needs two")
+        people = "one person has labeled" if n_people else "nobody has labeled yet"
+        return Table(frame, columns[:3], f"{people}; agreement needs two people")
     frame = agreement(votes).frame.select("first", "second", "both", "agreement", "kappa")
     pairs = "1 pair" if len(frame) == 1 else f"{len(frame)} pairs"
     return Table(frame, columns, f"{votes.n_voters} people labeled; {pairs} labeled a common item")

@@ -18,7 +18,7 @@ from wiesel.guidance.terms import TermIndex
 from wiesel.labels import ABSTAIN
 from wiesel.votes import VoteMatrix
 
-__all__ = ["row_beliefs"]
+__all__ = ["draw_weights", "row_beliefs"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,6 +39,8 @@ _EQUAL = 6.0
 """Rows of every class that the class balance starts from: a few labels tell it only roughly."""
 _LENGTH = 10.0
 """A text counts as this many independent words at most: its words hang together."""
+_UNLIKELY = 1e-3
+"""No gold row counts as less likely: one odd row does not decide between draws."""
 _GOLD_SHARE = 0.02
 """All gold rows together weigh at least this share of the rows."""
 
@@ -76,6 +78,21 @@ def row_beliefs(
         else:
             drawn.append(_from_both(words, features, given, part, prior))
     return np.stack(drawn)
+
+
+def draw_weights(beliefs: Floats, gold: npt.NDArray[np.int64]) -> Floats:
+    """Return how much each draw counts: as much as it makes the gold labels likely.
+
+    A draw in which words and features agreed on something else than the classes counts little.
+
+    >>> beliefs = np.array([[[0.9, 0.1], [0.5, 0.5]], [[0.1, 0.9], [0.5, 0.5]]])
+    >>> draw_weights(beliefs, np.array([0, -1])).round(2)
+    array([0.9, 0.1])
+    """
+    known = np.flatnonzero(gold != ABSTAIN)
+    likely = np.log(np.maximum(beliefs[:, known, gold[known]], _UNLIKELY)).sum(axis=1)
+    weights: Floats = np.exp(likely - likely.max())
+    return weights / weights.sum()
 
 
 def _draws(n_gold: int) -> Iterator[Floats]:

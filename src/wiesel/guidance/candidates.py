@@ -51,12 +51,22 @@ class Candidates:
     """What it looks for, to tell near copies: empty for rules that look for no words."""
     parts: list[Any] = field(default_factory=list)
     """Columns of rows: sparse, 1 where the rule would vote."""
+    terms: tuple[str, ...] = ()
+    """The words and phrases that the first rules look for: these may share one rule."""
+    column: str | None = None
+    """Where the terms are."""
 
     def add(self, build: Sequence[Build], words: Sequence[frozenset[str]], rows: Any) -> None:
         """Take in more rules, with the rows x rules matrix of what they find."""
         self.build += build
         self.words += words
         self.parts.append(rows)
+
+    def rule(self, places: Sequence[int], label: str) -> LabelRule:
+        """Return one rule for a class: a single one, or a list of terms."""
+        if len(places) == 1 or self.column is None:
+            return self.build[places[0]](label)
+        return keywords(label, [self.terms[place] for place in places], column=self.column)
 
     @property
     def rows(self) -> Any:
@@ -84,6 +94,7 @@ def _add_terms(found: Candidates, column: str, index: TermIndex) -> None:
     if not len(kept):
         return
     terms = [index.terms[k] for k in kept]
+    found.terms, found.column = tuple(terms), column
     builds = [_keyword_rule(term, column) for term in terms]
     found.add(builds, [frozenset(term.split()) for term in terms], index.matrix[:, kept])
 

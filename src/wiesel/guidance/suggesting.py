@@ -13,6 +13,7 @@ from wiesel.errors import DataError, ParameterError
 from wiesel.guidance.beliefs import row_beliefs
 from wiesel.guidance.blanks import pair_of
 from wiesel.guidance.candidates import Candidates, mined_candidates
+from wiesel.guidance.choosing import ChosenRule, chosen_rules
 from wiesel.guidance.terms import TermIndex
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.rules import LabelRule
@@ -22,20 +23,8 @@ from wiesel.votes import VoteMatrix
 
 __all__ = ["Suggestion", "Suggestions", "suggest_lfs"]
 
-Floats = npt.NDArray[np.float64]
-
 _MOST_ROWS = 30_000
 """Rules are mined from a sample of this many rows."""
-_LEAST_ROWS, _LEAST_SHARE, _MOST_SHARE = 3, 0.002, 0.4
-"""A rule votes on so many rows: too few tell nothing, too many are no rule."""
-_MOST_SHARED = 0.7
-"""A rule with more of its rows in those of one that votes alike adds next to nothing."""
-_SPREADS = 2.0
-"""Standard deviations over the draws of beliefs by which a precision is held to be lower."""
-_DOUBT = 4.0
-"""Rows by which a precision is drawn to the class balance."""
-_GOLD_PRIOR = 8.0
-"""How many gold rows the estimate from beliefs is worth."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +112,10 @@ def suggest_lfs(
     Words, phrases, patterns and limits of numbers are mined from the rows. What the present `votes`
     and a few `gold` labels (names or indices, None where unknown) say is carried to all rows by
     their words and, where given, by `features`; a rule is scored by how sure that makes its
-    votes, how many rows it reaches that earlier ones do not, and by gold. Without votes, `labels`
-    names the classes and gold has a row of each. `column` is the column of text; by default
-    `text`, else the one with the longest texts.
+    votes, how many rows it reaches that earlier ones do not, and by gold. With features, a rule
+    for a word lists up to four others that occur in similar rows. Without votes, `labels` names
+    the classes and gold has a row of each. `column` is the column of text; by default `text`,
+    else the one with the longest texts.
 
     >>> rows = {"text": ["free cash now", "win free cash", "lunch at noon", "lunch with you"] * 3}
     >>> gold = ["spam", None, "ham", None] * 3
@@ -149,7 +139,8 @@ def suggest_lfs(
         index = TermIndex.of(frame[place].fill_null("").to_list())
     beliefs = row_beliefs(index, votes, known, X)
     candidates = mined_candidates(frame, place, index)
-    return Suggestions(tuple(_chosen(candidates, beliefs, known, votes, n)))
+    chosen = chosen_rules(candidates, beliefs, known, votes, X, n) if len(candidates) else ()
+    return Suggestions(tuple(_suggestion(each, candidates, votes) for each in chosen))
 
 
 def text_column_of(frame: pl.DataFrame, column: str | None = None) -> str | None:
@@ -212,105 +203,14 @@ def _sample(known: npt.NDArray[np.int64], votes: VoteMatrix) -> npt.NDArray[np.i
     return np.union1d(drawn, np.flatnonzero(known != ABSTAIN))
 
 
-def _chosen(
-    candidates: Candidates,
-    beliefs: Floats,
-    known: npt.NDArray[np.int64],
-    votes: VoteMatrix,
-    n: int,
-) -> Iterator[Suggestion]:
-    """Greedily the candidate that adds most; rows that have votes already count less."""
-    if not len(candidates):
-        return
-    rows = candidates.rows
-    size = np.asarray(rows.sum(axis=0)).ravel()
-    allowed = (size >= max(_LEAST_ROWS, _LEAST_SHARE * len(known))) & (
-        size <= _MOST_SHARE * len(known)
-    )
-    precision, spread, support, correct = _precisions(rows, size, beliefs, known)
-    base = beliefs.mean(axis=(0, 1))
-    # What the draws disagree about rests on a few of the labeled rows: it counts as less precise.
-    sure = np.clip(precision - _SPREADS * spread, 0.001, 0.999)
-    # How much better than guessing, in units of log-odds: a rule for a rare class is worth more.
-    lift = np.log(sure / (1 - sure)) - np.log(base / (1 - base))
-    value = np.where(allowed[:, None] & (sure > _least(base)), lift, 0.0)
-    for label, own in _present(votes):
-        value[_shared(rows, own, size) > _MOST_SHARED, label] = 0.0
-    freshness = 1.0 / (1.0 + votes.votes_per_item.astype(np.float64))
-    given = base.copy() * votes.covered.sum() + 1e-9
-    for _ in range(n):
-        reach = np.cbrt(np.asarray(rows.T @ freshness).ravel())
-        # The class that got least so far, for its size, is served first.
-        need = (base / base.max()) / (given / given.max())
-        gain = value * reach[:, None] * np.sqrt(np.minimum(need / need.min(), 16.0))
-        place, label = divmod(int(gain.argmax()), gain.shape[1])
-        if gain[place, label] <= 0:
-            return
-        value[place] = 0.0
-        # A longer phrase around the same word, or a word of the same phrase, adds next to nothing.
-        value[_near_copies(candidates.words, int(place))] = 0.0
-        own = rows[:, [place]].indices
-        value[_shared(rows, own, size) > _MOST_SHARED, label] = 0.0
-        freshness[own] *= 0.5
-        given[label] += size[place]
-        yield Suggestion(
-            candidates.build[place](votes.labels.names[int(label)]),
-            float(precision[place, label]),
-            float(size[place] / len(known)),
-            int(support[place]),
-            int(correct[place, label]),
-            float(gain[place, label]),
-        )
-
-
-def _present(votes: VoteMatrix) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Each class that a voter names, with the rows; not of voters that vote nearly everywhere."""
-    for label in range(votes.n_classes):
-        here = votes.class_index == label
-        order = np.argsort(votes.voter_index[here], kind="stable")
-        voters, items = votes.voter_index[here][order], votes.item_index[here][order]
-        for own in np.split(items, np.flatnonzero(np.diff(voters)) + 1):
-            if 0 < len(own) <= _MOST_SHARE * votes.n_items:
-                yield label, own
-
-
-def _shared(rows: Any, own: npt.NDArray[Any], size: Floats) -> Floats:
-    """The share of every candidate's rows that are among some."""
-    inside = np.zeros(rows.shape[0], dtype=np.float32)
-    inside[own] = 1.0
-    shared: Floats = np.asarray(rows.T @ inside).ravel() / np.maximum(size, 1.0)
-    return shared
-
-
-def _near_copies(words: Sequence[frozenset[str]], place: int) -> list[int]:
-    own = words[place]
-    return [k for k, each in enumerate(words) if own and each and (own <= each or each <= own)]
-
-
-def _least(base: Floats) -> Floats:
-    """The precision a rule must have: above one half, or well above a rare class's share."""
-    least: Floats = np.maximum(base + 0.1, np.minimum(0.5, 3 * base))
-    return least
-
-
-def _precisions(
-    rows: Any, size: Floats, beliefs: Floats, known: npt.NDArray[np.int64]
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """By candidate and class: precision, its spread over the draws; gold rows; those right."""
-    labeled = np.flatnonzero(known != ABSTAIN)
-    truth = np.eye(beliefs.shape[2])[known[labeled]]
-    gold_rows = rows.tocsr()[labeled]
-    support = np.asarray(gold_rows.sum(axis=0)).ravel()
-    correct = np.asarray(gold_rows.T @ truth)
-    base = beliefs.mean(axis=(0, 1))
-    believed = np.stack([np.asarray(rows.T @ draw) for draw in beliefs])
-    prior = (believed + _DOUBT * base) / (size + _DOUBT)[:, None]
-    precision = (_GOLD_PRIOR * prior + correct) / (_GOLD_PRIOR + support)[:, None]
-    return (
-        np.clip(precision.mean(axis=0), 0.001, 0.999),
-        precision.std(axis=0),
-        support,
-        correct,
+def _suggestion(chosen: ChosenRule, candidates: Candidates, votes: VoteMatrix) -> Suggestion:
+    return Suggestion(
+        candidates.rule(chosen.places, votes.labels.names[chosen.label]),
+        chosen.precision,
+        len(chosen.rows) / votes.n_items,
+        chosen.support,
+        chosen.correct,
+        chosen.score,
     )
 
 

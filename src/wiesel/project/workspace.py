@@ -7,7 +7,7 @@ needs something that is being computed waits for it, and for nothing else.
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,6 +39,7 @@ from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs import FailureLog, VoteCache, apply_lfs
 from wiesel.lfs.loading import LoadedLFs
 from wiesel.lfs.rules import LabelRule
+from wiesel.lfs.text_rules import Keywords
 from wiesel.project.insights import project_findings
 from wiesel.project.labels import label_store, labeled_gold
 from wiesel.project.lf_set import LFSet, LFState
@@ -202,7 +203,9 @@ class Workspace:
             found = self._keep("suggestions", lambda: self._suggested(most))
         there = {entry.lf.fingerprint for entry in self.lf_set.read().entries}
         there |= self.lf_set.store.refused()
-        return [each for each in found if each.lf.fingerprint not in there][:n]
+        return [each for each in found if not there & {each.lf.fingerprint, _first_word(each.lf)}][
+            :n
+        ]
 
     def accept(self, rule: LabelRule) -> str:
         """Write a suggested rule to the rules file and return its name."""
@@ -211,8 +214,9 @@ class Workspace:
         return name
 
     def refuse(self, rule: LabelRule) -> None:
-        """Remember that a suggested rule is not wanted."""
+        """Remember that a suggested rule is not wanted, nor any list with the same first word."""
         self.lf_set.store.refuse(rule.fingerprint)
+        self.lf_set.store.refuse(_first_word(rule))
 
     def clusters(self) -> list[Cluster]:
         """Return groups of rows that no labeling function reaches."""
@@ -384,3 +388,10 @@ def positions(ids: pl.Series, wanted: Sequence[str]) -> dict[str, int]:
     frame = ids.cast(pl.String).to_frame("item").with_row_index("row")
     found = frame.filter(pl.col("item").is_in(list(wanted)))
     return dict(zip(found["item"].to_list(), found["row"].to_list(), strict=True))
+
+
+def _first_word(rule: LabelRule) -> str:
+    """The fingerprint of a rule for the first keyword alone; other rules have their own."""
+    if isinstance(rule, Keywords):
+        return replace(rule, keywords=rule.keywords[:1]).fingerprint
+    return rule.fingerprint

@@ -34,7 +34,7 @@ body.body--dark { --w-line: #3a424b; --w-soft: #22282e; --w-faint: #a3adb8; --w-
   --w-page: #171b1f; --w-ink: #e7ebef; --w-accent: #8fc1e3; }
 body { --q-primary: #28597a !important; }
 body.body--dark { --q-primary: #8fc1e3 !important; }
-body.body--dark .q-btn.bg-primary { color: #10202c !important; }
+body.body--dark .q-btn.bg-primary .q-btn__content { color: #10202c; }
 body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .nicegui-content { padding: 0; }
 .w-bar { background: var(--w-soft) !important; color: var(--w-ink) !important;
@@ -100,6 +100,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
   .data-rows tr { display: block; padding: 6px 0; border-bottom: 1px solid var(--w-line); }
   .data-rows td { display: inline-block; border: 0; padding: 2px 6px; }
   .data-rows td:first-child { display: block; }
+  .lf-table :is(th, td):is(:nth-child(4), :nth-child(5), :nth-child(7)) { display: none; }
   .w-bar a { padding: 6px 8px; } .w-name { max-width: 92vw; flex-basis: 100%; }
 }
 """

@@ -1,4 +1,4 @@
-"""Proposed labeling functions, one after the other, to accept or refuse with one key."""
+"""Proposed labeling functions, one after the other, to accept or reject with one key."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ _MORE = 30
 
 
 class LFQueue:
-    """The queue; A accepts and R refuses the proposal on top."""
+    """The queue; A accepts and R rejects the proposal on top."""
 
     def __init__(self, desk: Desk, on_changed: Callable[[], Any]) -> None:
         self.desk, self.on_changed = desk, on_changed
@@ -57,7 +57,8 @@ class LFQueue:
                     "function for each.",
                     "w-faint",
                 )
-                ui.button("Look again", on_click=self._again).props("flat dense no-caps")
+                look = ui.button("Look again", on_click=self._again).props("flat dense no-caps")
+                look.style("align-self: flex-start")
                 return
             self._proposal(self.waiting[0], preview)
 
@@ -73,7 +74,7 @@ class LFQueue:
         with ui.element("div").classes("w-row"):
             accept = ui.button("Accept (A)", on_click=self.accept).props("unelevated no-caps")
             accept.classes("queue-accept")
-            refuse = ui.button("Refuse (R)", on_click=self.refuse).props("outline no-caps")
+            refuse = ui.button("Reject (R)", on_click=self.refuse).props("outline no-caps")
             refuse.classes("queue-refuse")
             words(f"{self.judged} judged, {len(self.waiting)} waiting", "w-faint", "queue-count")
         preview_hits(self.desk, found.lf, preview)

@@ -123,7 +123,7 @@ class LFsPage:
                 empty_state(
                     "There is no labeling function yet",
                     "Enter words below and choose the class they indicate, or label rows of each "
-                    "class to get proposals at the side.",
+                    "class to get proposals.",
                     "/label",
                     "Label rows",
                 )

@@ -13,12 +13,16 @@ from wiesel.workbench.blame_box import BlameBox
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.layout import AXIS, COLORS, GRAY, card, empty_state, table
-from wiesel.workbench.texts import cut, percent, words
+from wiesel.workbench.texts import cut, figure_name, percent, words
 
 __all__ = ["ResultsPage"]
 
 _FIGURES = ("accuracy", "f1", "macro_f1", "auc", "average_precision", "log_loss", "brier")
 _LISTED = 12
+_CONFIDENCE = (
+    "Confidence is the probability of the predicted class. With two classes, it is below 50 % "
+    "where the threshold that was chosen is not 50 %."
+)
 _FILES = {
     "predictions": "predictions.parquet",
     "soft labels": "soft_labels.parquet",
@@ -119,7 +123,7 @@ class ResultsPage:
             for name in _FIGURES:
                 score = getattr(report, name)
                 with ui.element("tr"):
-                    words(name.replace("_", " "), tag="td")
+                    words(figure_name(name), tag="td")
                     words("–" if score != score else f"{score:.3f}", "w-number", tag="td")  # noqa: RUF001
                     known = score.low == score.low
                     limits = f"{score.low:.3f} to {score.high:.3f}" if known else ""
@@ -150,19 +154,24 @@ class ResultsPage:
 
     def _calibration(self, view: RunView, report: Any) -> None:
         bins = report.calibration
-        heads = (("confidence", False), ("rows", True), ("mean", True), ("right", True))
-        with card("Calibration: accuracy by confidence"), table(*heads):
-            for number, size in enumerate(bins.n_items):
-                if not size:
-                    continue
-                low, high = bins.edges[number], bins.edges[number + 1]
-                title = f"confidence {percent(low)} to {percent(high)}"
-                with ui.element("tr"):
-                    words(title.removeprefix("confidence "), tag="td")
-                    with ui.element("td").classes("w-number"):
-                        self._open_button(view, f"{size:,}", view.bin_rows(number), title)
-                    words(percent(bins.confidence[number]), "w-number", tag="td")
-                    words(percent(bins.accuracy[number]), "w-number", tag="td")
+        heads = (("confidence", False), ("rows", True), ("mean", True), ("accuracy", True))
+        with card("Calibration: accuracy by confidence"):
+            words(_CONFIDENCE, "w-faint")
+            with table(*heads):
+                self._bins(view, bins)
+
+    def _bins(self, view: RunView, bins: Any) -> None:
+        for number, size in enumerate(bins.n_items):
+            if not size:
+                continue
+            low, high = bins.edges[number], bins.edges[number + 1]
+            title = f"confidence {percent(low)} to {percent(high)}"
+            with ui.element("tr"):
+                words(title.removeprefix("confidence "), tag="td")
+                with ui.element("td").classes("w-number"):
+                    self._open_button(view, f"{size:,}", view.bin_rows(number), title)
+                words(percent(bins.confidence[number]), "w-number", tag="td")
+                words(percent(bins.accuracy[number]), "w-number", tag="td")
 
     def _thresholds(self, view: RunView) -> None:
         points = view.threshold_points()

@@ -7,13 +7,25 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from wiesel.labels import LabelSpace
 
-__all__ = ["cut", "marked", "percent", "shade", "shown", "words"]
+__all__ = ["cut", "figure_name", "marked", "percent", "shade", "shown", "words"]
 
 _SHORT = 160
 _LONG = 5_000
 _MOST_MARKS = 300
 _DASH = "\N{EN DASH}"
 _COLORS = ("#3b6ea5", "#b4542d", "#3f8f5f", "#8a5ba8", "#b08900", "#3d8b95", "#a3466b", "#6b7280")
+
+
+_FIGURES = {"f1": "F1", "macro_f1": "macro F1", "auc": "AUC", "brier": "Brier score"}
+
+
+def figure_name(name: str) -> str:
+    """Return the name of a figure as people write it.
+
+    >>> figure_name("macro_f1"), figure_name("log_loss")
+    ('macro F1', 'log loss')
+    """
+    return _FIGURES.get(name, name.replace("_", " "))
 
 
 def shown(text: object) -> str:

@@ -11,7 +11,7 @@ from wiesel.project.runs import KeptRun, kept_runs
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.jobs import Progress
 from wiesel.workbench.layout import AXIS, COLORS, GRAY, card, empty_state, table
-from wiesel.workbench.texts import cut, percent, shown, words
+from wiesel.workbench.texts import cut, figure_name, percent, shown, words
 
 __all__ = ["TrainPage"]
 
@@ -148,7 +148,11 @@ class TrainPage:
             if not runs:
                 _no_run(bool(voters))
                 return []
-            heads = [("run", False), ("method", False), *((name, True) for name in _SHOWN)]
+            heads = [
+                ("run", False),
+                ("method", False),
+                *((figure_name(name), True) for name in _SHOWN),
+            ]
             with table(*heads, ("seconds", True)):
                 for run in runs:
                     for row in run.about.get("rows") or [{}]:
@@ -163,7 +167,8 @@ class TrainPage:
                 words(f" {when}", "w-faint", "w-wide")
                 if run.about.get("interrupted"):
                     words(" stopped", "w-faint")
-            words(str(row.get("method", ", ".join(run.about.get("methods", [])))), tag="td")
+            method = str(row.get("method", ", ".join(run.about.get("methods", []))))
+            words(method, "w-name-cell", tag="td")
             for name in _SHOWN:
                 words(percent(row.get(name), 1), "w-number", tag="td")
             seconds = row.get("seconds")

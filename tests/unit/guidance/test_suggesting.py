@@ -56,6 +56,49 @@ def test_no_suggestion_repeats_a_word_of_another():
     assert not [pair for pair in pairs if pair[0] <= pair[1] or pair[1] <= pair[0]]
 
 
+def topics(n_topics: int = 20, n_rows: int = 1200) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
+    """Ten topics for each class, with ten words each; the features tell the topics."""
+    rng = np.random.default_rng(0)
+    topic = rng.integers(0, n_topics, n_rows)
+    texts = [" ".join(f"w{k}x{j}" for j in rng.choice(10, 4, replace=False)) for k in topic]
+    X = np.eye(n_topics)[topic] + 0.1 * rng.normal(size=(n_rows, n_topics))
+    return pl.DataFrame({"text": texts}), X.astype(np.float32), topic
+
+
+def test_with_features_a_rule_lists_words_of_one_topic():
+    rows, X, topic = topics()
+    gold = topic % 2
+    known = some_gold(gold, 100)
+    found = [
+        lf
+        for lf in suggest_lfs(rows, labels=LABELS, gold=known, features=X, n=10).lfs
+        if lf.kind == "keywords"
+    ]
+    several = [lf for lf in found if len(lf.keywords) > 1]
+    assert len(several) >= 5
+    assert max(len(lf.keywords) for lf in several) <= 5
+    for lf in several:
+        assert len({word.partition("x")[0] for word in lf.keywords[0].split()}) == 1
+        assert len({keyword.partition("x")[0] for keyword in lf.keywords}) == 1
+
+
+def test_the_figures_of_a_list_are_those_of_all_its_rows():
+    rows, X, topic = topics()
+    known = some_gold(topic % 2, 100)
+    found = suggest_lfs(rows, labels=LABELS, gold=known, features=X, n=10)
+    each = next(s for s in found if s.lf.kind == "keywords" and len(s.lf.keywords) > 1)
+    own = apply_lfs([each.lf], rows, labels=LABELS)
+    assert each.coverage == pytest.approx(own.covered.mean())
+    assert each.support == (known[own.item_index] != -1).sum()
+    assert each.correct == (known[own.item_index] == own.class_index).sum()
+
+
+def test_without_features_every_rule_has_one_word():
+    rows, _, topic = topics()
+    found = suggest_lfs(rows, labels=LABELS, gold=some_gold(topic % 2, 100), n=10).lfs
+    assert {len(lf.keywords) for lf in found if lf.kind == "keywords"} == {1}
+
+
 def test_what_a_present_voter_says_already_is_not_suggested():
     data = planted()
     prizes = apply_lfs([keywords("spam", ["prize"], column="text")], data.rows, labels=LABELS)

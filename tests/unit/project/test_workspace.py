@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from wiesel import keywords
 from wiesel.errors import DataError, ParameterError
+from wiesel.lfs.text_rules import Keywords
 from wiesel.project.labels import labeled_gold, with_labeled_dev
 from wiesel.project.settings import read_project
 from wiesel.project.workspace import Workspace
@@ -142,6 +144,15 @@ def test_labels_become_gold_suggestions_and_precision(space: Workspace):
     assert found
     space.refuse(found[0].lf)
     assert found[0].lf not in [each.lf for each in space.suggestions(5)]
+
+
+def test_a_list_is_not_suggested_again_with_other_words_behind_the_first(space: Workspace):
+    for row, item in enumerate(space.train.ids.head(12)):
+        space.store.add(item, ("billing", "technical")[row % 2], "ada")
+    space.refresh(labels_only=True)
+    found = next(each for each in space.suggestions(5) if isinstance(each.lf, Keywords))
+    space.refuse(replace(found.lf, keywords=(*found.lf.keywords, "further")))
+    assert found.lf not in [each.lf for each in space.suggestions(5)]
 
 
 def test_who_asks_for_one_suggestion_leaves_more_for_others(tmp_path: Path):

@@ -1,0 +1,211 @@
+"""Which of the mined rules to suggest, in which order, and which words share one rule."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wiesel.guidance.beliefs import draw_weights
+from wiesel.guidance.candidates import Candidates
+from wiesel.labels import ABSTAIN
+from wiesel.votes import VoteMatrix
+
+__all__ = ["ChosenRule", "chosen_rules"]
+
+Floats = npt.NDArray[np.float64]
+Gold = npt.NDArray[np.int64]
+
+_LEAST_ROWS, _LEAST_SHARE, _MOST_SHARE = 3, 0.002, 0.4
+"""A rule votes on so many rows: too few tell nothing, too many are no rule."""
+_MOST_SHARED = 0.7
+"""A rule with more of its rows in those of one that votes alike adds next to nothing."""
+_REACH = 0.15
+"""Power of the rows that a rule reaches: a precise one is worth more than one on many rows."""
+_SPREADS = 2.0
+"""Standard deviations over the draws of beliefs by which a precision is held to be lower."""
+_DOUBT = 4.0
+"""Rows by which a precision is drawn to the class balance."""
+_GOLD_PRIOR = 8.0
+"""How many gold rows the estimate from beliefs is worth."""
+_TERMS = 5
+"""Words and phrases in one rule at most."""
+_ENOUGH = 30
+"""Rules that the terms make at least: where there are few terms, a rule has fewer."""
+_WORTH = 0.5
+"""A further word is worth at least this share of the first."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenRule:
+    """Candidates that make one rule for a class, and what is known of it."""
+
+    places: tuple[int, ...]
+    label: int
+    rows: npt.NDArray[np.int64]
+    precision: float
+    support: int
+    correct: int
+    score: float
+
+
+def chosen_rules(
+    candidates: Candidates, beliefs: Floats, gold: Gold, votes: VoteMatrix, X: Any, n: int
+) -> Iterator[ChosenRule]:
+    """Greedily the rule that adds most; rows that have votes already count less."""
+    weights = draw_weights(beliefs, gold)
+    proba = np.tensordot(weights, beliefs, 1)
+    base = proba.mean(axis=0)
+    pool = _Pool.of(candidates, _values(candidates, beliefs, weights, gold), X)
+    for label, own in _present(votes):
+        pool.drop_repeats(own, label)
+    freshness = 1.0 / (1.0 + votes.votes_per_item.astype(np.float64))
+    given = base.copy() * votes.covered.sum() + 1e-9
+    for _ in range(n):
+        # The class that got least so far, for its size, is served first.
+        need = (base / base.max()) / (given / given.max())
+        gain = pool.gains(freshness) * np.sqrt(np.minimum(need / need.min(), 16.0))
+        if not gain.size or gain.max() <= 0:
+            return
+        place, label = divmod(int(gain.argmax()), gain.shape[1])
+        group = pool.take(place, label, gain[:, label])
+        own = np.unique(np.concatenate([pool.rows_of(each) for each in group]))
+        freshness[own] *= 0.5
+        given[label] += len(own)
+        known = gold[own][gold[own] != ABSTAIN]
+        correct = int((known == label).sum())
+        believed = (proba[own, label].sum() + _DOUBT * base[label]) / (len(own) + _DOUBT)
+        yield ChosenRule(
+            tuple(int(pool.places[each]) for each in group),
+            label,
+            own,
+            float((_GOLD_PRIOR * believed + correct) / (_GOLD_PRIOR + len(known))),
+            len(known),
+            correct,
+            float(gain[place, label]),
+        )
+
+
+@dataclass(eq=False)
+class _Pool:
+    """The candidates that are worth something, of which chosen ones and their copies are taken."""
+
+    places: npt.NDArray[np.int64]
+    columns: Any
+    """(n_rows, n_here), CSC: the rows of each."""
+    by_candidate: Any
+    """The same by candidate, CSR."""
+    size: Floats
+    value: Floats
+    """(n_here, n_classes): what it is worth for a class; 0 once it is taken."""
+    words: list[frozenset[str]]
+    n_terms: int
+    """The first so many look for terms, which may share a rule."""
+    profile: Floats | None
+    """Where the rows of each are in the space of the features, with length one."""
+
+    @classmethod
+    def of(cls, candidates: Candidates, value: Floats, X: Any) -> "_Pool":
+        places = np.flatnonzero(value.max(axis=1) > 0)
+        columns = candidates.rows[:, places]
+        by_candidate = columns.T.tocsr()
+        n_terms = int((places < len(candidates.terms)).sum())
+        profile = None if X is None else _unit_rows(by_candidate @ _unit_rows(X - X.mean(axis=0)))
+        size = np.asarray(columns.sum(axis=0)).ravel()
+        words = [candidates.words[place] for place in places]
+        return cls(places, columns, by_candidate, size, value[places], words, n_terms, profile)
+
+    def rows_of(self, place: int) -> npt.NDArray[np.int64]:
+        found: npt.NDArray[np.int64] = self.columns[:, [place]].indices
+        return found
+
+    def gains(self, freshness: Floats) -> Floats:
+        """Return what each candidate would add, by class."""
+        reach = np.asarray(self.by_candidate @ freshness).ravel() ** _REACH
+        return self.value * reach[:, None]
+
+    def take(self, place: int, label: int, gain: Floats) -> list[int]:
+        """Take a candidate and, where it is a term, those that are used like it."""
+        group, least = [place], _WORTH * self.value[place, label]
+        self._drop(place, label)
+        if self.profile is None or place >= self.n_terms:
+            return group
+        alike = np.maximum(self.profile[: self.n_terms] @ self.profile[place], 0.0)
+        score = gain[: self.n_terms] * alike**2
+        most = min(_TERMS, max(1, self.n_terms // _ENOUGH))
+        for other in np.argsort(-score, kind="stable"):
+            if len(group) == most or score[other] <= 0:
+                break
+            said = frozenset().union(*(self.words[each] for each in group))
+            if self.value[other, label] >= least and not said & self.words[other]:
+                group.append(int(other))
+                self._drop(int(other), label)
+        return group
+
+    def drop_repeats(self, own: npt.NDArray[Any], label: int) -> None:
+        """Drop what would vote for a class on rows that have its votes already."""
+        inside = np.zeros(self.columns.shape[0], dtype=np.float32)
+        inside[own] = 1.0
+        shared = np.asarray(self.by_candidate @ inside).ravel() / self.size
+        self.value[shared > _MOST_SHARED, label] = 0.0
+
+    def _drop(self, place: int, label: int) -> None:
+        self.value[place] = 0.0
+        # A longer phrase around the same word, or a word of the same phrase, adds next to nothing.
+        self.value[_near_copies(self.words, place)] = 0.0
+        self.drop_repeats(self.rows_of(place), label)
+
+
+def _values(candidates: Candidates, beliefs: Floats, weights: Floats, gold: Gold) -> Floats:
+    """What every candidate is worth, by class; 0 for those that are no use."""
+    rows = candidates.rows
+    size = np.asarray(rows.sum(axis=0)).ravel()
+    fewest = max(_LEAST_ROWS, _LEAST_SHARE * len(gold))
+    allowed = (size >= fewest) & (size <= _MOST_SHARE * len(gold))
+    base = np.tensordot(weights, beliefs.mean(axis=1), 1)
+    drawn = _precisions(rows, size, beliefs, gold, base)
+    precision = np.tensordot(weights, drawn, 1)
+    spread = np.sqrt(np.tensordot(weights, (drawn - precision) ** 2, 1))
+    # What the draws disagree about rests on a few of the labeled rows: it counts as less precise.
+    sure = np.clip(precision - _SPREADS * spread, 0.001, 0.999)
+    # How much better than guessing, in units of log-odds: a rule for a rare class is worth more.
+    lift = np.log(sure / (1 - sure)) - np.log(base / (1 - base))
+    # Above one half, or well above a rare class's share.
+    least = np.maximum(base + 0.1, np.minimum(0.5, 3 * base))
+    value: Floats = np.where(allowed[:, None] & (sure > least), lift, 0.0)
+    return value
+
+
+def _precisions(rows: Any, size: Floats, beliefs: Floats, gold: Gold, base: Floats) -> Floats:
+    """(n_draws, n_candidates, n_classes): how often a vote would be right."""
+    known = np.flatnonzero(gold != ABSTAIN)
+    gold_rows = rows.tocsr()[known]
+    support = np.asarray(gold_rows.sum(axis=0)).ravel()
+    correct = np.asarray(gold_rows.T @ np.eye(beliefs.shape[2])[gold[known]])
+    believed = np.stack([np.asarray(rows.T @ draw) for draw in beliefs])
+    prior = (believed + _DOUBT * base) / (size + _DOUBT)[:, None]
+    precision: Floats = (_GOLD_PRIOR * prior + correct) / (_GOLD_PRIOR + support)[:, None]
+    return precision
+
+
+def _present(votes: VoteMatrix) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """Each class that a voter names, with the rows; not of voters that vote nearly everywhere."""
+    for label in range(votes.n_classes):
+        here = votes.class_index == label
+        order = np.argsort(votes.voter_index[here], kind="stable")
+        voters, items = votes.voter_index[here][order], votes.item_index[here][order]
+        for own in np.split(items, np.flatnonzero(np.diff(voters)) + 1):
+            if 0 < len(own) <= _MOST_SHARE * votes.n_items:
+                yield label, own
+
+
+def _near_copies(words: Sequence[frozenset[str]], place: int) -> list[int]:
+    own = words[place]
+    return [k for k, each in enumerate(words) if own and each and (own <= each or each <= own)]
+
+
+def _unit_rows(values: Any) -> Floats:
+    array = np.asarray(values)
+    unit: Floats = array / np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
+    return unit
