@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 _ONE_CLASS, _NEARLY_ONE_CLASS = 0.99, 0.95
-"""EM has collapsed if one class has this share of the items, and had at most this share at first."""
+"""EM collapsed if a class ends with the first share of items, and started with less than the
+second."""
 
 GoldItems = Mapping[Any, Any]
 """Known classes by item id, as names or indices."""

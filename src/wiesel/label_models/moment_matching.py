@@ -56,8 +56,8 @@ def moments_of(votes: VoteSource) -> Moments:
         _remove_own_pairs(counts, voters.start * n_classes, n_classes)
         if voters.stop - voters.start == len(votes.voters):
             return Moments(counts, singles, n_items)
-        # Remote votes are read once for each block. If there are too many voters for one block, they
-        # rarely share items, so most of their pairs are zero.
+        # Remote votes are read once for each block. If there are too many voters for one block,
+        # they rarely share items, so most of their pairs are zero.
         rows.append(sp.csr_array(counts))
     return Moments(sp.vstack(rows, format="csr"), singles, n_items)
 
