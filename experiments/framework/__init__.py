@@ -1,1 +1,1 @@
-"""What studies are written with: runs that are kept, methods by name, tables and figures."""
+"""The framework of the studies: stored runs, methods by name, tables and figures."""

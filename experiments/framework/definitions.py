@@ -1,4 +1,4 @@
-"""What a study consists of: rows (a method with options) on data sets, seeds, learning rates."""
+"""The definition of a study: rows (a method with options), data sets, seeds, learning rates."""
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence

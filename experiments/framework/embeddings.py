@@ -1,4 +1,4 @@
-"""Other features of a set's texts: sentence embeddings or TF-IDF, alone or beside its own.
+"""Other text features for a data set: embeddings or TF-IDF, alone or added to its own features.
 
 The option `features` of a run is `minilm` or `tfidf`, or one of them with `+own`.
 """

@@ -1,6 +1,6 @@
-"""Features that explain more than a data set's own do: a hint is added to them.
+"""More informative features: those of a data set plus a hint, which is the truth with noise.
 
-The option `hint` of a run is the deviation of its noise.
+The option `hint` of a run is the standard deviation of the noise.
 """
 
 from dataclasses import replace

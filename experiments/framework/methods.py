@@ -1,4 +1,4 @@
-"""How an experiment names a method: one word, and options that change its defaults."""
+"""Methods of experiments by name, with options that change their defaults."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The tables of pages that were written before, read back."""
+"""Reads the tables of result pages written earlier."""
 
 import re
 from collections.abc import Iterator

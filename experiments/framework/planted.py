@@ -1,9 +1,9 @@
-"""The votes of a run: as they come with the data set, or with voters planted among them.
+"""The votes of a run: those of the data set, or with synthetic voters.
 
-Options of a run that say so: `copies` (the truth and so many copies of one coin flip), `coins` (the
-truth and so many coin flips, each its own), `adversaries` (so many copies of an LF that was turned
-against us, beside the set's own), `silent` (the names of LFs whose votes are left out). `draw`
-seeds the coins; without it, the run's seed does.
+The options of a run: `copies` (the truth and this many copies of one random voter), `coins` (the
+truth and this many independent random voters), `adversaries` (the LFs of the data set and this many
+copies of an adversarial LF), `silent` (the names of LFs whose votes are left out). `draw` seeds the
+random voters; without it, the run's seed does.
 """
 
 import numpy as np

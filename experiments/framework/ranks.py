@@ -1,4 +1,4 @@
-"""Mean ranks of methods over data sets, and whether they differ by more than chance."""
+"""Mean ranks of methods over data sets, and tests of whether they differ significantly."""
 
 from collections.abc import Mapping
 from typing import Any

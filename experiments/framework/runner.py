@@ -1,4 +1,4 @@
-"""Runs that are done once: every finished one is a JSON line, keyed by its definition."""
+"""Runs each experiment once: every finished run is a JSON line, keyed by its definition."""
 
 import hashlib
 import json

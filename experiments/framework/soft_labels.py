@@ -1,4 +1,4 @@
-"""The first stage of the two-stage baselines: from votes to the soft labels a network learns."""
+"""The first stage of the two-stage baselines: from votes to soft labels."""
 
 from typing import Any
 

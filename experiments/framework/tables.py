@@ -1,4 +1,4 @@
-"""How results are shown: mean and deviation in percent, Markdown tables, files."""
+"""The display of results: mean and standard deviation in percent, Markdown tables, files."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,1 +1,1 @@
-"""The studies: one file for each table or figure, and what several of them share."""
+"""The studies: one file for each table or figure, and modules that several share."""

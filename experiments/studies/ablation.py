@@ -2,8 +2,8 @@
 
     python -m experiments ablation [--full] [--seeds N] [--jobs N]
 
-Learning rate 1e-4, epoch chosen by validation AUC, threshold by validation F1. The paper's fourth
-column is ProfTeacher, which cannot be had: youtube stands in.
+The learning rate is 1e-4; the epoch is selected by validation AUC, the threshold by validation F1.
+The data of the paper's fourth column, ProfTeacher, is not available: youtube replaces it.
 """
 
 from experiments.framework.definitions import SIGNED, Choices, Effort, Row, chosen

@@ -2,9 +2,9 @@
 
     python -m experiments adversarial [--full] [--seeds N] [--jobs N]
 
-The LF that votes positive where it reads "excellent" is right four times of five. The adversary
-votes the same, and negative wherever that LF abstains; its copies stand beside the twelve LFs.
-Learning rate 1e-4, epoch chosen by validation AUC, threshold by validation F1.
+The LF that votes positive on the word "excellent" is right four times out of five. The adversary
+votes the same, and negative where that LF abstains. Its copies are added to the twelve LFs.
+The learning rate is 1e-4; the epoch is selected by validation AUC, the threshold by validation F1.
 """
 
 import numpy as np

@@ -1,12 +1,12 @@
-"""Crowd methods chosen without any gold: the best mean rank over noisy losses ("ENS").
+"""Crowd methods selected without any gold: the best mean rank over noisy losses ("ENS").
 
     python -m experiments blind_crowds [--seeds N] [--jobs N] [--recorded]
 
 Every candidate is a method of the crowd tables with one learning rate, trained for a fixed number
-of epochs. `choose_without_gold` holds out items and workers in three folds; the losses of all
-candidates are ranked, and the best mean rank is taken. Test labels are looked at once for each
-candidate, after it was trained on all votes. Beside the choice stand the best candidate on test,
-which nobody can know, and the mean of all. The seed starts the networks and draws the folds.
+of epochs. `choose_without_gold` holds out items and workers in three folds, ranks the candidates by
+each loss, and selects the best mean rank. Test labels are used once for each candidate, after it
+was trained on all votes. The table compares the choice with the best candidate on test, an oracle,
+and with the mean of all. The seed initializes the networks and draws the folds.
 """
 
 import sys

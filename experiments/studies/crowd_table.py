@@ -1,4 +1,4 @@
-"""How the crowd tables are shown: in the terminal, as Markdown and as a figure."""
+"""The display of the crowd tables: in the terminal, as Markdown and as a figure."""
 
 from typing import Any
 

@@ -1,14 +1,13 @@
-"""The default beside majority vote, label models and WeaSEL, on sixteen real data sets.
+"""The default compared with majority vote, label models and WeaSEL, on sixteen real data sets.
 
     python -m experiments default [--full] [--seeds N] [--jobs N] [--recorded]
 
 Every method trains the same network with the same optimizer for the same number of updates, in
 three modes: without any gold (8 epochs of 3,200 items), with the validation split (the best of 20
 epochs), and with 50 items of it. Every method averages five networks; the committee averages two
-or four for each of its members. One set of options holds for all data sets. Gold, the last column,
-trains the same networks on the gold labels of the training rows; spouse has none. Test labels are
-looked at once, after a run has been trained and chosen. The reduced form has one seed, the full one
-three.
+or four for each of its members. All data sets use the same options. Gold, the last column, trains
+the same networks on the gold labels of the training rows; spouse has none. Test labels are used
+once, after training and model selection. The reduced form has one seed, the full one three.
 """
 
 import sys

@@ -1,10 +1,11 @@
-"""Whether WeaSEL and the committee recover from copies, coins and adversaries, by default.
+"""Tests whether WeaSEL and the committee are robust to copies, random voters and adversaries.
 
     python -m experiments default_planted [--full] [--seeds N] [--recorded]
 
-The truth among copies of one coin, or among coins of their own (imdb_136's features and gold), and
-imdb_12 beside copies of an LF that was turned against us. Test ROC-AUC; every method trains the
-same network for the same number of updates. "Blind" ones see no gold at all.
+The votes are the truth among copies of one random voter or among independent random voters (with
+the features and gold of imdb_136), and imdb_12 with copies of an adversarial LF. The score is test
+ROC-AUC. Every method uses its defaults and trains the same network for the same number of updates.
+"Blind" methods see no gold at all.
 """
 
 import sys

@@ -3,8 +3,8 @@
     python -m experiments duplicates [--full] [--seeds N] [--jobs N]
 
 Voter 1 is the truth, voter 2 a coin flip, repeated; the columns are shuffled. A label model that
-takes voters for independent believes the repeated coin. WeaSEL should come within 0.01 AUC of the
-same network trained on the truth, whatever the count.
+assumes independent voters trusts the repeated coin. WeaSEL should come within 0.01 AUC of the same
+network trained on the truth, for any number of copies.
 """
 
 from experiments.framework.definitions import Row

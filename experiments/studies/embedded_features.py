@@ -1,11 +1,11 @@
-"""Table 1 and the default with sentence embeddings: whether joint training pays with them.
+"""Table 1 and the default with sentence embeddings: whether joint training helps with them.
 
     python -m experiments embedded_features [--full] [--seeds N] [--jobs N] [--recorded]
 
 Features are TF-IDF (200 dimensions), embeddings of all-MiniLM-L6-v2 (the extra `text`), or both.
-Nothing else differs from table 1 and from `default` without gold; the learning rate of table 1 is
-1e-4. The reduced form leaves out the sets with long texts: embedding those of imdb alone takes an
-hour of one core. (`better_features` asks the same with hints of the truth.)
+All else is as in table 1, with the learning rate 1e-4, and in `default` without gold. The reduced
+form leaves out the sets with long texts: embedding those of imdb alone takes an hour on one core.
+(`better_features` studies the same question with hints of the truth.)
 """
 
 import sys

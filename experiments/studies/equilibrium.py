@@ -1,25 +1,27 @@
-"""Why WeaSEL leaves copies of a coin behind, but not coins that are each their own.
+"""Why WeaSEL is robust to copies of one random voter, but not to independent random voters.
 
     python -m experiments equilibrium [--seeds N] [--recorded]
 
-Let every voter j have one weight w_j, the same for all items: an encoder that sees nothing. With
-soft labels q, predictions p of the end model and votes v_j of -1 and +1, the encoder's loss does
-not change along w_j where E[(q - p) v_j] = 0; on the simplex of the softmax it rests where that is
-the same for all voters. While logits are small, E[q v_j] is in proportion to w_j. Of a coin the
-features know nothing, so E[p v_j] is 0; of the truth the end model learns the share R^2 that they
-explain. So training rests where
+Let every voter j have one weight w_j, the same for all items: an encoder without inputs. Let q be
+the soft labels, p the predictions of the end model, and v_j the votes, -1 or +1. The gradient of
+the encoder's loss in w_j is zero if E[(q - p) v_j] = 0. On the simplex of the softmax, training is
+in equilibrium if this expectation is the same for all voters. While logits are small, E[q v_j] is
+proportional to w_j. The features carry no information about a coin, so E[p v_j] is 0; of the truth,
+the end model learns the share R^2 that the features explain. So the equilibrium is
 
     w_truth (1 - R^2) = w_coin:
 
-the truth weighs 1 / (1 - R^2) coins, however many there are and whatever tau_2 is. Copies of a coin
-share the weight of one, because E[q v_j] is that of all copies together.
+the truth has the weight of 1 / (1 - R^2) coins, for any number of coins and any tau_2. Copies of a
+coin share the weight of one, because E[q v_j] is that of all copies together.
 
 The first table compares this with trained weights; features and gold are those of imdb_136. R^2 is
-cov(p, v_j) / cov(q, v_j) on the training items. A network with so many weights learns some of every
-coin by heart, so the truth should weigh (1 - R^2 of a coin) / (1 - R^2 of the truth) coins.
+cov(p, v_j) / cov(q, v_j) on the training items. A network with this many weights memorizes part of
+every coin, so the truth should have the weight of (1 - R^2 of a coin) / (1 - R^2 of the truth)
+coins.
 
-The second table has the paper's encoder, which weighs every item anew, and features that explain
-more: beside those of imdb_136 a hint, the truth (-1 or +1) with noise of the given deviation.
+The second table has the paper's encoder, which computes weights per item, and more informative
+features: those of imdb_136 and a hint, the truth (-1 or +1) plus noise of the given standard
+deviation.
 """
 
 import sys

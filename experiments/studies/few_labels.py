@@ -1,11 +1,11 @@
-"""A little gold after training without any: what `fine_tune` gains, and what gold alone gives.
+"""A few gold labels after training without gold: the gain of `fine_tune`, and gold alone.
 
     python -m experiments few_labels [--full] [--seeds N] [--recorded]
 
 The default is trained on votes alone. Then 10, 50 or 250 gold items, drawn from the validation
 split, are used in three ways: not at all, by `fine_tune`, and alone (the same network, supervised,
-trained on 80 % of them with the epoch chosen on the rest). Seeds draw the items. Test labels are
-looked at once, at the end of each run.
+trained on 80 % of them with the epoch selected on the rest). Seeds draw the items. Test labels are
+used once, at the end of each run.
 """
 
 import copy

@@ -1,14 +1,14 @@
-"""WeaSEL's graph encoder beside the MLP encoder: planted dependent voters, and real sets.
+"""WeaSEL's graph encoder compared with the MLP encoder: synthetic dependent voters, real sets.
 
     python -m experiments graph_encoder [--full] [--seeds N] [--jobs N] [--recorded]
 
-Planted: 500 items, six voters that are right three times of four, and seven that repeat each
-other's mistakes: noisy copies of one (`block`), or each of the one before (`chain`); `independent`
-has nine good voters and no others. Dependencies are found from the votes, never given; `no edges`
-is the same network without them, so that what edges are worth can be told from what the network is
-worth. Real sets: as they come, without gold, 8 epochs of 3,200 items. Seeds draw the planted votes,
-and start the networks. The figure is the share of soft labels that are right (planted), or the test
-score of the end model (real).
+Synthetic sets have 500 items, six voters that are right three times out of four, and seven that
+repeat each other's mistakes: noisy copies of one (`block`), or each of the previous one (`chain`);
+`independent` has only nine good voters. Dependencies are found from the votes, never given. `no
+edges` is the same network without them, which separates the effect of the edges from that of the
+network. Real sets are unchanged, without gold, with 8 epochs of 3,200 items. Seeds draw the
+synthetic votes and initialize the networks. The score is the accuracy of the soft labels
+(synthetic), or the test score of the end model (real).
 """
 
 import sys

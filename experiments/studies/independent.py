@@ -2,8 +2,8 @@
 
     python -m experiments independent [--full] [--seeds N] [--jobs N]
 
-Voter 1 is the truth, the others are coins, each its own; the columns are shuffled. The paper claims
-full recovery up to about ten coins.
+Voter 1 is the truth, the others are independent coin flips; the columns are shuffled. The paper
+claims full recovery up to about ten coins.
 """
 
 from experiments.studies.random_voters import Study

@@ -1,11 +1,11 @@
-"""Soft labels that use the inputs of an end model, whatever their kind: what each kind is worth.
+"""The quality of soft labels that use the inputs of an end model, for each kind of input.
 
     python -m experiments input_kinds [--jobs N] [--recorded]
 
-`FeatureEM` and `FeatureChecked` are fitted to the training votes beside nothing at all, the
-features that come with the data set, a sparse TF-IDF matrix of up to 20,000 words, and the ids of
-words, as an LSTM or a transformer reads them. The figure is how good the soft labels of covered
-training items are, by their gold: ROC-AUC for binary tasks, else accuracy. No test label is used.
+`FeatureEM` and `FeatureChecked` are fitted on the training votes with four kinds of input: none,
+the features of the data set, a sparse TF-IDF matrix of up to 20,000 words, and token ids, as an
+LSTM or a transformer reads them. The score compares the soft labels of covered training items with
+their gold: ROC-AUC for binary tasks, else accuracy. No test label is used.
 """
 
 import sys

@@ -2,11 +2,11 @@
 
     python -m experiments labelme [--full] [--dataset NAME] [--seeds N] [--jobs N] [--methods ...]
 
-The paper's head (128 units, dropout 0.5) on standardized features, Adam, batch 64, 100 epochs at
-most. For every method its settings and learning rates are compared by their mean validation score
-over three seeds; the best is run with all seeds. The epoch is the best on validation too, and
-test labels are looked at once, at the end. Several published figures are of the epoch that was
-best *on test*: that figure stands in a column of its own, from further runs that do just this.
+The network is the paper's head (128 units, dropout 0.5) on standardized features, with Adam, batch
+size 64 and at most 100 epochs. The settings and learning rates of every method are compared by mean
+validation score over three seeds; the best is run with all seeds. The epoch is also selected on
+validation. Test labels are used once, at the end. Several published results are of the best epoch
+*on test*: a separate column shows this score, from additional runs.
 """
 
 import argparse

@@ -1,12 +1,11 @@
-"""Several labels for one review: one network for all of them, or one for each.
+"""Multi-label reviews: one network for all labels, or one for each.
 
     python -m experiments multilabel [--seeds N]
 
-The six labels and the labeling functions of `experiments.studies.multilabel_rules`. Both ways have
-the same votes, label models, options and number of updates of every network; the validation reviews
-choose the epoch and the thresholds of both. `one` is one network with six outputs; `each` is six
-binary networks, every one trained on the votes on its label. Test labels are read once, for this
-table.
+The labels and labeling functions are those of `experiments.studies.multilabel_rules`. Both variants
+have the same votes, label models, options and number of updates per network, and both select epoch
+and thresholds on the validation reviews. `one` is one network with six outputs; `each` is six
+binary networks, each trained on the votes on its label. Test labels are used once, for this table.
 """
 
 import argparse

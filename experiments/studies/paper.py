@@ -1,4 +1,4 @@
-"""The figures of the paper that we know, in percent F1 unless said; what is not here is a dash.
+"""The results of the paper, in percent F1 unless noted; a missing result is shown as a dash.
 
 Rühling Cachay, Boecking and Dubrawski, "End-to-End Weak Supervision", NeurIPS 2021.
 """

@@ -1,9 +1,9 @@
-"""Every row of the paper's tables and every figure of it, with ours beside it.
+"""Compares every row of the paper's tables, and every figure, with our results.
 
     python -m experiments paper
 
-Nothing is trained: the figures are read from the pages beside it, which the commands named there
-write. A verdict follows a rule that the page states, not an opinion.
+Nothing is trained: results are read from the other result pages, which name the commands that write
+them. Each verdict follows a rule stated on the page.
 """
 
 from collections.abc import Iterator

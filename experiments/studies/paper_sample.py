@@ -1,10 +1,10 @@
-"""A sample of the paper's runs, short, with a digest of what they predict.
+"""A sample of short runs of the paper's experiments, with digests of their predictions.
 
     python -m experiments paper_sample
 
-One short run of WeaSEL as the paper has it for every row of the ablation, for table 1 and for the
-figures. Run it before and after a change of the code, on one machine: what should not change has
-the same digest, to the last digit.
+There is one short run of the paper's WeaSEL for every row of the ablation, for table 1 and for the
+figures. Run it before and after a code change, on the same machine: runs that should not change
+have exactly the same digest.
 """
 
 import hashlib

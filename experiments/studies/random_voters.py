@@ -1,8 +1,9 @@
-"""What the two studies with planted votes share: rows, the table of AUCs, the learning curves.
+"""Shared by the two studies with random voters: rows, the table of AUCs, the learning curves.
 
-One voter is the truth, the others are coins; features and gold of imdb_136. A method recovers if it
-comes as far as the same network trained on the truth. Learning rate 1e-4, the epoch chosen by
-validation AUC; the curves are validation AUC, because test is looked at once, at the end.
+One voter is the truth, the others are random; features and gold are those of imdb_136. A method
+recovers if it matches the same network trained on the truth. The learning rate is 1e-4; the epoch
+is selected by validation AUC. The curves show validation AUC, because test labels are used only
+once, at the end.
 """
 
 from collections.abc import Mapping, Sequence

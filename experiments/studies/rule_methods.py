@@ -1,12 +1,12 @@
-"""ImplyLoss, ASTRA and deep probabilistic logic beside the figures of ASTRA's paper.
+"""ImplyLoss, ASTRA and deep probabilistic logic, compared with the results of ASTRA's paper.
 
     python -m experiments rule_methods [--seeds N] [--jobs N] [--recorded]
 
-The sets are those of the papers that we hold, with the same rules: trec (accuracy), sms (F1) and
-youtube (accuracy). ImplyLoss and ASTRA learn from votes and a few labeled items of the training
-split, drawn by the seed: as many as the papers have. The others learn from votes alone, and
-`gold alone` from the labeled items. Epoch and threshold are chosen on the validation split, as in
-the papers. Their features are ELMo's or BERT's, ours are sentence embeddings.
+The data sets are those of the papers that are available here, with the same rules: trec (accuracy),
+sms (F1) and youtube (accuracy). ImplyLoss and ASTRA learn from votes and a few labeled items of the
+training split, drawn by the seed, as many as in the papers. The others learn from votes alone, and
+`gold alone` from the labeled items alone. Epoch and threshold are selected on the validation split,
+as in the papers. Their features are from ELMo or BERT, ours are sentence embeddings.
 """
 
 import sys

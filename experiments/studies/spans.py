@@ -3,7 +3,7 @@
     python -m experiments spans [--seeds N]
 
 CoNLL-2003 English with the rules of `experiments.studies.span_rules`. Label models are fitted on
-the votes on the training sentences and say what they make of the votes on the test sentences.
+the votes on the training sentences and predict from the votes on the test sentences.
 Taggers are trained on the same votes, without gold, for a fixed number of epochs, and read the
 test sentences alone; `gold` is the same tagger trained on the gold tags of the training sentences.
 """

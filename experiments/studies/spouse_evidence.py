@@ -1,9 +1,9 @@
-"""Spouse with an LSTM, and what the paper's figures on spouse owe to what.
+"""Spouse with an LSTM, and what explains the paper's results on spouse.
 
     python -m experiments spouse_lstm [--seeds N] [--epochs N] [--jobs N] [--recorded]
 
-Runs what `spouse_lstm` describes, and writes the page from these runs, those of table 1, and the
-paper's own votes. An interrupted study goes on where it stopped.
+Runs the experiments of `spouse_lstm`, and writes the page from these runs, those of table 1, and
+the paper's own votes. An interrupted study resumes where it stopped.
 """
 
 import argparse

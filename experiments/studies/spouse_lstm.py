@@ -1,10 +1,11 @@
 """Spouse with the paper's kind of network: a bidirectional LSTM on the tokens of the sentence.
 
-The sentence is cut around the two persons, who become two marks, and is read as token ids of a
-vocabulary learned from the training sentences; embeddings are trained. Epoch and threshold are
-chosen on validation. WeaSEL's encoder reads the votes and the 200 features of table 1. The paper's
-network has three LSTMs, for the words before, between and after the persons; this is one. Runs are
-kept in `spouse_lstm.jsonl`, one line each. `spouse_evidence` runs them and writes the page.
+The sentence is cropped around the two persons, who are replaced by two marker tokens. It is read as
+token ids of a vocabulary learned from the training sentences; embeddings are trained. Epoch and
+threshold are selected on validation. WeaSEL's encoder reads the votes and the 200 features of table
+1. The paper's network has three LSTMs, for the words before, between and after the persons; this
+has one. Runs are stored in `spouse_lstm.jsonl`, one line each. `spouse_evidence` runs them and
+writes the page.
 """
 
 import re

@@ -1,14 +1,14 @@
-"""Suggested labeling functions: what 30 blindly accepted proposals are worth.
+"""The quality of suggested labeling functions: 30 proposals, accepted without review.
 
     python -m experiments suggest [--full] [--seeds N] [--recorded]
 
 From 20 training rows with a label and no labeling function, `suggest_lfs` proposes 30, each with up
-to five words, and all are accepted. The default method learns from their votes without any gold; so
-it does from the votes of the labeling functions that come with the data set. Seeds draw the 20 rows
-(drawn again until every class is among them); they begin at 3, because the settings of
-`suggest_lfs` were chosen on training gold with the draws of 0 to 2 and of 100 to 150, also of sst2,
-trec and vader_tweets. The score is ROC-AUC for two classes, else accuracy; `way` is how much of the
-way from chance to the shared labeling functions the suggested ones go. Test labels are looked at
+to five words, and all are accepted. The default method is trained on their votes without any gold,
+and for comparison on the votes of the data set's own labeling functions. Seeds draw the 20 rows
+(repeated until every class is among them). They begin at 3, because the settings of `suggest_lfs`
+were selected on training gold with the seeds 0 to 2 and 100 to 150, also of sst2, trec and
+vader_tweets. The score is ROC-AUC for two classes, else accuracy. `way` is the share of the distance
+from chance to the data set's labeling functions that the suggested ones cover. Test labels are used
 once, at the end of each run.
 """
 

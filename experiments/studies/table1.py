@@ -2,8 +2,9 @@
 
     python -m experiments table1 [--full] [--seeds N] [--jobs N]
 
-Networks, Adam, batch 64 and weight decay as in the paper. For every method and seed the learning
-rate (1e-4 or 3e-5) and the epoch are chosen by validation AUC, the threshold by validation F1.
+Networks, Adam, batch size 64 and weight decay are as in the paper. For every method and seed, the
+learning rate (1e-4 or 3e-5) and the epoch are selected by validation AUC, the threshold by
+validation F1.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What every end-to-end method shares: from checked data to a trained end model."""
+"""The base class of end-to-end methods: checks, training, prediction and saving."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -54,9 +54,9 @@ from wiesel.votes import VoteMatrix
 __all__ = ["EndToEndModel", "GoldSet"]
 
 _BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
-"""How long `epochs=None` trains: networks learn the voters' mistakes if nothing stops them."""
+"""The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
 _ONLY_NETWORKS = ("seed", "lr", "end_model")
-"""Options that change the networks, but not what they learn."""
+"""Options that change the networks, but not their training data."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -100,7 +100,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     """Show a progress bar; None shows it on a terminal and in a notebook."""
 
     fits_itself: ClassVar[bool] = False
-    """Whether `fit_given` is the method's own: it has no single network to train."""
+    """Whether the method overrides `fit_given`, because it has no single network to train."""
 
     labels_: LabelSpace = field(init=False, repr=False)
     """The classes seen in `fit`."""
@@ -109,15 +109,15 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     end_model_: nn.Module = field(init=False, repr=False)
     """The trained end model, on the CPU and in evaluation mode."""
     history_: History = field(init=False, repr=False)
-    """What happened, epoch by epoch."""
+    """The losses and metrics of every epoch."""
     threshold_: float | None = field(init=False, repr=False)
-    """Two classes: predict the second if its probability reaches this; None is the larger one."""
+    """For two classes: predict the second if its probability is at least this; None is argmax."""
     selection_: dict[str, Any] = field(init=False, repr=False)
-    """Which epoch was kept, and by what measure."""
+    """Which epoch was kept, and by which metric."""
     trained_on_: dict[str, Any] = field(init=False, repr=False)
     """How many items and features were used, and a fingerprint of the votes."""
     members_: tuple[Any, ...] = field(init=False, repr=False)
-    """The fitted members of an ensemble; empty where there is one network."""
+    """The fitted members of an ensemble; empty for a single network."""
 
     def fit(
         self,
@@ -158,7 +158,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         return checked_proba(proba_of(logits))
 
     def member_probas(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return P(class) by every member: (members, n_items, n_classes); one for one network."""
+        """Return P(class) by every member, or by the one network: (members, n_items, n_classes)."""
         self.check_fitted()
         X = self.inputs_of(X)
         return np.stack([member.predict_proba(X) for member in self.members_ or (self,)])
@@ -182,11 +182,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def fine_tune(
         self, X: Any, y: Any, epochs: int = 40, lr: float | None = None, batch_size: int = 16
     ) -> FineTuning:
-        """Go on training the fitted end model on a few gold items, if they gain from it.
+        """Train the fitted end model further on a few gold items, if this improves it.
 
-        Cross-validation on them decides for how many epochs, up to `epochs`, and tunes the
-        threshold; 0 leaves the model as it is. More than five items a class are needed. `lr` is
-        the model's own by default.
+        Cross-validation on these items selects the number of epochs, up to `epochs`, and tunes the
+        threshold; 0 epochs leave the model unchanged. It needs more than five items per class. The
+        default `lr` is that of the model.
         """
         self.check_fitted()
         lr = self.lr if lr is None else lr
@@ -198,7 +198,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """Write the model as a folder of data files; `wiesel.load_model` reads it.
 
         With the fitted `features` that made X, the loaded model predicts from texts, rows or
-        pictures; `column` is where a table of rows has the texts.
+        pictures; `column` is the text column of a table of rows.
         """
         self.check_fitted()
         reader = self.reader_ if features is None else FeatureReader(features, column)
@@ -209,11 +209,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         return {"end_model": self.end_model_}
 
     def saved_values(self) -> dict[str, Any]:
-        """Return what only this method learned, as values that `wiesel.saving` can encode."""
+        """Return method-specific learned attributes as values that `wiesel.saving` can encode."""
         return {}
 
     def saved_files(self) -> dict[str, bytes]:
-        """Return further files of this method, by name."""
+        """Return additional files of this method, by name."""
         return {}
 
     @classmethod
@@ -223,7 +223,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     @classmethod
     def from_members(cls, members: Sequence[Self], options: dict[str, Any], saved: Saved) -> Self:
-        """Return the ensemble of restored models: it has the options of its first one."""
+        """Return the ensemble of restored models, with the options of the first one."""
         n_dropped = saved.manifest["selection"].get("dropped_members", 0)
         if len(members) != options["members"] - n_dropped:
             raise SavedModelError(
@@ -233,14 +233,14 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         return model.join(members)
 
     def restore_learned(self, saved: Saved) -> None:
-        """Set the learned attributes that only this method has, from a folder."""
+        """Set the method-specific learned attributes from a folder."""
 
     def _features_seen(self) -> dict[str, Any]:
         return self.trained_on_
 
     @property
     def network(self) -> nn.Module:
-        """The user's end model, as given: every method declares it, at its own position."""
+        """The user's end model, as given; each method declares the field, in its own position."""
         network: nn.Module = self.end_model  # type: ignore[attr-defined]
         return network
 
@@ -249,20 +249,20 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """Return the networks and losses to train; random numbers are seeded."""
 
     def _keep(self, objective: Objective, plan: FitPlan) -> None:
-        """Set the learned attributes that only this method has."""
+        """Set the method-specific learned attributes."""
 
     def _check_options(self) -> None:
-        """Refuse values that are not allowed; whether the device exists is for `fit` to see."""
+        """Refuse invalid option values; `fit` checks whether the device exists."""
         check_training_numbers(self)
 
     def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
-        """Return what `fit` is given as one value; nothing but X and votes by default."""
+        """Return the arguments of `fit` as one value; by default only X and votes."""
         if encoder_X is not None:
             raise ParameterError(f"{type(self).__name__} has no encoder to read encoder_X.")
         return FitInputs(as_inputs(X), votes)
 
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
-        """Fit on what `fit_inputs` returned: check everything, plan, train, keep."""
+        """Fit on the result of `fit_inputs`: check, plan, train and store the results."""
         if self.members != 1:
             self.check_options()
             return fit_ensemble(self, given, validation)
@@ -272,7 +272,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def planned(
         self, given: FitInputs, validation: GoldSet | None, plan: FitPlan | None = None
     ) -> PlannedFit:
-        """Return a fit that is ready to be trained; `plan` is that of a model with one plan."""
+        """Return a fit that is ready to be trained; `plan` is one made for an equal `plan_key`."""
         with seeded(self.seed):
             network = copy.deepcopy(self.network)
             plan = self._plan(given, validation, network) if plan is None else plan
@@ -283,11 +283,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             return PlannedFit(self, plan, objective, options, mark, torch.get_rng_state())
 
     def plan_key(self) -> str:
-        """Return what is equal for models that plan a fit alike."""
+        """Return a key that is equal for models with the same plan."""
         return self._options_but(_ONLY_NETWORKS)
 
     def stack_key(self) -> str:
-        """Return what is equal for models whose networks can be trained as one stack."""
+        """Return a key that is equal for models whose networks can be trained as one stack."""
         return self.plan_key()
 
     def _options_but(self, names: Collection[str]) -> str:
@@ -297,9 +297,9 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def _plan(
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
     ) -> FitPlan:
-        """Check what was given, and decide all that is decided before training.
+        """Check the inputs, and make all decisions that precede training.
 
-        `network` is the copy of the end model to be trained; None where it trains itself.
+        `network` is the copy of the end model to train; None if the end model trains itself.
         """
         self.check_options()
         resolve_device(self.device)
@@ -324,7 +324,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         return covered_items(given)
 
     def finish(self, fit: PlannedFit, history: History) -> None:
-        """Keep what a fit has learned."""
+        """Store the results of a fit."""
         plan, objective = fit.plan, fit.objective
         self.labels_, self.voters_, self.members_, self.reader_ = plan.labels, plan.voters, (), None
         self.end_model_, self.history_ = objective.end_model.eval(), history
@@ -340,14 +340,14 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         warn_if_votes_are_ignored(self)
 
     def recover(self, given: FitInputs, validation: GoldSet | None) -> None:
-        """Replace a fit that failed; a method that can tell knows how."""
+        """Replace a failed fit; methods that can detect failure override this."""
 
     def _label_space(self, votes: VoteMatrix | None) -> LabelSpace:
         require_votes(votes)
         return votes.labels  # type: ignore[union-attr]
 
     def _select(self, validation: Validation | None) -> None:
-        """Note which epoch was kept, and tune the decision threshold for F1 (two classes)."""
+        """Record which epoch was kept, and tune the decision threshold for F1 (two classes)."""
         self.selection_ = {"by": "last epoch", "epoch": len(self.history_)}
         if self.history_.interrupted:
             message = f"Training was interrupted after {len(self.history_)} epochs"
@@ -371,7 +371,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def join(self, members: Sequence[Self], validation: GoldSet | None = None) -> Self:
         """Become the ensemble of these fitted models; `validation` tunes its threshold."""
         first = members[0]
-        # What a method learned besides is the first member's, unless the method knows better.
+        # Other learned attributes are those of the first member, unless the method overrides this.
         for name in self.learned_names():
             setattr(self, name, getattr(first, name))
         self.members_, self.reader_ = tuple(members), None

@@ -1,4 +1,4 @@
-"""Choosing among models without gold: the best mean rank over several noisy losses."""
+"""Model selection without gold: the best mean rank over several noisy losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,26 +22,26 @@ _LEAST = 1e-6
 
 @dataclass(frozen=True)
 class BlindChoice:
-    """Which model was best without gold, and by what."""
+    """The best model without gold, with the ranks and losses behind the choice."""
 
     best: int
     """The position of the model with the lowest mean rank."""
     ranks: npt.NDArray[np.float64]
     """The mean rank of every model; 1 is best."""
     losses: dict[str, npt.NDArray[np.float64]]
-    """By name of the loss, the mean over folds for every model."""
+    """For each loss, by name, the mean over folds for every model."""
 
 
 def choose_without_gold(
     models: Sequence[EndToEndModel], X: Any, votes: VoteMatrix, folds: int = 3, seed: int = 0
 ) -> BlindChoice:
-    """Return the model of the best mean rank over noisy losses, in folds of items and voters.
+    """Return the model with the best mean rank over noisy losses, cross-validated.
 
-    In every fold the models learn from the other items, and from the votes of the other voters
-    where there are twice as many voters as folds; what they predict for the held-out items is
-    compared with the votes on them (`noisy_losses`), and with those of the held-out voters. For
-    each loss the models are ranked. Gold is never looked at. Voters that share their mistakes can
-    mislead every one of these losses.
+    In every fold the models are trained on the other items. If there are at least twice as many
+    voters as folds, voters are held out, too. Predictions for the held-out items are compared with
+    the votes on them (`noisy_losses`), and with those of the held-out voters. The models are
+    ranked by each loss. Gold is never used. Voters that share their mistakes can mislead all of
+    these losses.
 
     >>> import torch
     >>> from wiesel import MajorityVote, TwoStage
@@ -73,18 +73,18 @@ def choose_without_gold(
             of_models.append(_fold_losses(proba, votes[held_out], judges, held_out))
         for name in of_models[0]:
             found.setdefault(name, []).append([losses[name] for losses in of_models])
-    # A loss of held-out voters exists in the folds in which they voted.
+    # The losses on held-out voters exist only in folds in which they voted.
     losses = {name: np.mean(values, axis=0) for name, values in found.items()}
     ranks = np.mean([rankdata(values) for values in losses.values()], axis=0)
     return BlindChoice(int(np.argmin(ranks)), ranks, losses)
 
 
 def noisy_losses(proba: npt.NDArray[np.float64], votes: VoteMatrix) -> dict[str, float]:
-    """Return how far predictions are from votes: cross-entropy and share of errors.
+    """Return losses of predictions against votes: cross-entropy and error rate.
 
-    `majority` is the class with most votes, `weighted` the one by the log odds of the voters'
-    accuracies (one-coin model); `agreed` weighs items by how far their votes agree; `answers`
-    compares with every vote.
+    The target `majority` is the class with the most votes; `weighted` is the winner if votes are
+    weighted by the log odds of their voters' accuracies (one-coin model). `agreed` weighs items by
+    the agreement of their votes. `answers` compares with every single vote.
 
     >>> votes = VoteMatrix.from_dense([[0, 0], [1, 1], [0, 0]], ["no", "yes"])
     >>> noisy_losses(np.array([[0.9, 0.1], [0.2, 0.8], [0.9, 0.1]]), votes)["answers_error"]
@@ -108,7 +108,7 @@ def noisy_losses(proba: npt.NDArray[np.float64], votes: VoteMatrix) -> dict[str,
 def _answer_losses(
     name: str, proba: npt.NDArray[np.float64], votes: VoteMatrix
 ) -> dict[str, float]:
-    """How far predictions are from single votes."""
+    """The losses of predictions against single votes."""
     said = proba[votes.item_index, votes.class_index]
     wrong = proba.argmax(axis=1)[votes.item_index] != votes.class_index
     log_loss = -np.log(np.maximum(said, _LEAST))
@@ -130,7 +130,7 @@ def _fold_losses(
 def _split_voters(
     votes: VoteMatrix, order: npt.NDArray[np.int64], number: int, folds: int
 ) -> tuple[VoteMatrix, VoteMatrix | None]:
-    """The votes to learn from, and those of voters that are held out, if there are enough."""
+    """The votes to train on, and those of the held-out voters, if there are enough voters."""
     if votes.n_voters < 2 * folds:
         return votes, None
     names = np.array(votes.voters, dtype=object)

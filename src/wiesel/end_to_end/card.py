@@ -1,4 +1,4 @@
-"""CARD.md: what a saved model is, for the person who finds it."""
+"""CARD.md: the model card of a saved model."""
 
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,7 @@ def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) ->
 
 
 def _items(reader: "FeatureReader | None") -> str:
-    """What the model predicts from, as a reader of the card would write it."""
+    """The inputs of the model, as an expression in the example code of the card."""
     if reader is None:
         return "X"
     return {"tabular": "table", "images": "pictures", "given": "X"}.get(reader.kind, "texts")

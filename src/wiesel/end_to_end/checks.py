@@ -1,4 +1,4 @@
-"""What must hold before training starts, each with a message that says what to do."""
+"""Checks before training starts, with messages that explain what to do."""
 
 from typing import Any
 
@@ -32,11 +32,11 @@ __all__ = [
 _TRIED_ITEMS = 8
 _WHOLE_NUMBERS = {"batch_size": 2, "seed": 0, "members": 1}
 _OPTIONAL_NUMBERS = {"epochs": 1, "epoch_size": 2, "patience": 1}
-"""The least that options may be which are whole numbers, or None."""
+"""The smallest allowed values of options that are whole numbers or None."""
 
 
 def check_training_numbers(model: Any) -> None:
-    """Refuse numbers that no training can have."""
+    """Refuse invalid values of the numeric training options."""
     for name, low in {**_WHOLE_NUMBERS, **_OPTIONAL_NUMBERS}.items():
         if getattr(model, name) is not None or name in _WHOLE_NUMBERS:
             check_number(model, name, getattr(model, name), low=low, whole=True)
@@ -47,7 +47,7 @@ def check_training_numbers(model: Any) -> None:
 
 
 def check_divisible(model: object, objective: Objective, engine: object) -> None:
-    """Refuse an engine for a method whose batches several workers cannot share."""
+    """Refuse an engine for a method whose batches cannot be split among workers."""
     if engine is not None and not objective.is_divisible:
         raise ParameterError(
             f"{type(model).__name__} cannot be trained by several workers: TwoStage, WeaSEL and "
@@ -56,7 +56,7 @@ def check_divisible(model: object, objective: Objective, engine: object) -> None
 
 
 def covered_items(given: FitInputs) -> npt.NDArray[np.int64]:
-    """Return the positions of the items with votes; there must be two."""
+    """Return the positions of the items with votes; there must be at least two."""
     covered = np.flatnonzero(given.votes.covered)  # type: ignore[union-attr]
     if len(covered) < 2:
         raise VoteError(
@@ -67,7 +67,7 @@ def covered_items(given: FitInputs) -> npt.NDArray[np.int64]:
 
 
 def check_lengths(given: FitInputs) -> None:
-    """Refuse inputs, votes and encoder features that are not of the same items."""
+    """Refuse inputs, votes and encoder features with different numbers of items."""
     lengths = {"X": len(given.inputs)}
     if given.votes is not None:
         lengths["votes"] = given.votes.n_items
@@ -157,7 +157,7 @@ def _tried(
 
 
 def checked_proba(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return probabilities, or name the item for which the end model gives no number."""
+    """Return probabilities; raise an error that names an item with NaN or infinity."""
     wrong = np.flatnonzero(~np.isfinite(proba).all(axis=1))
     if len(wrong):
         raise FeatureError(

@@ -1,4 +1,4 @@
-"""How common the classes are: as given, or from what is known."""
+"""The class balance of a fit: given, uniform, or estimated from votes or gold."""
 
 from typing import Any
 
@@ -32,9 +32,9 @@ def chosen_class_balance(
     votes: VoteMatrix | None,
     validation: Validation | None,
 ) -> npt.NDArray[np.float64]:
-    """Return P(y): given, uniform (None), or estimated where the option says.
+    """Return P(y): given, uniform (None), or estimated as the option says.
 
-    `votes` estimates it as label models do, `validation` counts the validation set; `auto` is the
+    `votes` estimates it as label models do; `validation` counts the validation set; `auto` is the
     validation set if there is one, else the vote shares.
 
     >>> chosen_class_balance([0.2, 0.8], votes.labels, votes, None)
@@ -48,18 +48,18 @@ def chosen_class_balance(
         return vote_balance(votes)
     if validation is None:
         raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")
-    # One more of each class, so that none that is missing by chance is ruled out.
+    # Add one of each class, so that a class that is missing by chance is not ruled out.
     counts = np.bincount(validation.gold, minlength=len(labels)) + 1.0
     return class_prior(labels, counts)
 
 
 def vote_balance(votes: VoteMatrix) -> npt.NDArray[np.float64]:
-    """Return the class balance that votes suggest.
+    """Return an estimate of the class balance from votes.
 
-    For binary tasks it is the shares of the votes. For multi-class tasks it is the share of items
-    in which a class has the most votes, because noise brings the shares of single votes closer
-    together. But one-sided voters, who name a single class or abstain, show which classes are easy
-    to write rules for: the more such voters abstain, the closer to equal shares it is, at most
+    For binary tasks it is the vote shares. For multi-class tasks it is the share of items on which
+    a class has the most votes, because noise makes the vote shares more equal. One-sided voters,
+    which vote for a single class or abstain, mostly show which classes are easy to write rules
+    for. So the more such voters abstain, the closer the estimate is to equal shares, at most
     half-way on a logarithmic scale.
     """
     covered = votes[np.flatnonzero(votes.covered)]

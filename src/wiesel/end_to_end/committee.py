@@ -1,4 +1,4 @@
-"""Committee: a few readings of the votes, a network for each, and their average."""
+"""Committee, the default method: networks trained on several label models, averaged."""
 
 import copy
 import warnings
@@ -73,13 +73,13 @@ class Committee(EndToEndModel):
     set if there is one, else the votes). None lets each member decide."""
 
     member_weights_: dict[str, float] = field(init=False, repr=False)
-    """How much each member counts, by name; they sum to 1."""
+    """The weight of each member, by name; weights sum to 1."""
     copies_: dict[str, str] = field(init=False, repr=False)
-    """The voters that are copies of another, and of which one."""
+    """Maps each voter that is a copy to the voter it copies."""
 
     @property
     def fits_itself(self) -> bool:  # type: ignore[override]
-        """Its members are what is trained."""
+        """True: the committee trains its members, and no network directly."""
         return True
 
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
@@ -211,7 +211,7 @@ class Committee(EndToEndModel):
             self._tune(proba, validation)
 
     def _merged(self, votes: VoteMatrix) -> VoteMatrix:
-        """The votes as the members see them: copies of a voter are one."""
+        """The votes that the members see, with copies of a voter merged into one."""
         self.check_votes(votes)
         return merge_copies(votes, self._originals())
 
@@ -220,18 +220,18 @@ class Committee(EndToEndModel):
         return np.array([position[self.copies_.get(name, name)] for name in self.voters_])
 
     def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
-        """Return which voter pushed one item which way, and what each member made of the votes."""
+        """Return the effect of each vote on one item, and each member's soft label."""
         self.check_fitted()
         one = self.input_of(x)
         return explain_item(self, one, votes, self.vote_effects(one, votes))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
-        """Return what the votes on one item did; `one` is the item as a batch."""
+        """Return the effects of the votes on one item; `one` is the item as a batch."""
         merged = self._merged(votes)
         with _one_of_several():
             parts: list[VoteEffects] = [m.vote_effects(one, merged) for m in self.members_]
         weights = list(self.member_weights_.values())
-        # A copy has its part of what its original adds.
+        # A voter and its copies share the contribution of their merged vote equally.
         place = np.searchsorted(
             np.unique(self._originals())[merged.voter_index],
             self._originals()[votes.voter_index],
@@ -262,12 +262,13 @@ def default_members(
     seed: int = 0,
     **options: Any,
 ) -> Members:
-    """Return the members of a committee that was given none, unfitted, by name.
+    """Return the default members of a committee, unfitted, by name.
 
-    Majority vote, EM over votes and features, and votes checked against the features. Members that
-    learn from features have twice the networks. For multi-class tasks, EM is also trained with the
-    mutual-information loss, which is robust to classes with too many votes. If the gold items have
-    votes, further members weigh the voters by their precision on these items.
+    The label models are majority vote, EM over votes and features, and votes weighted by how well
+    the features confirm them. Members that learn from features have twice the networks. For
+    multi-class tasks, EM is also trained with the mutual-information loss, which is robust to
+    classes with too many votes. If the gold items have votes, further members weigh the voters by
+    their precision on these items.
     `experiments/decisions.md` explains how they were chosen.
 
     >>> import torch
@@ -293,7 +294,7 @@ def default_members(
         if options.get("class_balance") is None:
             own["class_balance"] = "auto"
         if options.get("checkpoint") is not None:
-            # What learns by one loss is one stack, and a stack has one checkpoint.
+            # Members with the same loss form one stack, and a stack has one checkpoint.
             own["checkpoint"] = f"{options['checkpoint']}.{loss}"
         member = TwoStage(reading, network, members=networks * (1 + twice), **{**options, **own})
         members[_free_name(member, members)] = member
@@ -302,7 +303,7 @@ def default_members(
 
 
 def _free_name(member: EndToEndModel, taken: Members) -> str:
-    """A name for a member: its label model's if it has one, numbered if it is taken."""
+    """A unique name: that of the label model, if any, or of the method; numbered if taken."""
     name = method_name(type(member.label_model if isinstance(member, TwoStage) else member))
     if isinstance(member, TwoStage) and member.loss != "ce":
         name = f"{name}_{member.loss}"
@@ -315,7 +316,7 @@ def _fitted(
     given: FitInputs,
     validation: GoldSet | None,
 ) -> Members:
-    """Train everything that was planned, as one stack where that can be."""
+    """Train all planned fits, as stacks if possible, and return the usable members."""
     train_all([fit for own in fits.values() for fit in own], quiet=True)
     fitted: Members = {}
     for name, own in fits.items():
@@ -330,14 +331,14 @@ def _fitted(
 
 @contextmanager
 def _one_of_several() -> Iterator[None]:
-    """Leave out what a reading says of itself: where one has to fall back, others do not."""
+    """Silence warnings of single members: a fallback in one is balanced by the others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WieselWarning)
         yield
 
 
 def _healthy(fitted: Members) -> Members:
-    """The members that have not collapsed to one class; all where none has not."""
+    """The members that have not collapsed to one class; all members if every one has."""
     kept = {name: m for name, m in fitted.items() if not predicts_one_class(m.history_)}
     if not kept or len(kept) == len(fitted):
         return fitted

@@ -1,4 +1,4 @@
-"""Facts about the networks for the history, and warnings about networks that collapsed."""
+"""Diagnostics of the networks for the history, and warnings about collapsed networks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ __all__ = [
 
 _DIAGNOSED_ITEMS = 512
 _DIAGNOSED_BYTES = 32 * 2**20
-"""Enough for the shares, and cheap; fewer items if thousands of voters make them large."""
+"""Enough items to estimate shares cheaply; fewer if thousands of voters make them large."""
 
 _ALL_OF_IT = 0.995
 _BETTER_THAN_CHANCE = 0.6
@@ -35,7 +35,7 @@ def diagnosed_batch(data: TrainingData, device: torch.device) -> Batch:
 
 
 def prediction_record(predicted: Tensor, wanted: Tensor, voted: Tensor, n_classes: int) -> Record:
-    """Return how often prediction and target agree, and which classes are predicted and voted.
+    """Return the agreement of prediction and target, and the predicted and voted class shares.
 
     >>> ham, spam = torch.tensor([0, 0]), torch.tensor([0, 1])
     >>> prediction_record(ham, spam, spam, 2)
@@ -84,7 +84,7 @@ def predicts_one_class(history: History) -> bool:
 def warn_if_collapsed(models: Sequence[Any]) -> None:
     """Warn if at least half of the trained networks predict one class for nearly all items.
 
-    The average of an ensemble is not at fault if a few of its networks are.
+    A few collapsed networks do not spoil the average of an ensemble.
     """
     collapsed = [model for model in models if predicts_one_class(model.history_)]
     if not collapsed or 2 * len(collapsed) < len(models):
@@ -113,7 +113,7 @@ def warn_if_votes_are_ignored(model: Any) -> None:
 
 
 def _advice(model: Any) -> str:
-    """What can be done, in the options that the method has."""
+    """Advice in terms of the options that the method has."""
     parts = [_ADVICE]
     if hasattr(model, "tau_1"):
         parts.append("tau_1=1/3 or lower")

@@ -1,4 +1,4 @@
-"""What the explanations of all methods share."""
+"""Explanations of single items, shared by all methods."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,24 +20,24 @@ __all__ = ["VoteEffects", "as_batch", "check_one_item", "explain_item"]
 
 @dataclass(frozen=True)
 class VoteEffects:
-    """What the votes on one item did, as a method sees it."""
+    """The effects of the votes on one item, according to a method."""
 
     added: npt.NDArray[np.float64]
     """(n_votes, n_classes): what each vote adds to the logit of each class."""
     weights: npt.NDArray[np.float64]
-    """(n_votes,): how much each voter counts."""
+    """(n_votes,): the weight of each voter."""
     soft_label: npt.NDArray[np.float64]
-    """(n_classes,): what the votes say together."""
+    """(n_classes,): the soft label from all votes."""
     abstaining_share: float = 0.0
-    """The share of the weight that voters hold who did not vote."""
+    """The share of the weight held by abstaining voters."""
     members: tuple[MemberView, ...] = ()
-    """What each member of a committee says."""
+    """The soft label of each member of a committee."""
 
 
 def explain_item(
     model: "EndToEndModel", one: Any, votes: VoteMatrix, effects: VoteEffects
 ) -> Explanation:
-    """Return which voter pushed one item which way; `one` is the item as a batch."""
+    """Return the explanation of one item; `one` is the item as a batch."""
     end_proba = model.predict_proba(one)[0]
     explained = predicted_class(end_proba.tolist(), model.threshold_)
     return Explanation(
@@ -73,11 +73,11 @@ def _pushes(
     weights: npt.NDArray[np.float64],
     explained: int,
 ) -> tuple[Push, ...]:
-    """Return who pushed one item where, strongest first.
+    """Return the votes and the direction in which each pushed the item, strongest first.
 
-    `added` is what each vote adds to the logit of each class, `weights` how much its voter counts.
+    `added` is what each vote adds to the logit of each class, `weights` the weight of its voter.
     """
-    # Against the mean of the other classes: a vote for another class pushes away.
+    # Relative to the mean of the other classes, so a vote for another class pushes away.
     others = (added.sum(axis=1) - added[:, explained]) / (votes.n_classes - 1)
     effects = added[:, explained] - others
     pushes = [
@@ -93,7 +93,7 @@ def _pushes(
 
 
 def as_batch(x: Any) -> Any:
-    """One item, as `X[17]` gives it, as a batch of one; a matrix of one row is one already."""
+    """One item, such as `X[17]`, as a batch of one; a matrix with one row is returned as is."""
     if isinstance(x, tuple):
         x = x[0]
     if isinstance(x, dict):

@@ -43,7 +43,7 @@ _KINDS: dict[type, str] = {
 
 @dataclass(frozen=True)
 class FeatureReader:
-    """Fitted features, and the column of a table that they read texts from.
+    """Fitted features, and the table column that contains the texts.
 
     >>> features = TextFeatures(min_count=1).fit(["good film", "bad film", "good plot"])
     >>> reader = FeatureReader(features, column="review")
@@ -56,15 +56,15 @@ class FeatureReader:
 
     @property
     def kind(self) -> str:
-        """What the features are called in a project: `tfidf`, `minilm`, `tokens`, `tabular`, ..."""
+        """The name of the features in a project: `tfidf`, `minilm`, `tokens`, `tabular`, ..."""
         if isinstance(self.features, TextFeatures):
             return self.features.kind
         return _KINDS[type(self.features)]
 
     def read(self, items: Any) -> Any:
-        """Return what the end model reads, from texts, rows of a table, pictures or numbers.
+        """Return the end model's inputs, from texts, rows of a table, pictures or numbers.
 
-        Vectors of texts and of tables, which cannot be mistaken for the items, are passed on.
+        Vectors of texts or tables cannot be mistaken for items, so they are returned unchanged.
         """
         if isinstance(self.features, (ImageFeatures, Standardizer)):
             return self.features.transform(items)
@@ -91,7 +91,7 @@ class FeatureReader:
         return self.read([item]) if isinstance(item, str) or is_row else as_batch(item)
 
     def contents(self, model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return what is saved: a note for the manifest, and the files of the features."""
+        """Return the contents to save: an entry for the manifest, and the files of the features."""
         files = encoded_state(self.features)
         self.try_out(model, ParameterError)
         shape = list(_item_shape(self.features))
@@ -114,26 +114,26 @@ class FeatureReader:
 
 
 class ReadsFeatures:
-    """What a model does that was saved with its features: it reads what they read."""
+    """A mixin for models that may be saved with their features, and read raw items through them."""
 
     reader_: FeatureReader | None = None
-    """The features that were saved with a loaded model; None where it reads vectors."""
+    """The features saved with a loaded model; None if the model reads vectors."""
 
     def inputs_of(self, X: Any) -> Inputs:
-        """Return what the end model reads, from what the user has."""
+        """Return the end model's inputs for the user's items."""
         if self.reader_ is None or is_ready(X):
             return as_inputs(X)
         return as_inputs(self.reader_.read(X))
 
     def input_of(self, x: Any) -> Inputs:
-        """Return one item, as `X[17]` gives it, as inputs of length one."""
+        """Return one item, such as `X[17]`, as inputs of length one."""
         return as_inputs(as_batch(x) if self.reader_ is None else self.reader_.read_one(x))
 
 
 def restored_reader(
     model: "EndToEndModel", manifest: Mapping[str, Any], files: Mapping[str, bytes]
 ) -> FeatureReader | None:
-    """Return the features that were saved with a model, after a first try; None without any."""
+    """Return the features saved with a model, after a trial run; None if there are none."""
     if STATE not in files:
         return None
     features, note = decoded_state(files), manifest.get("inputs")
@@ -149,7 +149,7 @@ def restored_reader(
 
 
 def _are_vectors(items: Any) -> bool:
-    """Whether these are numbers that features made already."""
+    """Whether these are vectors that the features have already computed."""
     if isinstance(items, np.ndarray):
         return items.dtype.kind in "fiub"
     if isinstance(items, Mapping):
@@ -162,7 +162,7 @@ def _is_table(items: Any) -> bool:
 
 
 def _sample(features: Any) -> Any:
-    """An item or two that features are made from; None where trying would take long."""
+    """One or two sample items for a trial run; None if the trial would take long."""
     if isinstance(features, TabularFeatures):
         names = {name: [0.0, None] for name in features.numeric}
         return pl.DataFrame(names | {name: ["a", None] for name in features.categorical})
@@ -177,7 +177,7 @@ def _sample(features: Any) -> Any:
 
 
 def _item_shape(features: Any) -> tuple[int, ...]:
-    """The size of one item as the end model reads it; nothing for a dict of arrays."""
+    """The size of one item as the end model reads it; empty for a dict of arrays."""
     if isinstance(features, TabularFeatures):
         return (len(features.names_),)
     if isinstance(features, ImageFeatures):

@@ -1,4 +1,4 @@
-"""A little gold, used well: go on training on it, as long as held-out gold gains from that."""
+"""Fine-tuning on a few gold items, for as long as it improves held-out gold items."""
 
 import copy
 from dataclasses import dataclass, replace
@@ -24,28 +24,28 @@ __all__ = ["FineTuning", "fine_tune"]
 
 _FOLDS = 5
 _SHRINKAGE = 0.5
-"""How much the numbers of the calibration are held back, as a few items cannot tell them."""
+"""The strength of the penalty on the calibration parameters, for when items are few."""
 _FEWEST = 4
-"""With fewer gold items than this not even a threshold can be tuned."""
+"""With fewer gold items than this, not even the threshold is tuned."""
 _TRAINABLE = 5
-"""With so many gold items a class or fewer, cross-validation cannot tell a gain from luck."""
+"""With at most this many gold items per class, cross-validation cannot tell gains from luck."""
 
 
 @dataclass(frozen=True)
 class FineTuning:
-    """What cross-validation said about training on the gold items."""
+    """The cross-validation results of training on the gold items."""
 
     epochs: int
-    """For how many epochs the end model was trained on them; 0 left it as it was."""
+    """The number of epochs the end model was trained on them; 0 left it unchanged."""
     loss_before: float
-    """The mean log loss, calibrated, on held-out gold items without training on the others."""
+    """The mean calibrated log loss on held-out gold items before fine-tuning."""
     loss_after: float
-    """The same after so many epochs on the others."""
+    """The same loss after that many epochs of fine-tuning on the other folds."""
     items: int
 
 
 class _WatchedObjective(SoftLabelObjective):
-    """Notes after every epoch what the network says of items that it is not trained on."""
+    """Records the predictions for held-out items after every epoch."""
 
     def __init__(
         self, end_model: nn.Module, targets: npt.NDArray[np.float64], held_out: Validation
@@ -61,15 +61,14 @@ class _WatchedObjective(SoftLabelObjective):
 def fine_tune(
     model: "EndToEndModel", X: Any, y: Any, epochs: int, lr: float, batch_size: int
 ) -> FineTuning:
-    """Train the fitted end model on gold items, for as many epochs as cross-validation says.
+    """Train the fitted end model on gold items, for a cross-validated number of epochs.
 
-    Each gold item is predicted by a copy of the network that was trained on the other folds. The
-    number of epochs with the smallest log loss on these predictions is taken, if it is better
-    than no training by more than chance, which five items a class cannot show; the same
-    predictions tune the threshold. So the same few labels serve both, and none is judged by a
-    network that has seen it. Predictions are calibrated first, also those without training: that a
-    network learns how sure it may be, and how frequent the classes are, is no reason to move what
-    it knows of the items.
+    Each gold item is predicted by a copy of the network trained on the other folds. The number of
+    epochs with the smallest log loss on these predictions is used, if the gain over no training is
+    significant and there are more than five items per class. The same predictions tune the
+    threshold. So the same few labels serve both purposes, and no item is evaluated by a network
+    trained on it. All predictions, also those without training, are calibrated before they are
+    compared: better confidence or class shares alone are no reason to train.
     """
     gold: Validation = gold_validation((X, y), model.labels_, model.end_model_)  # type: ignore[assignment]
     if len(gold.gold) < _FEWEST:
@@ -115,7 +114,7 @@ def _folds(gold: npt.NDArray[np.int64], seed: int) -> list[npt.NDArray[np.int64]
 def _calibrated_losses(
     proba: npt.NDArray[np.float64], gold: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
-    """The log loss of every item once one scale and one shift for each class are fitted."""
+    """The log loss of every item after calibration with one scale and a shift per class."""
     logits = np.log(proba.clip(1e-7))
     n_classes = proba.shape[1]
 
@@ -131,9 +130,9 @@ def _calibrated_losses(
 
 
 def _worth_training(losses: npt.NDArray[np.float64]) -> int:
-    """The number of epochs with the smallest mean loss, or 0 if that may be chance.
+    """The number of epochs with the smallest mean loss, or 0 if the gain is not significant.
 
-    It may be if a t-test at 5 % says so: of very few items the gain must be large.
+    Significance is by a t-test at the 5 % level, so with very few items the gain must be large.
     """
     best = int(losses.mean(axis=1).argmin())
     gains = losses[0] - losses[best]
@@ -146,7 +145,7 @@ def _train_on_all(
 ) -> None:
     shorter = replace(options, epochs=epochs)
     tuned, _ = _trained(model, gold, np.arange(len(gold.gold)), shorter)
-    # In place: the members of an ensemble are parts of it.
+    # Train in place: the members of an ensemble share its parameters.
     model.end_model_.load_state_dict(tuned.state_dict())
 
 

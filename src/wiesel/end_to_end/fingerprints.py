@@ -1,4 +1,4 @@
-"""What identifies a run: its options, its votes and a look at its inputs."""
+"""Fingerprints of a run: hashes of its options, its votes and a sample of its inputs."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ __all__ = [
     "votes_fingerprint",
 ]
 
-# Options that do not change what is computed.
+# Options that do not change the result.
 _IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
 _SAMPLED_ITEMS = 64
 
@@ -36,12 +36,12 @@ def run_fingerprint(model: Parameterized, data: str) -> str:
 
 @one_thread()
 def data_fingerprint(plan: "FitPlan") -> str:
-    """Return a short hash of what a plan learns from."""
+    """Return a short hash of the training data of a plan."""
     digest = hashlib.sha256()
     validation = plan.validation
     held_out = None if validation is None else validation.inputs
     for inputs in (plan.data.inputs, plan.features, held_out):
-        # What is missing is hashed too, or features could pass for a validation set.
+        # Hash missing parts, too; otherwise features could pass for a validation set.
         digest.update(b"none" if inputs is None else inputs_digest(inputs))
     for votes in (plan.votes, plan.gold_votes):
         digest.update(b"none" if votes is None else votes_fingerprint(votes).encode())
@@ -52,7 +52,7 @@ def data_fingerprint(plan: "FitPlan") -> str:
 
 
 def votes_fingerprint(votes: VoteMatrix) -> str:
-    """Return a short hash of who voted what on which item."""
+    """Return a short hash of all votes, with voters and items."""
     digest = hashlib.sha256(repr((votes.voters, votes.labels.names)).encode())
     for array in (votes.indptr, votes.voter_index, votes.class_index, votes.distribution):
         if array is not None:
@@ -61,7 +61,7 @@ def votes_fingerprint(votes: VoteMatrix) -> str:
 
 
 def short_hash(text: str) -> str:
-    """Return a hash of a text that is as long as a fingerprint."""
+    """Return a hash of a text, with the length of a fingerprint."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

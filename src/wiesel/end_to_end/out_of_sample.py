@@ -1,4 +1,4 @@
-"""Predictions for items that a model has not learned from, for all items."""
+"""Out-of-sample predictions for all items, by cross-fitting."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ __all__ = ["out_of_sample_proba"]
 def out_of_sample_proba(
     model: EndToEndModel, X: Any, votes: VoteMatrix, folds: int = 5, seed: int = 0
 ) -> npt.NDArray[np.float64]:
-    """Return P(class) of every item, by a copy of the model that learned from the other folds.
+    """Return P(class) of every item, by a copy of the model trained on the other folds.
 
-    That is what tools which look for wrong labels ask for (`pred_probs` of cleanlab): a model that
-    learned from an item's votes would repeat them. The model itself is not fitted.
+    Tools that look for wrong labels need such predictions (`pred_probs` of cleanlab): a model
+    trained on an item's votes would repeat them. The model itself is not fitted.
 
     >>> import torch
     >>> from wiesel import MajorityVote, TwoStage

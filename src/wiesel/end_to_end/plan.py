@@ -1,4 +1,4 @@
-"""A fit is planned, then run: what is decided before training, as one value that never changes."""
+"""The plan of a fit: an immutable record of all decisions that precede training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,26 +37,26 @@ SoftLabels = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class FitInputs:
-    """What `fit` was given to learn from."""
+    """The arguments of `fit`."""
 
     inputs: Inputs
     votes: VoteMatrix | None = None
     features: Inputs | None = None
-    """What WeaSEL's encoder reads beside the votes."""
+    """The features that WeaSEL's encoder reads in addition to the votes."""
     gold: npt.NDArray[np.int64] | None = None
     """The gold label of every item, for methods that learn from it; -1 is unknown."""
     labels: LabelSpace | None = None
-    """The classes, where there are no votes that name them."""
+    """The classes, if there are no votes to define them."""
     engine: TrainingEngine | None = None
-    """Which other processes train; None is this one."""
+    """The engine that trains in other processes; None trains in this one."""
 
 
 @dataclass(frozen=True)
 class FitPlan:
-    """Everything a fit is about to do; objective, training and `_keep` see nothing else."""
+    """All decisions of a fit; objective, training and `_keep` use nothing else."""
 
     data: TrainingData
-    """The items to train on, with what every batch of them holds."""
+    """The items to train on, with the payload of every batch."""
     labels: LabelSpace
     voters: tuple[str, ...]
     votes: VoteMatrix | None
@@ -64,12 +64,12 @@ class FitPlan:
     class_balance: npt.NDArray[np.float64]
     """P(class), as the method's option says: given, estimated, or uniform."""
     features: Inputs | None = None
-    """What an encoder reads beside the votes."""
+    """The features that an encoder reads in addition to the votes."""
     validation: Validation | None = None
     gold_votes: VoteMatrix | None = None
     """The votes on the validation items, if they were given."""
     targets: SoftLabels | None = None
-    """The soft labels to learn (first), a row for every item; None where there are none."""
+    """The (initial) soft-label targets, a row for every item; None if there are none."""
     learned: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Learned attributes that are known before training, by name."""
 
@@ -88,7 +88,7 @@ class PlannedFit:
     objective: Objective
     options: TrainOptions
     fingerprint: str
-    """Equal for equal options and equal data: what a checkpoint belongs to."""
+    """Equal for equal options and equal data; it identifies the run of a checkpoint."""
     random_state: Tensor
     """The state of the random numbers when training starts."""
 
@@ -99,10 +99,10 @@ class PlannedFit:
 
     @property
     def validation(self) -> Validation | None:
-        """What chooses the epoch."""
+        """The validation set that selects the epoch."""
         return self.plan.validation
 
     def finish(self, history: History) -> None:
-        """Let the model keep what was learned."""
+        """Store the results in the model."""
         with seeded(self.model.seed):
             self.model.finish(self, history)

@@ -22,11 +22,11 @@ MODULE_ERRORS = (
     TypeError,
     ValueError,
 )
-"""What a module raises when it is given inputs it was not made for."""
+"""The errors that a module raises on inputs of the wrong kind."""
 
 
 def feature_facts(inputs: Inputs) -> dict[str, Any]:
-    """Return what a fitted model remembers of its inputs: how many features, and their names.
+    """Return what a fitted model stores about its inputs: the number and names of features.
 
     Empty if the inputs are not feature vectors.
     """
@@ -38,7 +38,7 @@ def feature_facts(inputs: Inputs) -> dict[str, Any]:
 
 
 def check_same_features(trained_on: Mapping[str, Any], inputs: Inputs, method: str) -> None:
-    """Refuse inputs that are not what the model was fitted on."""
+    """Refuse inputs whose features differ from those the model was fitted on."""
     width, names = trained_on.get("features"), trained_on.get("feature_names")
     if width is None or len(inputs) == 0:
         return
@@ -66,7 +66,7 @@ def check_same_features(trained_on: Mapping[str, Any], inputs: Inputs, method: s
 
 @contextmanager
 def explained(end_model: nn.Module, inputs: Inputs, name: str = "X") -> Iterator[None]:
-    """Turn what a network raises about its inputs into our error: what is wrong, and the cure."""
+    """Turn a network's error about its inputs into one that names the problem and the fix."""
     try:
         yield
     except FeatureError:
@@ -79,7 +79,7 @@ def explained(end_model: nn.Module, inputs: Inputs, name: str = "X") -> Iterator
 
 
 def first_line(error: Exception) -> str:
-    """Return what kind of error it was and the first line of what it said.
+    """Return the type of an error and the first line of its message.
 
     >>> first_line(KeyError("tokens"))
     "KeyError: 'tokens'"
@@ -89,7 +89,7 @@ def first_line(error: Exception) -> str:
 
 
 def _cure(end_model: nn.Module, batch: Batchable) -> str | None:
-    """The sentence for what people get wrong most often; None where it is something else."""
+    """The advice for the most common mistakes; None for any other error."""
     if isinstance(batch, dict):
         return None
     parts = list(end_model.modules())

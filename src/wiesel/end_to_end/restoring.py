@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["limited_parts", "refuse_nan", "tensor_count", "try_out"]
 
 _PARTS_PER_TENSOR = 8
-"""Tied and replaced parameters are made more than once, and some modules have none."""
+"""Allowance for tied and replaced parameters, created more than once, and empty modules."""
 _FREE_PARTS = 200
 
 
 def tensor_count(content: bytes) -> int:
-    """Return how many tensors a safetensors file says it holds, without reading them."""
+    """Return the number of tensors in the header of a safetensors file, without reading them."""
     size = int.from_bytes(content[:8], "little")
     try:
         header = json.loads(content[8 : 8 + size])
@@ -39,9 +39,9 @@ def tensor_count(content: bytes) -> int:
 
 @contextmanager
 def limited_parts(n_tensors: int) -> Iterator[None]:
-    """Refuse to make a network of far more parts than there are stored tensors to fill it.
+    """Refuse to build a network with far more parts than there are stored tensors.
 
-    A few bytes of a manifest can ask for millions of layers.
+    A few bytes in a manifest can request millions of layers.
     """
     limit, maker, made = _FREE_PARTS + _PARTS_PER_TENSOR * n_tensors, threading.get_ident(), 0
 
@@ -82,7 +82,7 @@ def refuse_nan(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
 def try_out(model: "EndToEndModel", spec: Any) -> None:
     """Refuse a model that cannot predict, or predicts NaN; `spec` describes its end model.
 
-    A network of the user's own is not tried: nothing says what it reads.
+    A user's own network is not tried, because its input format is unknown.
     """
     inputs = _inputs(spec) if isinstance(spec, dict) else None
     if inputs is None:
@@ -103,7 +103,7 @@ def try_out(model: "EndToEndModel", spec: Any) -> None:
 
 
 def _inputs(spec: Mapping[str, Any]) -> Any:
-    """Items that an end model can read; None where that is not known."""
+    """Items that an end model can read; None if its input format is unknown."""
     sizes = spec["arguments"]
     if spec["name"] in ("Linear", "MLP"):
         return _rows(int(sizes["n_features"]))
@@ -115,13 +115,13 @@ def _inputs(spec: Mapping[str, Any]) -> Any:
 
 
 def _rows(n_features: int) -> Any:
-    """Vectors as standardized features are: nothing, ones, and a wild one."""
+    """Vectors like standardized features: zeros, ones, and one with extreme values."""
     wild = np.where(np.arange(n_features) % 2, 3.0, -3.0)
     return np.stack([np.zeros(n_features), np.ones(n_features), wild]).astype(np.float32)
 
 
 def _soft_labels(model: "EndToEndModel", inputs: Any) -> Any:
-    """What the method makes of votes on these items; None where it needs more than these."""
+    """The soft labels for votes on these items; None if the method needs further inputs."""
     if not hasattr(model, "soft_labels") or not model.voters_:
         return None
     rows = [[ABSTAIN] * len(model.voters_), *([[0] * len(model.voters_)] * (len(inputs) - 1))]

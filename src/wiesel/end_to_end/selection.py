@@ -1,4 +1,4 @@
-"""How much each member of a committee counts, chosen on a few gold labels."""
+"""Weights of the members of a committee, selected on a few gold labels."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +9,7 @@ __all__ = ["greedy_weights"]
 
 _ROUNDS = 12
 _SHRINKAGE = 50.0
-"""With so many gold items, choice and plain average count the same."""
+"""With this many gold items, selected and prior weights count the same."""
 
 
 def greedy_weights(
@@ -19,9 +19,9 @@ def greedy_weights(
 ) -> npt.NDArray[np.float64]:
     """Return weights that sum to 1, by greedy selection (Caruana et al. 2004), shrunk.
 
-    In every round the member is added, with replacement, whose addition gives the best score of
-    the running average on the validation set. Few gold items cannot tell members apart: with n
-    of them, a share of 50 / (n + 50) is given as it would be without gold.
+    Every round adds, with replacement, the member that gives the running average its best score
+    on the validation set. Few gold items cannot tell members apart. So with n gold items, a share
+    of 50 / (n + 50) of the weight is assigned as without gold.
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ def greedy_weights(
     validation
         The items and their gold labels.
     without_gold
-        What the members would count without gold; None is equal.
+        The weights of the members without gold; None means equal weights.
     """
     counts = np.zeros(len(probas))
     total = np.zeros_like(probas[0])
     for _ in range(_ROUNDS):
         scores = [_score(total + own, validation) for own in probas]
-        # Among equals the one that was taken least: ties are no reason to trust a single one.
+        # Break ties in favor of the least selected member, so no single one collects them all.
         best = max(range(len(probas)), key=lambda k: (scores[k], -counts[k]))
         counts[best] += 1
         total += probas[best]

@@ -1,4 +1,4 @@
-"""A scikit-learn classifier as the end model of two stages: soft labels become weighted rows."""
+"""A scikit-learn classifier as the end model of `TwoStage`: soft labels become weighted rows."""
 
 from typing import Any
 
@@ -25,15 +25,15 @@ __all__ = [
 
 _LEAST_WEIGHT = 1e-6
 CLASSIFIER = "classifier"
-"""The name of such an end model in a saved model."""
+"""The name of this kind of end model in a saved model."""
 _WIDTH = "n_features_in_"
 
 
 class ClassifierModule(nn.Module):
     """A fitted classifier as a module: its log-probabilities are the logits.
 
-    What a classifier learned is in buffers as well where it can be stored, so that it is saved
-    and loaded as the weights of any other module.
+    If the classifier can be stored, its learned attributes are also buffers. So they are saved and
+    loaded like the weights of any other module.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> fitted = LogisticRegression().fit([[0.0], [1.0]], [0, 2])
@@ -49,7 +49,7 @@ class ClassifierModule(nn.Module):
             self.register_buffer(name, torch.from_numpy(array))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return log P(class) of a batch; a class that was never seen is next to impossible."""
+        """Return log P(class) of a batch; a class absent from training gets almost zero."""
         proba = np.zeros((len(features), self.n_classes))
         known = np.asarray(self.classifier.classes_, dtype=np.int64)
         proba[:, known] = self.classifier.predict_proba(features.numpy(force=True))
@@ -78,7 +78,7 @@ def is_classifier(end_model: object) -> bool:
 def fit_classifier(end_model: Any, plan: FitPlan) -> ClassifierModule:
     """Return a fitted copy of a classifier, trained on soft labels.
 
-    Every item is one row for each class it may have, weighted with the probability.
+    Every item becomes one row per possible class, weighted by the probability of the class.
     """
     from sklearn.base import clone
 
@@ -101,7 +101,7 @@ def fit_classifier(end_model: Any, plan: FitPlan) -> ClassifierModule:
 
 
 def _weights(classifier: Any, weights: FloatArray) -> dict[str, npt.NDArray[Any]]:
-    """The argument of `fit` that weighs rows; none where all weigh the same."""
+    """The keyword arguments of `fit` with the row weights; none if all weights are equal."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
 
@@ -142,7 +142,7 @@ def classifier_spec(module: nn.Module) -> dict[str, Any] | None:
 
 
 def classifier_from_spec(arguments: dict[str, Any]) -> ClassifierModule:
-    """Return a module for the arrays that are stored; `load_state_dict` makes it predict."""
+    """Return a module for the stored arrays; it can predict after `load_state_dict`."""
     steps = [stored_class(step["name"])(**step["options"]) for step in arguments["steps"]]
     module = ClassifierModule(_joined(steps), int(arguments["n_classes"]))
     for name, shape in arguments["shapes"].items():
@@ -170,7 +170,7 @@ def _steps(classifier: Any) -> list[Any]:
 
 
 def unfitted(end_model: nn.Module) -> Any:
-    """Return what was given as the end model: a classifier where the module is one."""
+    """Return the end model as the user gave it: the classifier, if the module wraps one."""
     from sklearn.base import clone
 
     if isinstance(end_model, ClassifierModule):
@@ -179,7 +179,7 @@ def unfitted(end_model: nn.Module) -> Any:
 
 
 def _name(estimator: Any) -> str | None:
-    """The name of an estimator that can be stored; a class derived from one cannot."""
+    """The name of an estimator that can be stored; subclasses of one cannot."""
     cls = type(estimator)
     parts = cls.__module__.split(".")
     name = f"{parts[1]}.{cls.__name__}" if parts[0] == "sklearn" and len(parts) > 1 else ""
@@ -187,7 +187,7 @@ def _name(estimator: Any) -> str | None:
 
 
 def _learned(classifier: Any) -> dict[str, npt.NDArray[Any]]:
-    """What the steps learned, as whole numbers and floats; nothing of one that is not fitted."""
+    """The learned arrays of the steps, as integers and floats; empty for unfitted steps."""
     arrays = {}
     for place, step in enumerate(_steps(classifier)):
         for attribute in (*STORED_ESTIMATORS.get(_name(step) or "", ()), _WIDTH):

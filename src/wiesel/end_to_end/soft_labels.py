@@ -34,9 +34,9 @@ def soft_label_loss(
 
 
 class SoftLabelObjective(Objective):
-    """One network, and a soft label for every item that it learns.
+    """One network, trained on a fixed soft label for every item.
 
-    Networks that learn different soft labels of the same items can be one stack.
+    Networks with different soft labels for the same items can form one stack.
     """
 
     stackable = True
@@ -55,7 +55,7 @@ class SoftLabelObjective(Objective):
         self.loss = loss
         n_classes = targets.shape[1]
         balance = np.full(n_classes, 1 / n_classes) if class_balance is None else class_balance
-        # Part of the data, not of what is learned: no checkpoint needs them.
+        # These are data, not learned state, so checkpoints leave them out.
         for name, values in (("targets", targets), ("class_balance", balance)):
             self.register_buffer(name, torch.from_numpy(values).float(), persistent=False)
 
@@ -64,25 +64,25 @@ class SoftLabelObjective(Objective):
         return {"end_model": logits_of(self.end_model, batch.inputs)}
 
     def compare(self, rows: Tensor, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return how far the end model is from the soft labels."""
+        """Return the loss of the end model on the soft labels."""
         logits, targets = outputs["end_model"], self._targets_of(rows)
         return {"end_model": soft_label_loss(self.loss, logits, targets, self.class_balance)}
 
     @torch.no_grad()
     def diagnose(self, data: TrainingData) -> Record:
-        """Return how far predictions and targets agree, on a fixed sample of items."""
+        """Return how often predictions and targets agree, on a fixed sample of items."""
         batch = diagnosed_batch(data, self.targets.device)
         wanted = self._targets_of(batch.rows).argmax(dim=1)
         predicted = logits_of(self.end_model, batch.inputs).argmax(dim=1)
         return prediction_record(predicted, wanted, wanted, self.targets.shape[1])
 
     def _targets_of(self, rows: Tensor) -> Tensor:
-        """The soft labels of a batch; of a stack, each member's own."""
+        """The soft labels of a batch; for a stack, those of each member."""
         return rows_of(self.targets, rows)
 
 
 def rows_of(values: Tensor, rows: Tensor) -> Tensor:
-    """Return some rows of (n_items, n); of a stack (members, n_items, n), each member's own.
+    """Return some rows of (n_items, n); for a stack (members, n_items, n), those of each member.
 
     >>> rows_of(torch.tensor([[[1], [2]], [[3], [4]]]), torch.tensor([[1, 1], [0, 1]])).tolist()
     [[[2], [2]], [[3], [4]]]
@@ -97,5 +97,5 @@ def rows_of(values: Tensor, rows: Tensor) -> Tensor:
 
 @lru_cache(maxsize=4)
 def _first_rows(n_members: int, n_items: int, device: torch.device) -> Tensor:
-    """Where the rows of each member begin, if all are below each other."""
+    """The position of each member's first row if all members' rows are concatenated."""
     return torch.arange(n_members, device=device).unsqueeze(1) * n_items

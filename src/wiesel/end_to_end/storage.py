@@ -1,4 +1,4 @@
-"""End-to-end models as folders of data: what goes in, and how it comes back."""
+"""Saving end-to-end models as folders of data files, and restoring them."""
 
 import copy
 import json
@@ -45,7 +45,7 @@ HISTORY = "history.json"
 
 @dataclass(frozen=True)
 class Saved:
-    """A checked folder, and the modules the user brought to fill."""
+    """A checked folder, and the user's modules to fill with its weights."""
 
     manifest: dict[str, Any]
     files: dict[str, bytes]
@@ -53,7 +53,7 @@ class Saved:
 
     @property
     def values(self) -> dict[str, Any]:
-        """What only this method learned, as plain values."""
+        """The method-specific learned values."""
         values: dict[str, Any] = decoded(self.manifest["learned"])
         return values
 
@@ -71,7 +71,7 @@ class Saved:
         return Saved(manifest, files, self.modules)
 
     def blank(self, name: str, seed: int) -> nn.Module:
-        """Return an untrained module: the user's own, or one built from what is stored."""
+        """Return an untrained module: the user's, or one built from the stored specification."""
         given, spec = self.modules.get(name), self.manifest["modules"].get(name)
         if given is not None:
             return given
@@ -80,14 +80,14 @@ class Saved:
                 f"This model's {name} is a module of your own, which is not stored as code: "
                 f"load_model(path, {name}=net) needs a module of the same architecture."
             )
-        # The sizes are only numbers in a file: they take memory once they fit the weights.
+        # Sizes from a file are not trusted: memory is allocated only if they match the weights.
         with torch.device("meta"), limited_parts(tensor_count(self.files.get(WEIGHTS, b""))):
             self.check(_rebuilt(decoded(spec)), name)
         with seeded(seed):
             return _rebuilt(decoded(spec))
 
     def check(self, module: nn.Module, name: str) -> dict[str, Tensor]:
-        """Return the weights stored under `name`, or say why the module cannot have them."""
+        """Return the weights stored under `name`; raise an error if they do not fit the module."""
         return fitting_weights(module, name, self.files)
 
     def filled(self, module: nn.Module, name: str) -> nn.Module:
@@ -101,14 +101,14 @@ class Saved:
 def save_end_to_end(
     model: "EndToEndModel", path: str | Path, reader: FeatureReader | None = None
 ) -> None:
-    """Write a fitted model: manifest, weights, history, a card for people; and its features."""
+    """Write a fitted model: manifest, weights, history, a model card, and its features."""
     write_folder(path, *end_to_end_contents(model, reader))
 
 
 def end_to_end_contents(
     model: "EndToEndModel", reader: FeatureReader | None = None
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return what a fitted model is saved as: the manifest, and the files beside it."""
+    """Return the manifest and the other files of a saved model."""
     versions = {
         "wiesel": __version__,
         "torch": torch.__version__,
@@ -121,7 +121,7 @@ def end_to_end_contents(
 
 
 def _described(model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]]:
-    """A model, and what it consists of, as a manifest and files."""
+    """A model and its members as a manifest and files."""
     manifest = {
         "class": type(model).__name__,
         "parameters": _parameters(model),
@@ -152,7 +152,7 @@ def _outcome(model: "EndToEndModel") -> dict[str, Any]:
 
 
 def _module_specs(model: "EndToEndModel") -> dict[str, Any]:
-    """How the networks can be built again, by name; None for modules of the user's own."""
+    """The specifications from which networks are rebuilt, by name; None for user modules."""
     return {
         name: encoded(classifier_spec(module) or module_spec(module))
         for name, module in model.saved_modules().items()
@@ -191,7 +191,7 @@ def _restored(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
 
 
 def _restored_members(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
-    """What consists of several fitted models: an ensemble of one class, or a committee."""
+    """A model made of several fitted models: an ensemble of one class, or a committee."""
     parts = saved.manifest["members"]
     if not isinstance(parts, list) or not parts:
         raise SavedModelError("The saved model should have members; it has none.")
@@ -217,7 +217,7 @@ def _class_named(name: Any) -> "type[EndToEndModel]":
 
 
 def _restore_outcome(model: "EndToEndModel", saved: Saved) -> None:
-    """Set what every method has learned, but for its networks."""
+    """Set the learned attributes that all methods have, except the networks."""
     manifest = saved.manifest
     model.threshold_ = manifest["threshold"]
     if model.threshold_ is not None:
@@ -228,7 +228,7 @@ def _restore_outcome(model: "EndToEndModel", saved: Saved) -> None:
 
 
 def fitting_weights(module: nn.Module, name: str, files: dict[str, bytes]) -> dict[str, Tensor]:
-    """Return the weights stored under a name if a module can take them, or say what differs."""
+    """Return the weights stored under a name; raise an error if they do not fit the module."""
     try:
         stored = load(files[WEIGHTS])
     except (KeyError, SafetensorError) as error:
@@ -273,7 +273,7 @@ def _shape(tensor: Tensor | None) -> str:
 
 
 def _tensors(modules: dict[str, nn.Module]) -> dict[str, Tensor]:
-    # Tied weights share memory, which the file format refuses: every tensor is stored as itself.
+    # The file format refuses shared memory, so tied weights are stored as separate copies.
     return {
         f"{name}/{key}": value.detach().cpu().clone().contiguous()
         for name, module in modules.items()

@@ -1,4 +1,4 @@
-"""Supervised: the end model trained on gold labels, the reference row of every table."""
+"""Supervised: the end model trained on gold labels, the reference in every comparison."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace

@@ -43,7 +43,7 @@ Model = TypeVar("Model", bound="EndToEndModel")
 
 
 class Separable(Protocol):
-    """A model of which `separate` and `train_all` can make an ensemble."""
+    """A model that `separate` and `train_all` can turn into an ensemble."""
 
     seed: int
     members: Any
@@ -98,13 +98,13 @@ def fit_together(
     encoder_X: Any = None,
     quiet: bool = False,
 ) -> list[Model]:
-    """Fit models on the same data and return them; as one stack where possible.
+    """Fit models on the same data, as one stack if possible, and return them.
 
     Models are stacked if they differ only in seed, learning rate, initial weights or soft labels. A
-    stack of small networks trains several times as fast as one by one. Each model
-    ends up as its own `fit` would have left it, within floating-point tolerance: with its own
-    random numbers, best epoch and threshold. Networks that cannot be stacked are trained one by
-    one, and a warning gives the reason unless `quiet`.
+    stack of small networks trains several times as fast as the networks one by one. Each model has
+    its own random numbers, best epoch and threshold, so the result equals that of its own `fit`
+    within floating-point tolerance. Networks that cannot be stacked are trained one by one, and a
+    warning gives the reason unless `quiet`.
 
     >>> from wiesel import WeaSEL
     >>> from wiesel.datasets.synthetic import make_features, make_votes

@@ -1,4 +1,4 @@
-"""TwoStage: first a label model makes soft labels, then the end model learns them."""
+"""TwoStage: a label model makes soft labels, then the end model is trained on them."""
 
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Self
@@ -42,15 +42,15 @@ __all__ = ["TwoStage", "each_left_out"]
 
 _ARRAYS = "label_model.safetensors"
 _STACKED = ("seed", "lr", "end_model", "label_model", "class_balance", "hard")
-"""Options in which models may differ whose networks are one stack: each has its own targets."""
+"""Options in which the models of one stack may differ: each network has its own targets."""
 
 
 @dataclass(eq=False)
 class TwoStage(EndToEndModel):
     """A label model first, then the end model on its soft labels (Ratner et al. 2016).
 
-    The label model is fitted on the votes; a reading such as `FeatureChecked` also looks at the
-    features, or at the gold labels of `validation`. The end model minimizes the cross-entropy to
+    The label model is fitted on the votes. A label model such as `FeatureChecked` also uses the
+    features, or the gold labels of `validation`. The end model minimizes the cross-entropy to
     the soft labels on the covered items (or the mutual-information loss of Max-MIG).
 
     >>> import torch
@@ -98,21 +98,21 @@ class TwoStage(EndToEndModel):
         return super().fit(X, votes, validation, engine=engine)
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-        """Return what the label model says; X is looked at only if it learned from features."""
+        """Return the label model's soft labels; X is used only if it learned from features."""
         self.check_fitted()
         return proba_of_votes(self.label_model_, votes, X)
 
     def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
-        """Return which voter pushed one item which way: `model.explain(X[17], votes[17])`.
+        """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`.
 
-        A vote's weight is how far the label model's log-probabilities move when it is left out.
+        A vote's weight is the change of the label model's log-probabilities without this vote.
         """
         self.check_fitted()
         one = self.input_of(x)
         return explain_item(self, one, votes, self.vote_effects(one, votes))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
-        """Return what the votes on one item did; `one` is the item as a batch."""
+        """Return the effects of the votes on one item; `one` is the item as a batch."""
         check_one_item(votes)
         repeated = as_inputs(one).take(np.zeros(votes.n_votes + 1, dtype=np.int64))
         proba = proba_of_votes(self.label_model_, each_left_out(votes), repeated)
@@ -121,7 +121,7 @@ class TwoStage(EndToEndModel):
         return VoteEffects(added, np.abs(added).max(axis=1), proba[0])
 
     def saved_values(self) -> dict[str, Any]:
-        """Return the label model's options and what it learned, but for its arrays."""
+        """Return the label model's options and learned attributes, except its arrays."""
         return {"label_model": label_model_values(self.label_model_)}
 
     def saved_files(self) -> dict[str, bytes]:
@@ -134,7 +134,7 @@ class TwoStage(EndToEndModel):
         return {"label_model": unfitted_label_model(saved.values["label_model"])}
 
     def restore_learned(self, saved: Saved) -> None:
-        """Bring back the fitted label model."""
+        """Restore the fitted label model."""
         values, arrays = saved.values["label_model"], saved.files[_ARRAYS]
         self.label_model_ = fitted_label_model(values, arrays)
         if (self.label_model_.labels_, self.label_model_.voters_) != (self.labels_, self.voters_):
@@ -151,7 +151,7 @@ class TwoStage(EndToEndModel):
             )
 
     def stack_key(self) -> str:
-        """Return what is equal for models whose networks can be trained as one stack."""
+        """Return a key that is equal for models whose networks can be trained as one stack."""
         return self._options_but(_STACKED)
 
     @property
@@ -160,7 +160,7 @@ class TwoStage(EndToEndModel):
         return is_classifier(self.end_model)
 
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
-        """Fit on what `fit_inputs` returned."""
+        """Fit on the result of `fit_inputs`."""
         if self.fits_itself and self.members == 1:
             if given.engine is not None:
                 raise ParameterError(
@@ -182,7 +182,7 @@ class TwoStage(EndToEndModel):
         return replace(plan, targets=soft_labels, learned={"label_model_": label_model})
 
     def _fit_classifier(self, given: FitInputs, validation: GoldSet | None) -> Self:
-        """What `fit_given` does, for an end model that trains itself."""
+        """Fit with a scikit-learn classifier as the end model."""
         plan = self._plan(given, None, None)
         module = fit_classifier(self.end_model, plan)
         held_out = gold_validation(validation, plan.labels, module)
@@ -205,7 +205,7 @@ class TwoStage(EndToEndModel):
 
 
 def each_left_out(votes: VoteMatrix) -> VoteMatrix:
-    """Return one item's votes, then once more for every vote, without it."""
+    """Return one item's votes, followed by a copy for each vote with that vote removed."""
     repeated = votes[np.zeros(votes.n_votes + 1, dtype=np.int64)].vote_rows()
     cells = np.zeros((votes.n_votes + 1, votes.n_voters, votes.n_classes), dtype=np.float32)
     cells[:, votes.voter_index] = repeated.reshape(len(cells), votes.n_votes, votes.n_classes)

@@ -1,4 +1,4 @@
-"""The votes of a batch: one by one for crowds of thousands, as a dense block for an encoder."""
+"""The votes of a batch: sparse entries for large crowds, a dense block for an encoder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -106,7 +106,7 @@ class EntryPayload:
 
     @property
     def item_bytes(self) -> int:
-        """A few votes weigh nothing beside an item's inputs."""
+        """A few votes need negligible memory compared with an item's inputs."""
         return 0
 
     def gather(self, rows: Rows, inputs: Batchable, device: torch.device) -> VoteEntries:
@@ -120,17 +120,17 @@ class EntryPayload:
 
 @dataclass(frozen=True, eq=False)
 class DenseVotes:
-    """The votes on some items as one block, and what an encoder reads beside them."""
+    """The votes on some items as one block, and the encoder's features."""
 
     votes: Tensor
     """(n_items, n_voters, n_classes): one-hot votes, or their distributions; zeros abstain.
 
-    Behind the voters there is a column for each statistic of two of them. In memory an item's
-    votes lie class by class, so that what is done for each class is fast."""
+    After the voters there is a column for each statistic of two voters. In memory, an item's votes
+    are stored class by class, so that operations per class are fast."""
     features: Tensor | None = None
     """The encoder's features; once a batch is prepared, its whole input."""
     n_inputs: int = 0
-    """How many of the last features are the end model's inputs, too."""
+    """How many of the last features are also the end model's inputs."""
 
     @property
     def inputs(self) -> Tensor | None:
@@ -146,7 +146,7 @@ class DenseVotes:
 
     def take(self, positions: Tensor) -> "DenseVotes":
         """Return the items at these positions (members, n_items), for a stack."""
-        # Copied as they lie in memory, class by class.
+        # Keep the memory layout: class by class.
         votes = taken(self.votes.mT, positions).mT
         return DenseVotes(votes, taken(self.features, positions), self.n_inputs)
 
@@ -159,11 +159,11 @@ class DensePayload:
     inputs: Inputs
     features: Inputs | None = None
     statistics: tuple[tuple[str, int, int], ...] = ()
-    """Kinds and positions of two voters: further columns behind the votes."""
+    """Kinds and positions of two voters: additional columns after the votes."""
 
     @property
     def item_bytes(self) -> int:
-        """Votes are needed twice: as they are, and as what the encoder makes of them."""
+        """Votes are stored twice: in raw and in encoded form."""
         own = 0 if self.features is None else self.features.item_bytes
         return own + 8 * (self.votes.n_voters + len(self.statistics)) * self.votes.n_classes
 
@@ -179,7 +179,7 @@ class DensePayload:
     def _features_of(self, rows: Rows, inputs: Batchable, device: torch.device) -> Tensor | None:
         if self.features is None:
             return None
-        # Most encoders read what the end model reads: it is gathered once.
+        # Most encoders and end models read the same features: gather them once.
         same = self.features is self.inputs
         return inputs if same else move(self.features.take(rows), device)  # type: ignore[return-value]
 
@@ -193,10 +193,10 @@ class DensePayload:
 
 
 def statistic_columns(by_class: Tensor, statistics: Sequence[tuple[str, int, int]]) -> Tensor:
-    """Return what statistics of two voters add to votes (n_items, n_classes, n_voters).
+    """Return the columns that statistics add to votes (n_items, n_classes, n_voters).
 
-    With a and b the one-hot votes of the first and the second voter, `fixes` is a - b where both
-    vote, `prioritizes` is a where both vote, and `reinforces` is 1 for the class of both.
+    Let a and b be the one-hot votes of the first and the second voter. If both vote, `fixes` is
+    a - b and `prioritizes` is a; `reinforces` is 1 for a class that both vote for.
 
     >>> votes = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])  # the first says 0, the second says 1
     >>> kinds = ("fixes", "prioritizes", "reinforces")

@@ -17,10 +17,10 @@ Array = npt.NDArray[np.float64]
 
 
 def alignment_offsets(balance: Array, shares_with: Callable[[Array], Array]) -> Array:
-    """Return what to add to the logits of soft labels so that their class shares are the balance.
+    """Return offsets for the logits of soft labels that make the class shares match the balance.
 
-    As near as can be, by repeated proportional fitting. `shares_with(offsets)` returns the class
-    shares with these offsets.
+    The match is approximate, by iterative proportional fitting. `shares_with(offsets)` returns the
+    class shares with these offsets.
 
     >>> logits = np.log([[0.9, 0.1], [0.6, 0.4]])
     >>> offsets = alignment_offsets(np.array([0.5, 0.5]), mean_proba(logits))
@@ -34,7 +34,7 @@ def alignment_offsets(balance: Array, shares_with: Callable[[Array], Array]) -> 
 
 
 def mean_proba(logits: Array) -> Callable[[Array], Array]:
-    """Return what tells the class shares of these items when offsets are added to their logits."""
+    """Return a function from logit offsets to the class shares of these items."""
 
     def shares(offsets: Array) -> Array:
         moved = logits + offsets

@@ -1,4 +1,4 @@
-"""What every label model shares: checks, the class prior, and names in and out."""
+"""The base class of label models: checks, the class prior, and class names."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -45,8 +45,8 @@ class LabelModel(Classifier, ABC):
     def fit(self, votes: VoteSource, class_balance: ClassBalance = None) -> Self:
         """Learn from votes; `class_balance` is P(class) if it is known.
 
-        Gold labels of the items in its place, which scikit-learn's cross-validation hands to
-        `fit`, are not learned from: they are for `score`.
+        scikit-learn's cross-validation passes gold labels in its place. They are ignored here,
+        because only `score` needs them.
         """
         with one_thread():
             known = self._begin(votes, class_balance)
@@ -78,7 +78,7 @@ class LabelModel(Classifier, ABC):
         """Return P(class | votes): (n_items, n_classes), in the order of `labels_.names`.
 
         Votes in many files are read part by part; `wiesel.io.write_soft_label_parts` also writes
-        the answer part by part. Warns where the class balance outweighs voters that agree and are
+        the result part by part. Warns if the class balance outweighs voters that agree and are
         better than chance.
         """
         self.check_fitted()
@@ -112,7 +112,7 @@ class LabelModel(Classifier, ABC):
 
     @abstractmethod
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
-        """Set the learned attributes; `class_balance` is None where the user gave none."""
+        """Set the learned attributes; `class_balance` is None if the user gave none."""
 
     @abstractmethod
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
@@ -120,14 +120,14 @@ class LabelModel(Classifier, ABC):
 
 
 def _is_gold(values: Any, votes: VoteSource) -> bool:
-    """Whether these are labels of the items, and no P(class): one for each, or names."""
+    """Whether these are item labels rather than P(class): one per item, or names."""
     if isinstance(values, Mapping):
         return False
     array = np.asarray(values)
     one_each = array.shape == (votes.n_items,)
     if not one_each or (votes.n_items == len(votes.labels) and array.dtype.kind not in "OUT"):
         return False
-    votes.labels.indices(values, allow_unknown=True)  # says which label is no class
+    votes.labels.indices(values, allow_unknown=True)  # the error names a label that is no class
     return True
 
 

@@ -1,4 +1,4 @@
-"""P(class) without gold labels: from how often three groups of voters vote together."""
+"""Estimates P(class) without gold labels, from the joint votes of three groups of voters."""
 
 import itertools
 import math
@@ -22,25 +22,25 @@ from wiesel.votes import Statistics, VoteMatrix, VoteSource
 __all__ = ["estimate_class_balance"]
 
 N_GROUPS = 5
-"""Into how many groups many voters are dealt: ten triples, each of nearly all the votes."""
+"""The number of groups for many voters: ten triples, each with most of the votes."""
 
 ENOUGH_ITEMS = 2**18
 
 ENOUGH_CELLS = 2**18
-"""Items times classes that are looked at: what a step costs does not grow any further."""
+"""The most items times classes in the sample, which bounds the cost of a step."""
 
 MOST_CLASSES = 64
-"""With more, so few items are left for each class that the shares of the votes are no worse."""
+"""With more classes, each has so few items that the vote shares are no worse."""
 
 LOOK_UP_COST = 8
-"""How much more a cell costs that is looked up than one of a whole table, as measured."""
+"""The measured cost of a cell that is looked up, relative to a cell of a whole table."""
 
 NO_GAIN = 0.3
-"""The gain in log-likelihood (twice, for an average triple) that is put down to chance, for each
-class but one. Votes without any meaning gain about half as much."""
+"""The gain in log-likelihood (twice, for an average triple) that is attributed to chance, for each
+class but one. Random votes gain about half as much."""
 
 SMALLEST = 1e-3
-"""No class is taken to be rarer: a prior of zero would rule a class out for good."""
+"""The smallest estimate: a prior of zero would rule out a class for good."""
 
 
 def estimate_class_balance(votes: VoteSource) -> npt.NDArray[np.float64]:
@@ -80,7 +80,7 @@ def estimate_class_balance(votes: VoteSource) -> npt.NDArray[np.float64]:
             stacklevel=2,
         )
         return _floored(vote_totals(votes).sum(axis=0))
-    # Classes in the order of their names, so that the answer does not depend on their order.
+    # Sort classes by name, so that the result does not depend on their order.
     by_name = np.argsort(votes.labels.names)
     groups = _deal(vote_totals(votes)[:, by_name], votes.voters)
     enough = min(ENOUGH_ITEMS, ENOUGH_CELLS // len(by_name))
@@ -96,11 +96,11 @@ def _fit(tables: FloatArray) -> npt.NDArray[np.float64]:
     """P(class) from the counts of triples (triples, outcomes, outcomes, outcomes)."""
     model = _TripleModel(tables)
     loss, logits = model.minimize(model.start())
-    # From either start it may end in a local minimum, which would exaggerate the gain.
+    # Either start may lead to a local minimum, which would exaggerate the gain.
     equal_starts = (model.start(), model.with_equal_classes(logits))
     equal_loss = min(model.minimize(start, fixed_prior=True)[0] for start in equal_starts)
     prior, outcomes = model.unpack(logits)
-    # How far to trust it: not at all where equal classes explain the votes as well.
+    # The trust in the estimate: none if equal classes explain the votes as well.
     gain = 2 * (tables.sum() / len(tables)) * (equal_loss - loss)
     trust = max(0.0, 1 - NO_GAIN * (len(prior) - 1) / max(gain, 1e-12))
     equal = 1 / len(prior)
@@ -132,7 +132,7 @@ class _TripleCounts:
 
 
 def _deal(totals: FloatArray, voters: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The group of each voter, so that groups have like numbers of votes for every class.
+    """The group of each voter, so that groups have similar numbers of votes for every class.
 
     Sorting by name makes the groups independent of the order of the voters.
     """
@@ -141,15 +141,15 @@ def _deal(totals: FloatArray, voters: Sequence[str]) -> npt.NDArray[np.int64]:
     n_groups = min(N_GROUPS, len(voters))
     turn, seat = np.divmod(np.arange(len(voters)), n_groups)
     groups = np.empty(len(voters), dtype=np.int64)
-    # Back and forth: who was dealt to last in one turn is dealt to first in the next.
+    # Alternate the direction: the last group of one turn is the first of the next.
     groups[order] = np.where(turn % 2 == 0, seat, n_groups - 1 - seat)
     return groups
 
 
 def _group_votes(said: FloatArray) -> npt.NDArray[np.int64]:
-    """What each group says on each item: a class, or `n_classes` for nothing and for a tie.
+    """The outcome of each group on each item: a class, or `n_classes` for no votes or a tie.
 
-    From the votes of (groups, classes, items) to the outcomes of (groups, items).
+    Maps votes of the shape (groups, classes, items) to outcomes of the shape (groups, items).
     """
     n_groups, n_classes, n_items = said.shape
     top = np.zeros((n_groups, n_items), dtype=said.dtype)
@@ -172,7 +172,7 @@ class _TripleModel:
         self.n_counted = max(float(tables.sum()), 1.0)
         self.cells: tuple[IntArray, IntArray, IntArray, FloatArray] | None = None
         n_seen = np.count_nonzero(tables)
-        # Whole tables go through BLAS: a cell of them costs far less than one that is looked up.
+        # Whole tables go through BLAS, so a cell costs far less than one that is looked up.
         if n_seen * LOOK_UP_COST < tables.size:
             self._keep_seen(n_outcomes)
 
@@ -202,7 +202,7 @@ class _TripleModel:
         return np.concatenate([np.zeros(self.shape[1]), logits[self.shape[1] :]])
 
     def minimize(self, logits: FloatArray, fixed_prior: bool = False) -> tuple[float, FloatArray]:
-        """Return the smallest loss and its logits, from given logits on."""
+        """Return the smallest loss and its logits, starting from given logits."""
         n_classes = self.shape[1]
 
         def loss(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
@@ -224,7 +224,7 @@ class _TripleModel:
         prior, outcomes = self.unpack(logits)
         count = self._count_cells if self.cells is None else self._count_seen
         log_likelihood, classes, counts = count(prior, outcomes)
-        # The gradient of a softmax likelihood: what the model has, minus what the counts say.
+        # The gradient of a softmax likelihood: expected counts minus observed counts.
         from_prior = classes.sum() * prior - classes
         from_outcomes = counts.sum(axis=2, keepdims=True) * outcomes - counts
         gradient = np.concatenate([from_prior, from_outcomes.ravel()])
@@ -252,7 +252,7 @@ class _TripleModel:
         return _Counted(log_likelihood, of_pair.sum(axis=(0, 1, 2)), counts)
 
     def _count_seen(self, prior: FloatArray, outcomes: FloatArray) -> "_Counted":
-        """The same from the cells that occur: their number is bounded by that of the items."""
+        """The same from the cells that occur, which are at most as many as the items."""
         n_groups, n_classes, n_outcomes = self.shape
         # One row for each outcome of each group: P(outcome | class).
         rows = outcomes.transpose(0, 2, 1).reshape(-1, n_classes)
@@ -272,7 +272,7 @@ class _TripleModel:
 
 
 class _Counted(NamedTuple):
-    """What the tables say under given probabilities."""
+    """The loss and expected counts under given probabilities."""
 
     log_likelihood: float
     classes: FloatArray
@@ -282,7 +282,7 @@ class _Counted(NamedTuple):
 
 
 def _class_order(outcomes: FloatArray) -> npt.NDArray[np.int64]:
-    """Which column of the model is which class: the one for which groups vote for it most."""
+    """The class of each column of the model: the one that groups vote for most there."""
     votes_for = outcomes[:, :, :-1].sum(axis=0)
     columns, classes = linear_sum_assignment(votes_for, maximize=True)
     return columns[np.argsort(classes)]

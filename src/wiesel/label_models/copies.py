@@ -1,4 +1,4 @@
-"""Copies of a voter: found from the votes, and merged so that they count once."""
+"""Copies of a voter: finding them in the votes, and merging them so that they count once."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,19 +8,19 @@ from wiesel.votes import VoteMatrix
 __all__ = ["find_copies", "merge_copies"]
 
 _MOST_VOTERS = 3_000
-"""Up to how many voters all pairs are compared."""
+"""The most voters for which all pairs are compared."""
 _MOST_ITEMS = 2_000
-"""On how many items they are compared."""
+"""The most items on which voters are compared."""
 _ALIKE = 0.9
-"""Copies share this part of their votes for each class."""
+"""Copies share at least this part of their votes for each class."""
 _DOUBT = 2.0
-"""So many votes of each class are taken to differ: few votes prove nothing."""
+"""Pseudo-votes of each class that count as different, because few votes prove nothing."""
 
 
 def find_copies(votes: VoteMatrix) -> npt.NDArray[np.int64]:
-    """Return for every voter the first voter that it is a copy of: itself, if of none.
+    """Return for every voter the first voter that it copies, or itself if it is no copy.
 
-    Copies vote alike for each class that either of them names; two good voters need not.
+    Copies agree on each class that either votes for; two accurate voters need not.
 
     >>> copied = VoteMatrix.from_dense([[0, 1, 1]] * 500 + [[1, 0, 0]] * 400, ["no", "yes"])
     >>> find_copies(copied)
@@ -38,7 +38,7 @@ def find_copies(votes: VoteMatrix) -> npt.NDArray[np.int64]:
 
 
 def merge_copies(votes: VoteMatrix, original: npt.NDArray[np.int64]) -> VoteMatrix:
-    """Return the votes with one voter for all its copies; its own vote counts before theirs.
+    """Return the votes with copies merged into one voter; its own vote has priority.
 
     >>> copied = VoteMatrix.from_dense([[0, 1, -1], [1, -1, 0]], ["no", "yes"], ["a", "b", "c"])
     >>> merged = merge_copies(copied, np.array([0, 1, 1]))
@@ -62,7 +62,7 @@ def merge_copies(votes: VoteMatrix, original: npt.NDArray[np.int64]) -> VoteMatr
 
 
 def _alikeness(votes: VoteMatrix) -> npt.NDArray[np.float64]:
-    """The share of equal votes of any two voters, for the class in which it is smallest."""
+    """The share of equal votes of any two voters, as the minimum over classes."""
     rows = np.random.default_rng(0).permutation(np.flatnonzero(votes.covered))[:_MOST_ITEMS]
     one_hot = votes[np.sort(rows)].one_hot()
     smallest = np.ones((votes.n_voters, votes.n_voters))
@@ -70,7 +70,7 @@ def _alikeness(votes: VoteMatrix) -> npt.NDArray[np.float64]:
         own = one_hot[:, c :: votes.n_classes]
         both = (own.T @ own).toarray().astype(np.float64)
         most = np.maximum.outer(both.diagonal(), both.diagonal())
-        # A class that neither names tells nothing.
+        # A class that neither votes for carries no information.
         share = np.where(most > 0, both / (most + _DOUBT), 1.0)
         np.minimum(smallest, share, out=smallest)
     return smallest

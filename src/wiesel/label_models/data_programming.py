@@ -46,8 +46,8 @@ class DataProgramming(LabelModel):
     """
 
     dependencies: Sequence[Dependency] = ()
-    """Kinds and voters, such as [("similar", "a", "b"), ("fixing", "a", "c")]: c fixes a. Also
-    what `WeaSEL` has as statistics: `Fixes("c", "a")`, `Prioritizes`, `Reinforces`."""
+    """Kinds and voters, such as [("similar", "a", "b"), ("fixing", "a", "c")]: c fixes a. The
+    statistics of `WeaSEL` work, too: `Fixes("c", "a")`, `Prioritizes`, `Reinforces`."""
     accuracy: float = 0.7
     """The prior accuracy of all voters."""
     smoothing: float = 10.0
@@ -64,7 +64,7 @@ class DataProgramming(LabelModel):
     component_weights_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """The factor weights of voters with dependencies, component by component."""
     dependency_weights_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """The weight of every dependency, in the order given; 0 is none at all."""
+    """The weight of every dependency, in the order given; 0 means no dependency."""
     evidence_: list[float] = field(init=False, repr=False)
     """The log probability of votes and weights after every step; it never decreases."""
 
@@ -114,7 +114,7 @@ class DataProgramming(LabelModel):
         return posterior(votes, joint, self.class_balance_, widen=_widen(components))
 
     def _center(self, component: Component) -> npt.NDArray[np.float64]:
-        """The expected weights: of the given accuracy, and of the voters' own propensities."""
+        """The prior means of the weights: the given accuracy, and each voter's propensity."""
         accuracy = np.clip(self.accuracy, 1e-3, 1 - 1e-3)
         others = component.n_classes - 1
         weight = max(0.0, 0.5 * np.log(others * accuracy / (1 - accuracy)))
@@ -134,7 +134,7 @@ class DataProgramming(LabelModel):
     def _log_joint(
         self, components: Sequence[Component], weights: Sequence[FloatArray]
     ) -> LogJoint:
-        """Independent voters by their accuracies; connected ones by the state of all of them."""
+        """The model: accuracies of independent voters, joint states of connected ones."""
         joint = one_coin_joint(self.accuracies_, self.class_balance_)
         alone = np.ones(len(self.accuracies_))
         for component in components:

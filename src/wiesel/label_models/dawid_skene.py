@@ -65,17 +65,16 @@ class DawidSkene(LabelModel):
     one class only: such a voter is informative only through when it votes."""
 
     stop_at_drift: bool = True
-    """Stop when the class balance, where it is learned, gets less certain faster than the evidence
-    grows: when the evidence falls in which the class balance counts once for each vote instead of
-    once for each item. Items that are hard for all voters would drag EM on: `make bench` shows
-    crowd answers where that costs accuracy and some where it helps; its planted truth is the same
-    either way."""
+    """If the class balance is learned, stop when it gets less certain faster than the evidence
+    grows. That is when the evidence falls if the class balance counts once per vote instead of
+    once per item. Items that are hard for all voters would otherwise make EM drift. In `make
+    bench` this helps on some crowd data and hurts on others; synthetic data is not affected."""
 
     confusions_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """P(voted | true class): (n_voters, true, voted), rows sum to 1. Abstaining has the last
     column if it counts as a vote."""
     silence_counts_: bool = field(init=False, repr=False)
-    """Whether abstaining was taken as a vote."""
+    """Whether abstaining was treated as a vote."""
     evidence_: list[float] = field(init=False, repr=False)
     """The log probability of votes and parameters after every step; it never decreases."""
 
@@ -89,9 +88,9 @@ class DawidSkene(LabelModel):
     ) -> Self:
         """Learn from votes.
 
-        `class_balance` fixes P(class), which is learned otherwise. `gold` are known classes by
-        item id. `initial_confusions` (n_voters, true, voted) start EM in place of the majority
-        vote.
+        `class_balance` fixes P(class); otherwise it is learned. `gold` maps item ids to known
+        classes. `initial_confusions` (n_voters, true, voted) replace the majority vote as the
+        start of EM.
         """
         with one_thread():
             known = self._begin(votes, class_balance)
@@ -141,14 +140,14 @@ class DawidSkene(LabelModel):
         def certainty(expected: Expectations) -> float:
             return balance_certainty(expected, self.class_balance_)
 
-        # Where silence counts, every item has as many observations as there are voters.
+        # If abstaining counts as a vote, every item has one observation per voter.
         guarded = self.stop_at_drift and known is None and not self.silence_counts_
         first = majority if start is None else sums.expect(start)
         watched = certainty if guarded else None
         self.evidence_ = maximize(sums, first, m_step, self.max_iter, self.tol, watched)
 
     def _counts(self, expected: Expectations) -> FloatArray:
-        """Expected votes (n_voters, true, voted), with abstains as the last column if wanted."""
+        """Expected votes (n_voters, true, voted), with abstains as an optional last column."""
         counts = expected.votes.transpose(0, 2, 1)
         if not self.silence_counts_:
             return counts
@@ -158,7 +157,7 @@ class DawidSkene(LabelModel):
     def _log_joint(self, confusions: FloatArray) -> LogJoint:
         log_confusions, offset = log_of(confusions), log_of(self.class_balance_)
         if self.silence_counts_:
-            # All voters are silent to begin with; a vote replaces its voter's silence.
+            # Start from all voters abstaining; each vote replaces its voter's abstain term.
             silence = log_confusions[:, :, -1]
             offset = offset + silence.sum(axis=0)
             log_confusions = log_confusions[:, :, :-1] - silence[:, :, None]
@@ -170,7 +169,7 @@ class DawidSkene(LabelModel):
 
 
 def _average_confusions(counts: FloatArray) -> npt.NDArray[np.float64]:
-    """How all voters together confuse each class, scaled to one pseudo-vote per cell."""
+    """The pooled confusions of all voters, scaled to one pseudo-vote per cell on average."""
     pooled = counts.sum(axis=0) + PSEUDO_ITEMS
     return pooled.shape[1] * shares(pooled)
 

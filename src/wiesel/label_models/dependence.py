@@ -1,4 +1,4 @@
-"""Which voters depend on each other: pairs that agree more often than the classes explain."""
+"""Finds dependent voters: pairs that agree more often than the classes explain."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +10,13 @@ from wiesel.votes import VoteMatrix
 __all__ = ["find_dependencies"]
 
 _MOST_VOTERS = 3_000
-"""Up to how many voters all pairs are compared."""
+"""The most voters for which all pairs are compared."""
 _ROUNDS = 3
-"""How often classes are estimated with what was found before."""
+"""The number of rounds that estimate the classes with the dependencies found so far."""
 _BULK = 4.0
-"""How far above the bulk of all pairs a pair must be, in robust standard deviations."""
+"""The required excess over the median pair, in robust standard deviations."""
 _LEAST = 4.0
-"""And above what independence explains, in standard deviations."""
+"""The required excess over independence, in standard deviations."""
 
 Pairs = npt.NDArray[np.int64]
 
@@ -24,16 +24,16 @@ Pairs = npt.NDArray[np.int64]
 def find_dependencies(votes: VoteMatrix, neighbors: int = 3) -> Pairs:
     """Return pairs of voters (n_pairs, 2) that agree more often than their classes explain.
 
-    With q the probable class of every item and P_j(u | y) how often voter j votes u where the class
+    With q the estimated class of every item and P_j(u | y) how often voter j votes u if the class
     is y, independent voters j and k cast the same vote on
 
         E_jk = sum over y, u of N_y P_j(u | y) P_k(u | y)
 
-    items. A pair stands out if it does so on many more, in units of sqrt(E_jk): more than four, and
-    more than nearly all other pairs. A pair is kept if it is among the `neighbors` strongest of
-    either voter. The classes q are weighted votes, in which voters that vote alike share one say,
-    so that a block of copies does not explain itself; they are estimated again with what was found.
-    Among more than 3,000 voters no pairs are looked for.
+    items. A pair stands out if it agrees on many more: more than four times sqrt(E_jk), and more
+    than nearly all other pairs. A pair is kept if it is among the `neighbors` strongest of either
+    voter. The classes q are weighted votes in which voters that vote alike share one weight, so
+    that a block of copies does not explain itself. They are estimated again with the pairs found.
+    For more than 3,000 voters, no pairs are searched.
 
     >>> rng = np.random.default_rng(0)
     >>> columns = [rng.integers(2, size=900)] + [rng.integers(2, size=900) for _ in range(4)]
@@ -56,7 +56,7 @@ def find_dependencies(votes: VoteMatrix, neighbors: int = 3) -> Pairs:
 
 
 def _agreements(votes: VoteMatrix) -> npt.NDArray[np.float64]:
-    """On how many items two voters cast the same vote: (n_voters, n_voters)."""
+    """The number of items on which two voters cast the same vote: (n_voters, n_voters)."""
     n_voters, n_classes = votes.n_voters, votes.n_classes
     together = np.zeros((n_voters, n_voters))
     for block, counts in pair_counts(votes):
@@ -66,7 +66,7 @@ def _agreements(votes: VoteMatrix) -> npt.NDArray[np.float64]:
 
 
 def _alike(votes: VoteMatrix, together: FloatArray) -> npt.NDArray[np.float64]:
-    """How many voters say what each one says: the sum of its squared correlations, itself one."""
+    """The effective number of voters like each one: the sum of its squared correlations."""
     shares = vote_totals(votes) / np.sqrt(votes.n_items)
     covariance = together - shares @ shares.T
     scale = np.sqrt(np.maximum(covariance.diagonal(), 1e-12))
@@ -76,14 +76,14 @@ def _alike(votes: VoteMatrix, together: FloatArray) -> npt.NDArray[np.float64]:
 
 
 def _weights(pairs: Pairs, alike: FloatArray) -> npt.NDArray[np.float64]:
-    """A voter shares one say with those it votes like, and with those it depends on."""
+    """The weights of voters: one is shared among voters that are alike or dependent."""
     return 1 / np.maximum(alike, 1 + np.bincount(pairs.ravel(), minlength=len(alike)))
 
 
 def _excess(
     votes: VoteMatrix, together: FloatArray, weights: FloatArray
 ) -> npt.NDArray[np.float64]:
-    """How many standard deviations the agreement of two voters is above its expectation."""
+    """The excess of the agreement of two voters over its expectation, in standard deviations."""
     q = _probable_classes(votes, weights)
     n_classes, per_class = votes.n_classes, q.sum(axis=0)
     counts = np.asarray(votes.one_hot().T @ q).reshape(votes.n_voters, n_classes, n_classes)
@@ -96,14 +96,14 @@ def _excess(
 
 
 def _probable_classes(votes: VoteMatrix, weights: FloatArray) -> npt.NDArray[np.float64]:
-    """P(class) of every item: weighted vote shares, sharpened once by how the voters vote."""
+    """P(class) of every item: weighted vote shares, refined once by the voters' confusions."""
     n_classes, one_hot = votes.n_classes, votes.one_hot().astype(np.float64)
     say = np.kron(weights[:, None], np.eye(n_classes))
     shares = one_hot @ say
     total = shares.sum(axis=1, keepdims=True)
     start = np.where(total > 0, shares / np.maximum(total, 1e-12), 1 / n_classes)
     counts = (one_hot.T @ start).reshape(votes.n_voters, n_classes, n_classes) + 1 / n_classes
-    # Rows of `counts` are what was voted; a class that is voted often is no evidence by itself.
+    # Rows of `counts` are votes; the frequency of a class among votes is no evidence by itself.
     confusion = counts / counts.sum(axis=1, keepdims=True)
     evidence = np.log(confusion) * weights[:, None, None]
     scores = one_hot @ evidence.reshape(-1, n_classes) + np.log(start.mean(axis=0) + 1e-12)
@@ -113,7 +113,7 @@ def _probable_classes(votes: VoteMatrix, weights: FloatArray) -> npt.NDArray[np.
 
 
 def _strongest(excess: FloatArray, neighbors: int) -> Pairs:
-    """The pairs that stand out, first voter before second, at most `neighbors` chosen by each."""
+    """The pairs that stand out, first voter before second, at most `neighbors` from each."""
     upper = excess[np.triu_indices(len(excess), k=1)]
     middle = float(np.median(upper))
     spread = 1.4826 * float(np.median(np.abs(upper - middle)))

@@ -1,7 +1,7 @@
 """Expectation maximization over votes, shared by Dawid-Skene, one-coin and data programming.
 
 A model of independent voters scores an item's class by a constant plus one number for each vote.
-The E-step turns scores into P(class | votes) and adds up what the M-step needs.
+The E-step turns scores into P(class | votes) and sums the statistics for the M-step.
 """
 
 import warnings
@@ -36,14 +36,15 @@ __all__ = [
 ]
 
 _ONE_CLASS, _NEARLY_ONE_CLASS = 0.99, 0.95
-"""The share of the items from which on all are in one class, and of the votes that say so too."""
+"""EM collapsed if a class ends with the first share of items, and started with less than the
+second."""
 
 GoldItems = Mapping[Any, Any]
 """Known classes by item id, as names or indices."""
 
 
 class Expectations(NamedTuple):
-    """What one E-step found, summed over the items."""
+    """The results of one E-step, summed over the items."""
 
     votes: FloatArray
     """Votes of each voter for each class, by true class: (n_voters, voted, true)."""
@@ -58,10 +59,10 @@ class Expectations(NamedTuple):
 
 
 class VoteSums:
-    """The votes to learn from, ready to be summed over again and again.
+    """The training votes, prepared for repeated summation.
 
-    Votes at hand are folded once and kept as chunks of one-hot votes; votes elsewhere are summed
-    where they are.
+    Votes in memory are folded once and kept as chunks of one-hot votes. Votes in files or on other
+    machines are summed there.
     """
 
     def __init__(
@@ -106,10 +107,10 @@ def maximize(
     tol: float,
     watched: Callable[[Expectations], float] | None = None,
 ) -> list[float]:
-    """Run EM from the first expectations on, and return the evidence of every step.
+    """Run EM from the first expectations, and return the evidence of every step.
 
-    `m_step` keeps the parameters it finds, and returns their model and their log prior density,
-    which belongs to the evidence: with it, smoothing never makes the evidence decrease.
+    `m_step` stores the parameters it finds, and returns their model and their log prior density,
+    which is part of the evidence: with it, smoothing never makes the evidence decrease.
     EM stops when the evidence of an average item grows by less than `tol`, or when the sum of
     evidence and `watched` falls.
     """
@@ -131,7 +132,7 @@ def maximize(
 
 
 def warn_of_one_class(first: FloatArray, last: FloatArray, labels: LabelSpace) -> None:
-    """Say so if EM put all items with votes into one class that were not there at first."""
+    """Warn if EM moved all items with votes into one class."""
     largest = int(last.argmax())
     if last[largest] < _ONE_CLASS or first[largest] > _NEARLY_ONE_CLASS:
         return
@@ -146,17 +147,17 @@ def warn_of_one_class(first: FloatArray, last: FloatArray, labels: LabelSpace) -
 
 
 def balance_certainty(expected: Expectations, class_balance: FloatArray) -> float:
-    """Return what the evidence gains if the class balance counts once for each vote, not item.
+    """Return the gain in evidence if the class balance counts once per vote, not per item.
 
-    It falls where classes get more alike in size. As `watched` of `maximize` it stops EM when the
-    class balance drifts faster than the evidence grows.
+    It falls as the classes become more equal in size. As `watched` of `maximize` it stops EM when
+    the class balance drifts faster than the evidence grows.
     """
     n_votes = expected.votes.sum(axis=(0, 1))
     return float((n_votes - expected.covered) @ log_of(class_balance))
 
 
 def shares(counts: FloatArray) -> npt.NDArray[np.float64]:
-    """Return counts as probabilities along the last axis; what was never seen is uniform."""
+    """Return counts as probabilities along the last axis; uniform if all counts are zero."""
     total = counts.sum(axis=-1, keepdims=True)
     uniform = np.full(counts.shape, 1 / counts.shape[-1])
     return np.divide(counts, total, out=uniform, where=total > 0)
@@ -174,7 +175,7 @@ class _Prepared(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _PartSums:
-    """The statistic behind `VoteSums` of votes elsewhere, which can be sent there and named."""
+    """The statistic behind `VoteSums` for remote votes; an object, so that it can be sent."""
 
     gold: Mapping[Any, int]
     widen: Widen | None
@@ -187,7 +188,7 @@ class _PartSums:
 def _prepare(
     votes: VoteMatrix, gold: Mapping[Any, int], widen: Widen | None, once: bool = False
 ) -> _Prepared:
-    """Votes as chunks; for a single sum, folding would cost more than it saves."""
+    """Votes as chunks; not folded for a single sum, where folding costs more than it saves."""
     if widen is not None and votes.distribution is not None:
         votes = replace(votes, distribution=None)
     classes = np.full(votes.n_items, ABSTAIN)
@@ -221,7 +222,7 @@ def _sum_chunks(prepared: _Prepared, joint: LogJoint | None) -> Statistics:
 def _responsibilities(
     one_hot: OneHot, joint: LogJoint, gold: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """P(class | votes) and log P(votes) of every item; a gold item has no other class."""
+    """P(class | votes) and log P(votes) of every item; a gold item has its class for certain."""
     log_joint = one_hot @ joint.weights
     log_joint += joint.offset
     known = np.flatnonzero(gold != ABSTAIN)

@@ -47,7 +47,7 @@ class Component:
     dependencies: tuple[tuple[str, int, int], ...]
     """Kind and the positions of both voters within the component."""
     positions: tuple[int, ...]
-    """Where these dependencies stand in the user's list."""
+    """The positions of these dependencies in the user's list."""
     n_classes: int
 
     @cached_property
@@ -115,7 +115,7 @@ class Component:
 def find_components(
     dependencies: Sequence[Dependency], voters: tuple[str, ...], n_classes: int
 ) -> list[Component]:
-    """Return the connected components that the dependencies make, or say what is wrong."""
+    """Return the connected components of the dependencies; raise an error if they are invalid."""
     edges = [_edge(dependency, voters) for dependency in dependencies]
     graph = sp.coo_array(
         (np.ones(len(edges)), ([j for _, j, _ in edges], [k for _, _, k in edges])),
@@ -135,7 +135,7 @@ def find_components(
 
 
 def widened(one_hot: OneHot, components: Sequence[Component]) -> OneHot:
-    """Return one-hot votes with a column for every state of every component beside them."""
+    """Return one-hot votes with a further column for every state of every component."""
     parts: list[OneHot] = [one_hot]
     for component in components:
         n_classes, n_voters = component.n_classes, len(component.voters)

@@ -1,4 +1,4 @@
-"""GLAD: able voters and easy items go together."""
+"""GLAD: P(right) depends on the ability of the voter and the easiness of the item."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from wiesel.votes import Statistics, VoteMatrix, VoteSource
 __all__ = ["GLAD"]
 
 NODES = 7
-"""How many degrees of easiness the integral is taken over."""
+"""The number of quadrature nodes for the integral over easiness."""
 
 MEAN_ABILITY, MEAN_EASINESS = 1.0, 1.0
 """The centers of the normal priors, both of variance 1 (Whitehill et al., section 3)."""
@@ -59,14 +59,14 @@ class GLAD(LabelModel):
     """Stop when the mean log evidence per item grows by less."""
 
     abilities_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """alpha: 1 is expected, 0 is a coin for every item, negative is against the truth."""
+    """alpha: 1 is the prior mean, 0 is random guessing, negative is worse than guessing."""
     accuracies_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """P(right) of each voter on an item of random easiness; NaN for one that never votes."""
     evidence_: list[float] = field(init=False, repr=False)
     """The log probability of votes and abilities after every step; it never decreases."""
 
     def easiness(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-        """Return the expected log easiness b of every item; 1 where there are no votes."""
+        """Return the expected log easiness b of every item; 1 for items without votes."""
         self.check_votes(votes)
         found = np.empty(votes.n_items)
         for rows, states in _state_chunks(votes, self._log_joint(self.abilities_)):
@@ -103,7 +103,7 @@ class GLAD(LabelModel):
         return self.evidence_[-1] - self.evidence_[-2]
 
     def _log_joint(self, abilities: FloatArray) -> LogJoint:
-        """Weights of every vote for every state: a class, and within it a node of easiness."""
+        """The weights of every vote for every state: a class and a node of easiness."""
         n_classes = len(self.class_balance_)
         score = abilities[:, None] * _NODES.easiness
         right = -np.logaddexp(0, -score)[:, None, None, :]
@@ -184,9 +184,9 @@ def _state_chunks(
 
 
 def _best_abilities(counts: FloatArray, abilities: FloatArray) -> npt.NDArray[np.float64]:
-    """The abilities under which expected votes (n_voters, voted, true, node) are most likely.
+    """The abilities that maximize the likelihood of expected votes (n_voters, voted, true, node).
 
-    By Newton's method, whose steps are cut where the sigmoid is flat.
+    Found by Newton's method, with shortened steps where the sigmoid is flat.
     """
     right = np.einsum("jccq->jq", counts)
     total = counts.sum(axis=(1, 2))

@@ -1,4 +1,4 @@
-"""MACE: a voter knows the answer, or it is spamming in its own way."""
+"""MACE: a voter either knows the answer or follows its own spamming habit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ LOWEST_PRIOR = 1e-3
 class MACE(LabelModel):
     """Each voter knows the answer with some probability, and otherwise follows a habit.
 
-    With competence theta_j and the habit xi_j of voter j when it does not look:
+    With the competence theta_j of voter j and its habit xi_j when it does not know the answer:
 
         P(voter j votes l | true class c) = theta_j [l = c] + (1 - theta_j) xi_j[l]
 
@@ -68,9 +68,9 @@ class MACE(LabelModel):
     on for strongly imbalanced classes, where votes for the common class look like habits."""
 
     competences_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """theta: how often each voter looks and knows; 0 is a spammer. The posterior mean."""
+    """theta: how often each voter knows the answer; 0 is a spammer. The posterior mean."""
     habits_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """xi: what each voter votes when it does not look, (n_voters, n_classes). Posterior means."""
+    """xi: the votes of each voter when it does not know, (n_voters, n_classes). Posterior means."""
     known_votes_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """The Beta posteriors: known votes and others, each plus the prior, (n_voters, 2)."""
     habit_votes_: npt.NDArray[np.float64] = field(init=False, repr=False)
@@ -101,7 +101,7 @@ class MACE(LabelModel):
         majority = sums.majority()
         learned = class_balance is None and self.learn_class_balance
         by_class = majority.votes.sum(axis=2)
-        # The share of right votes that were known, if a voter knows half of them.
+        # The share of right votes that were known, for a voter with competence 1/2.
         known = 1 / (1 + shares(by_class + self.competence_prior))
 
         def m_step(expected: Expectations) -> tuple[LogJoint, float]:
@@ -154,7 +154,7 @@ class MACE(LabelModel):
 def _confusions(
     known: FloatArray, unknown: FloatArray, habits: FloatArray
 ) -> npt.NDArray[np.float64]:
-    """The formula of the class for every voter: (n_voters, true c, voted l)."""
+    """The vote probabilities of the class docstring, per voter: (n_voters, true c, voted l)."""
     by_habit = unknown[:, None, None] * habits[:, None, :]
     return by_habit + known[:, None, None] * np.eye(habits.shape[1])
 

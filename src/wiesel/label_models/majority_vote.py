@@ -32,13 +32,13 @@ class MajorityVote(LabelModel):
     ties: Literal["split", "lowest", "random"] = "split"
     """For `hard`: split a tie equally, take the first class, or draw one at random."""
     seed: int = 0
-    """For `ties="random"`: the same seed breaks the same ties the same way."""
+    """For `ties="random"`: with the same seed, ties are broken the same way."""
 
     def _check_options(self) -> None:
         check_choice(self, "ties", self.ties, ("split", "lowest", "random"))
 
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
-        """Nothing to learn beyond the class balance, which the base class keeps."""
+        """Nothing is learned except the class balance, which the base class stores."""
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         shares = class_shares(votes, self.class_balance_, np.ones(votes.n_voters))
@@ -51,7 +51,7 @@ class MajorityVote(LabelModel):
 def _winners(
     shares: npt.NDArray[np.float64], ties: str, rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
-    """Give everything to the class with most votes; ties as the option says."""
+    """Give probability 1 to the class with the most votes; `ties` decides ties."""
     # Sums of float32 distributions carry rounding errors, hence the tolerance.
     winners = shares >= shares.max(axis=1, keepdims=True) - 1e-6
     if ties == "split":

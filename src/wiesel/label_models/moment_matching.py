@@ -1,4 +1,4 @@
-"""Find P(vote | class) so that independent voters would vote together as often as they did.
+"""Finds P(vote | class) such that independent voters reproduce the observed pair moments.
 
 Symbols: O[a, b] = P(votes a and b are cast together), for a and b of different voters and zero
 elsewhere; q[a] = P(vote a is cast); p = P(class); mu[a, y] = P(vote a is cast | class y). Given
@@ -22,7 +22,7 @@ __all__ = ["MomentLoss", "Moments", "minimize_adam", "minimize_lbfgs", "minimize
 
 
 class Moments(NamedTuple):
-    """What the votes say about pairs of votes and about single votes."""
+    """The moments of pairs of votes and of single votes."""
 
     pairs: FloatArray | sp.csr_array[np.float64, tuple[int, int]] | VotePairs
     """O: (n_voters * n_classes) squared, zero for two votes of one voter."""
@@ -56,8 +56,8 @@ def moments_of(votes: VoteSource) -> Moments:
         _remove_own_pairs(counts, voters.start * n_classes, n_classes)
         if voters.stop - voters.start == len(votes.voters):
             return Moments(counts, singles, n_items)
-        # Votes that lie elsewhere are read once for each block. So many voters that one block is
-        # not enough rarely meet: most of their pairs are zero.
+        # Remote votes are read once for each block. If there are too many voters for one block,
+        # they rarely share items, so most of their pairs are zero.
         rows.append(sp.csr_array(counts))
     return Moments(sp.vstack(rows, format="csr"), singles, n_items)
 
@@ -67,8 +67,8 @@ class MomentLoss:
 
     loss = |O - mu P mu^T off the diagonal blocks|^2 + |mu p - q|^2 + l2^2 |mu - start|^2
 
-    The squares are expanded, so that mu P mu^T is never written out: a step costs one product of
-    O with a narrow matrix.
+    The squares are expanded, so that mu P mu^T is never computed: a step costs one product of O
+    with a narrow matrix.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ def minimize_adam(
 def _descend(
     loss: MomentLoss, mu: FloatArray, steps: int, step: Step, weight_decay: float
 ) -> tuple[npt.NDArray[np.float64], list[float]]:
-    """Descend until the steps are done or the loss is lost; the last loss then is not finite."""
+    """Descend until the steps are done or the loss diverges; then the last loss is not finite."""
     history: list[float] = []
     current = np.array(mu, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -170,7 +170,7 @@ def _descend(
 
 
 def _apply_model(mu: FloatArray, prior: FloatArray) -> npt.NDArray[np.float64]:
-    """(mu P mu^T without its diagonal blocks) @ mu, without writing out the large matrix."""
+    """(mu P mu^T without its diagonal blocks) @ mu, without computing the large matrix."""
     n_classes = len(prior)
     own = mu.reshape(-1, n_classes, n_classes)
     everything = mu @ (prior[:, None] * (mu.T @ mu))

@@ -1,4 +1,4 @@
-"""One coin for each voter: right with its own probability, the same for all classes."""
+"""OneCoin: each voter has one accuracy, the same for all classes."""
 
 import warnings
 from dataclasses import dataclass, field
@@ -48,14 +48,14 @@ class OneCoin(LabelModel):
     smoothing: float = 0.01
     """Pseudo-votes of each voter for each class, right or wrong."""
     learn_class_balance: bool = False
-    """Where P(class) is not given, let EM learn it, instead of taking `estimate_class_balance`.
-    Voters who prefer a class make EM drift towards it: one accuracy cannot say so otherwise.
-    An estimate under which most votes would be wrong is replaced by the shares of the majority
-    vote: from few votes, it may take one class for the other."""
+    """If P(class) is not given, let EM learn it instead of using `estimate_class_balance`. With
+    voters that prefer a class, EM drifts toward it, because one accuracy per voter cannot express
+    the preference. An estimate under which most votes would be wrong is replaced by the shares of
+    the majority vote: with few votes, it may swap classes."""
 
     stop_at_drift: bool = True
-    """Where EM learns P(class): stop when it gets less certain faster than the evidence grows, as
-    `DawidSkene` does."""
+    """If EM learns P(class), stop when it gets less certain faster than the evidence grows, as in
+    `DawidSkene`."""
 
     accuracies_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """P(right | votes) of each voter."""
@@ -75,7 +75,7 @@ class OneCoin(LabelModel):
         sums = VoteSums(votes)
         n_votes = self._maximize(sums, learned)
         if estimated and self._is_mirrored(n_votes):
-            # The estimate took one class for another. The majority vote cannot: EM starts there.
+            # The estimate swapped classes. The majority vote cannot, because EM starts there.
             self.class_balance_ = shares(sums.majority().covered + self.smoothing)
             self._maximize(sums, learned)
         if self._is_mirrored(n_votes):
@@ -104,7 +104,7 @@ class OneCoin(LabelModel):
         return np.asarray(majority.votes.sum(axis=(1, 2)), dtype=np.float64)
 
     def _is_mirrored(self, n_votes: FloatArray) -> bool:
-        """Whether votes are right less often than by chance: classes have changed places."""
+        """Whether votes are right less often than by chance, so classes are swapped."""
         return float(self.accuracies_ @ n_votes) < n_votes.sum() / len(self.class_balance_) * 0.98
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
@@ -113,7 +113,7 @@ class OneCoin(LabelModel):
 
 
 def one_coin_joint(accuracies: FloatArray, prior: FloatArray) -> LogJoint:
-    """Return the model of voters whose mistakes are spread evenly over the other classes."""
+    """Return the model of voters whose errors are spread evenly over the other classes."""
     n_classes = len(prior)
     right = log_of(accuracies)[:, None, None]
     wrong = log_of((1 - accuracies) / (n_classes - 1))[:, None, None]
@@ -122,12 +122,12 @@ def one_coin_joint(accuracies: FloatArray, prior: FloatArray) -> LogJoint:
 
 
 def _accuracies(expected_votes: FloatArray, smoothing: float) -> npt.NDArray[np.float64]:
-    """P(right | votes): expected right votes among all votes; unknown voters guess."""
+    """P(right | votes): the expected share of right votes; chance for voters without votes."""
     n_classes = expected_votes.shape[2]
     right = np.trace(expected_votes, axis1=1, axis2=2) + smoothing
     total = expected_votes.sum(axis=(1, 2)) + smoothing * n_classes
     guess = np.full(len(total), 1 / n_classes)
-    # Rounding may put a sum of right votes a hair above the sum of all.
+    # Rounding may make the sum of right votes slightly larger than the sum of all.
     return np.minimum(np.divide(right, total, out=guess, where=total > 0), 1.0)
 
 

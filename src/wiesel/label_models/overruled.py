@@ -1,4 +1,4 @@
-"""Where the class balance outweighs everybody who voted: found, and said."""
+"""Finds items on which the class balance outweighs all voters, and warns about them."""
 
 import warnings
 from typing import Any
@@ -13,13 +13,13 @@ from wiesel.votes import VoteMatrix
 __all__ = ["overruled_items", "trusted_votes", "warn_of_overruled"]
 
 LOOKED_AT = 2**16
-"""Of more items a regular sample is looked at: predicting must stay cheap."""
+"""With more items, a regular sample is checked, so that prediction stays cheap."""
 
 CLEARLY = 0.01
 
 BY_THE_WAY = 0.05
-"""The share of items that a class balance may overrule without a word: where it was learned from
-the votes, or where an item has a single vote. On skewed data a few mistakes are found that way."""
+"""The share of items that a class balance may overrule without a warning, if it was learned from
+the votes or if items have a single vote. On skewed data this corrects a few wrong votes."""
 
 
 def warn_of_overruled(model: Any, votes: VoteMatrix, proba: FloatArray, given: bool) -> None:
@@ -28,9 +28,9 @@ def warn_of_overruled(model: Any, votes: VoteMatrix, proba: FloatArray, given: b
         return
     step = -(-votes.n_items // LOOKED_AT)
     seen, proba = (votes[::step], proba[::step]) if step > 1 else (votes, proba)
-    # Under a given balance that is absurd, good voters look as if they were guessing.
+    # Under an absurd given balance, accurate voters look as if they were guessing.
     trusted = trusted_votes(model, margin=0.0 if given else CLEARLY)
-    # Where silence speaks, it may outweigh the votes: then only items without it tell.
+    # If abstaining is a vote, it may outweigh the others: then use only items without abstains.
     least_votes = votes.n_voters if getattr(model, "silence_counts_", False) else 1
     agreed, overruled = overruled_items(seen, proba, trusted, least_votes)
     if overruled and overruled <= BY_THE_WAY * agreed:
@@ -43,7 +43,7 @@ def warn_of_overruled(model: Any, votes: VoteMatrix, proba: FloatArray, given: b
 def overruled_items(
     votes: VoteMatrix, proba: FloatArray, trusted: npt.NDArray[np.bool_], least_votes: int = 1
 ) -> tuple[int, int]:
-    """Return how many items trusted voters agree on, and how many of them get another label.
+    """Return the number of items on which trusted voters agree, and of those overruled.
 
     >>> agreed = VoteMatrix.from_dense([[0, 0], [1, 1], [0, 1]], ["a", "b"])
     >>> overruled_items(agreed, np.array([[0.9, 0.1]] * 3), np.ones((2, 2), dtype=bool))
@@ -55,7 +55,7 @@ def overruled_items(
     first[votes.covered] = voted[votes.indptr[:-1][votes.covered]]
     apart = (voted != first[item]) | ~trusted[voter, voted]
     agreed = (np.bincount(item, apart, minlength=votes.n_items) == 0) & (n_votes >= least_votes)
-    # A tie is no loss: the class that was voted for is as probable as the winner.
+    # A tie does not count: the class that was voted for is as probable as the winner.
     own = proba[np.arange(votes.n_items), first]
     lost = agreed & (own < proba.max(axis=1) - 1e-9)
     return int(agreed.sum()), int(lost.sum())
@@ -64,8 +64,8 @@ def overruled_items(
 def trusted_votes(model: Any, margin: float = 0.0) -> npt.NDArray[np.bool_]:
     """Return which votes raise the probability of their own class: (n_voters, n_classes).
 
-    By P(vote | class) where the model has it, else by whether a voter is better than chance; by
-    how much, relatively, says `margin`.
+    This uses P(vote | class) if the model has it, else whether a voter is better than chance.
+    `margin` is the required relative difference.
     """
     n_voters, n_classes = len(model.voters_), len(model.labels_)
     elsewhere = ~np.eye(n_classes, dtype=bool)

@@ -1,10 +1,10 @@
-"""How often two voters cast two votes together: all that the moment methods ask of the items.
+"""Pair counts: how often two votes are cast together. The moment methods need nothing else.
 
-With Psi the one-hot votes, the pair counts are Psi.T @ Psi. Three ways lead there, and which is
-fastest depends on how dense the votes are and on the number of classes: the sparse product costs
-the sum over items of the squared number of votes; dense float32 blocks through BLAS cost
-n_items * width^2; and where a few voters together have few states, the states of two such groups
-are counted for every item, which does not grow with the classes.
+With Psi the one-hot votes, the pair counts are Psi.T @ Psi. There are three ways to compute them.
+The fastest depends on the density of the votes and the number of classes. The sparse product costs
+the sum over items of the squared number of votes. Dense float32 blocks through BLAS cost
+n_items * width^2. If small groups of voters have few joint states, the states of pairs of groups
+are counted, at a cost that does not grow with the number of classes.
 """
 
 import math
@@ -20,31 +20,31 @@ from wiesel.votes import Statistics, VoteMatrix, VoteSource
 __all__ = ["counts_with", "pair_counts", "vote_totals"]
 
 BLOCK_CELLS = 2**25
-"""How many cells of the count matrix are held at once: 256 MB. 2,880 binary voters fit."""
+"""The most cells of the count matrix in memory: 256 MB, enough for 2,880 binary voters."""
 
 SPARSE_CHUNK_VOTES = 2**19
 STATE_CHUNK_ITEMS = 2**15
 DENSE_CHUNK_CELLS = 2**20
 SHARED_CELLS = 2**20
-"""Up to how many cells products are computed side by side: each has its own copy of them."""
+"""The most cells for which products are computed in parallel, each with its own copy."""
 
 PAIR_COST, VOTE_COST, CELL_COST, STATE_COST = 4.5e-9, 3e-8, 1.1e-11, 3.5e-9
-"""Seconds for a pair of votes and for a vote of the sparse product, for a cell of the dense one,
-and for the states of two groups, as measured: they decide between the three ways."""
+"""Measured seconds for a pair of votes and a vote of the sparse product, for a cell of the dense
+one, and for the states of two groups. They decide between the three ways."""
 
 Columns = npt.NDArray[np.int64]
-"""Which columns of the one-hot votes are counted with all others; all of them come in order."""
+"""The columns of the one-hot votes that are counted with all others; if all, in order."""
 
 MOST_STATES = 128
-"""Of a group of voters, so that the table of two groups stays in the cache."""
+"""The most states of a group of voters, so that the table of two groups stays in the cache."""
 
 
 def pair_counts(votes: VoteSource) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
-    """Yield blocks of the pair counts: a slice of voters, and the rows that belong to them.
+    """Yield blocks of the pair counts: a slice of voters, and their rows.
 
     Row `voter * n_classes + class` and column likewise hold the number of items on which both
-    votes were cast. There is one block, unless the voters are so many that it would be too large;
-    each block is one pass over the votes.
+    votes were cast. There is a single block unless it would be too large. Each block takes one
+    pass over the votes.
 
     >>> [(block.start, block.stop, counts.shape) for block, counts in pair_counts(votes)]
     [(0, 3, (6, 6))]
@@ -58,7 +58,7 @@ def pair_counts(votes: VoteSource) -> Iterator[tuple[slice, npt.NDArray[np.float
 
 
 def counts_with(votes: VoteSource, voters: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Return the rows of the pair counts that belong to some voters, by position.
+    """Return the rows of the pair counts of some voters, by position.
 
     >>> counts_with(votes, np.array([2, 0])).shape
     (4, 6)
@@ -115,14 +115,14 @@ def _state_cost(part: VoteMatrix) -> float:
 
 
 def _states_are_few(part: VoteMatrix) -> bool:
-    """Whether votes are classes, and the tables of all pairs of groups fit into a block."""
+    """Whether all votes are hard, and the tables of all pairs of groups fit into a block."""
     size = _group_size(part.n_classes)
     n_states, n_groups = (part.n_classes + 1) ** size, -(-part.n_voters // size)
     return part.distribution is None and (n_groups * n_states) ** 2 <= 2 * BLOCK_CELLS
 
 
 def _group_size(n_classes: int) -> int:
-    """How many voters have few enough states together."""
+    """The largest number of voters with few enough joint states."""
     return max(1, int(math.log(MOST_STATES) / math.log(n_classes + 1)))
 
 

@@ -1,7 +1,7 @@
-"""What is known about two voters: that one fixes, goes before or reinforces the other.
+"""Known relations of two voters: one fixes, has priority over, or reinforces the other.
 
 A statistic is a kind and two voters, as plain data: `Fixes("a", "b")` is ("fixes", "a", "b"), which
-files can hold. `WeaSEL` and `DataProgramming` read the same ones.
+files can store. `WeaSEL` and `DataProgramming` read the same statistics.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class PairStatistic(NamedTuple):
 
 
 class _Named(PairStatistic):
-    """A statistic of one kind: it is made of the two voters alone."""
+    """A statistic of a fixed kind, constructed from the two voters."""
 
     def __new__(cls, first: str, second: str) -> Self:
         return super().__new__(cls, cls.__name__.lower(), first, second)
@@ -44,7 +44,7 @@ class _Named(PairStatistic):
 
 
 class Fixes(_Named):
-    """Where both vote and differ, the first corrects the second.
+    """If both vote and differ, the first corrects the second.
 
     In `WeaSEL` it adds a column with +1 for the first one's class and -1 for the second one's; in
     `DataProgramming` it is the factor `fixing` of Ratner et al. 2016: 1 if the first is right and
@@ -56,7 +56,7 @@ class Fixes(_Named):
 
 
 class Prioritizes(_Named):
-    """Where both vote, the first has priority over the second.
+    """If both vote, the first has priority over the second.
 
     In `WeaSEL` it adds a column that is the first one's vote where the second votes too; in
     `DataProgramming` a factor that is, where both vote, 1 if only the first is right and -1 if only
@@ -68,7 +68,7 @@ class Prioritizes(_Named):
 
 
 class Reinforces(_Named):
-    """Where both vote for the same class, they count more than two voters.
+    """If both vote for the same class, they count more than two voters.
 
     In `WeaSEL` it adds a column with 1 for that class; in `DataProgramming` it is the factor
     `reinforcing` of Ratner et al. 2016: 1 if both are right, -1 if only the first votes.
@@ -81,7 +81,7 @@ class Reinforces(_Named):
 def place_statistics(
     statistics: Sequence[Any], voters: Sequence[str]
 ) -> tuple[tuple[str, int, int], ...]:
-    """Return the statistics with positions of voters instead of names, or say what is wrong.
+    """Return the statistics with voter positions instead of names; raise an error if invalid.
 
     >>> place_statistics([Fixes("b", "a")], ("a", "b"))
     (('fixes', 1, 0),)
@@ -102,7 +102,7 @@ def place_statistics(
 
 
 def voter_positions(what: str, given: Sequence[Any], voters: Sequence[str]) -> tuple[int, int]:
-    """Return where the last two names of what was given are among the voters.
+    """Return the positions of two voters, the last two entries of `given`.
 
     >>> voter_positions("dependency", ("similar", "b", "a"), ("a", "b"))
     (1, 0)

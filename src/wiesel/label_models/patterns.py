@@ -1,4 +1,4 @@
-"""Items with equal votes, counted together: few voters leave few distinct patterns."""
+"""Folds items with equal votes into one weighted item: few voters have few vote patterns."""
 
 from typing import NamedTuple
 
@@ -23,13 +23,13 @@ class Patterns(NamedTuple):
     votes: VoteMatrix
     weights: npt.NDArray[np.float64]
     gold: npt.NDArray[np.int64]
-    """The known class of each, -1 where it is not known."""
+    """The known class of each item, -1 if unknown."""
 
 
 def fold(votes: VoteMatrix, gold: npt.NDArray[np.int64]) -> Patterns:
     """Return one item for every distinct combination of votes and gold, with its frequency.
 
-    Where folding would hardly help, the items come back as they are, each with weight 1.
+    If folding would hardly help, the items are returned unchanged, each with weight 1.
 
     >>> twice = VoteMatrix.concatenate([votes, votes])
     >>> patterns = fold(twice, np.full(8, -1))
@@ -46,22 +46,22 @@ def fold(votes: VoteMatrix, gold: npt.NDArray[np.int64]) -> Patterns:
 
 
 def _looks_repetitive(votes: VoteMatrix) -> bool:
-    """Whether a sample has as many repeats as votes with fewer patterns than items would have."""
+    """Whether the repeats in a sample suggest far fewer patterns than items."""
     if votes.n_items <= SAMPLE:
         return True
     sample = votes[:: votes.n_items // SAMPLE]
     known = np.full(sample.n_items, ABSTAIN)
     n_distinct = len(np.unique(_fingerprints(sample, known)))
-    # As with birthdays: among p equally frequent patterns, k draws have about k^2 / 2p repeats.
+    # The birthday problem: with p equally frequent patterns, k draws have about k^2 / 2p repeats.
     repeats = sample.n_items - n_distinct
     return repeats > 0 and sample.n_items**2 / (2 * repeats) < votes.n_items
 
 
 def _fingerprints(votes: VoteMatrix, gold: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """A number for every item that is equal where votes and gold are equal.
+    """A hash of every item, equal for equal votes and gold.
 
     Each possible vote has a random 64-bit number and an item has the sum of its votes' numbers:
-    among a million distinct items two agree by accident once in thirty million fits.
+    among a million distinct items, two collide once in thirty million fits.
     """
     rng = np.random.default_rng(0)
     width = votes.n_voters * votes.n_classes

@@ -28,11 +28,11 @@ from wiesel.votes import VoteMatrix, VoteSource
 __all__ = ["Snorkel"]
 
 FITS_WELL = 1.5
-"""The misfit up to which the voters pass for independent. Independent voters give 1 at most, but
-for chance; most sets of real labeling functions give far more (tests/parity has both)."""
+"""The largest misfit of voters that count as independent. Independent voters give about 1 at most;
+most sets of real labeling functions give far more (tests/parity has both)."""
 
 SPREAD = 0.3
-"""How far P(vote | class) is expected from the start, in units of an average vote's frequency."""
+"""The expected distance of P(vote | class) from the start, in units of a vote's mean frequency."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -64,20 +64,20 @@ class Snorkel(LabelModel):
     lr: float = 0.01
     """The size of `sgd` and `adam` steps."""
     l2: float = 0.0
-    """Pull towards the start; `sgd` and `adam` also use it as weight decay, as Snorkel does."""
+    """The penalty toward the start; `sgd` and `adam` also use it as weight decay, like Snorkel."""
     precision: float = 0.7
     """The initial precision of all voters."""
     smoothing: float = 200.0
-    """After `lbfgs`: how many votes on a class outweigh the assumption that a voter's mistakes
+    """After `lbfgs`: the number of pseudo-votes per class for the assumption that a voter's errors
     are spread evenly."""
     keep_unanimous: bool | None = None
     """Unanimous votes decide the label of an item, regardless of the class balance.
-    None: unless a class balance is given to `fit`, which then has its say as in Bayes' rule."""
+    None: only if `fit` gets no class balance; a given one enters by Bayes' rule."""
     seed: int = 0
-    """`sgd` and `adam` start at the assumed precisions times one random number."""
+    """For `sgd` and `adam`: their start is the assumed precisions times one random number."""
 
     conditionals_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """P(voted | true class): (n_voters, true, voted); what is missing to 1 is P(abstains)."""
+    """P(voted | true class): (n_voters, true, voted); rows sum to 1 - P(abstains)."""
     accuracies_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """P(right | votes) of each voter; NaN for one that never votes."""
     loss_: list[float] = field(init=False, repr=False)
@@ -162,7 +162,7 @@ class Snorkel(LabelModel):
 
 
 def _overruled(votes: VoteMatrix, proba: FloatArray) -> npt.NDArray[np.int64]:
-    """The items on which all votes agree and the class balance has another class win."""
+    """The items on which all votes agree, but the class balance makes another class win."""
     n_classes = votes.n_classes
     counts = item_scores(votes, np.tile(np.eye(n_classes), (votes.n_voters, 1)))
     choice = counts.argmax(axis=1)
@@ -171,17 +171,17 @@ def _overruled(votes: VoteMatrix, proba: FloatArray) -> npt.NDArray[np.int64]:
 
 
 def _start(singles: FloatArray, prior: FloatArray, precision: float) -> npt.NDArray[np.float64]:
-    """P(vote | class) if votes have the assumed precision; wrong votes are left open."""
+    """P(vote | class) if votes have the assumed precision; wrong votes are undetermined."""
     n_classes = len(prior)
     diagonal = np.clip(singles * precision / prior, 0, 1)
     return (diagonal[:, :, None] * np.eye(n_classes)).reshape(-1, n_classes)
 
 
 def _pull(moments: Moments) -> float:
-    """The least `l2` of L-BFGS: sampling noise relative to how far the answer may be.
+    """The smallest `l2` of L-BFGS: sampling noise relative to the expected distance.
 
-    It steadies estimates from few items, and with three classes or more it picks one answer among
-    the rotations that the moments leave open.
+    It stabilizes estimates from few items. With three or more classes it also selects one solution
+    among the rotations that the moments cannot distinguish.
     """
     noise = math.sqrt(float(moments.pairs.mean()) / moments.n_items)
     return noise / (SPREAD * float(moments.singles.mean()))
@@ -190,7 +190,7 @@ def _pull(moments: Moments) -> float:
 def _equal_voters(
     singles: FloatArray, prior: FloatArray, precision: float
 ) -> npt.NDArray[np.float64]:
-    """P(vote | class) if all votes have one precision and mistakes are spread evenly."""
+    """P(vote | class) if all votes have the same precision and errors are spread evenly."""
     n_classes = len(prior)
     right = (singles * precision / prior)[:, :, None]
     wrong = (singles * (1 - precision) / (1 - prior))[:, :, None]
@@ -200,9 +200,9 @@ def _equal_voters(
 def _evenly_wrong(
     mu: FloatArray, moments: Moments, prior: FloatArray, smoothing: float
 ) -> npt.NDArray[np.float64]:
-    """Pull the estimates of voters with few votes towards evenly spread mistakes.
+    """Shrink the estimates of voters with few votes toward evenly spread errors.
 
-    Only voters that vote for every class: those that do not are wrong in their own way.
+    This applies only to voters that vote for every class; others have their own pattern of errors.
     """
     n_classes = len(prior)
     own = mu.reshape(-1, n_classes, n_classes)
@@ -226,15 +226,15 @@ def _accuracies(mu: FloatArray, singles: FloatArray, prior: FloatArray) -> npt.N
 
 
 def _clamped(mu: FloatArray, n_items: int) -> npt.NDArray[np.float64]:
-    """Keep probabilities away from 0 and 1, by less the more items there are."""
+    """Keep probabilities away from 0 and 1, by a margin that shrinks with the number of items."""
     eps = min(0.01, 10.0 ** -math.ceil(math.log10(max(n_items, 2))))
     return np.clip(mu, eps, 1 - eps)
 
 
 def _ordered(mu: FloatArray, prior: FloatArray) -> npt.NDArray[np.float64]:
-    """Give the columns of equally frequent classes to the classes they fit best.
+    """Assign the columns of equally frequent classes to the classes they fit best.
 
-    The moments do not tell such classes apart; that votes are mostly right does.
+    The moments cannot distinguish such classes; the assumption that votes are mostly right can.
     """
     n_classes = len(prior)
     fit = np.einsum("jcy->cy", mu.reshape(-1, n_classes, n_classes)) * prior[:, None]
@@ -247,11 +247,11 @@ def _ordered(mu: FloatArray, prior: FloatArray) -> npt.NDArray[np.float64]:
 
 
 def _trusted(mu: FloatArray) -> npt.NDArray[np.float64]:
-    """Let no vote be evidence against its own class: all agree, and the label agrees."""
+    """Let no vote be evidence against its own class, so that unanimous votes win."""
     n_classes = mu.shape[1]
     own = mu.reshape(-1, n_classes, n_classes)
     diagonal = np.einsum("jcc->jc", own)[:, :, None]
-    # A hair less, so that a tie goes to the class that was voted for.
+    # Slightly less, so that a tie goes to the class that was voted for.
     capped = np.minimum(own, diagonal * (1 - 1e-6))
     return np.where(np.eye(n_classes, dtype=bool), own, capped).reshape(mu.shape)
 

@@ -1,4 +1,4 @@
-"""Label models as data: their options, what they learned, and the arrays among it."""
+"""Saving and loading label models: options, learned values and arrays."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ def save_label_model(model: "LabelModel", path: str | Path) -> None:
 
 
 def label_model_values(model: "LabelModel") -> dict[str, Any]:
-    """Return everything about a fitted label model but its learned arrays."""
+    """Return the options and learned values of a fitted label model, except its arrays."""
     learned = {name: getattr(model, name) for name in _learned(model)}
     return {
         "class": type(model).__name__,
@@ -76,13 +76,13 @@ def unfitted_label_model(values: dict[str, Any]) -> "LabelModel":
 
 
 def fitted_label_model(values: dict[str, Any], arrays: bytes) -> "LabelModel":
-    """Return a fitted label model from what the two functions above gave."""
+    """Return a fitted label model from its values and arrays."""
     try:
         model = _filled(unfitted_label_model(values), values["learned"], arrays)
         try_label_model(model)
     except SavedModelError:
         raise
-    # A manifest that was edited by hand can be wrong in any way.
+    # A manifest edited by hand can have any error.
     except (WieselError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
         raise SavedModelError(f"The saved label model is inconsistent: {e!r}.") from e
     return model

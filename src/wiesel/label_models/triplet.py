@@ -28,10 +28,10 @@ __all__ = ["Triplet"]
 READINGS = ("flyingsquid", "chen", "class_conditional")
 
 FALLBACK = 0.2
-"""What a voter without a usable triplet gets, as E[vote * class] where it votes: right in 60 %."""
+"""The value for a voter without a usable triplet, as E[vote * class | it votes]: 60 % right."""
 
 _HAIR = 1e-6
-"""The least weight of a trusted vote, so that a tie goes to the class that was voted for."""
+"""The smallest weight of a trusted vote, so that a tie goes to the class that was voted for."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -93,7 +93,7 @@ class Triplet(LabelModel):
         joint = _repaired(joint, flip=self.reading == "flyingsquid", least=least)
         right = joint[0].sum(axis=1) / np.where(silent, 1, singles.sum(axis=1))
         self.accuracies_ = np.where(silent, np.nan, np.clip(right, 0, 1))
-        # A difference P(vote | class) - P(vote | rest) is a root: it is never negative.
+        # The difference P(vote | class) - P(vote | rest) is a square root, so never negative.
         chance = 0 if self.reading == "class_conditional" else 1 / len(votes.labels)
         trusted = ~silent & (self.accuracies_ >= chance)
         self.weights_ = self._vote_weights(joint, trusted)
@@ -130,7 +130,7 @@ class Triplet(LabelModel):
     ) -> npt.NDArray[np.float64]:
         """What each vote adds to the score of each class: (n_voters, voted, class).
 
-        A class balance that the votes contradict makes some joint probabilities absurd; a vote
+        A class balance that contradicts the votes makes some joint probabilities absurd; a vote
         of a voter that is better than chance is never evidence against its own class.
         """
         n_classes = joint.shape[2]
@@ -182,8 +182,8 @@ class _Aggregate:
             return float(np.median(roots))
         if self.how == "mean":
             return float(np.mean(roots))
-        # The partners that come first in the random order of voters. With one triplet for each
-        # voter, a root of zero would say that it knows nothing.
+        # The partners that come first in the random order of voters. With a single triplet per
+        # voter, a root of zero would mean that the voter knows nothing.
         low, high = np.minimum(self.rank[j], self.rank[k]), np.maximum(self.rank[j], self.rank[k])
         place = np.where(roots > 0, high * len(self.rank) + low, np.inf)
         first = int(np.argmin(place))
@@ -236,7 +236,7 @@ def _joint_of_differences(
 
 
 def _repaired(joint: FloatArray, flip: bool, least: float) -> npt.NDArray[np.float64]:
-    """Probabilities that sampling noise made negative, made positive again."""
+    """Replace joint probabilities that sampling noise made negative by positive ones."""
     total = np.maximum(joint.sum(axis=0), 4 * least)
     joint = np.maximum(np.abs(joint) if flip else joint, least)
     return joint * (total / joint.sum(axis=0))

@@ -1,4 +1,4 @@
-"""The second moments that triplets of voters are solved from, and the solving."""
+"""The second moments of votes, and the solution of triplets of voters from them."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -17,19 +17,19 @@ MOST_PARTNERS = 128
 """With more voters, each is solved with those it shares most items with: 8,128 triplets each."""
 
 MOST_PAIRS = 2**25
-"""Pairs of voters, times classes, that are held at once: 4,096 voters and two classes. With more
-voters all are solved with a panel of those that vote most, so that work grows with the voters."""
+"""The most pairs of voters, times classes, in memory: 4,096 voters and two classes. With more
+voters, all are solved with a panel of those that vote most, so that the cost stays linear."""
 
 PANEL_CELLS, LEAST_PANEL = 2**25, 16
 
 Aggregate = Callable[[FloatArray, IntArray, IntArray], float]
-"""From the roots of a voter's triplets and the other two voters of each to one number."""
+"""Maps the roots of a voter's triplets, and the other two voters of each, to one number."""
 
 
 class PairSums(NamedTuple):
     """Sums over items of products of two voters' votes, one matrix for every class.
 
-    The second voter is one of the partners: all voters, or the panel where they are too many.
+    The second voter is one of the partners: all voters, or the panel if there are too many.
     """
 
     signed: npt.NDArray[np.float64]
@@ -41,7 +41,7 @@ class PairSums(NamedTuple):
 
 
 def find_partners(totals: FloatArray, rank: IntArray) -> npt.NDArray[np.int64]:
-    """Return the voters that all are solved with, from the votes each has cast for each class.
+    """Return the partners that all voters are solved with, from the vote counts by class.
 
     `rank` decides between voters with equally many votes.
 
@@ -93,8 +93,8 @@ def solve_triplets(
 ) -> npt.NDArray[np.float64]:
     """Return a_i where M_ij = a_i a_j: sqrt(M_ij M_ik / M_jk), aggregated over pairs j < k.
 
-    A triplet is usable if its voters share items, two by two, and M_jk is not zero; where M_ij is
-    zero, so is the root: to leave such triplets out would make voters with little overlap look
+    A triplet is usable if each pair of its voters shares items and M_jk is not zero. If M_ij is
+    zero, so is the root: dropping such triplets would make voters with little overlap look
     better than they are. With `only_positive`, ratios must be positive; otherwise their absolute
     value is used. Roots are cut at `most`. Columns of `moments` and `overlap` are the `partners`,
     by position; all voters if none are given.

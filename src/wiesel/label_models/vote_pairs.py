@@ -1,4 +1,4 @@
-"""The pair moments of very many voters, never written out: products go through the votes.
+"""The pair moments of very many voters, as a linear operator on the sparse votes.
 
 With Psi the one-hot votes, the moments are O = Psi^T Psi / n without the pairs of a voter with
 itself. Ten thousand voters and two classes have 400 million of them; O @ mu needs two products of
@@ -19,7 +19,7 @@ PRODUCT_ROWS = 512
 
 
 class VotePairs:
-    """O of votes at hand: can be multiplied, summed and squared, but not looked into.
+    """O of votes in memory: supports products, sums and squares, but no access to entries.
 
     >>> pairs = VotePairs(votes)
     >>> (pairs @ np.ones((6, 1))).ravel().sum() == pairs.sum()
@@ -48,7 +48,7 @@ class VotePairs:
         return everything / self._n_items - float(self._own.sum())
 
     def mean(self) -> float:
-        """Return the mean of all moments, those that are zero included."""
+        """Return the mean of all moments, including zeros."""
         return self.sum() / (self.shape[0] * self.shape[1])
 
     @property

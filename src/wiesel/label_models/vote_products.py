@@ -1,8 +1,8 @@
-"""Products of the sparse one-hot votes with small dense matrices, a cacheful of items at a time.
+"""Products of the sparse one-hot votes with small dense matrices, in cache-sized chunks of items.
 
 With Psi the one-hot votes (items x voter-class columns), `Psi @ weights` scores items and
-`Psi.T @ proba` counts votes. Working in chunks keeps the intermediate arrays small, so memory
-grows with the votes themselves and with the answer only.
+`Psi.T @ proba` counts votes. Chunks keep the intermediate arrays small, so memory grows only with
+the votes themselves and with the result.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ class Chunk(NamedTuple):
 class LogJoint(NamedTuple):
     """log P(class, votes) of an item: `offset` plus the `weights` rows of its votes.
 
-    Both are meant up to a constant per item, so that a ratio of likelihoods is a weight too.
+    Both are defined up to a constant per item, so a likelihood ratio can be a weight, too.
     """
 
     weights: FloatArray
@@ -61,7 +61,7 @@ class LogJoint(NamedTuple):
 def one_hot_chunks(
     votes: VoteMatrix, chunk_votes: int = CHUNK_VOTES, every: int = 1
 ) -> Iterator[Chunk]:
-    """Yield the one-hot votes of all items, some thousand items at a time.
+    """Yield the one-hot votes of all items, a few thousand items at a time.
 
     A probabilistic vote puts its distribution into its voter's columns. `every=3` yields every
     third chunk, as a sample.
@@ -120,7 +120,7 @@ def posterior(
 ) -> npt.NDArray[np.float64]:
     """Return P(class | votes) of independent voters; an item without votes gets the prior.
 
-    `widen` adds columns to the one-hot votes where `joint` has weights for more than votes.
+    `widen` adds columns to the one-hot votes if `joint` has weights for more than votes.
     """
     proba = np.empty((votes.n_items, votes.n_classes))
     for chunk in one_hot_chunks(votes):
@@ -154,7 +154,7 @@ def normalize_rows(log_joint: npt.NDArray[np.float64]) -> npt.NDArray[np.float64
 def _row_slices(votes: VoteMatrix, chunk_votes: int) -> Iterator[slice]:
     mean_votes = max(1.0, votes.n_votes / max(1, votes.n_items))
     step = int(max(1, chunk_votes // mean_votes))
-    # No items are one empty chunk, so that sums over them have their shape.
+    # With no items, yield one empty chunk, so that sums keep their shape.
     for start in range(0, max(1, votes.n_items), step):
         yield slice(start, min(start + step, votes.n_items))
 

@@ -1,4 +1,4 @@
-"""Weighted vote: every voter has the weight that you set."""
+"""Weighted vote: the user sets the weight of every voter."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +19,8 @@ __all__ = ["WeightedVote"]
 class WeightedVote(LabelModel):
     """Each class gets its share of the weights of the voters that voted for it.
 
-    Without weights it is the soft majority vote. An item whose votes weigh nothing gets the class
-    balance, like an item without votes.
+    Without weights it is the soft majority vote. An item whose votes have zero weight gets the
+    class balance, like an item without votes.
 
     >>> model = WeightedVote(weights={"keyword": 3, "link": 1, "length": 1}).fit(votes)
     >>> model.predict_proba(votes)[:2]

@@ -1,4 +1,4 @@
-"""Labeling functions: writing them, running them, and looking at what they say."""
+"""Labeling functions: writing them, applying them, and inspecting their votes."""
 
 from wiesel.lfs.access import Access
 from wiesel.lfs.apply import apply_lfs, apply_lfs_to_folder

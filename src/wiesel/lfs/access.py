@@ -1,7 +1,7 @@
-"""What rules from files may reach: hosts and keys that the user allows, files of the project.
+"""Access control for rules from files: allowed hosts and keys, and files of the project.
 
-A rules file may come from a stranger, so it cannot allow itself anything. What is allowed is said
-outside of it: by options of the command line, or by variables of the user's environment.
+A rules file may come from an untrusted source, so it cannot grant itself access. Permissions come
+from outside: from command-line options or from the user's environment variables.
 """
 
 import ipaddress
@@ -18,16 +18,16 @@ from wiesel.lfs.rules import build
 __all__ = ["API_KEY", "Access", "inside", "project_folder"]
 
 API_KEY = "WIESEL_API_KEY"
-"""The variable that rules in files take their key from, unless the user allows another."""
+"""The environment variable with the key for rules in files, unless the user allows another."""
 HOSTS, KEYS = "WIESEL_ALLOW_HOSTS", "WIESEL_ALLOW_KEYS"
 _PROJECT_FILE = "wiesel.toml"
 
 
 @dataclass(frozen=True)
 class Access:
-    """The hosts that prompts in rules files may call, and the variables they may take keys from.
+    """The hosts that prompts in rules files may call, and the variables they may read keys from.
 
-    This machine may be called without being named; no key is sent to it then.
+    This machine is always allowed; unless it is listed, no key is sent to it.
 
     >>> Access(hosts=("api.openai.com",)).permits("https://api.openai.com/v1")
     True
@@ -38,11 +38,11 @@ class Access:
     hosts: tuple[str, ...] = ()
     """`host` for all its ports, or `host:port`."""
     keys: tuple[str, ...] = ()
-    """Environment variables beside `WIESEL_API_KEY`."""
+    """Allowed environment variables in addition to `WIESEL_API_KEY`."""
 
     @classmethod
     def of_user(cls, hosts: Iterable[str] = (), keys: Iterable[str] = ()) -> Self:
-        """Return what is allowed here, with what `WIESEL_ALLOW_HOSTS` and `..._KEYS` allow."""
+        """Return this access plus what `WIESEL_ALLOW_HOSTS` and `..._KEYS` allow."""
         return cls((*hosts, *_listed_in(HOSTS)), (*keys, *_listed_in(KEYS)))
 
     def permits(self, url: str) -> bool:
@@ -56,7 +56,7 @@ class Access:
         return host in allowed or f"{host}:{port}" in allowed
 
     def client(self, options: Any, folder: Path) -> ChatClient:
-        """Return the client that a rules file describes, or say what would have to be allowed."""
+        """Return the client that a rules file describes; an error names a missing permission."""
         if not isinstance(options, Mapping):
             raise ParameterError(
                 'The client of a prompt is a table: client = { url = "http://127.0.0.1:8000/v1", '
@@ -89,14 +89,14 @@ class Access:
 
 
 def project_folder(folder: Path) -> Path:
-    """Return the folder of the project that a folder belongs to: the nearest with wiesel.toml."""
+    """Return the project folder of a folder: the nearest one with wiesel.toml."""
     resolved = folder.resolve()
     found = [each for each in (resolved, *resolved.parents) if (each / _PROJECT_FILE).is_file()]
     return found[0] if found else resolved
 
 
 def inside(name: Any, folder: Path, option: str) -> Path:
-    """Return a file that a rule in a folder names; refuse one outside of the project."""
+    """Return the path of a file named by a rule; refuse files outside the project."""
     if not isinstance(name, str) or not name or "\0" in name:
         raise ParameterError(f"{option} is the name of a file; got {name!r:.60}.")
     home = project_folder(folder)

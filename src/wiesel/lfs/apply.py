@@ -84,12 +84,12 @@ def apply_lfs_to_folder(
 ) -> VoteParts:
     """Write the votes on rows in many files to a folder, for votes larger than memory.
 
-    The result is what `fit` of a label model takes. `engine="local"` (or `"isolated"`) votes on
-    this machine, a file of votes for each file of rows; files that are done are not voted on
-    again, so that an interrupted call goes on where it was. Else the machines of a Ray cluster
-    vote, on Parquet files, as `apply_lfs(..., engine="ray")` does: rows and the folder, a new
-    one, are on a file system that all machines share (see also `wiesel.io.RayVoteParts`). Ids
-    must be unique in each part.
+    The result can be passed to `fit` of a label model. `engine="local"` (or `"isolated"`) votes on
+    this machine and writes one file of votes for each file of rows. Finished files are skipped, so
+    an interrupted call can be resumed. Otherwise the machines of a Ray cluster vote on Parquet
+    files, like `apply_lfs(..., engine="ray")`. Then the rows and the folder, which must be new, are
+    on a file system that all machines share (see also `wiesel.io.RayVoteParts`). Ids must be
+    unique in each part.
 
     >>> from wiesel import keywords
     >>> spam = keywords("spam", ["free"], column="text")

@@ -1,7 +1,7 @@
-"""Questions put to a slow service by several threads, so that waiting can be interrupted.
+"""Requests to a slow service from several threads, in a way that Ctrl-C can interrupt.
 
-The threads are daemons and are not waited for: a request that hangs neither keeps Ctrl-C from
-working nor the program from ending.
+The threads are daemons and are never joined, so a hanging request blocks neither Ctrl-C nor the
+end of the program.
 """
 
 import queue
@@ -13,11 +13,11 @@ __all__ = ["ask_in_threads"]
 
 Answer = TypeVar("Answer")
 Answers: TypeAlias = "queue.SimpleQueue[tuple[str, Answer | None, BaseException | None]]"
-"""Each question with its answer, or with what was raised."""
+"""Each question with its answer or its exception."""
 
 _MOMENT = 0.1
-"""Seconds between two looks at whether somebody pressed Ctrl-C: an untimed wait is not interrupted
-once Polars has been imported."""
+"""Seconds between two checks for Ctrl-C, which does not interrupt a wait without a timeout once
+Polars has been imported."""
 
 
 def ask_in_threads(
@@ -26,9 +26,9 @@ def ask_in_threads(
     n_threads: int,
     stopped: threading.Event,
 ) -> Iterator[tuple[str, Answer]]:
-    """Yield every question with its answer, as they come.
+    """Yield every question with its answer, as answers arrive.
 
-    Where the iterator is closed or interrupted, `stopped` is set and nothing more is asked.
+    If the iterator is closed or interrupted, `stopped` is set and no more questions are sent.
 
     >>> sorted(ask_in_threads(str.upper, ["a", "b"], 2, threading.Event()))
     [('a', 'A'), ('b', 'B')]

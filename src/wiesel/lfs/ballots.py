@@ -1,4 +1,4 @@
-"""What a labeling function may return, read as votes and checked."""
+"""Converts the return values of labeling functions into checked votes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ __all__ = ["read_ballots", "read_column", "read_proba", "scalar"]
 
 _TRUTH = frozenset({bool, np.bool_})
 _TOLERANCE = 1e-3
-"""How far the probabilities of a vote may be from summing to 1."""
+"""The tolerance for the sum of the probabilities of a vote."""
 
 
 def read_ballots(
@@ -32,7 +32,7 @@ def read_ballots(
     """
     codes = _codes(ballots, labels, by_index)
     if codes is None:
-        # What pandas and NumPy have for missing and for numbers is read as Python has it.
+        # Convert missing values and numbers of pandas and NumPy to those of Python.
         ballots = [scalar(ballot) for ballot in ballots]
         codes = _codes(ballots, labels, by_index)
     if codes is not None:
@@ -49,7 +49,7 @@ def _codes(
         codes = np.fromiter(map(codes_of.__getitem__, ballots), np.int16, len(ballots))
     except (KeyError, TypeError):
         return None
-    # True and False equal the numbers 1 and 0, but who returns them means something else.
+    # True and False equal 1 and 0, but are not meant as class indices.
     return None if by_index and not _TRUTH.isdisjoint(map(type, ballots)) else codes
 
 

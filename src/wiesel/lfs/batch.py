@@ -1,4 +1,4 @@
-"""A batch of rows: the frame, how its rows are named, and what labeling functions share on it."""
+"""A batch of rows: the frame, the names of its rows, and values shared by labeling functions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ __all__ = ["Batch"]
 
 @dataclass(eq=False)
 class Batch:
-    """Some rows in a row, with their place in the whole table.
+    """Consecutive rows, with their position in the whole table.
 
     >>> batch = Batch(pl.DataFrame({"id": ["m1"], "text": ["hi"]}), start=5, id_column="id")
     >>> batch.item(0), batch.rows
@@ -30,9 +30,9 @@ class Batch:
     """The number of rows before this batch."""
     id_column: str | None = None
     stop_at_failure: bool = False
-    """Whether a labeling function need not go on after the first row on which it fails."""
+    """Whether a labeling function may stop at the first row on which it fails."""
     ahead: int = 0
-    """How many rows are known to come after this batch."""
+    """The number of rows known to follow this batch."""
     shared: dict[object, list[Any]] = field(default_factory=dict, repr=False)
     """Columns computed by preprocessors, one value per row."""
 
@@ -52,7 +52,7 @@ class Batch:
         return rows_of(self.frame)
 
     def item(self, position: int) -> str:
-        """Return how a message names the row at a position."""
+        """Return the name of the row at a position, for messages."""
         name = f"row {self.start + position}"
         if self.id_column is None:
             return name
@@ -78,6 +78,6 @@ class Batch:
 
 
 def _error_text(error: BaseException) -> str:
-    """An exception with what was noted about it on the way."""
+    """The text of an exception, with its notes."""
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
     return f"{type(error).__name__}: {error}{notes}"

@@ -1,4 +1,4 @@
-"""Votes kept on disk, column by column, so that only what changed is run again."""
+"""A disk cache of votes, one entry per labeling function, so that only changes are run again."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -38,11 +38,11 @@ class VoteCache:
 
     @classmethod
     def of(cls, cache: "VoteCache | str | os.PathLike[str] | None") -> "VoteCache | None":
-        """Return the cache itself, or that of a path."""
+        """Return the cache itself, or the cache at a path."""
         return cls(cache) if isinstance(cache, (str, os.PathLike)) else cache
 
     def get(self, keys: Sequence[str]) -> dict[str, ColumnVotes]:
-        """Return the votes that are known, by key."""
+        """Return the cached votes, by key."""
         known = self._store().get(keys)
         found = {key: _decoded(content) for key, content in known.items()}
         self.hits += len(found)
@@ -50,7 +50,7 @@ class VoteCache:
         return found
 
     def put(self, columns: Mapping[str, ColumnVotes]) -> None:
-        """Keep votes; those with failures are not kept, so that they are tried again."""
+        """Store votes; those with failures are not stored, so that they are tried again."""
         self._store().put({key: _encoded(c) for key, c in columns.items() if not c.failures})
 
     def _store(self) -> KeyedStore:
@@ -72,7 +72,7 @@ def cache_keys(lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
         return digest([(name, columns.get(name)) for name in names])
 
     everything = batch.frame.columns
-    # Another version of Wiesel may read a rule in another way.
+    # Another version of Wiesel may interpret a rule differently.
     reading = digest(__version__, labels.names)
     return [
         digest(reading, lf.fingerprint, data(everything if lf.reads is None else lf.reads))

@@ -1,7 +1,7 @@
 """A client of OpenAI-compatible chat endpoints, with a disk cache, retries and bounded concurrency.
 
-Only the standard library is used. What is kept on disk is the model's answer under a digest of the
-question; the rows themselves and the key of the service are never written.
+Only the standard library is used. The cache stores the model's answers under digests of the
+questions; the rows themselves and the API key are never written.
 """
 
 import http.client
@@ -32,7 +32,7 @@ _ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?(/[^\s
 _HIGHEST = {"temperature": 100, "backoff": 60, "timeout": 3600, "concurrency": 256, "retries": 100}
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _PASSING = (OSError, http.client.HTTPException)
-"""What a network does now and then (URLError and time-outs are OSErrors)."""
+"""Transient network errors (URLError and time-outs are OSErrors)."""
 
 
 class ChatError(Exception):
@@ -40,7 +40,7 @@ class ChatError(Exception):
 
 
 class _Fault(Exception):
-    """One attempt that failed: whether another may help, and how long to wait for it."""
+    """A failed attempt: whether to retry, and how long to wait before that."""
 
     def __init__(self, reason: object, may_pass: bool = True, wait: float = 0.0) -> None:
         super().__init__(str(reason))
@@ -60,11 +60,11 @@ class ChatClient:
     """The base of the endpoint, such as `https://api.openai.com/v1`."""
     model: str
     api_key_variable: str = "OPENAI_API_KEY"
-    """The environment variable that holds the key; no key is sent where it is not set."""
+    """The environment variable that holds the key; no key is sent if it is not set."""
     temperature: float = 0.0
     max_tokens: int = 32
     concurrency: int = 8
-    """How many requests are under way at once."""
+    """The number of concurrent requests."""
     retries: int = 4
     backoff: float = 0.5
     """Seconds before the first retry; each further one waits twice as long."""
@@ -88,7 +88,7 @@ class ChatClient:
         return self.url.rstrip("/") + "/chat/completions"
 
     def ask_all(self, questions: Sequence[str]) -> Generator[tuple[int, str | ChatError]]:
-        """Yield the position and the answer (or the error) of every question, as they come.
+        """Yield the position and the answer (or the error) of every question, as they arrive.
 
         Equal questions are sent once. Closing the iterator cancels the remaining requests.
         """
@@ -118,9 +118,9 @@ class ChatClient:
         yield from ask_in_threads(attempt, questions, self.concurrency, stopped)
 
     def ask(self, question: str, stopped: threading.Event | None = None) -> str:
-        """Return the answer to one question, asking again when the network or the service fails.
+        """Return the answer to one question, with retries if the network or the service fails.
 
-        It does not ask again once `stopped` is set.
+        There are no retries once `stopped` is set.
         """
         stopped = stopped or threading.Event()
         attempt = 0
@@ -161,7 +161,7 @@ class ChatClient:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses to go elsewhere: the rows and the key are meant for the host that was named."""
+    """Refuses redirects: the rows and the key are meant only for the configured host."""
 
     def redirect_request(self, *_: object) -> None:
         """Return no request, so that the status is an error like any other."""
@@ -172,7 +172,7 @@ _answered = urllib.request.build_opener(_NoRedirect).open
 
 
 def host_of(url: str) -> tuple[str, int]:
-    """Return the host, in small letters, and the port of an address; refuse what is none.
+    """Return the host, in lower case, and the port of an address; refuse an invalid address.
 
     >>> host_of("https://API.openai.com/v1")
     ('api.openai.com', 443)
@@ -197,12 +197,12 @@ class AnswerCache:
         self._store = None if path is None else KeyedStore(file)
 
     def get(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return the answers that are known."""
+        """Return the cached answers."""
         known = {} if self._store is None else self._store.get(keys)
         return {key: answer.decode() for key, answer in known.items()}
 
     def put(self, key: str, answer: str) -> None:
-        """Keep an answer."""
+        """Store an answer."""
         if self._store is not None:
             self._store.put({key: answer.encode("utf-8", "replace")})
 

@@ -1,4 +1,4 @@
-"""The votes of one labeling function on a batch of rows, and how they become a vote matrix."""
+"""The votes of one labeling function on a batch of rows, and their assembly into a vote matrix."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ __all__ = ["ColumnVotes", "assemble", "join_columns"]
 
 @dataclass(frozen=True, eq=False)
 class ColumnVotes:
-    """Where one labeling function voted, and for what."""
+    """The votes of one labeling function, with their positions."""
 
     rows: npt.NDArray[np.int64]
     """Positions in the batch, ascending."""
@@ -26,7 +26,7 @@ class ColumnVotes:
     distribution: npt.NDArray[np.float32] | None = None
     """(n_votes, n_classes) for a probabilistic labeling function."""
     failures: tuple[Failure, ...] = ()
-    """Rows on which it failed and therefore abstains."""
+    """The rows on which it failed and so abstains."""
 
     @classmethod
     def of_class(cls, rows: npt.NDArray[Any], class_index: int) -> "ColumnVotes":
@@ -76,13 +76,13 @@ def assemble(
     array([ 1, -1,  1], dtype=int16)
     """
     sizes = [len(column.rows) for column in columns]
-    # Short integers where they are long enough: half as much to move.
+    # Short integers, if they suffice, halve the memory traffic.
     index: type[np.signedinteger[Any]] = np.int32 if max(sum(sizes), len(ids)) < 2**31 else np.int64
     ends = np.cumsum([0, *sizes], dtype=index)
     rows = np.concatenate([column.rows for column in columns], dtype=index, casting="unsafe")
     entries = np.arange(len(rows), dtype=index)
-    # By columns is how the votes come, by rows is how they are kept: SciPy turns one into the
-    # other in linear time, and carries the number of every entry along.
+    # Votes arrive by column and are stored by row. SciPy converts between the two in linear
+    # time, and carries the number of every entry along.
     shape = (len(ids), len(columns))
     by_row = sp.csc_array((entries, rows, ends), shape=shape).tocsr()
     order = by_row.data
@@ -101,7 +101,7 @@ def assemble(
 def _stacked(
     columns: Sequence[ColumnVotes], n_classes: int | None = None
 ) -> npt.NDArray[np.float32] | None:
-    """All distributions, hard votes as certainties; None where every vote is hard."""
+    """All votes as distributions, hard votes as one-hot; None if every vote is hard."""
     known = [column.distribution for column in columns if column.distribution is not None]
     if not known:
         return None

@@ -19,7 +19,7 @@ __all__ = ["ColumnRule", "from_columns"]
 
 @dataclass(frozen=True, repr=False)
 class ColumnRule(Rule):
-    """Votes what a column says; made by `from_columns`."""
+    """Votes with the values of a column; made by `from_columns`."""
 
     kind: ClassVar[str] = "column"
     column: str
@@ -55,7 +55,7 @@ class ColumnRule(Rule):
         return ColumnVotes.of_codes(codes)
 
     def __call__(self, row: Mapping[str, Any]) -> Any:
-        """Return what the column says on one row; -1 is None."""
+        """Return the vote of the column on one row; -1 is None."""
         vote = row[self.column]
         return None if isinstance(vote, int) and vote == ABSTAIN else vote
 

@@ -16,7 +16,7 @@ _ROW_WIDTH = 400
 
 @dataclass(frozen=True)
 class Failure:
-    """One row on which one labeling function failed, and abstains for that reason."""
+    """One row on which one labeling function failed and so abstains."""
 
     lf: str
     """The name of the labeling function."""
@@ -27,14 +27,14 @@ class Failure:
     row: str = ""
     """The row, shortened."""
     stops: bool = True
-    """Whether `on_error="raise"` stops for it; an unreadable answer of a prompt does not."""
+    """Whether it stops the job with `on_error="raise"`; an unreadable prompt answer does not."""
 
     def __str__(self) -> str:
         shown = f" The row: {self.row}" if self.row else ""
         return f"{self.lf!r} failed on {self.item}: {self.reason}.{shown}"
 
     def error(self) -> LabelingFunctionError:
-        """Return the error that says so and what to do."""
+        """Return the error for this failure, with advice."""
         return LabelingFunctionError(
             f"{self} Fix it, or use on_error='abstain' to go on without its vote there."
         )
@@ -67,7 +67,7 @@ class FailureLog:
     failures: list[Failure] = field(default_factory=list)
 
     def add(self, failures: Iterable[Failure]) -> None:
-        """Take in more failures."""
+        """Add failures."""
         self.failures.extend(failures)
 
     @property
@@ -99,7 +99,7 @@ class FailureLog:
 
 
 def shortened_row(row: Mapping[str, Any]) -> str:
-    """Return a row for a message, long values cut.
+    """Return a row for a message, with long values truncated.
 
     >>> shortened_row({"id": 7, "text": "free " * 100})
     "{'id': 7, 'text': 'free free ... free free '}"

@@ -1,4 +1,4 @@
-"""Digests of code and values: two labeling functions with one fingerprint vote alike."""
+"""Digests of code and values: labeling functions with equal fingerprints vote alike."""
 
 import dis
 import hashlib
@@ -37,12 +37,12 @@ def digest(*values: Any) -> str:
 
 
 def function_digest(function: Callable[..., Any]) -> str:
-    """Return the digest of a function: its code and everything of the user's that it reaches.
+    """Return the digest of a function: its code and all user code that it depends on.
 
-    Covered: the compiled code (so neither comments nor formatting count), default values,
-    closed-over variables, module-level constants, the functions and classes of the user's own
-    modules that it names, and theirs in turn, and the source of such a module where it is named as
-    a whole. Code from installed packages counts by name only.
+    It covers the compiled code (so comments and formatting do not matter), default values,
+    closed-over variables and module-level constants. It also covers the functions and classes of
+    the user's modules that it names, recursively, and the source of such a module if the module
+    itself is named. Code from installed packages counts by name only.
     """
     return digest(function)
 
@@ -71,7 +71,7 @@ def _combine(pieces: Iterator[bytes]) -> bytes:
 
 
 def _pieces(value: Any, above: tuple[int, ...]) -> Iterator[bytes]:
-    """The parts of a value that are hashed; `above` stops at what contains itself."""
+    """The parts of a value that are hashed; `above` prevents infinite recursion."""
     if isinstance(value, _PLAIN):
         yield f"{type(value).__name__} {value!r}".encode()
         return
@@ -89,7 +89,7 @@ def _pieces(value: Any, above: tuple[int, ...]) -> Iterator[bytes]:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """What a value consists of, as values again."""
+    """The components of a value."""
     if isinstance(value, (list, tuple)):
         yield from value
     elif isinstance(value, np.ndarray):
@@ -103,7 +103,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _module_parts(value: types.ModuleType) -> Iterator[Any]:
-    """The name, and the source of a module of the user's own: a function may use any of it."""
+    """The name of a module; for user modules also the source, because all of it may be used."""
     yield value.__name__
     file = getattr(value, "__file__", None)
     if file is not None and not file.startswith(_INSTALLED):
@@ -136,13 +136,13 @@ def _code_parts(value: Any) -> Iterator[Any]:
 
 
 def _state(value: Any) -> Any:
-    """The state of an object; a fingerprint of its own has precedence."""
+    """The state of an object; its own `fingerprint` has precedence."""
     known = getattr(value, "fingerprint", None)
     if isinstance(known, str):
         return known
     try:
         return value.__getstate__()
-    except TypeError:  # it cannot be copied, so all there is to know is its class
+    except TypeError:  # it cannot be copied, so only its class is known
         return type(value).__qualname__
 
 
@@ -155,7 +155,7 @@ def _is_filled(cell: types.CellType) -> bool:
 
 
 def _is_users(value: Any) -> bool:
-    """Whether a function or class is the user's own rather than an installed package's."""
+    """Whether a function or class is user code rather than part of an installed package."""
     module = value.__module__ or ""
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:

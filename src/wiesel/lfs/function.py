@@ -30,7 +30,7 @@ class LabelingFunction(ABC):
     name: str
     """The name of the voter."""
     automatic_name: bool = False
-    """Whether the name was made up by the builder, so that it may be changed to be unique."""
+    """Whether the name was generated, so that it may be changed to be unique."""
 
     @property
     @abstractmethod
@@ -39,7 +39,7 @@ class LabelingFunction(ABC):
 
     @property
     def reads(self) -> tuple[str, ...] | None:
-        """The columns it reads; None where it may read any."""
+        """The columns it reads; None if it may read any."""
         return None
 
     @property
@@ -54,7 +54,7 @@ class LabelingFunction(ABC):
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """The classes it can vote for; None where that is not known beforehand."""
+        """The classes it can vote for; None if unknown in advance."""
         return None
 
     @classmethod
@@ -79,7 +79,7 @@ class LabelingFunction(ABC):
 def as_lfs(lfs: LabelingFunction | Iterable[Any]) -> list[LabelingFunction]:
     """Return labeling functions as a flat list with unique names.
 
-    Names that builders made up get a number where they repeat; names given twice are refused.
+    Repeated generated names get a number; repeated names given by the user are refused.
     """
     flat = list(_flattened(lfs))
     if not flat:
@@ -107,7 +107,7 @@ def _flattened(lfs: LabelingFunction | Iterable[Any]) -> Iterable[LabelingFuncti
 
 
 def applied_elsewhere(value: object) -> str:
-    """Return a hint where a function is of another kind: of sets of labels, or of spans."""
+    """Return a hint for functions of another kind: multi-label or span functions."""
     by = getattr(value, "applied_by", None)
     return f" It is for {by}." if isinstance(by, str) else ""
 
@@ -124,7 +124,7 @@ def _numbered(lfs: list[LabelingFunction], taken: set[str]) -> list[LabelingFunc
 
 
 def check_classes(lfs: Sequence[LabelingFunction], labels: LabelSpace) -> None:
-    """Refuse labeling functions that vote for a class there is not."""
+    """Refuse labeling functions that vote for an unknown class."""
     for lf in lfs:
         for name in lf.classes or ():
             if name not in labels:

@@ -23,22 +23,22 @@ _MEMORY = 1 << 27
 """Bytes an automaton may use; RE2 drops and rebuilds states beyond that."""
 
 _FOREIGN_WORD = r"[\w&&[^\x00-\x7F]]+"
-"""Letters, digits and marks of other scripts, for Polars."""
+"""Letters, digits and marks of non-ASCII scripts, for Polars."""
 _FOREIGN = r"[^\x00-\x{a9}\x{ab}-\x{b4}\x{b6}-\x{b9}\x{bb}-\x{bf}\x{2010}-\x{203e}]"
-"""At least these characters, for RE2, which cannot subtract classes; common signs are left out."""
+"""A superset of them for RE2, which cannot subtract classes; common symbols are left out."""
 _FILLING = "_q0z_"
 _SPACE = r"[\s\v\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+"
 _BLOCK = 256
-"""Texts that are copied out of the column at once: they stay in the processor's cache."""
+"""The number of texts copied out of the column at once, so that they stay in the cache."""
 _FEW = 1_000
-"""Up to this many keywords are also searched next to letters of other scripts."""
+"""The most keywords that are also searched next to letters of other scripts."""
 _DOUBT = -1
-"""The owner of patterns that tell where a text must be looked at more closely."""
+"""The owner of patterns that mark texts to be searched again."""
 
 
 @dataclass(frozen=True)
 class KeywordQuery:
-    """Asks which texts contain at least `min_matches` different ones of these keywords."""
+    """A query for the texts that contain at least `min_matches` different keywords."""
 
     keywords: tuple[str, ...]
     whole_words: bool = True
@@ -61,7 +61,7 @@ class KeywordPass:
         self._automata = [_Automaton.of(self.queries, each) for each in (whole, parts) if each]
 
     def matching_rows(self, texts: pl.Series) -> list[npt.NDArray[np.int64]]:
-        """Return for every query the positions of the texts that fulfil it."""
+        """Return for every query the positions of the matching texts."""
         present = texts.is_not_null().arg_true().to_numpy() if texts.null_count() else None
         texts = texts.drop_nulls()
         found = [np.empty(0, np.int64)] * len(self.queries)
@@ -75,8 +75,8 @@ class KeywordPass:
 class _Automaton:
     r"""Compiled patterns and the query that each belongs to.
 
-    `\b` of RE2 knows the letters a-z only, so it may see the end of a word within `café`. Texts in
-    which that can matter are found by patterns of their own, and searched again after
+    `\b` of RE2 knows the letters a-z only, so it may see the end of a word within `café`. Separate
+    patterns find the texts in which this can matter; these are searched again after
     `_with_ascii_boundaries`.
     """
 
@@ -153,7 +153,7 @@ def _search(
 
 
 class _Keyword(NamedTuple):
-    """A keyword as a pattern, and which of its ends must be the end of a word."""
+    """A keyword as a pattern, and which of its ends must be a word boundary."""
 
     pattern: str
     start: bool = False
@@ -185,14 +185,14 @@ def _whole_words(texts: pl.Series) -> Iterator[_Keyword]:
 
 
 def _patterns(query: KeywordQuery, keywords: list[_Keyword]) -> list[str]:
-    """One pattern for all keywords where one of them is enough, else one for each."""
+    """One pattern for all keywords if one match is enough, else one for each."""
     flag = "" if query.case_sensitive else "(?i)"
     groups = [keywords] if query.min_matches == 1 else [[keyword] for keyword in keywords]
     return [flag + _any_of(group) for group in groups]
 
 
 def _any_of(keywords: list[_Keyword]) -> str:
-    """A pattern of several keywords; their ends stand outside, so that RE2 can merge beginnings."""
+    """A pattern of several keywords; boundaries are outside, so that RE2 can merge prefixes."""
     ends: dict[tuple[bool, bool], list[str]] = {}
     for keyword in keywords:
         ends.setdefault((keyword.start, keyword.end), []).append(keyword.pattern)
@@ -204,11 +204,11 @@ def _any_of(keywords: list[_Keyword]) -> str:
 
 
 def _doubts(keywords: list[_Keyword]) -> list[str]:
-    """Patterns of texts in which RE2 may see the end of a word where there is none.
+    """Patterns of texts in which RE2 may see a word boundary where there is none.
 
-    For a few keywords, those that have one beside a letter of another script; for many, those with
-    such a letter beside any other, as the automaton would get too large. A keyword of another
-    script can only be found in the rewritten text.
+    For few keywords, these are texts with a keyword next to a letter of another script. For many,
+    they are texts with such a letter next to any other, because the automaton would get too large.
+    A keyword of another script can only be found in the rewritten text.
     """
     if not all(keyword.pattern.isascii() for keyword in keywords):
         return [r"[^\x00-\x7f]"]
@@ -225,9 +225,9 @@ def _doubts(keywords: list[_Keyword]) -> list[str]:
 def _with_ascii_boundaries(texts: pl.Series) -> pl.Series:
     r"""Texts in which `\b` of RE2, which knows the letters a-z only, is right for every script.
 
-    Runs of other letters are put between letters that RE2 knows: there is no boundary after `caf`
-    in `caf_q0z_é_q0z_`. Keywords are rewritten alike, so `café` is found as before. No keyword
-    starts or ends like the filling.
+    Runs of other letters are enclosed in letters that RE2 knows: there is no boundary after `caf`
+    in `caf_q0z_é_q0z_`. Keywords are rewritten the same way, so `café` is still found. No keyword
+    starts or ends like the inserted letters.
     """
     return texts.str.replace_all(_FOREIGN_WORD, f"{_FILLING}${{0}}{_FILLING}")
 
@@ -235,7 +235,7 @@ def _with_ascii_boundaries(texts: pl.Series) -> pl.Series:
 def _compiled(
     patterns: list[str], owners: npt.NDArray[np.int64]
 ) -> list[tuple[re2.Set, npt.NDArray[np.int64]]]:
-    """One automaton, or several where the patterns do not fit into the memory of one."""
+    """One automaton, or several if the patterns do not fit into the memory of one."""
     options = re2.Options()
     options.max_mem, options.log_errors = _MEMORY, False
     automaton = re2.Set.SearchSet(options)

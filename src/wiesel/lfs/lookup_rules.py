@@ -1,4 +1,4 @@
-"""Distant supervision: look-ups in a table of known cases."""
+"""Distant supervision: lookups in a table of known cases."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = ["Lookup", "column_names", "known_rows", "lookup"]
 
 @dataclass(frozen=True, repr=False)
 class Lookup(LabelRule):
-    """Votes where the values of some columns are among known ones; made by `lookup`."""
+    """Votes if the values of some columns are a known combination; made by `lookup`."""
 
     kind: ClassVar[str] = "lookup"
     known: tuple[tuple[Any, ...], ...]

@@ -38,7 +38,7 @@ class ModelFunction(LabelingFunction):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns the model is given."""
+        """The columns that the model reads."""
         return (self.inputs,) if isinstance(self.inputs, str) else self.inputs
 
     @cached_property
@@ -84,7 +84,7 @@ class ModelFunction(LabelingFunction):
         return usable, np.asarray(self.estimator.predict_proba(self._model_input(inputs)))
 
     def _model_input(self, inputs: pl.DataFrame) -> Any:
-        """What the model was fitted on: one column as it is, several as a table of numbers."""
+        """The model's input: one column unchanged, several as a table of numbers."""
         if isinstance(self.inputs, str):
             column = inputs[self.inputs]
             if column.dtype == pl.String:
@@ -94,7 +94,7 @@ class ModelFunction(LabelingFunction):
         return inputs if hasattr(self.estimator, "feature_names_in_") else inputs.to_numpy()
 
     def __call__(self, row: Mapping[str, Any]) -> Any:
-        """Return the distribution on one row, None where the model is not sure enough."""
+        """Return the distribution on one row; None if the model is not confident enough."""
         usable, proba = self._proba(pl.DataFrame([dict(row)], infer_schema_length=None))
         if not len(usable) or proba[0].max() < self.min_confidence:
             return None

@@ -1,7 +1,7 @@
-"""Polars expressions that the user's program made: what they may be, and how they travel.
+"""Polars expressions from the user's program: checks, and transfer to other processes.
 
-Reading a serialized expression can run any code, under more names than a list could hold. So it is
-read only where this program wrote it itself and sent it to a process of its own.
+Reading a serialized expression can run arbitrary code, and no list of names could prevent it. So
+it is read only if this program wrote it and sent it to one of its own processes.
 """
 
 import base64
@@ -19,13 +19,13 @@ __all__ = ["check_row_by_row", "packed_expression", "serialized", "unpacked_expr
 
 _PYTHON = ("AnonymousFunction", "FfiPlugin", "Python")
 _CALLED = ("Map", "MapFieldNames", "callback")
-"""Where Polars keeps other Python functions, as lists of bytes."""
+"""The keys under which Polars stores other Python functions, as lists of bytes."""
 
 
 def serialized(expression: pl.Expr) -> str:
     """Return an expression as text, for comparing; refuse one that calls Python functions.
 
-    Their text differs from process to process, so that votes could not be found in a cache.
+    Their text differs between processes, so cached votes could not be found.
     """
     try:
         text: str = expression.meta.serialize(format="json")
@@ -48,13 +48,13 @@ def packed_expression(expression: pl.Expr) -> str:
 def unpacked_expression(text: str) -> pl.Expr:
     """Return the expression that `packed_expression` made in a process of this program.
 
-    Never to be called with what was read from a file: it would run any code in there.
+    Never call it with data from a file: it would run any code in it.
     """
     return pl.Expr.deserialize(io.BytesIO(base64.b64decode(text)))
 
 
 def check_row_by_row(condition: pl.Expr) -> None:
-    """Refuse an expression that looks at other rows than the one it votes on."""
+    """Refuse an expression that reads other rows than the one it votes on."""
     mixing = [part for part in _parts(condition) if not _is_row_by_row(part)]
     if mixing:
         raise ParameterError(
@@ -89,5 +89,5 @@ def _parts(expression: pl.Expr) -> Iterator[pl.Expr]:
 def _is_row_by_row(part: pl.Expr) -> bool:
     try:
         return part.meta.is_row_separable()
-    except PolarsError:  # a selection by type or pattern has no answer before it meets a table
+    except PolarsError:  # a selection by type or pattern cannot be checked without a table
         return True

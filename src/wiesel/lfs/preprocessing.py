@@ -11,19 +11,19 @@ from wiesel.lfs.fingerprints import digest
 __all__ = ["BrokenRow", "Preprocessor", "as_preprocessors", "preprocessor", "rows_with"]
 
 Share = Callable[[object, Callable[[], list[Any]]], list[Any]]
-"""Keeps the column of a key: `Batch.share`."""
+"""Caches the column of a key: `Batch.share`."""
 
 
 @dataclass(frozen=True)
 class BrokenRow:
-    """Stands for a row on which a preprocessor raised; whoever needs the value fails there."""
+    """Marks a row on which a preprocessor raised; functions that use the value fail there."""
 
     error: Exception
 
 
 @dataclass(frozen=True, eq=False)
 class Preprocessor:
-    """A value computed from a row, put into the row under a name; made by `preprocessor`."""
+    """A value computed from a row and added to it under a name; made by `preprocessor`."""
 
     function: Callable[[dict[str, Any]], Any]
     name: str
@@ -31,7 +31,7 @@ class Preprocessor:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A digest of the code and of what it refers to."""
+        """A digest of the code and its dependencies."""
         return digest(self.function, self.name, [use.fingerprint for use in self.uses])
 
     def __call__(self, row: dict[str, Any]) -> Any:

@@ -86,7 +86,7 @@ class Prompt(Rule):
         return f"{asked}\n\nAnswer with one of these only: {', '.join(self.labels)}, or abstain."
 
     def vote(self, answer: str) -> str | None:
-        """Return the class that an answer names, None for abstain; `Unreadable` where it does not.
+        """Return the class that an answer names, None for abstain; raise `Unreadable` if none.
 
         >>> client = ChatClient("http://127.0.0.1:8000/v1", "llama-3")
         >>> prompt(["ham", "spam"], "Spam or ham? {text}", client=client).vote("It is Spam.")
@@ -167,7 +167,7 @@ def prompt(
 
 
 def _fields(template: str) -> list[str]:
-    """The columns a template names; only plain names, so that it cannot reach into objects."""
+    """The columns a template names; only plain names, so that it cannot access attributes."""
     if not isinstance(template, str):
         raise ParameterError(f"The template is a text with columns in braces; got {template!r}.")
     try:

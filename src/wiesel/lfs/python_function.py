@@ -1,4 +1,4 @@
-"""Labeling functions written in Python: the decorator, and how the function is run on a batch."""
+"""Labeling functions written in Python: the decorator, and running the function on a batch."""
 
 import functools
 import inspect
@@ -58,7 +58,7 @@ class PythonFunction(LabelingFunction):
 
     @property
     def divisible(self) -> bool:
-        """Functions of a row vote on any piece of a batch; those of a frame may look around."""
+        """Functions of a row vote on any piece of a batch; those of a frame may use other rows."""
         return not self.vectorized
 
     @property
@@ -79,7 +79,7 @@ class PythonFunction(LabelingFunction):
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A digest of the code, of what it refers to, and of the parameters."""
+        """A digest of the code, its dependencies and the parameters."""
         uses = [use.fingerprint for use in self.uses]
         meaning = ["by index"] if self.by_index else []
         return digest(self.function, self.parameters, self.vectorized, uses, *meaning)
@@ -99,7 +99,7 @@ class PythonFunction(LabelingFunction):
     def run_together(
         cls, lfs: Sequence[Self], batch: Batch, labels: LabelSpace
     ) -> list[ColumnVotes]:
-        """Return the votes of several functions on a batch; where one raises is a failure."""
+        """Return the votes of several functions on a batch; an exception is a failure."""
         if lfs[0].vectorized:
             return [lf._run_on_frame(batch, labels) for lf in lfs]
         calls = [_Calls(lf, batch) for lf in lfs]
@@ -125,7 +125,7 @@ class PythonFunction(LabelingFunction):
 
 
 class _Calls:
-    """The calls of one function on the rows of a batch, and what came of them so far."""
+    """The calls of one function on the rows of a batch, and their results so far."""
 
     def __init__(self, lf: PythonFunction, batch: Batch) -> None:
         self.name = lf.name
@@ -140,7 +140,7 @@ class _Calls:
         self.failures: list[Failure] = []
 
     def run(self, first: int, end: int) -> None:
-        """Call the function on some rows; raise at once where failures are to stop the job."""
+        """Call the function on some rows; raise at once if failures stop the job."""
         with timed(self.name):
             self._run(first, end)
 
@@ -160,7 +160,7 @@ class _Calls:
 
 
 def _unbroken(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The function, raising what a preprocessor raised on the row."""
+    """The function, which raises the exception of a preprocessor that failed on the row."""
 
     def call(row: Any) -> Any:
         if isinstance(row, BrokenRow):
@@ -260,10 +260,10 @@ def parameter_defaults(function: Callable[..., Any], name: str) -> dict[str, Any
 def failing_calls(
     function: Callable[[Any], Any], rows: Iterator[Any], results: list[Any]
 ) -> Iterator[tuple[int, Exception]]:
-    """Call the function on every row into `results`; yield where it raised (None stands there)."""
+    """Call the function on every row into `results`; yield where it raised (the result is None)."""
     while True:
         try:
-            # `extend` keeps what came before an exception, and is as fast as a loop gets.
+            # `extend` keeps the results before an exception, and is as fast as a loop can be.
             results.extend(map(function, rows))
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             results.append(None)

@@ -15,8 +15,8 @@ __all__ = ["Row", "as_row", "rows_of"]
 class Row(dict[str, Any]):
     """A dict whose keys can be read as attributes, too.
 
-    A column that is called like a method of dict (`items`, `keys`, `get`, ...) or is no name in
-    Python is read as `row["items"]`.
+    A column that has the name of a dict method (`items`, `keys`, `get`, ...) or is not a valid
+    Python name is read as `row["items"]`.
 
     >>> row = Row(text="see you", words=2)
     >>> row.text, row["words"]

@@ -1,4 +1,4 @@
-"""Rule: a labeling function that is data, so that it can be printed, stored and read again."""
+"""Rule: a labeling function made of data, so that it can be printed, stored and loaded."""
 
 import json
 from abc import abstractmethod
@@ -28,7 +28,7 @@ class Rule(LabelingFunction):
     """A labeling function made of plain data: fields in, votes out."""
 
     kind: ClassVar[str]
-    """The word for it in rules files."""
+    """The name of the kind in rules files."""
     name: str = field(default="", kw_only=True)
     automatic_name: bool = field(default=False, init=False, compare=False)
 
@@ -40,7 +40,7 @@ class Rule(LabelingFunction):
 
     @abstractmethod
     def default_name(self) -> str:
-        """Return the name it has where none is given."""
+        """Return the name if none is given."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -50,7 +50,7 @@ class Rule(LabelingFunction):
         return digest(json.dumps(data, sort_keys=True, default=str))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the rule as plain data; `wiesel.lfs.rule_from_dict` makes it again."""
+        """Return the rule as plain data; `wiesel.lfs.rule_from_dict` is the inverse."""
         data: dict[str, Any] = {"kind": self.kind}
         for name, value in self._given().items():
             data[name] = list(value) if isinstance(value, tuple) else value
@@ -80,7 +80,7 @@ class Rule(LabelingFunction):
 
 @dataclass(frozen=True, repr=False)
 class LabelRule(Rule):
-    """Votes for one class wherever a condition holds."""
+    """Votes for one class on rows where a condition holds."""
 
     label: str
 
@@ -165,7 +165,7 @@ def need_columns(frame: pl.DataFrame, rule: Rule) -> None:
 
 
 def text_column(frame: pl.DataFrame, rule: Rule, column: str) -> pl.Series:
-    """Return a column of text, or say that a rule needs one."""
+    """Return a column of text; raise an error if it is none."""
     need_columns(frame, rule)
     values = frame[column]
     if values.dtype in (pl.Categorical, pl.Enum, pl.Null):

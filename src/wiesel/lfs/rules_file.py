@@ -42,7 +42,7 @@ __all__ = ["RULES", "read_off", "read_rules", "read_rules_beside", "rule_from_di
 RULES: dict[str, type[Rule]] = {
     rule.kind: rule for rule in (Keywords, Regex, Expression, Threshold, Lookup, ColumnRule, Prompt)
 }
-"""Every declarative labeling function by the word for it."""
+"""Every kind of declarative labeling function, by its name in rules files."""
 
 
 def rule_from_dict(
@@ -50,9 +50,9 @@ def rule_from_dict(
 ) -> Rule:
     """Return the labeling function that a rule's `to_dict` described.
 
-    The data may come from a stranger: a prompt among them may ask this machine, and what `access`
-    or the user's environment allows (see `Access`); its cache lies in `folder`, the current one if
-    none is given.
+    The data may come from an untrusted source: a prompt may call this machine, and hosts that
+    `access` or the user's environment allows (see `Access`). Its cache is in `folder`, by default
+    the current one.
 
     >>> rule_from_dict({"kind": "regex", "label": "spam", "pattern": "w+", "column": "text"})
     regex(label='spam', pattern='w+', column='text')
@@ -82,9 +82,9 @@ def read_rules(path: Path, access: Access | None = None) -> tuple[list[Rule], La
 def read_rules_beside(
     path: Path, keys: Sequence[str], access: Access | None = None
 ) -> tuple[list[tuple[Rule, dict[str, Any]]], LabelSpace | None]:
-    """Return the labeling functions of a rules file, each with what its entry says under `keys`.
+    """Return the labeling functions of a rules file, each with the values of extra `keys`.
 
-    These are keys that are not the rule's own, such as what its silence means.
+    These keys are not part of the rule, such as the meaning of its abstentions.
     """
     text = read_text(path)
     try:
@@ -150,12 +150,12 @@ def _labels(path: Path, content: Mapping[str, Any]) -> LabelSpace | None:
 
 
 class _Lines:
-    """Where the entries of a file are, for messages; the parser does not tell."""
+    """The line numbers of the entries of a file, for messages; the parser does not have them."""
 
     def __init__(self, text: str, n_entries: int) -> None:
         self.lines = text.splitlines()
         heads = [k for k, line in enumerate(self.lines) if re.match(r"\s*\[\[\s*lf\s*\]\]", line)]
-        # A text in quotes may look like a head; then it is better to name no line than a wrong one.
+        # A quoted text may look like a table header; then no line is better than a wrong one.
         self.heads = heads if len(heads) == n_entries else []
 
     def of(self, number: int, message: str, entry: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Changing a rules file as text, so that comments and the order of its rules stay as they are."""
+"""Edits a rules file as text, so that comments and the order of rules are preserved."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _EMPTY = re.compile(r"^lf[ \t]*=[ \t]*\[[ \t]*\][ \t]*\n?", re.MULTILINE)
 
 
 def rule_text(rule: Rule) -> str:
-    """Return a rule as it stands in a rules file.
+    """Return a rule in the format of a rules file.
 
     >>> from wiesel import keywords
     >>> print(rule_text(keywords("spam", ["free"], column="text", name="gifts")), end="")
@@ -33,7 +33,7 @@ def rule_text(rule: Rule) -> str:
 
 
 def with_rule(text: str, rule: Rule, place: int | None = None) -> str:
-    """Return a rules file with one rule more, or with the rule at `place` replaced."""
+    """Return a rules file with a rule added, or with the rule at `place` replaced."""
     if place is not None:
         before, _, after = _around(text, place)
         return _checked(before + rule_text(rule) + ("\n" if after else "") + after)
@@ -63,7 +63,7 @@ def with_off(text: str, names: Sequence[str]) -> str:
 
 
 def _around(text: str, place: int) -> tuple[str, str, str]:
-    """What stands before a rule, the rule, and what stands behind it."""
+    """The text before a rule, the rule, and the text after it."""
     heads = [match.start() for match in _HEAD.finditer(text)]
     n_rules = len(tomllib.loads(text).get("lf", []))
     if len(heads) != n_rules or not 0 <= place < len(heads):
@@ -76,7 +76,7 @@ def _around(text: str, place: int) -> tuple[str, str, str]:
 
 
 def _checked(text: str) -> str:
-    """The text, if it is still TOML: nothing else is ever written."""
+    """The text, if it is valid TOML; nothing else is ever written."""
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -16,14 +16,14 @@ from wiesel.tables import as_frame, require_columns
 __all__ = ["BATCH_ROWS", "SLOW_BATCH_ROWS", "RowSource"]
 
 BATCH_ROWS = 50_000
-"""Rows that are held at once; a row of text is some kilobytes."""
+"""The number of rows in memory at once; a row of text is a few kilobytes."""
 SLOW_BATCH_ROWS = 10_000
-"""The same where functions may be slow: what is lost when one fails is a batch at most."""
+"""The same for functions that may be slow: a failure loses at most one batch."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowSource:
-    """Rows, where they come from, and which of their columns are needed.
+    """A source of rows, and the columns that are needed.
 
     >>> source = RowSource([{"id": 1, "text": "a"}, {"id": 2, "text": "b"}], id_column="id")
     >>> [batch.ids.tolist() for batch in source.batches(size=1)]
@@ -41,7 +41,7 @@ class RowSource:
 
     @property
     def path(self) -> Path | None:
-        """The file or pattern, where the rows are in files."""
+        """The file or pattern, if the rows are in files."""
         return Path(self.rows) if isinstance(self.rows, (str, os.PathLike)) else None
 
     @property
@@ -75,5 +75,5 @@ class RowSource:
                 yield frame.slice(first, size), max(len(frame) - first - size, 0)
 
     def _readable(self) -> Sequence[str] | None:
-        # A rule that reads no column would leave nothing to count the rows by.
+        # If no rule reads a column, one is still needed to count the rows.
         return self.needed or None

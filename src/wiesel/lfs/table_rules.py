@@ -31,7 +31,7 @@ class _ConditionRule(LabelRule):
 
     @property
     def polars_condition(self) -> pl.Expr:
-        """The expression that is true where the rule votes."""
+        """The expression that is true on the rows where the rule votes."""
         raise NotImplementedError
 
     @classmethod
@@ -60,7 +60,7 @@ class _ConditionRule(LabelRule):
 
 @dataclass(frozen=True, repr=False)
 class Expression(_ConditionRule):
-    """Votes where a condition in Wiesel's own small language is true; made by `expression`."""
+    """Votes where a condition in Wiesel's condition language is true; made by `expression`."""
 
     kind: ClassVar[str] = "expression"
     condition: str
@@ -105,8 +105,8 @@ class Expression(_ConditionRule):
 class PolarsExpression(_ConditionRule):
     """Votes where a Polars expression is true; made by `expression`.
 
-    It is code, as a Python function is: other processes of this program are sent it, but it is
-    neither written to rules files nor read from them.
+    It is code, like a Python function: it is sent to other processes of this program, but never
+    written to rules files or read from them.
     """
 
     kind: ClassVar[str] = "expression"
@@ -123,7 +123,7 @@ class PolarsExpression(_ConditionRule):
 
     @property
     def reads(self) -> tuple[str, ...] | None:
-        """The columns of the expression; None where it selects them by a pattern."""
+        """The columns of the expression; None if it selects them by a pattern."""
         names = tuple(dict.fromkeys(self.polars.meta.root_names()))
         return None if self.polars.meta.has_multiple_outputs() or not names else names
 

@@ -55,7 +55,7 @@ class Keywords(LabelRule):
 
     @property
     def query(self) -> KeywordQuery:
-        """What is looked for, without the name and the class."""
+        """The query, without the name and the class."""
         return KeywordQuery(self.keywords, self.whole_words, self.case_sensitive, self.min_matches)
 
     @property
@@ -170,7 +170,7 @@ def regex(label: str, pattern: str, *, column: str, name: str = "") -> Regex:
 
 
 def check_pattern(pattern: str) -> None:
-    """Refuse a pattern that the linear-time engine cannot run, and say what to do instead."""
+    """Refuse a pattern that the linear-time engine cannot run, with advice."""
     if not isinstance(pattern, str) or not pattern:
         raise ParameterError(f"A pattern is a non-empty string; got {pattern!r}.")
     try:
@@ -187,7 +187,7 @@ def pattern_spans(pattern: str, text: str) -> list[tuple[int, int]]:
     >>> pattern_spans(r"\bfree\b", "freedom is free")
     [(11, 15)]
     """
-    # Polars tells what matched, not where: two characters that the text does not contain mark it.
+    # Polars returns what matched, not where. So mark matches with two characters not in the text.
     begin, end = [mark for mark in map(chr, range(0xE000, 0xF8FF)) if mark not in text][:2]
     marked = pl.Series([text]).str.replace_all(pattern, f"{begin}${{0}}{end}")[0]
     before, *parts = marked.split(begin)
@@ -228,5 +228,5 @@ def _checked_keywords(keywords: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def _keyword_pass(queries: tuple[KeywordQuery, ...]) -> KeywordPass:
-    """The compiled pass; batches of one table, and the next run, use it again."""
+    """The compiled pass, cached for the batches of one table and for the next run."""
     return KeywordPass(queries)

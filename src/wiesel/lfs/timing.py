@@ -1,4 +1,4 @@
-"""How long each labeling function takes, so that the slow one can be named."""
+"""Measures the time of each labeling function, to name slow ones."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ _NOTABLE_SECONDS, _NOTABLE_SHARE = 1.0, 0.3
 
 
 class Clock:
-    """Seconds by name, of labeling functions that run in this process.
+    """Counts the seconds of each labeling function that runs in this process.
 
     >>> clock = Clock()
     >>> clock.add("asks_a_server", 9.0)
@@ -46,7 +46,7 @@ _CLOCK: ContextVar[Clock | None] = ContextVar("clock", default=None)
 
 @contextmanager
 def timing() -> Iterator[Clock]:
-    """Yield a clock that counts inside; the one that counts already, where there is one."""
+    """Yield a clock for the block; the active clock, if there is one."""
     running = _CLOCK.get()
     if running is not None:
         yield running
@@ -61,7 +61,7 @@ def timing() -> Iterator[Clock]:
 
 @contextmanager
 def timed(name: str) -> Iterator[None]:
-    """Count the time inside for a labeling function, if anybody wants to know."""
+    """Count the time of the block for a labeling function, if a clock is active."""
     clock = _CLOCK.get()
     if clock is None:
         yield

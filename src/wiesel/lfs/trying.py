@@ -1,4 +1,4 @@
-"""try_lfs: what labeling functions say on a few rows, with the matched text highlighted."""
+"""try_lfs: the votes of labeling functions on a few rows, with the matched text highlighted."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ _LONG = 400
 
 @dataclass(frozen=True)
 class TriedRow:
-    """One row, what every labeling function said about it, and where in the texts."""
+    """One row, the votes on it, and the matched positions in its texts."""
 
     item: str
     row: Mapping[str, Any]
     votes: Mapping[str, Any]
     """The vote of each labeling function that did not abstain."""
     errors: Mapping[str, str]
-    """What each labeling function that failed raised."""
+    """The error of each labeling function that failed."""
     spans: Mapping[str, Spans]
     """The matched text in each column."""
 
@@ -52,7 +52,7 @@ class TriedRow:
 
 @dataclass(frozen=True)
 class Trial:
-    """What `try_lfs` found; prints itself in the terminal and shows itself in notebooks."""
+    """The result of `try_lfs`, with displays for the terminal and notebooks."""
 
     rows: tuple[TriedRow, ...]
     lfs: tuple[str, ...]
@@ -128,7 +128,7 @@ def _tried(lfs: Sequence[LabelingFunction], batch: Batch, position: int) -> Trie
 
 
 def _vote(lf: LabelingFunction, batch: Batch, position: int) -> Any:
-    """What a labeling function says on a row; one that takes frames sees all tried rows."""
+    """The vote of a labeling function on a row; a vectorized one gets all tried rows."""
     if isinstance(lf, PythonFunction) and lf.vectorized:
         return scalar(list(lf(batch.frame))[position])
     return lf(batch.rows[position])
@@ -165,7 +165,7 @@ def _between(text: str, first: bool) -> str:
 
 
 def _verdicts(tried: TriedRow) -> list[tuple[str, str]]:
-    """Classes with who voted for them, then failures."""
+    """Classes with their voters, then failures."""
     by_vote: dict[str, list[str]] = {}
     for name, vote in tried.votes.items():
         by_vote.setdefault(vote if isinstance(vote, str) else str(vote), []).append(name)

@@ -1,4 +1,4 @@
-"""AggNet: EM over a deep network and the voters, one step after every epoch."""
+"""AggNet: EM over a deep network and the voters, with an E-step after every epoch."""
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -16,10 +16,10 @@ __all__ = ["AggNet"]
 class AggNet(AlternatingModel):
     """Aggregation inside the training of a deep network (Albarqouni et al., TMI 2016).
 
-    The model of `Raykar`, with the E-step and the confusions found again after every epoch of
-    the network, so that network and labels move together. The paper starts from a network that
-    was trained on gold labels; this one starts from the vote shares and needs none, as in the
-    comparison of Cao et al. 2019. Memory grows with the votes.
+    The model of `Raykar`, but soft labels and confusions are updated after every epoch of the
+    network, so that network and labels change together. The paper starts from a network trained on
+    gold labels; this one starts from the vote shares and needs no gold, as in the comparison of
+    Cao et al. 2019. Memory grows with the number of votes.
 
     >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes

@@ -1,7 +1,7 @@
-"""Expectation maximization around an end model: what Raykar, AggNet and MBEM share.
+"""Expectation maximization around an end model, shared by Raykar, AggNet and MBEM.
 
-The end model learns soft labels (M-step, by gradient); between epochs the soft labels and the
-confusions of the voters are found again (E-step, and the rest of the M-step, in closed form).
+The end model is trained on soft labels (M-step, by gradient). Between epochs, the soft labels and
+the voters' confusions are updated in closed form (E-step, and the rest of the M-step).
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ __all__ = ["AlternatingModel", "AlternatingObjective"]
 
 
 class AlternatingObjective(CrowdObjective):
-    """An end model that learns soft labels, which are found again every few epochs."""
+    """An end model trained on soft labels that are updated every few epochs."""
 
     soft_labels: Tensor
     voters: CountedConfusions
@@ -33,7 +33,7 @@ class AlternatingObjective(CrowdObjective):
         super().__init__()
         self.end_model = end_model
         self.m_epochs = m_epochs
-        # Not a buffer: the votes are the user's data, and no part of what is learned.
+        # Not a buffer: the votes are the user's data, not learned state.
         self.answers = all_entries(votes)
         counts = self.answers.counts(votes.n_classes)
         uniform = torch.full_like(counts, 1 / votes.n_classes)
@@ -43,20 +43,20 @@ class AlternatingObjective(CrowdObjective):
         self.voters = CountedConfusions.of(self.answers, soft_labels, votes.n_voters, smoothing)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return how far the end model is from the soft labels."""
+        """Return the loss of the end model on the soft labels."""
         logits = logits_of(self.end_model, batch.inputs)
         return {"end_model": soft_cross_entropy(logits, self.soft_labels[batch.rows])}
 
     @torch.no_grad()
     def start_epoch(self, epoch: int, data: TrainingData) -> None:
-        """Find soft labels and confusions again, if the end model had its epochs."""
+        """Update soft labels and confusions if it is time for an E-step."""
         if epoch == 1 or (epoch - 1) % self.m_epochs:
             return
         logits = predict_logits(self.end_model, data.inputs).to(self.soft_labels.device)
         self.alternate(torch.log_softmax(logits, dim=1), self.answers.to(logits.device))
 
     def alternate(self, log_proba: Tensor, answers: VoteEntries) -> None:
-        """Find soft labels and confusions from the end model's answers."""
+        """Compute soft labels and confusions from the end model's predictions."""
         raise NotImplementedError
 
     def vote_evidence(self, answers: VoteEntries) -> Tensor:
@@ -66,10 +66,10 @@ class AlternatingObjective(CrowdObjective):
 
 @dataclass(eq=False, kw_only=True)
 class AlternatingModel(CrowdModel):
-    """A method that alternates between training the end model and finding soft labels."""
+    """A method that alternates between training the end model and updating soft labels."""
 
     smoothing: float = 1.0
-    """Pseudo-votes for an average cell of each voter's confusions, spread as all voters confuse."""
+    """Pseudo-votes per cell of each voter's confusions, distributed as for all voters together."""
     m_epochs: int = 1
     """The number of epochs between E-steps."""
 

@@ -25,19 +25,19 @@ _HIDDEN = 64
 class AnnotMix(CrowdModel):
     """Mixup for votes of many voters (Herde, Lührs, Huseljic, Sick 2024, "Annot-Mix", ECAI).
 
-    A voter is an embedding u_j, from which its confusion matrix is made, so that voters who vote
-    alike share what is known of them. Two votes, with their items and voters, are mixed::
+    Each voter has an embedding u_j, from which its confusion matrix is computed, so voters that
+    vote alike share information. Two votes are mixed, with their items and voters::
 
         P(vote | x, u)  = sum_c f_c(x) A(u)[c, vote]
         x~, u~, z~      = s (x, u, z) + (1 - s) (x', u', z')      s ~ Beta(alpha, alpha)
         loss            = - sum over classes of z~ log P(. | x~, u~)
 
-    z is the one-hot vote. Every vote of a batch is mixed with another one of it, drawn at random.
-    Inputs that cannot be mixed (token ids, dicts without floating-point tensors) are taken as
-    they are; then there is no mixing at all. Two things are ours, because a network that is
-    shared by all voters can rename the classes: matrices are relative to that of the average
-    voter, and they learn no faster than free matrices would. A network of 64 units moves them up
-    to 64 times as fast; then they explain the votes before the end model tells classes apart.
+    z is the one-hot vote. Every vote of a batch is mixed with another, drawn at random from the
+    batch. If inputs cannot be mixed (token ids, dicts without floating-point tensors), nothing is
+    mixed. We made two changes, because a network shared by all voters can permute the classes:
+    matrices are relative to that of the average voter, and they learn no faster than free matrices
+    would. A network of 64 units changes them up to 64 times as fast, so they would explain the
+    votes before the end model separates the classes.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -77,7 +77,7 @@ class AnnotMix(CrowdModel):
 
 
 class _EmbeddedVoters(VoterModel):
-    """An embedding of every voter, and a network that makes a confusion matrix of it."""
+    """An embedding of every voter, and a network that maps it to a confusion matrix."""
 
     start: Tensor
 
@@ -87,7 +87,7 @@ class _EmbeddedVoters(VoterModel):
         self.register_buffer("start", start)
         self.embedding = nn.Parameter(torch.randn(n_voters, width))
         last = nn.Linear(_HIDDEN, self.n_classes**2)
-        # All voters start with the same matrix, of which the truth is the most probable vote.
+        # All voters start with the same matrix, in which the true class is the most probable vote.
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
         self.matrix = nn.Sequential(nn.Linear(width, _HIDDEN), nn.ReLU(), last)
@@ -98,11 +98,11 @@ class _EmbeddedVoters(VoterModel):
 
     def of(self, embedded: Tensor) -> Tensor:
         """Return the confusion matrices of embeddings: (n, true, voted)."""
-        # Against the average voter: what moves all matrices at once could rename the classes.
+        # Relative to the average voter: a common change of all matrices could permute the classes.
         average = self.embedding.mean(dim=0, keepdim=True)
         own = self.matrix(embedded) - self.matrix(average)
         square = own.reshape(-1, self.n_classes, self.n_classes)
-        # One step of Adam moves every weight; what all units add up to is as fast as one of them.
+        # An Adam step changes every weight; scaling makes the sum of all units as slow as one.
         return torch.softmax(self.start + square / _HIDDEN, dim=2)
 
 
@@ -134,7 +134,7 @@ class _MixedObjective(CrowdObjective):
         return {"votes": (entries.mass * lost).sum() / entries.mass.sum()}
 
     def _share(self) -> Tensor:
-        """A draw of Beta(alpha, alpha), at least a half: the vote itself is the larger part."""
+        """A draw from Beta(alpha, alpha), at least 1/2, so the vote itself is the larger part."""
         drawn = torch._sample_dirichlet(torch.full((2,), float(self.alpha)))[0]
         return torch.maximum(drawn, 1 - drawn)
 

@@ -1,4 +1,4 @@
-"""COINNet: confusion matrices that are the same for all items, but for a few outliers."""
+"""COINNet: confusion matrices that are the same for all items except a few outliers."""
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -22,7 +22,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["COINNet"]
 
 _POWER = 0.2
-"""Of the squared size of an outlier: far below 1, so that few are large and most are none."""
+"""The power of the squared norm of an outlier; far below 1, so that most outliers are zero."""
 _SMALLEST = 1e-6
 
 
@@ -39,8 +39,8 @@ class COINNet(CrowdModel):
 
     A_j is the voter's confusion matrix, F the predictions of a batch. e_ij is a free vector for
     every vote that was cast (memory: votes times classes); the last term keeps most of them at
-    zero. Votes that no matrix explains, because the item confuses everybody, are explained by e
-    and pull neither A nor f. Where the matrices would have more than 16 million numbers (or
+    zero. Votes that no matrix explains, because the item confuses all voters, are explained by e
+    and influence neither A nor f. If the matrices would have more than 16 million numbers (or
     `rank` is given), they are low-rank.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -61,7 +61,7 @@ class COINNet(CrowdModel):
     initial_accuracy: float = 0.8
     """The initial diagonal of the confusion matrices."""
     rank: int | None = None
-    """The rank of the voters' own part; None is a full matrix, unless there are too many."""
+    """The rank of the per-voter part; None is a full matrix, unless there are too many."""
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -86,7 +86,7 @@ class COINNet(CrowdModel):
 
 
 class _OutlierObjective(LikelihoodObjective):
-    """The likelihood of the votes, with an exception for each of them."""
+    """The likelihood of the votes, with an outlier vector for each vote."""
 
     def __init__(
         self,
@@ -98,15 +98,15 @@ class _OutlierObjective(LikelihoodObjective):
     ) -> None:
         super().__init__(end_model, matrices, "volume_f", volume)
         entries = all_entries(votes)
-        # Where the votes of every item start; no part of what is learned.
+        # The position of each item's first vote; not learned state.
         self.bounds: np.ndarray[tuple[int], np.dtype[np.int64]] = entries.bounds
         self.sparsity = strength
         self.exceptions = nn.Parameter(torch.zeros(len(entries), votes.n_classes))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return minus the mean log likelihood of a vote, the volume, and what exceptions cost."""
+        """Return minus the mean log likelihood of a vote, the volume, and the outlier penalty."""
         exceptions = self._exceptions_of(batch)
-        # A root has no gradient at zero, where all of them start.
+        # A root has no gradient at zero, where all outliers start.
         sizes = (exceptions.square().sum(dim=1) + _SMALLEST) ** _POWER
         return {**super().losses(batch), "outliers": self.sparsity * sizes.mean()}
 
@@ -120,9 +120,9 @@ class _OutlierObjective(LikelihoodObjective):
         return cast.log()
 
     def _exceptions_of(self, batch: Batch) -> Tensor:
-        """The exceptions of a batch's votes, each with a mean of zero over the classes."""
+        """The outlier vectors of a batch's votes, each with a mean of zero over the classes."""
         entries: VoteEntries = batch.payload
-        # A vote is where its item's votes start, and as far behind as it is in the batch.
+        # The position of a vote: its item's first vote plus its offset within the item.
         items = entries.items.cpu().numpy()
         within = np.arange(len(entries)) - entries.bounds[items]
         place = torch.from_numpy(self.bounds[batch.rows.cpu().numpy()[items]] + within)

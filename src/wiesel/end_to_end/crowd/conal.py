@@ -1,4 +1,4 @@
-"""CoNAL: some mistakes are everybody's, some are a voter's own."""
+"""CoNAL: some confusions are common to all voters, others are specific to one voter."""
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -25,16 +25,16 @@ _SAMPLED_ITEMS = 512
 class CoNAL(CrowdModel):
     """Common noise adaptation layers (Chu, Ma, Wang, AAAI 2021).
 
-    Two layers stand between the end model's probabilities z and a vote: one of all voters
-    together, and one of the voter's own. Which of them speaks depends on voter and item::
+    Two layers map the end model's probabilities z to a vote: one is shared by all voters, the
+    other belongs to the voter. Their mixture depends on voter and item::
 
         w_j(x) = sigmoid( <u_j, v(x)> )        u_j, v(x): embeddings of length 1
         o_j    = w_j(x) W_0 z + (1 - w_j(x)) W_j z
         loss   = CE(o_j, vote) - separation * sum_j |W_j - W_0|
 
-    v reads what the end model's last layer reads (the paper: the raw features), so that any end
-    model will do. Matrices start at twice the identity; where they would have more than 16
-    million numbers (or `rank` is given), the voters' own are low-rank.
+    v reads the input of the end model's last layer (in the paper: the raw features), so any end
+    model works. Matrices start at twice the identity. If they would have more than 16 million
+    numbers (or `rank` is given), the voters' matrices are low-rank.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -47,11 +47,11 @@ class CoNAL(CrowdModel):
     """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
     separation: float = 1e-5
-    """The weight of the term that separates the voters' own matrices from the shared one."""
+    """The weight of the term that separates the voters' matrices from the shared one."""
     embedding: int = 20
     """The length of the embeddings of voters and items."""
     rank: int | None = None
-    """The rank of a voter's own part; None is a full matrix, unless there are too many."""
+    """The rank of the per-voter part; None is a full matrix, unless there are too many."""
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -85,7 +85,7 @@ class CoNAL(CrowdModel):
 
 
 class _SharedLayers(VoterModel):
-    """The common matrix, the voters' own, and who listens to which."""
+    """The common matrix, the voters' matrices, and their mixture weights."""
 
     mean_shares: Tensor
 
@@ -98,7 +98,7 @@ class _SharedLayers(VoterModel):
         self.item_embedding = nn.Sequential(
             nn.Linear(width, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, embedding)
         )
-        # The share of the common matrix for an average item, known when training is over.
+        # The share of the common matrix for an average item, set after training.
         self.register_buffer("mean_shares", torch.full((self.n_voters,), 0.5))
 
     def forward(self, proba: Tensor, represented: Tensor, entries: VoteEntries) -> Tensor:
@@ -111,19 +111,19 @@ class _SharedLayers(VoterModel):
         return shares * (of_votes @ self.shared.t()) + (1 - shares) * own
 
     def keep_mean_shares(self, represented: Tensor) -> None:
-        """Remember how much the common matrix counts for each voter on average."""
+        """Store the average weight of the common matrix for each voter."""
         items = nn.functional.normalize(self.item_embedding(represented), dim=1)
         voters = nn.functional.normalize(self.voter_embedding, dim=1)
         self.mean_shares = torch.sigmoid(voters @ items.t()).mean(dim=1)
 
     def distance(self, voters: Tensor) -> Tensor:
-        """Return how far the matrices of some voters are from the common one, in sum."""
+        """Return the sum of the distances of some voters' matrices to the common one."""
         # A square root has no gradient at zero, where all matrices start.
         squares = (self.own(voters) - self.shared).square().sum(dim=(1, 2))
         return (squares + 1e-12).sqrt().sum()
 
     def confusions(self, voters: Tensor) -> Tensor:
-        """Return what each voter votes where the end model is sure: (n, true, voted)."""
+        """Return P(voted) of each voter if the end model is certain: (n, true, voted)."""
         shares = self.mean_shares[voters][:, None, None]
         mixed = shares * self.shared + (1 - shares) * self.own(voters)
         return torch.softmax(mixed.transpose(1, 2), dim=2)
@@ -146,7 +146,7 @@ class _SharedObjective(CrowdObjective):
         self.last_layer, self.separation = last_layer, separation
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the cross-entropy of the votes, and the push away from the common matrix."""
+        """Return the cross-entropy of the votes, and the separation from the common matrix."""
         entries: VoteEntries = batch.payload
         logits, represented = represent(self.end_model, self.last_layer, batch.inputs)
         voted = self.voters(torch.softmax(logits, dim=1), represented, entries)

@@ -45,9 +45,9 @@ class ConfusionNet(CrowdModel):
                                                     voters are one distribution given the class
 
     F are the predictions of a batch and W'W is summed over the voters in it; both get a small
-    ridge, so that the logarithm stays finite. Where the matrices would have more than 16 million
-    numbers (or `rank` is given), the voters' logits are a shared start plus a low-rank part; the
-    sum over all votes of a union is then taken over some voters at a time.
+    ridge, so that the logarithm stays finite. If the matrices would have more than 16 million
+    numbers (or `rank` is given), the voters' logits are a shared start plus a low-rank part, and
+    the sum over all votes of a union is computed in chunks of voters.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -69,7 +69,7 @@ class ConfusionNet(CrowdModel):
     initial_accuracy: float = 0.8
     """The initial diagonal of the matrices."""
     rank: int | None = None
-    """The rank of the voters' own part; None is a full matrix, unless there are too many."""
+    """The rank of the per-voter part; None is a full matrix, unless there are too many."""
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -105,7 +105,7 @@ def starting_matrix(accuracy: float, n_classes: int) -> Tensor:
 
 
 class StochasticMatrices(VoterModel):
-    """Logits of confusion matrices, and how they become probabilities."""
+    """Confusion matrices, parametrized by logits."""
 
     def __init__(
         self,

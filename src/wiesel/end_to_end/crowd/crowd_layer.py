@@ -25,9 +25,9 @@ _VARIANTS = ("MW", "VW", "VB", "VW+B", "SW")
 class CrowdLayer(CrowdModel):
     """Deep learning from crowds (Rodrigues and Pereira, AAAI 2018).
 
-    The end model's probabilities z = softmax(f(x)) are the bottleneck; a layer for each voter j
-    turns them into logits of what j will vote, and everything is trained by the cross-entropy to
-    the votes that were cast::
+    The end model's probabilities z = softmax(f(x)) are the bottleneck. A layer for each voter j
+    maps them to the logits of j's vote. All is trained jointly by the cross-entropy to the votes
+    that were cast::
 
         MW    o_j = W_j z            (starts at the identity)
         VW    o_j = w_j * z          (ones)
@@ -35,9 +35,9 @@ class CrowdLayer(CrowdModel):
         VW+B  o_j = w_j * z + b_j
         SW    o_j = s_j z            (one number for each voter)
 
-    Predictions are z. MW has n_voters * n_classes^2 numbers; where those are more than 16
-    million (or `rank` is given), W_j is the identity plus a low-rank matrix whose right factor
-    all voters share, which the paper's is not.
+    Predictions are z. MW has n_voters * n_classes^2 numbers. If these are more than 16 million (or
+    `rank` is given), W_j is the identity plus a low-rank matrix whose right factor is shared by
+    all voters; the paper has no such form.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -53,7 +53,7 @@ class CrowdLayer(CrowdModel):
     variant: Variant = "MW"
     """The kind of layer: `MW`, `VW`, `VB`, `VW+B` or `SW`."""
     rank: int | None = None
-    """MW: the rank of the voters' own part; None is a full matrix, unless there are too many."""
+    """MW: the rank of the per-voter part; None is a full matrix, unless there are too many."""
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -70,7 +70,7 @@ class CrowdLayer(CrowdModel):
 
 
 class VoterLayer(VoterModel):
-    """From the end model's probabilities to the logits of what a voter votes."""
+    """Maps the end model's probabilities to the logits of a voter's vote."""
 
     def __init__(
         self, n_voters: int, n_classes: int, variant: Variant, rank: int | None = None
@@ -95,7 +95,7 @@ class VoterLayer(VoterModel):
         return scaled if self.shift is None else scaled + self.shift[voters]
 
     def confusions(self, voters: Tensor) -> Tensor:
-        """Return what each voter votes where the end model is sure: (n, true, voted)."""
+        """Return P(voted) of each voter if the end model is certain: (n, true, voted)."""
         if self.matrices is not None:
             return torch.softmax(self.matrices(voters).transpose(1, 2), dim=2)
         certain = torch.eye(self.n_classes, device=voters.device).expand(len(voters), -1, -1)

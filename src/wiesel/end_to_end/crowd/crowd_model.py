@@ -1,4 +1,4 @@
-"""What the methods for crowds share: a model of every voter beside the end model."""
+"""The base class of crowd methods: an end model and a model of the voters' errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -35,13 +35,13 @@ _NUMBERS_AT_ONCE = 2**22
 
 
 class CrowdObjective(Objective):
-    """An end model, a model of the voters, and the votes one by one."""
+    """An end model and a model of the voters, trained on single votes."""
 
     voters: VoterModel
 
     @torch.no_grad()
     def diagnose(self, data: TrainingData) -> Record:
-        """Return how far predictions agree with the votes, on a fixed sample of items."""
+        """Return how often predictions agree with the votes, on a fixed sample of items."""
         device = next(self.end_model.parameters()).device
         batch = diagnosed_batch(data, device)
         entries: VoteEntries = batch.payload
@@ -54,14 +54,14 @@ class CrowdObjective(Objective):
 class CrowdModel(EndToEndModel):
     """An end-to-end method that also learns how each voter confuses the classes.
 
-    A method writes `_objective`, whose `voters` is a `VoterModel`, and `_blank_voters`, which
-    makes an empty one for loading.
+    A method implements `_objective`, whose `voters` is a `VoterModel`, and `_blank_voters`, which
+    returns an empty one for loading.
     """
 
     voter_model_: VoterModel = field(init=False, repr=False)
-    """What was learned of the voters; `confusions()` reads it."""
+    """The fitted model of the voters; `confusions()` reads it."""
     class_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """P(class) among the training items, by the trained end model."""
+    """P(class) among the training items, according to the trained end model."""
 
     def confusions(self, voters: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
         """Return P(voted | true class) of some voters, or all: (n_voters, true, voted)."""
@@ -85,25 +85,25 @@ class CrowdModel(EndToEndModel):
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return P(class | x, votes): (n_items, n_classes), by Bayes' rule.
 
-        The end model's prediction is the prior, every vote counts as its voter's confusions say.
+        The end model's prediction is the prior; the voters' confusions give the likelihood.
         """
         X = self.inputs_of(X)
         return normalized_exp(self._log_start(X) + self._log_votes(X, votes))
 
     def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
-        """Return which voter pushed one item which way: `model.explain(X[17], votes[17])`."""
+        """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""
         one = self.input_of(x)
         return explain_item(self, one, votes, self.vote_effects(one, votes))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
-        """Return what the votes on one item did; `one` is the item as a batch."""
+        """Return the effects of the votes on one item; `one` is the item as a batch."""
         check_one_item(votes)
         accuracies = np.einsum("jcc->jc", self._confusions(votes.voter_index.astype(np.int64)))
         weights = accuracies @ self.class_balance_
         return VoteEffects(self._added(votes), weights, self.soft_labels(one, votes)[0])
 
     def join(self, members: Sequence[Self], validation: GoldSet | None = None) -> Self:
-        """Become the ensemble of these fitted models: voters are what members say on average."""
+        """Become the ensemble of these fitted models, with the members' mean confusions."""
         super().join(members, validation)
         self.class_balance_ = np.mean([member.class_balance_ for member in members], axis=0)
         return self
@@ -118,10 +118,10 @@ class CrowdModel(EndToEndModel):
         return {"class_balance": self.class_balance_, "voter_shapes": shapes}
 
     def restore_learned(self, saved: Saved) -> None:
-        """Rebuild the model of the voters and fill it."""
+        """Rebuild the model of the voters and load its weights."""
         self.class_balance_ = self._shares(saved.values["class_balance"])
         shapes = saved.values["voter_shapes"]
-        # The sizes are only numbers in a file: they take memory once they fit the weights.
+        # Sizes from a file are not trusted: memory is allocated only if they match the weights.
         with torch.device("meta"):
             saved.check(self._blank_voters(shapes), "voters")
         with seeded(self.seed):
@@ -133,7 +133,7 @@ class CrowdModel(EndToEndModel):
         raise NotImplementedError
 
     def _shares(self, values: Any) -> npt.NDArray[np.float64]:
-        """Return a share of every class as it was saved, if it can be one."""
+        """Return the saved class shares, after a check."""
         shares = np.asarray(values, dtype=np.float64)
         # A class that is never predicted may have a share of zero.
         if shares.shape != (len(self.labels_),) or not (shares >= 0).all() or shares.sum() > 1.01:
@@ -157,7 +157,7 @@ class CrowdModel(EndToEndModel):
         self.class_balance_ = torch.softmax(logits.double(), dim=1).mean(dim=0).numpy()
 
     def _log_start(self, X: Any) -> npt.NDArray[np.float64]:
-        """What is known of items before their votes: log P(class | x)."""
+        """The log prior of items before their votes: log P(class | x)."""
         return np.log(np.maximum(self.predict_proba(X), 1e-12))
 
     @torch.no_grad()
@@ -182,7 +182,7 @@ class CrowdModel(EndToEndModel):
         return said[0] if len(said) == 1 else torch.stack(said).mean(dim=0)
 
     def _at_once(self) -> int:
-        """How many confusion matrices may be in memory."""
+        """The number of confusion matrices that fit into memory."""
         return max(1, _NUMBERS_AT_ONCE // len(self.labels_) ** 2)
 
     @torch.no_grad()

@@ -35,9 +35,9 @@ class DeepLogic(AlternatingModel):
         M: f learns q;  w_j = log( (C - 1) a_j / (1 - a_j) ),
            a_j = the share of j's votes that q expects to be right, with the first guess as a prior
 
-    The weights start at the log odds of `confidence`. This is the part of the paper that votes
-    need. Formulas that join several items (equal labels, at least one of a group), for which the
-    paper runs loopy belief propagation, are not here.
+    The weights start at the log odds of `confidence`. This is the part of the paper that applies
+    to votes. Formulas over several items (equal labels, at least one of a group), for which the
+    paper uses loopy belief propagation, are not implemented.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -71,7 +71,7 @@ class DeepLogic(AlternatingModel):
 
 
 class VirtualEvidence(VoterModel):
-    """One weight for each voter: how much the label is what it says."""
+    """One weight for each voter: the log odds that its vote is right."""
 
     weights: Tensor
 
@@ -89,7 +89,7 @@ class VirtualEvidence(VoterModel):
 
     @torch.no_grad()
     def learn(self, entries: VoteEntries, soft_labels: Tensor) -> None:
-        """Find the weights that fit how often each voter is expected to be right."""
+        """Compute the weights from the expected accuracy of each voter."""
         right = soft_labels[entries.items, entries.classes] * entries.mass
         expected = torch.full_like(self.weights, self.strength * self.confidence)
         total = torch.full_like(self.weights, self.strength) + 1e-6
@@ -100,7 +100,7 @@ class VirtualEvidence(VoterModel):
 
 
 class _LogicObjective(CrowdObjective):
-    """An end model that learns what itself and the weighted votes say together."""
+    """An end model trained on the posterior of its own predictions and the weighted votes."""
 
     soft_labels: Tensor
     voters: VirtualEvidence
@@ -114,13 +114,13 @@ class _LogicObjective(CrowdObjective):
         self.register_buffer("soft_labels", self._believed(self.answers, 0.0))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return how far the end model is from the soft labels."""
+        """Return the loss of the end model on the soft labels."""
         logits = logits_of(self.end_model, batch.inputs)
         return {"end_model": soft_cross_entropy(logits, self.soft_labels[batch.rows])}
 
     @torch.no_grad()
     def start_epoch(self, epoch: int, data: TrainingData) -> None:
-        """Find soft labels and weights again, if the end model had its epochs."""
+        """Update soft labels and weights if it is time for an E-step."""
         if epoch == 1 or (epoch - 1) % self.m_epochs:
             return
         device = self.soft_labels.device

@@ -1,4 +1,4 @@
-"""DoctorNet: a prediction for every voter, and how to average them."""
+"""DoctorNet: one prediction per voter, averaged with learned weights."""
 
 import math
 from dataclasses import KW_ONLY, dataclass, field
@@ -37,22 +37,22 @@ _SAMPLED_ITEMS = 512
 class DoctorNet(CrowdModel):
     """Who said what: a head for every voter on one trunk (Guan et al., AAAI 2018).
 
-    The end model without its last linear layer is the trunk; each voter ("doctor") has a last
-    layer of its own, trained on the votes it cast. The prediction averages what all doctors
-    would say::
+    The end model without its last linear layer is the trunk. Each voter ("doctor") has its own
+    last layer, trained on the votes it cast. The prediction averages the predictions of all
+    doctors::
 
         DN     P(c | x) = mean over doctors of softmax(head_j(trunk(x)))_c
         WDN    a learned weight for every doctor
         IWDN   weights that depend on the item (a linear layer on the trunk)
         BIWDN  the same through a bottleneck
 
-    Weights are trained towards the mean opinion of those who voted, with the doctors who did
-    not vote, so that nobody is judged on what it has learned by heart. The paper trains them
-    afterwards, with frozen heads; here they are trained along, with a stop-gradient to heads and
-    trunk. `end_model_` is the trunk with its heads. Where heads would have more than 16 million
-    numbers (or `rank` is given), they are one random head plus a low-rank part of their own.
-    Every head predicts every item: time grows with their number, memory does not, as
-    the opinions are taken on some items at a time.
+    The weights are trained on the vote shares of each item, with only the doctors that did not
+    vote on it in the average. So no doctor is evaluated on votes that its head has memorized.
+    The paper trains the weights afterwards, with frozen heads; here they are trained jointly, with
+    a stop-gradient to heads and trunk. `end_model_` is the trunk with its heads. If heads would
+    have more than 16 million numbers (or `rank` is given), each is a shared random head plus a
+    low-rank part. Every head predicts every item, so time grows with the number of heads. Memory
+    does not, because items are processed in chunks.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -70,22 +70,22 @@ class DoctorNet(CrowdModel):
     bottleneck: int = 3
     """BIWDN: the width of the bottleneck before the weights."""
     rank: int | None = None
-    """The rank of a doctor's own part; None is a full head, unless there are too many numbers."""
+    """The rank of the per-doctor part; None is a full head, unless there are too many numbers."""
 
     last_layer_: str | None = field(init=False, repr=False)
     """The layer of the end model that the heads replace; None puts them on top of the logits."""
 
     def saved_modules(self) -> dict[str, nn.Module]:
-        """Return the trunk, as the user's own architecture, and the heads."""
+        """Return the trunk, in the user's architecture, and the heads."""
         ensemble: _Ensemble = self.end_model_  # type: ignore[assignment]
         return {"end_model": ensemble.network, "voters": self.voter_model_}
 
     def saved_values(self) -> dict[str, Any]:
-        """Return what all methods for crowds save, and where the heads sit."""
+        """Return what all crowd methods save, and the position of the heads."""
         return {**super().saved_values(), "last_layer": self.last_layer_}
 
     def restore_learned(self, saved: Saved) -> None:
-        """Put trunk and heads together again."""
+        """Rebuild the network from trunk and heads."""
         super().restore_learned(saved)
         self.last_layer_ = saved.values["last_layer"]
         doctors: _Doctors = self.voter_model_  # type: ignore[assignment]
@@ -112,7 +112,7 @@ class DoctorNet(CrowdModel):
 
     def _doctors(self, n_voters: int, n_classes: int, width: int) -> "_Doctors":
         rank = matrix_rank(n_voters, n_classes * (width + 1), self.rank)
-        # As a linear layer starts, and the same for all: the votes will make them differ.
+        # The initialization of a linear layer, equal for all heads; the votes make them differ.
         start = torch.empty(n_classes, width + 1).uniform_(-1, 1) / math.sqrt(width)
         heads = VoterMatrices(n_voters, start, rank)
         return _Doctors(heads, _weighting(self.variant, n_voters, width, self.bottleneck))
@@ -134,7 +134,7 @@ class DoctorNet(CrowdModel):
 
 
 class _Doctors(VoterModel):
-    """What every doctor says of an item, and how much it counts."""
+    """The doctors' predictions for an item, and their weights."""
 
     representations: Tensor
 
@@ -144,27 +144,27 @@ class _Doctors(VoterModel):
         self.heads = heads
         self.weighting = weighting
         width = heads.start.shape[1] - 1
-        # Some training items: confusions are how doctors differ from the average on them.
+        # A sample of training items; confusions compare doctors with the average on them.
         self.register_buffer("representations", torch.empty(0, width))
 
     def votes(self, represented: Tensor, entries: VoteEntries) -> Tensor:
         """Return the logits of every vote that was cast: (n_votes, n_classes)."""
         rows = _with_constant(represented)
         if self.n_voters <= rows.shape[1]:
-            # All heads on all items is then less work than a copy of its head for every vote.
+            # All heads on all items is then cheaper than a copy of the head for every vote.
             return self.heads.times(rows)[entries.items, entries.voters]
         return torch.einsum("ncd,nd->nc", self.heads(entries.voters), rows[entries.items])
 
     def opinions(self, represented: Tensor, voters: Tensor | None = None) -> Tensor:
-        """Return what each of some doctors, or all, says of each item: (items, voters, classes)."""
+        """Return the predictions of some or all doctors: (items, voters, classes)."""
         return torch.softmax(self.heads.times(_with_constant(represented), voters), dim=2)
 
     def mean_opinion(self, represented: Tensor) -> Tensor:
-        """Return the (weighted) mean of all doctors' opinions: (items, classes)."""
+        """Return the (weighted) mean of all doctors' predictions: (items, classes)."""
         return in_parts(self._mean_opinion, self.n_voters * self.n_classes, represented)
 
     def mixed(self, represented: Tensor, weights: Tensor) -> Tensor:
-        """Return opinions averaged with weights (items, voters), which alone get a gradient."""
+        """Return predictions averaged with weights (items, voters); only weights get a gradient."""
         return in_parts(self._mixed, self.n_voters * self.n_classes, represented, weights)
 
     def weights(self, represented: Tensor) -> Tensor:
@@ -175,10 +175,10 @@ class _Doctors(VoterModel):
         return logits
 
     def confusions(self, voters: Tensor) -> Tensor:
-        """Return what each doctor says where the average says a class: (n, true, voted)."""
+        """Return each doctor's mean prediction by the class of the average: (n, true, voted)."""
         average = self.mean_opinion(self.representations)
         is_said = nn.functional.one_hot(average.argmax(dim=1), self.n_classes)
-        # A class that is never said counts by how near it comes to being said.
+        # For a class that is never predicted, use the items on which it is most probable.
         shares = is_said + 1e-6 * average.clamp_min(1e-30)
         shares = shares / shares.sum(dim=0)
 
@@ -205,14 +205,14 @@ class _Ensemble(nn.Module):
         self.network, self.last_layer, self.doctors = network, last_layer, doctors
 
     def forward(self, end_model_inputs: Batchable) -> Tensor:
-        """Return the logarithm of the mean opinion."""
-        # The name must be no key of a user's dict of inputs, or that would go in by keyword.
+        """Return the logarithm of the mean prediction."""
+        # A name that no key of the user's input dict has; such a key would be passed by keyword.
         _, represented = represent(self.network, self.last_layer, end_model_inputs)
         return self.doctors.mean_opinion(represented).clamp_min(1e-12).log()
 
 
 class _DoctorObjective(CrowdObjective):
-    """Heads learn the votes of their doctors; weights learn which doctors to trust."""
+    """Heads are trained on their doctors' votes; weights learn which doctors to trust."""
 
     end_model: _Ensemble
 
@@ -226,7 +226,7 @@ class _DoctorObjective(CrowdObjective):
         return self.end_model.doctors
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the cross-entropy of the votes, and that of the weighted opinions."""
+        """Return the cross-entropy of the votes, and that of the weighted predictions."""
         entries: VoteEntries = batch.payload
         network, last_layer = self.end_model.network, self.end_model.last_layer
         _, represented = represent(network, last_layer, batch.inputs)
@@ -272,5 +272,5 @@ def _weighting(variant: str, n_voters: int, width: int, bottleneck: int) -> nn.M
 
 
 def _with_constant(represented: Tensor) -> Tensor:
-    """The representation and a 1, so that a head's last column is its bias."""
+    """The representation with a 1 appended, so that a head's last column is its bias."""
     return torch.cat([represented, represented.new_ones(len(represented), 1)], dim=1)

@@ -1,4 +1,4 @@
-"""Max-MIG: a network on the data and an aggregator of the votes that share all information."""
+"""Max-MIG: a network and a vote aggregator, trained to maximize their mutual information."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
@@ -30,18 +30,18 @@ _LEAST_CONFUSION = 0.01
 class MaxMIG(CrowdModel):
     """Max-MIG: a mutual-information game between data and votes (Cao et al., ICLR 2019).
 
-    The end model f reads the item; the aggregator g adds up a vector for every vote. Both are
-    trained to maximize the f-mutual information between their answers::
+    The end model f reads the item; the aggregator g sums a vector for every vote. Both are
+    trained to maximize the f-mutual information between their predictions::
 
         g(votes) = softmax( sum over the votes of W_j[vote] + log p )
         K_ab     = sum_c f_c(x_a) g_c(votes_b) / p_c
         loss     = - mean_a f'(K_aa) + mean_{a != b} f*(f'(K_ab))
 
     Voters that copy each other or vote at random carry no information about the item, and lose
-    their say. The loss is blind to a renaming of the classes, so W starts at the logarithm of
-    estimated confusions; of voters that only ever give one answer, at that of how often they give
-    it in each class. Where the paper has a matrix for every voter, W has a vector for every
-    (voter, class) pair that occurs: memory grows with the votes.
+    their weight. The loss is invariant to a permutation of the classes, so W starts at the
+    logarithm of estimated confusions. For voters that always give the same answer, it starts at the
+    logarithm of its frequency in each class. The paper has a matrix for every voter; here W has a
+    vector for every (voter, class) pair that occurs, so memory grows with the number of votes.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -63,13 +63,13 @@ class MaxMIG(CrowdModel):
     """P(class): None is uniform, numbers, or where to estimate it."""
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-        """Return the aggregator's answer (n_items, n_classes); without votes, the prior."""
+        """Return the aggregator's soft labels (n_items, n_classes); the prior without votes."""
         log_votes = self._log_votes(X, votes)
         aggregator: _Aggregator = self.voter_model_  # type: ignore[assignment]
         return normalized_exp(aggregator.log_prior.double().numpy() + log_votes)
 
     def joint_proba(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-        """Return P(class | x, votes): the end model's answer and the aggregator's together."""
+        """Return P(class | x, votes): the end model's prediction combined with the aggregator's."""
         return normalized_exp(self._log_start(X) + self._log_votes(X, votes))
 
     def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
@@ -112,7 +112,7 @@ class _Aggregator(VoterModel):
         counted = CountedConfusions.of(entries, soft_labels, n_voters, smoothing=0.0)
         cast = (counted.slots.slots >= 0).view(n_voters, -1)
         voters, counts = cast.nonzero()[:, 0], counted.counts[:-1]
-        # As in the paper's code: a class that a voter has never met counts as never confused.
+        # As in the paper's code: a class that a voter has never seen counts as never confused.
         confusions = counts / counted.totals[voters].clamp_min(1e-12)
         one_answer = cast.sum(dim=1)[voters] == 1
         confusions[one_answer] = _relative_frequencies(counts)[one_answer]
@@ -131,7 +131,7 @@ class _Aggregator(VoterModel):
         return self.weights[slots] * (slots >= 0)[:, None]
 
     def confusions(self, voters: Tensor) -> Tensor:
-        """Return P(voted | true class) as the weights imply it; unseen pairs are improbable."""
+        """Return P(voted | true class) implied by the weights; unseen pairs are improbable."""
         slots = self.slots.of_voters(voters)
         unseen = torch.full_like(self.weights[:1], _LEAST_CONFUSION).log()
         weights = torch.where((slots >= 0)[:, :, None], self.weights[slots], unseen)
@@ -139,17 +139,17 @@ class _Aggregator(VoterModel):
 
 
 def _relative_frequencies(counts: Tensor) -> Tensor:
-    """How often a vote is cast in each class, 1 where it is most frequent: (n_pairs, true).
+    """The relative frequency of a vote in each class, at most 1: (n_pairs, true).
 
-    Whoever only ever gives one answer, as a keyword does, gives it in every class if it gives
-    any: P(voted | class) says nothing then. When it votes at all does.
+    If a voter has only one answer, like a keyword LF, P(voted | class, it votes) is always 1 and
+    carries no information. How often it votes in each class does.
     """
     in_class = counts / counts.sum(dim=0).clamp_min(1e-12)
     return in_class / in_class.max(dim=1, keepdim=True).values.clamp_min(1e-12)
 
 
 class _MutualInformationObjective(CrowdObjective):
-    """The end model, the aggregator, and what they know of each other."""
+    """The end model, the aggregator, and their mutual information."""
 
     voters: _Aggregator
 
@@ -158,7 +158,7 @@ class _MutualInformationObjective(CrowdObjective):
         self.end_model, self.voters, self.divergence = end_model, aggregator, divergence
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return minus the mutual information of the two answers."""
+        """Return minus the mutual information of the two predictions."""
         entries: VoteEntries = batch.payload
         end_proba = torch.softmax(logits_of(self.end_model, batch.inputs), dim=1)
         label_proba = torch.softmax(self.voters(entries), dim=1)

@@ -1,4 +1,4 @@
-"""MBEM: the end model's hard answers tell how good the voters are."""
+"""MBEM: EM that estimates the voters' confusions from the end model's hard predictions."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -24,15 +24,15 @@ __all__ = ["MBEM"]
 class MBEM(AlternatingModel):
     """Model-bootstrapped EM (Khetan, Lipton, Anandkumar, ICLR 2018).
 
-    Made for items with a single answer, on which no vote can be checked against another: the
-    network's own answers t take the place of the truth. Repeat::
+    For items with a single vote, where votes cannot be compared with each other: the network's
+    hard predictions t take the place of the truth. Repeat::
 
         train f on q (at first the vote shares)
         t_i = argmax f(x_i)
         pi_j[c, l], p_c: counted from t
         q_ic ~ p_c * product over the votes of pi_j[c, vote]
 
-    Memory grows with the votes.
+    Memory grows with the number of votes.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -48,7 +48,7 @@ class MBEM(AlternatingModel):
     """The number of epochs between E-steps; predictions of early epochs are unreliable."""
 
     hard_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """The share of every class among the network's hard answers: the prior of the soft labels."""
+    """The class shares of the network's hard predictions: the prior of the soft labels."""
 
     def join(self, members: Sequence[Self], validation: GoldSet | None = None) -> Self:
         """Become the ensemble of these fitted models, with the mean of their priors."""
@@ -61,7 +61,7 @@ class MBEM(AlternatingModel):
         return {**super().saved_values(), "hard_balance": self.hard_balance_}
 
     def restore_learned(self, saved: Saved) -> None:
-        """Bring back what all alternating methods save, and the prior."""
+        """Restore what all alternating methods save, and the prior."""
         super().restore_learned(saved)
         self.hard_balance_ = self._shares(saved.values["hard_balance"])
 
@@ -78,7 +78,7 @@ class MBEM(AlternatingModel):
 
 
 class _HardObjective(AlternatingObjective):
-    """Soft labels from confusions and a class balance that are counted from hard answers."""
+    """Soft labels from confusions and a class balance counted from hard predictions."""
 
     class_balance: Tensor
     covered: Tensor
@@ -92,11 +92,11 @@ class _HardObjective(AlternatingObjective):
         self.register_buffer("class_balance", balance)
 
     def alternate(self, log_proba: Tensor, answers: VoteEntries) -> None:
-        """Count confusions from the network's hard answers, then find the soft labels."""
+        """Count confusions from the network's hard predictions, then update the soft labels."""
         n_classes = log_proba.shape[1]
         answered = nn.functional.one_hot(log_proba.argmax(dim=1), n_classes).to(log_proba.dtype)
         self.voters.count(answers, answered)
-        # One more of each class, so that a class the network forgot can come back.
+        # Add one of each class, so that a class the network no longer predicts can return.
         shares = answered[self.covered].sum(dim=0) + 1
         self.class_balance.copy_(shares / shares.sum())
         log_joint = self.class_balance.log() + self.vote_evidence(answers)

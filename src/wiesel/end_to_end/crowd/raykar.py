@@ -17,16 +17,16 @@ __all__ = ["BayesObjective", "Raykar"]
 class Raykar(AlternatingModel):
     """Learning from crowds (Raykar et al., JMLR 2010), for two classes and more.
 
-    The end model says how probable each class is before anyone votes; every voter j has
-    confusions pi_j (for two classes: sensitivity and specificity). EM alternates::
+    The end model gives the prior P(class | x); every voter j has confusions pi_j (for two classes:
+    sensitivity and specificity). EM alternates::
 
         E: mu_ic ~ f_c(x_i) * product over the votes of pi_j[c, vote]
         M: pi_j[c, l] ~ sum of mu_ic over j's votes for l, plus pseudo-votes (a Dirichlet prior)
            f: some epochs of cross-entropy to mu
 
     The paper's f is logistic regression, refitted by Newton steps; here it is any end model,
-    trained on for `m_epochs` epochs. Confusions are kept for the (voter, class) pairs that
-    occur, so memory grows with the votes.
+    trained for `m_epochs` epochs. Confusions are kept only for (voter, class) pairs that occur, so
+    memory grows with the number of votes.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -47,9 +47,9 @@ class Raykar(AlternatingModel):
 
 
 class BayesObjective(AlternatingObjective):
-    """Soft labels are the end model's answers times what the votes say."""
+    """Soft labels are the end model's probabilities times the likelihood of the votes."""
 
-    # An end model that has learned its targets by heart must not outvote all voters.
+    # An end model that has memorized its targets must not outweigh all voters.
     least_proba = 1e-3
 
     def alternate(self, log_proba: Tensor, answers: VoteEntries) -> None:

@@ -1,7 +1,7 @@
-"""What an end model knows of an item just before its last layer.
+"""The representation of an item: the input of the end model's last linear layer.
 
-Where no linear layer of a network makes its logits, the logits themselves are all that is known
-of its inside, and take the place of the representation.
+If the logits of a network do not come from a linear layer, the logits themselves are used as the
+representation.
 """
 
 import torch
@@ -51,7 +51,7 @@ def find_last_layer(network: nn.Module, n_classes: int, data: TrainingData) -> s
 def represent(
     network: nn.Module, last_layer: str | None, inputs: Batchable
 ) -> tuple[Tensor, Tensor]:
-    """Return the logits of some items, and what the last layer made them from."""
+    """Return the logits of some items, and the input of the last layer."""
     if last_layer is None:
         logits = logits_of(network, inputs)
         return logits, logits
@@ -66,7 +66,7 @@ def represent(
 
 
 def representation_width(network: nn.Module, last_layer: str | None, n_classes: int) -> int:
-    """Return how many features a representation has."""
+    """Return the number of features of a representation."""
     if last_layer is None:
         return n_classes
     layer: nn.Linear = network.get_submodule(last_layer)  # type: ignore[assignment]

@@ -1,7 +1,7 @@
-"""What can be learned of voters: how each of them confuses the classes.
+"""Models of voters: the confusion matrix of each voter, in several parametrizations.
 
-Confusions are always (n_voters, true class, voted class), and their rows sum to 1. A dense
-array of them is never needed in training: modules compute the voters of a batch.
+Confusions are always (n_voters, true class, voted class), and their rows sum to 1. Training never
+needs a dense array of them: modules compute those of the voters in a batch.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _MOST_NUMBERS = 2**24
 
 
 class VoterModel(nn.Module):
-    """How each voter confuses the classes."""
+    """The confusion matrices of the voters."""
 
     n_voters: int
     n_classes: int
@@ -73,8 +73,8 @@ class VoteSlots(nn.Module):
 class CountedConfusions(VoterModel):
     """Confusions as expected counts, the M-step of Dawid-Skene; only pairs that occur are kept.
 
-    A voter with few answers is taken to confuse the classes as all voters together do: their
-    pooled confusions count as `smoothing` pseudo-votes for an average cell.
+    The confusions of a voter with few votes are shrunk toward those of all voters together, which
+    count as `smoothing` pseudo-votes for an average cell.
     """
 
     counts: Tensor
@@ -85,7 +85,7 @@ class CountedConfusions(VoterModel):
         super().__init__()
         self.n_voters, self.n_classes, self.smoothing = n_voters, n_classes, smoothing
         self.slots = VoteSlots(n_voters, n_classes)
-        # Slot -1 finds the last row: a pair that was never cast has no counts.
+        # Slot -1 selects the last row, which is zero: a pair that was never cast has no counts.
         self.register_buffer("counts", torch.zeros(n_pairs + 1, n_classes))
         self.register_buffer("totals", torch.zeros(n_voters, n_classes))
         self.register_buffer("pooled", torch.full((n_classes, n_classes), 1 / n_classes))
@@ -94,7 +94,7 @@ class CountedConfusions(VoterModel):
     def of(
         cls, entries: VoteEntries, soft_labels: Tensor, n_voters: int, smoothing: float
     ) -> "CountedConfusions":
-        """Return the confusions of votes with soft labels for their items."""
+        """Return the confusions counted from votes and the soft labels of their items."""
         slots = VoteSlots(n_voters, soft_labels.shape[1])
         model = cls(n_voters, soft_labels.shape[1], slots.number(entries), smoothing)
         model.slots = slots
@@ -103,7 +103,7 @@ class CountedConfusions(VoterModel):
 
     @torch.no_grad()
     def count(self, entries: VoteEntries, soft_labels: Tensor) -> None:
-        """Count again: every vote counts for each class as much as its item's soft label says."""
+        """Update the counts: every vote counts for each true class with its soft label."""
         expected = soft_labels[entries.items] * entries.mass[:, None]
         self.counts.zero_().index_add_(0, self.slots(entries.voters, entries.classes), expected)
         self.totals.zero_().index_add_(0, entries.voters, expected)
@@ -128,11 +128,11 @@ class CountedConfusions(VoterModel):
 
 
 class VoterMatrices(nn.Module):
-    """A matrix for every voter: a start, plus a matrix of its own, full or of low rank.
+    """A matrix for every voter: a shared start plus a per-voter matrix, full or of low rank.
 
     The factorized form is `start + left_j @ right`, with `right` shared by all voters:
-    n_voters * rows * rank numbers in place of n_voters * rows * columns. The start is fixed: what
-    could move all voters at once could rename the classes.
+    n_voters * rows * rank numbers instead of n_voters * rows * columns. The start is fixed,
+    because a parameter that changes all voters at once could permute the classes.
     """
 
     start: Tensor
@@ -154,7 +154,7 @@ class VoterMatrices(nn.Module):
     def times(self, vectors: Tensor, voters: Tensor | None = None) -> Tensor:
         """Return every matrix times every vector: (len(vectors), len(voters), rows).
 
-        Factors stay factors: matrices of low rank are never made.
+        Low-rank matrices are never multiplied out.
         """
         if self.right is None:
             return torch.einsum("nd,jcd->njc", vectors, self(voters))
@@ -170,7 +170,7 @@ def check_rank(owner: object, rank: int | None) -> None:
 
 
 def matrix_rank(n_voters: int, numbers: int, rank: int | None) -> int | None:
-    """Return the rank to use: the option, else none unless full matrices are too many numbers.
+    """Return the rank to use: the option, else None unless full matrices would be too large.
 
     >>> matrix_rank(59, 8 * 8, None), matrix_rank(10_000, 100 * 100, None)
     (None, 8)
@@ -179,9 +179,9 @@ def matrix_rank(n_voters: int, numbers: int, rank: int | None) -> int | None:
 
 
 def in_parts(function: Callable[..., Tensor], row_numbers: int, *tensors: Tensor) -> Tensor:
-    """Return function(*tensors), some rows at a time if each needs `row_numbers` on the way.
+    """Return function(*tensors), in chunks of rows if each row needs `row_numbers` temporaries.
 
-    Several parts are computed again for their gradients, so that one at a time is in memory.
+    With several chunks, gradients recompute each chunk, so that only one is in memory.
     """
     size = max(1, _MOST_NUMBERS // row_numbers)
     if len(tensors[0]) <= size:

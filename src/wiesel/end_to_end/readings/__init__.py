@@ -1,4 +1,4 @@
-"""Readings of the votes: label models that look at more than votes, at features or at gold."""
+"""Label models that use features or gold labels in addition to the votes ("readings")."""
 
 from wiesel.end_to_end.readings.base import Reading, fit_label_model, proba_of_votes
 from wiesel.end_to_end.readings.feature_checked import FeatureChecked

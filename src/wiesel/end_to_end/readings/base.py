@@ -1,4 +1,4 @@
-"""What readings share: every vote adds evidence that was learned from more than the votes."""
+"""The base class of readings: label models fitted with features or gold labels."""
 
 import copy
 from abc import abstractmethod
@@ -25,14 +25,14 @@ Gold = tuple[VoteMatrix, npt.NDArray[np.int64]]
 
 @dataclass(eq=False, kw_only=True)
 class Reading(LabelModel):
-    """A label model whose `fit` looks at the features, or at gold labels, beside the votes.
+    """A label model whose `fit` uses features or gold labels in addition to the votes.
 
     It learns the evidence of every vote: what `voter j said v` adds to the logit of each class.
-    Voters depend on each other, so the evidence of n votes on an item counts as that of sqrt(n).
+    Voters depend on each other, so n votes on an item count as much as sqrt(n) independent ones.
     """
 
     power: float = 0.5
-    """Evidence is divided by this power of the number of votes on the item; 0 takes voters to be
+    """Evidence is divided by this power of the number of votes on the item; 0 treats voters as
     independent."""
 
     evidence_: npt.NDArray[np.float64] = field(init=False, repr=False)
@@ -47,7 +47,7 @@ class Reading(LabelModel):
         X: Any = None,
         gold: tuple[VoteMatrix, Any] | None = None,
     ) -> Self:
-        """Learn from votes and what the reading needs beside them.
+        """Learn from votes, and from features or gold if the method needs them.
 
         Parameters
         ----------
@@ -72,8 +72,8 @@ class Reading(LabelModel):
     def predict_proba(self, votes: VoteSource, X: Any = None) -> npt.NDArray[np.float64]:
         """Return P(class | votes): (n_items, n_classes), in the order of `labels_.names`.
 
-        A reading that learned from features looks at `X`, those of the same items, too. A vote
-        may count against its own class, if features or gold say so: no warning is due.
+        A reading that learned from features also uses `X`, the features of the same items. A vote
+        may count against its own class if features or gold imply it; this causes no warning.
         """
         self.check_fitted()
         require_votes(votes)
@@ -105,7 +105,7 @@ class Reading(LabelModel):
         """Set `evidence_` and `offsets_`."""
 
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
-        """Never called: `fit` is this class's own."""
+        """Never called: this class overrides `fit`."""
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         return self.predict_proba(votes)
@@ -126,7 +126,7 @@ class Reading(LabelModel):
 
 
 def _inputs_of(X: Any) -> Inputs:
-    """TwoStage has them as inputs already."""
+    """X as `Inputs`; TwoStage passes them already converted."""
     inputs: Inputs = X if hasattr(X, "item_bytes") else as_inputs(X)
     return inputs
 
@@ -134,7 +134,7 @@ def _inputs_of(X: Any) -> Inputs:
 def fit_label_model(
     label_model: LabelModel, plan: FitPlan, class_balance: npt.NDArray[np.float64] | None
 ) -> LabelModel:
-    """Return a fitted copy of a label model; a reading also sees the plan's features and gold."""
+    """Return a fitted copy of a label model; a reading also uses the plan's features and gold."""
     fitted = copy.deepcopy(label_model)
     votes: VoteMatrix = plan.votes  # type: ignore[assignment]
     if not isinstance(fitted, Reading):
@@ -146,7 +146,7 @@ def fit_label_model(
 
 
 def proba_of_votes(label_model: LabelModel, votes: VoteMatrix, X: Any) -> npt.NDArray[np.float64]:
-    """Return what a fitted label model says of votes; a reading also sees the features."""
+    """Return the soft labels of a fitted label model; a reading also uses the features."""
     if isinstance(label_model, Reading):
         return label_model.predict_proba(votes, X)
     return label_model.predict_proba(votes)

@@ -1,4 +1,4 @@
-"""FeatureChecked: a vote counts as much as the features confirm it."""
+"""FeatureChecked: votes weighted by how well the features confirm them."""
 
 from dataclasses import dataclass, field
 
@@ -17,21 +17,21 @@ __all__ = ["FeatureChecked"]
 _DOUBT = 10.0
 """Pseudo-votes of every voter on which the features carry no information."""
 _GAIN = 0.5
-"""How far an average vote takes the probability of its class from the class balance to one."""
+"""How far an average vote moves the probability of its class from the class balance to 1."""
 
 
 @dataclass(eq=False, kw_only=True)
 class FeatureChecked(FeatureReading):
     """Votes weighted by how well a linear model of the features confirms them.
 
-    Let l_jv(c) be what a linear model of the features predicts for class c, on average, where
-    voter j said v, minus its mean over all items, shrunk towards 0 as if ten more votes had been
-    cast. It predicts only items that it was not fitted to, so no voter confirms itself::
+    Let l_jv(c) be the mean prediction of a linear model for class c on the items where voter j
+    said v, minus its mean over all items, shrunk toward 0 by ten pseudo-votes. The linear model
+    never predicts an item it was fitted on, so no voter confirms itself::
 
         P(c | j said v) = P(c) + s * l_jv(c)
 
     where s makes an average vote move its class half of the way from P(c) to 1. Voters need not
-    overlap. Images and token ids are read as vectors, too (see `Vectors`). Without vectors, or if
+    overlap. Images and token ids are converted to vectors (see `Vectors`). Without vectors, or if
     they confirm the votes no better than chance, every vote counts the same, with a warning.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -67,7 +67,7 @@ class FeatureChecked(FeatureReading):
         lift /= (counts + _DOUBT)[:, None]
         named = np.tile(np.arange(votes.n_classes), votes.n_voters)
         confirmed = np.average(lift[np.arange(len(lift)), named], weights=counts)
-        # Features that know nothing confirm votes by chance.
+        # Uninformative features confirm votes by chance.
         self.confirmed_ = bool(confirmed > 2 * seen.std() / np.sqrt(len(seen)))
         if not self.confirmed_:
             return log_ratio(np.eye(votes.n_classes)[named], shares)

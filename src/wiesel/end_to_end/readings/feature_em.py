@@ -1,4 +1,4 @@
-"""FeatureEM: votes and a linear model of the features, each learned from both."""
+"""FeatureEM: EM over the voters and a linear model of the features."""
 
 from dataclasses import dataclass
 
@@ -18,15 +18,15 @@ _SHRINKAGE = 10.0
 class FeatureEM(FeatureReading):
     """A few rounds of EM over the votes and a linear model of the features.
 
-    As in Raykar et al. (2010), the features are a prior for the soft label of an item, and what a
-    voter means is counted with the soft labels q of the items on which it voted::
+    As in Raykar et al. (2010), the features give a prior for the soft label of an item, and the
+    meaning of a vote is estimated from the soft labels q of the items on which it was cast::
 
         P(c | j said v) = (sum_{i: j said v} q_i(c) + 10 P(c | anyone said v)) / (n_jv + 10)
 
-    Unlike there, the linear model never predicts an item that it was fitted to, voters with few
-    votes are shrunk toward all voters, and there are only three rounds. Images and token ids are
-    read as vectors, too (see `Vectors`); without vectors only the voters are learned, as in Dawid
-    and Skene's model.
+    There are three differences: the linear model never predicts an item it was fitted on, voters
+    with few votes are shrunk toward the average of all voters, and there are only three rounds.
+    Images and token ids are converted to vectors (see `Vectors`). Without vectors only the voters
+    are learned, as in Dawid and Skene's model.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(500, n_voters=4)
@@ -41,7 +41,7 @@ class FeatureEM(FeatureReading):
         n_classes = votes.n_classes
         cast = vote_totals(votes).reshape(votes.n_voters, n_classes, 1)
         counts = np.asarray(votes.one_hot().T @ soft_labels).reshape(-1, n_classes, n_classes)
-        # A class that nobody names says nothing.
+        # A class without votes carries no information: it gets the class shares.
         pooled = (counts.sum(axis=0) + shares) / (cast.sum(axis=0) + 1)
         proba = (counts + _SHRINKAGE * pooled) / (cast + _SHRINKAGE)
         return log_ratio(proba, shares).reshape(-1, n_classes)

@@ -1,4 +1,4 @@
-"""GoldWeighted: a vote counts as much as a few gold labels confirm it."""
+"""GoldWeighted: votes weighted by the precision of their voters on a few gold labels."""
 
 from dataclasses import dataclass
 
@@ -26,9 +26,9 @@ class GoldWeighted(Reading):
         e_jv(c)         = log P(c | j said v) - log P(c)
         P(c | votes)    = softmax(log P(c) + sum_j e_jv(c) / n_votes^power)
 
-    The pooled P(c | anyone said v) is itself shrunk, to the accuracy of all votes. With few gold
-    labels a voter has the precision of the pool, with many its own. `power` 1/2 assumes that voters
-    depend on each other, 0 that they are independent.
+    The pooled P(c | anyone said v) is itself shrunk toward the accuracy of all votes. With few gold
+    labels the precision of a voter is close to that of the pool; with many, it is its own. `power`
+    1/2 assumes that voters depend on each other, 0 that they are independent.
 
     >>> from wiesel.datasets.synthetic import make_votes
     >>> votes, gold = make_votes(500, n_voters=4)
@@ -59,7 +59,7 @@ class GoldWeighted(Reading):
         labeled, truth = gold
         labeled.check_same_voters(votes.voters, votes.labels)
         one_hot = np.eye(votes.n_classes)[truth]
-        # One more of each class, so that none that is missing by chance is ruled out.
+        # Add one of each class, so that a class that is missing by chance is not ruled out.
         counted = (one_hot.sum(axis=0) + 1) / (len(truth) + votes.n_classes)
         balance = counted if class_balance is None else class_balance
         cells = (votes.n_voters, votes.n_classes, votes.n_classes)
@@ -81,7 +81,7 @@ def _pooled(counts: Array, balance: Array, shrinkage: float) -> Array:
 
 
 def _shrunk(counts: Array, towards: Array, shrinkage: float) -> Array:
-    """Shares of counts over the last axis, as if `shrinkage` more had been counted."""
+    """Shares of counts over the last axis, shrunk by this number of pseudo-counts."""
     shares: Array = (counts + shrinkage * towards) / (
         counts.sum(axis=-1, keepdims=True) + shrinkage
     )

@@ -1,4 +1,4 @@
-"""Linear models that predict items they have not seen: what features say of soft labels."""
+"""Cross-fitted linear models that predict soft labels from features."""
 
 import functools
 from collections.abc import Iterable, Iterator
@@ -15,16 +15,16 @@ __all__ = ["CrossFit", "LinearModel"]
 
 _FOLDS = 5
 _MOST_FITTED = 50_000
-"""Items that a linear model is fitted to; more of them would not make it better."""
+"""The most items a linear model is fitted on; more would not improve it."""
 _PENALTY = 0.1
-"""Of the linear model, in units of the variance of a feature."""
+"""The ridge penalty, in units of the variance of a feature."""
 
 Rows = npt.NDArray[np.int64]
 Array = npt.NDArray[np.float64]
 
 
 class LinearModel(NamedTuple):
-    """Predictions that are linear in the features."""
+    """A linear model of the features."""
 
     coefficients: Array
     """(n_features, n_targets)"""
@@ -41,18 +41,18 @@ class LinearModel(NamedTuple):
 class CrossFit:
     """Ridge regressions of any targets on the same features, in five folds.
 
-    What does not depend on the targets is computed once, so that several of them cost little. Of
-    wide vectors, such as sets of tokens or images, only the leading directions are used.
+    All that does not depend on the targets is computed once, so further targets cost little. Wide
+    vectors, such as token sets or images, are projected to their leading directions.
     """
 
     @classmethod
     def of(cls, inputs: Inputs, rows: Rows) -> "CrossFit | None":
-        """Return regressions on some items; None where they are too few, or have no vectors."""
+        """Return regressions on some items; None if there are too few, or no vectors."""
         vectors = Vectors.of(inputs) if len(rows) >= 2 * _FOLDS else None
         return None if vectors is None else cls(vectors, rows)
 
     def __init__(self, vectors: Vectors, rows: Rows) -> None:
-        # Always the same folds: the same votes and features give the same labels.
+        # Fixed folds, so that the same votes and features always give the same labels.
         order = np.random.default_rng(0).permutation(rows)
         directions = vectors.directions(rows) if vectors.is_wide else None
         self._directions = directions
@@ -69,9 +69,9 @@ class CrossFit:
         self._without = [cho_factor(total - square) for square in squares]
 
     def fit(self, targets: Array) -> tuple[Array, LinearModel]:
-        """Return what is predicted of every item without having seen it, and the model of all.
+        """Return out-of-fold predictions for every item, and the model fitted on all folds.
 
-        `targets` has a line for every item; that of the predictions is 0 for items not in `rows`.
+        `targets` has a row for every item. Predictions are 0 for items not in `rows`.
         """
         products = self._products(targets)
         total = _summed(products)
@@ -94,7 +94,7 @@ class CrossFit:
         ]
 
     def _moments(self, rows: Rows) -> tuple[Array, Array]:
-        """The mean and the standard deviation of every feature; infinite where it never changes."""
+        """The mean and standard deviation of every feature; infinite for a constant feature."""
         mean = _summed(part.sum(axis=0) for _, part in self._vectors.read(rows)) / len(rows)
         squares = _summed(
             np.square(part - mean).sum(axis=0) for _, part in self._vectors.read(rows)

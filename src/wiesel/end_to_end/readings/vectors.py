@@ -19,12 +19,12 @@ _WIDEST = 2_000
 """Wider vectors are projected first: the cost of a linear model grows with their square."""
 _WIDEST_OF_ALL = 1_000_000
 _MOST_PROJECTED = 2_000_000
-"""Items of wide vectors: their projections are kept in memory."""
+"""The most items with wide vectors, because their projections are kept in memory."""
 _DIRECTIONS = 200
-"""What is left of wide vectors: their leading directions."""
+"""The number of leading directions that wide vectors are projected to."""
 _SAMPLE = 5_000
 _SAMPLE_NUMBERS = 20_000_000
-"""At most so many items, and so many numbers, show which directions these are."""
+"""The most items, and the most numbers, used to find these directions."""
 _TOKEN_IDS = "input_ids"  # the name that tokenizers give them
 
 Rows = npt.NDArray[np.int64]
@@ -34,8 +34,8 @@ Array = npt.NDArray[np.float64]
 class Vectors(NamedTuple):
     """Inputs that are read as one vector for each item.
 
-    Arrays of numbers, such as images, are flattened. Token ids, alone or as a tokenizer returns
-    them, are sets of tokens: a set of n has 1 / sqrt(n) for each of them.
+    Arrays of numbers, such as images, are flattened. Token ids, alone or in the output of a
+    tokenizer, become token sets: each of the n tokens of an item has the value 1 / sqrt(n).
 
     >>> Vectors.of(as_inputs(np.zeros((2, 3, 4, 4)))).width
     48
@@ -45,11 +45,11 @@ class Vectors(NamedTuple):
 
     inputs: Inputs
     width: int
-    """The length of the vectors; tokens beyond it are unknown."""
+    """The length of the vectors; token ids beyond it are ignored."""
 
     @classmethod
     def of(cls, inputs: Inputs) -> "Vectors | None":
-        """Return inputs as vectors; None where they are none, or too many."""
+        """Return inputs as vectors; None if they cannot be converted, or are too many."""
         if not len(inputs) or (isinstance(inputs, DatasetInputs) and not is_matrix(inputs)):
             return None
         first = inputs.take(np.arange(1))
@@ -65,11 +65,11 @@ class Vectors(NamedTuple):
 
     @property
     def is_wide(self) -> bool:
-        """Whether a linear model needs their leading directions; sets of tokens always do."""
+        """Whether the vectors must be projected for a linear model; token sets always are."""
         return self.width > _WIDEST or _token_ids(self.inputs.take(np.arange(1))) is not None
 
     def read(self, rows: Rows) -> Iterator[tuple[Rows, Any]]:
-        """Yield rows and their vectors, as many at once as memory allows; tokens are sparse."""
+        """Yield rows and their vectors in chunks that fit into memory; token sets are sparse."""
         for chunk, batch in _read(self.inputs, rows):
             if _token_ids(batch) is not None:
                 yield chunk, _sets_of_tokens(_ids_of(batch), self.width)
@@ -77,9 +77,9 @@ class Vectors(NamedTuple):
                 yield chunk, batch.flatten(1).double().numpy()
 
     def directions(self, rows: Rows) -> Array:
-        """Return the directions (width, n) in which the vectors of these items are longest.
+        """Return the leading directions (width, n) of the vectors of these items, by SVD.
 
-        Rare tokens count more, by their inverse document frequency.
+        Tokens are weighted by their inverse document frequency.
         """
         most = min(_SAMPLE, max(_DIRECTIONS, _SAMPLE_NUMBERS // self.width))
         sample = np.random.default_rng(0).permutation(rows)[:most]
@@ -92,7 +92,7 @@ class Vectors(NamedTuple):
         return np.asarray(weights @ _directions(tokens @ weights))
 
     def projected(self, directions: Array) -> "Vectors":
-        """Return all items as vectors along the directions."""
+        """Return the vectors of all items, projected to the directions."""
         parts = [
             np.asarray(part @ directions, dtype=np.float32)
             for _, part in self.read(np.arange(len(self.inputs)))
@@ -115,7 +115,7 @@ def _read(inputs: Inputs, rows: Rows) -> Iterator[tuple[Rows, Any]]:
 
 
 def _token_ids(batch: Any) -> Tensor | None:
-    """The token ids of a batch (items, tokens); None where there are none."""
+    """The token ids of a batch (items, tokens); None if there are none."""
     ids = batch.get(_TOKEN_IDS) if isinstance(batch, dict) else batch
     if not isinstance(ids, Tensor) or ids.is_floating_point() or ids.ndim != 2 or not ids.numel():
         return None

@@ -1,4 +1,4 @@
-"""What readings of votes and features share: a linear model beside the voters."""
+"""The base class of label models that combine votes with a linear model of the features."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["FeatureReading", "log_ratio"]
 
 _LEAST = 0.1
-"""What a factor is at least: neither a vote nor the features rule a class out."""
+"""The lower bound of a factor, so that neither a vote nor the features rule out a class."""
 _SMALLEST_SHARE = 1e-4
 
 
@@ -27,22 +27,22 @@ _SMALLEST_SHARE = 1e-4
 class FeatureReading(Reading):
     """A label model that learns from the votes and from the features of the same items.
 
-    The soft labels q start from the vote shares. In every round a linear model f learns q from
-    the features, the meaning of every vote is estimated again, and both together are the next q::
+    The soft labels q start from the vote shares. Every round fits a linear model f of q to the
+    features, estimates the meaning of every vote again, and computes the next q from both::
 
         q(c | x, votes) = (1 + f_c(x) / P(c)) * prod_j (P(c | j said v) / P(c))^(n^-power) * e^b_c
 
     normalized, where n is the number of votes on the item. No factor is less than 0.1, and b_c
-    brings the class shares to the class balance.
+    makes the class shares equal the class balance.
     """
 
     rounds: int = 3
     """The number of rounds of fitting the linear model and the voters."""
 
     coefficients_: Array = field(init=False, repr=False)
-    """(n_features, n_classes): what the features add to the first factor."""
+    """(n_features, n_classes): the coefficients of the features in the first factor."""
     intercept_: Array = field(init=False, repr=False)
-    """The first factor where all features are 0."""
+    """The first factor if all features are 0."""
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -54,8 +54,8 @@ class FeatureReading(Reading):
     ) -> Array:
         """Return log P(c | j said v) / P(c): (n_voters * voted, class).
 
-        `predicted` is what the linear model says of items that it has not seen, and `shares` are
-        the class shares P(c) of the soft labels.
+        `predicted` are the out-of-fold predictions of the linear model, and `shares` are the class
+        shares P(c) of the soft labels.
         """
 
     def _read(
@@ -77,7 +77,7 @@ class FeatureReading(Reading):
     def _learn(
         self, votes: VoteMatrix, inputs: Inputs, linear: CrossFit | None, soft_labels: Array
     ) -> Array:
-        """Set what is learned so that it explains the soft labels; return the next ones."""
+        """Fit the learned attributes to the soft labels; return the next soft labels."""
         n_classes = votes.n_classes
         shares = np.maximum(soft_labels[votes.covered].mean(axis=0), _SMALLEST_SHARE)
         predicted = np.zeros_like(soft_labels)
@@ -102,6 +102,6 @@ class FeatureReading(Reading):
 
 
 def log_ratio(proba: Array, shares: Array) -> Array:
-    """Return what a vote adds to the logits, from P(c | vote) and P(c); nothing is ruled out."""
+    """Return what a vote adds to the logits, from P(c | vote) and P(c), bounded from below."""
     evidence: Array = np.log(np.maximum(proba / shares, _LEAST))
     return evidence

@@ -1,4 +1,4 @@
-"""What WeaSEL's encoder is made of and reads, from the options the user gave."""
+"""Builds WeaSEL's encoder, and its features, from the user's options."""
 
 import copy
 from numbers import Integral
@@ -44,7 +44,7 @@ Dependencies = tuple[tuple[str, str], ...]
 
 
 def layers_of(encoder: Any) -> EncoderLayers | GraphLayers | None:
-    """Return how an encoder is to be built; None for a module of the user's own.
+    """Return the specification of an encoder; None for a user's own module.
 
     >>> layers_of((70, 70)) == EncoderLayers(), layers_of("graph") == GraphLayers()
     (True, True)
@@ -57,7 +57,7 @@ def layers_of(encoder: Any) -> EncoderLayers | GraphLayers | None:
 
 
 def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | None:
-    """Return what the encoder reads beside the votes, or None."""
+    """Return the features that the encoder reads in addition to the votes, or None."""
     if not wanted:
         if encoder_X is not None:
             raise ParameterError(
@@ -76,14 +76,14 @@ def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | N
 
 
 class EncoderShape(NamedTuple):
-    """The sizes that decide how an encoder is built, and who hears of whom."""
+    """The sizes of an encoder, and the edges between voters."""
 
     n_voters: int
     n_classes: int
     n_features: int
     n_statistics: int = 0
     edges: tuple[tuple[int, int], ...] = ()
-    """For a graph encoder; a statistic is a node behind the voters."""
+    """The edges of a graph encoder; statistics are nodes after the voters."""
 
 
 def encoder_shape(
@@ -93,7 +93,7 @@ def encoder_shape(
     n_features: int,
     dependencies: Dependencies,
 ) -> EncoderShape:
-    """Return the shape of an encoder for these voters, or say which of them does not exist."""
+    """Return the shape of an encoder for these voters; raise an error for an unknown voter."""
     edges = [voter_positions("dependency", pair, voters) for pair in dependencies]
     statistics = place_statistics(options.statistics, voters)
     for node, (_, first, second) in enumerate(statistics, start=len(voters)):
@@ -102,7 +102,7 @@ def encoder_shape(
 
 
 def voter_dependencies(options: "WeaSEL", votes: VoteMatrix) -> Dependencies:
-    """Return the pairs of voters that a graph encoder joins, given or found; else none."""
+    """Return the edges of a graph encoder, given or found; empty for other encoders."""
     layers = layers_of(options.encoder)
     if not isinstance(layers, GraphLayers):
         return ()
@@ -113,7 +113,7 @@ def voter_dependencies(options: "WeaSEL", votes: VoteMatrix) -> Dependencies:
 
 
 def check_encoder(options: "WeaSEL") -> None:
-    """Refuse an encoder that is neither a module nor says how one is built."""
+    """Refuse an encoder that is neither a module nor a valid specification of one."""
     encoder = options.encoder
     if isinstance(encoder, GraphLayers):
         _check_graph(encoder)
@@ -164,7 +164,7 @@ def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteE
 
 
 def feature_width(features: Inputs | None) -> int:
-    """Return how many features the encoder reads beside the votes."""
+    """Return the number of features the encoder reads in addition to the votes."""
     return 0 if features is None else features.item_bytes // 4
 
 

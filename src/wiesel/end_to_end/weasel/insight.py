@@ -1,4 +1,4 @@
-"""Looking into a trained WeaSEL: how it weighs voters, and why an item got its label."""
+"""Inspection of a trained WeaSEL: voter weights, and the effects of votes on an item."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ _ITEMS = 2048
 
 @torch.no_grad()
 def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> Weighed:
-    """Return the accuracies of the voters and the soft labels of items: of an ensemble, means."""
+    """Return the voters' accuracies and the items' soft labels; means for an ensemble."""
     model.check_fitted()
     X = X if encoder_X is not None else model.inputs_of(X)
     if model.members_:
@@ -61,10 +61,10 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> 
 
 
 def weigh_item(model: "WeaSEL", one: Any, votes: VoteMatrix, encoder_X: Any) -> VoteEffects:
-    """Return what the votes on one item did; `one` is the item as a batch."""
+    """Return the effects of the votes on one item; `one` is the item as a batch."""
     check_one_item(votes)
     accuracies, soft_labels = weigh_voters(model, one, votes, encoder_X)
-    # One column for each class, or a single one that holds for every class.
+    # One column for each class, or a single one for all classes.
     all_of_them = accuracies[0] if accuracies.ndim == 3 else accuracies[0][:, None]
     by_class, of_statistics = np.split(all_of_them, [votes.n_voters])
     weights = _of_voted_class(by_class, votes)
@@ -81,7 +81,7 @@ def weigh_item(model: "WeaSEL", one: Any, votes: VoteMatrix, encoder_X: Any) -> 
 def _from_statistics(
     model: "WeaSEL", votes: VoteMatrix, weights: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """What statistics add to the classes, as part of their first voter's vote."""
+    """What statistics add to the logits; it is attributed to the vote of their first voter."""
     added = np.zeros((votes.n_votes, votes.n_classes))
     statistics = place_statistics(model.statistics, votes.voters)
     if not statistics:
@@ -97,7 +97,7 @@ def _from_statistics(
 def _of_voted_class(
     by_class: npt.NDArray[np.float64], votes: VoteMatrix
 ) -> npt.NDArray[np.float64]:
-    """The accuracy for the class a voter voted for; where it abstains, the mean over classes."""
+    """The accuracy for the class a voter voted for; the mean over classes if it abstains."""
     weights = by_class.mean(axis=1)
     if by_class.shape[1] > 1:
         weights[votes.voter_index] = by_class[votes.voter_index, votes.class_index]

@@ -1,4 +1,4 @@
-"""WeaSEL: the votes are weighed by a network that learns together with the end model."""
+"""WeaSEL: a network that weighs the votes is trained jointly with the end model."""
 
 import warnings
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ _PAPER: Final[dict[str, Any]] = {
     "lr": 1e-4,
     "weight_average": None,
 }
-"""What the paper's configuration has other than the defaults."""
+"""The paper's settings that differ from the defaults."""
 
 
 @dataclass(eq=False)
@@ -129,17 +129,17 @@ class WeaSEL(EndToEndModel):
     encoder_: VoteEncoder = field(init=False, repr=False)
     """The trained encoder."""
     class_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """The P(y) that was used."""
+    """The value of P(y) used in training."""
     tau_1_: float = field(init=False, repr=False)
-    """The tau_1 that was used."""
+    """The value of tau_1 used in training."""
     encoder_width_: int = field(init=False, repr=False)
-    """How many features the encoder reads beside the votes."""
+    """The number of features the encoder reads in addition to the votes."""
     dependencies_: tuple[tuple[str, str], ...] = field(init=False, repr=False)
-    """The pairs of voters that a graph encoder joins, given or found; else none."""
+    """The edges of a graph encoder, given or found; empty for other encoders."""
 
     @classmethod
     def paper(cls, end_model: nn.Module, **options: Any) -> Self:
-        """Return the paper's configuration; `options` change it as they change the default.
+        """Return the paper's configuration; `options` override it.
 
         >>> WeaSEL.paper(torch.nn.Linear(4, 2)).tau_2
         'sqrt_voters'
@@ -168,26 +168,26 @@ class WeaSEL(EndToEndModel):
     def accuracies(
         self, X: Any, votes: VoteMatrix, encoder_X: Any = None
     ) -> npt.NDArray[np.float64]:
-        """Return how much each voter counts: (n_items, n_voters[, n_classes]).
+        """Return the weight of each voter: (n_items, n_voters[, n_classes]).
 
-        Behind the voters there is a column for each of the `statistics`.
+        After the voters there is a column for each of the `statistics`.
         """
         return weigh_voters(self, X, votes, encoder_X)[0]
 
     def soft_labels(
         self, X: Any, votes: VoteMatrix, encoder_X: Any = None
     ) -> npt.NDArray[np.float64]:
-        """Return what the weighted votes say: (n_items, n_classes); without votes, the prior."""
+        """Return the encoder's soft labels: (n_items, n_classes); the prior without votes."""
         return weigh_voters(self, X, votes, encoder_X)[1]
 
     def explain(self, x: Any, votes: VoteMatrix, encoder_X: Any = None) -> Explanation:
-        """Return which voter pushed one item which way: `model.explain(X[17], votes[17])`."""
+        """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""
         self.check_fitted()
         one, beside = self.input_of(x), None if encoder_X is None else as_batch(encoder_X)
         return explain_item(self, one, votes, weigh_item(self, one, votes, beside))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
-        """Return what the votes on one item did; `one` is the item as a batch."""
+        """Return the effects of the votes on one item; `one` is the item as a batch."""
         return weigh_item(self, one, votes, None)
 
     def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
@@ -201,7 +201,7 @@ class WeaSEL(EndToEndModel):
         return layers is None or layers.features
 
     def recover(self, given: FitInputs, validation: GoldSet | None) -> None:
-        """Replace a fit that collapsed to one class, and say so."""
+        """Replace a fit that collapsed to one class, with a warning."""
         if self.start is not None and not self.history_.interrupted:
             recover(self, given, validation)
 
@@ -210,7 +210,7 @@ class WeaSEL(EndToEndModel):
         return {"end_model": self.end_model_, "encoder": self.encoder_.network}
 
     def saved_values(self) -> dict[str, Any]:
-        """Return what decides how the encoder is built and used."""
+        """Return the values that determine how the encoder is built and used."""
         return {
             "tau_1": self.tau_1_,
             "class_balance": self.class_balance_,
@@ -229,7 +229,7 @@ class WeaSEL(EndToEndModel):
         options = {"start": None if start is None else unfitted_label_model(start)}
         if values["encoder_layers"] is not None:
             return {**options, "encoder": EncoderLayers(**values["encoder_layers"])}
-        # Models that were saved before there were graphs have none.
+        # Models saved before graph encoders existed have no such entry.
         if values.get("graph_layers") is not None:
             return {**options, "encoder": GraphLayers(**values["graph_layers"])}
         if "encoder" in saved.manifest["parameters"]:
@@ -237,7 +237,7 @@ class WeaSEL(EndToEndModel):
         return {**options, "encoder": saved.blank("encoder", saved.manifest["parameters"]["seed"])}
 
     def restore_learned(self, saved: Saved) -> None:
-        """Rebuild the encoder and fill it."""
+        """Rebuild the encoder and load its weights."""
         values = saved.values
         if not self.voters_:
             raise SavedModelError("The saved model names no voters.")
@@ -251,7 +251,7 @@ class WeaSEL(EndToEndModel):
             self, self.voters_, len(self.labels_), self.encoder_width_, self.dependencies_
         )
         if not isinstance(self.encoder, nn.Module):
-            with torch.device("meta"):  # as for a shipped end model: no memory before it fits
+            with torch.device("meta"):  # no memory before the sizes match
                 saved.check(build_encoder(self, shape, self.tau_1_).network, "encoder")
         self.encoder_ = build_encoder(self, shape, self.tau_1_).eval()
         self.encoder_.network = saved.filled(self.encoder_.network, "encoder")
@@ -286,7 +286,7 @@ class WeaSEL(EndToEndModel):
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
         votes: VoteMatrix = plan.votes  # type: ignore[assignment]
-        # Beside other methods, in a committee, what was given has no features for an encoder.
+        # In a committee, the inputs were prepared for another method, without encoder features.
         features = given.features
         if features is None and self._reads_features:
             features = encoder_features(given.inputs, None, wanted=True)
@@ -352,7 +352,8 @@ class WeaSEL(EndToEndModel):
 def initial_soft_labels(label_model: LabelModel, plan: FitPlan) -> npt.NDArray[np.float64]:
     """Return the soft labels of a label model, in which copies of a voter count once.
 
-    A label model that sees features sees those of the encoder: token ids or images are none.
+    A label model that uses features gets those of the encoder, because the end model may read
+    token ids or images.
     """
     votes: VoteMatrix = plan.votes  # type: ignore[assignment]
     original = find_copies(votes)
@@ -362,7 +363,7 @@ def initial_soft_labels(label_model: LabelModel, plan: FitPlan) -> npt.NDArray[n
     data = replace(plan.data, inputs=inputs)
     single = replace(plan, data=data, votes=merged, gold_votes=labeled)
     with warnings.catch_warnings():
-        # What features cannot confirm, training goes on from all the same.
+        # If features do not confirm the votes, training still starts from these soft labels.
         warnings.simplefilter("ignore", WieselWarning)
         fitted = fit_label_model(label_model, single, plan.class_balance)
         return proba_of_votes(fitted, merged, inputs)

@@ -1,4 +1,4 @@
-"""What WeaSEL trains: two networks, and the losses that make them agree."""
+"""WeaSEL's training objective: two networks, and the losses that make them agree."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -50,7 +50,7 @@ class WeaSELObjective(SoftLabelObjective):
         self.register_buffer("log_prior", torch.from_numpy(np.log(class_balance)).float())
 
     def start_epoch(self, epoch: int, data: TrainingData) -> None:
-        """Note whether the networks still learn the soft labels they start from."""
+        """Set whether the networks are still trained on the initial soft labels."""
         self.is_warming_up = epoch <= self.warm_up
 
     def prepare(self, batch: Batch) -> Batch:
@@ -85,7 +85,7 @@ class WeaSELObjective(SoftLabelObjective):
 
     @torch.no_grad()
     def diagnose(self, data: TrainingData) -> Record:
-        """Return how far the two agree, and who has the say, on a fixed sample of items."""
+        """Return the networks' agreement and the voter weights on a fixed sample of items."""
         batch = self.prepare(diagnosed_batch(data, self.log_prior.device))
         votes: Tensor = batch.payload.votes
         shares, label = self.weigh(batch)

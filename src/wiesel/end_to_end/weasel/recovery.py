@@ -1,4 +1,4 @@
-"""What is done when training has collapsed: start again, closer to the votes."""
+"""Recovery from collapsed training: drop collapsed members, or train on the start alone."""
 
 import warnings
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ __all__ = ["recover"]
 
 
 def recover(model: "WeaSEL", given: "FitInputs", validation: "GoldSet | None") -> None:
-    """Replace what collapsed: drop such members, or else learn the start alone; and say so."""
+    """Drop collapsed members, or train on the start alone if all collapsed; with a warning."""
     members = model.members_ or (model,)
     healthy = [member for member in members if not predicts_one_class(member.history_)]
     if len(healthy) == len(members):
@@ -22,11 +22,11 @@ def recover(model: "WeaSEL", given: "FitInputs", validation: "GoldSet | None") -
     if healthy:
         _keep_only(model, healthy, validation)
         return
-    # The checkpoint is of the training that collapsed; what follows is not that run.
+    # The checkpoint belongs to the collapsed run, not to the new one.
     changes = {"warm_up": len(model.history_), "checkpoint": None}
     fitted = type(model)(**{**model.get_params(deep=False), **changes})
     with warnings.catch_warnings():
-        # That it collapses again, or that the start is all there is to learn, is no news.
+        # Warnings about another collapse or the long warm-up would tell the user nothing new.
         warnings.simplefilter("ignore", WieselWarning)
         fitted.fit_given(given, validation)
     for name in model.learned_names():

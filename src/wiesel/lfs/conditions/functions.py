@@ -1,4 +1,4 @@
-"""What a condition may call: every function looks at one row and touches nothing else."""
+"""The functions of conditions; each reads a single row and has no side effects."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

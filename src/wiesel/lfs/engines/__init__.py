@@ -1,4 +1,4 @@
-"""Where labeling functions run: on this machine, or on others."""
+"""Engines that run labeling functions, on this machine or on others."""
 
 from wiesel.lfs.engines.base import Engine, Job
 from wiesel.lfs.engines.local import LocalEngine

@@ -1,4 +1,4 @@
-"""What every engine receives and returns."""
+"""The interface of engines: jobs in, votes out."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ class Job:
         return BATCH_ROWS if all(isinstance(lf, Rule) for lf in self.lfs) else SLOW_BATCH_ROWS
 
     def report(self, failures: Iterable[Failure]) -> None:
-        """Raise the first failure that stops the job, or note them all."""
+        """Raise the first failure that stops the job, or record them all."""
         failures = list(failures)
         for failure in failures:
             if self.stop_at_failure and failure.stops:

@@ -1,4 +1,4 @@
-"""One worker process on this machine: starting it safely, talking to it, ending it for sure."""
+"""One worker process on this machine: safe start, messages, and reliable termination."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ beside a script, is not imported in the place of Polars."""
 
 
 class ChildWorker:
-    """A fresh Python that votes; it can be started again after it has died."""
+    """A new Python process that votes; it can be restarted after a crash."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()

@@ -1,6 +1,6 @@
-"""Rows that end the process that votes on them: found by halving, named, and set aside.
+"""Finds rows that crash the voting process, by bisection, and sets them aside.
 
-Used by every engine that starts processes. Each death costs the start of a process, so their
+Every engine that starts processes uses it. Each crash costs the start of a process, so their
 number is bounded.
 """
 
@@ -22,7 +22,7 @@ _MOST_DEATHS = 40
 
 
 class WorkerDied(Exception):
-    """A process ended while it voted; the message says how."""
+    """A process ended while it voted; the message gives the cause."""
 
 
 class DeathSearch(Generic[Votes]):
@@ -61,7 +61,7 @@ class DeathSearch(Generic[Votes]):
         return [(self._row(first, how), 1)]
 
     def _row(self, row: int, how: str) -> Votes:
-        """The votes on a row of the labeling functions that survive it."""
+        """The votes on a row of the labeling functions that do not crash on it."""
         everyone = range(self._n_lfs)
         alone = [tuple(k for k in everyone if k != own) for own in everyone]
         deadly = [k for k in everyone if self._n_lfs == 1 or self._dies(row, alone[k])]

@@ -1,4 +1,4 @@
-"""The local engine: this machine, batch by batch, on as many cores as pay."""
+"""The local engine: votes on this machine, batch by batch, on several cores if worthwhile."""
 
 import os
 from collections import deque
@@ -83,19 +83,19 @@ class LocalEngine(Engine):
 
 
 class _Told:
-    """What is shown meanwhile: the row, the function at work, and who takes most of the time."""
+    """The progress display: the row, the current function, and the slowest functions."""
 
     def __init__(self, show: Callable[..., None], clock: Clock) -> None:
         self.show, self.clock = show, clock
         self.row = 0
 
     def reached(self, row: int) -> None:
-        """Say that all rows before this one are done."""
+        """Report that all rows before this one are done."""
         self.row = row
         self.show(row, self.clock.slowest())
 
     def begins(self, name: str) -> None:
-        """Say who works, before it starts: it may never come back."""
+        """Report a function before it starts, because it may never return."""
         self.show(self.row, self.clock.slowest() or f"now {name!r}")
 
 
@@ -110,7 +110,7 @@ class _Step:
 
 @dataclass(eq=False)
 class _Open:
-    """A batch that is being voted on: what is known of it, and what is to do."""
+    """A batch in progress: its known votes, and the remaining steps."""
 
     batch: Batch
     keys: list[str]
@@ -157,7 +157,7 @@ class _Run:
             raise
 
     def _begin(self, batch: Batch) -> None:
-        """Look up what is known about a batch, and offer the rest to the workers."""
+        """Look up cached votes on a batch, and offer the rest to the workers."""
         job = self.job
         batch.stop_at_failure = job.stop_at_failure
         keys = [] if job.cache is None else cache_keys(job.lfs, batch, job.labels)
@@ -201,7 +201,7 @@ class _Run:
                 self._take_in(own, step, run_pass(lfs, own.batch, self.job.labels))
 
     def _votes(self, share: Share) -> list[ColumnVotes]:
-        """Wait for the votes of workers; do here what they have left."""
+        """Wait for the votes of workers; vote here on the rows they left."""
         votes = share.votes()
         if share.complete:
             return votes
@@ -251,7 +251,7 @@ class _Run:
         return assemble(ordered, self.job.labels, self.job.voters, own.batch.ids)
 
     def _keep(self) -> None:
-        """Put into the cache what is complete although the job has failed."""
+        """Cache the complete votes of a failed job."""
         for own in self.open if self.job.cache is not None else ():
             for step in own.steps:
                 if step.share is not None and step.share.complete:

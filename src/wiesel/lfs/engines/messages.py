@@ -1,4 +1,4 @@
-"""What passes between this process and its workers: JSON in pipes, arrays in files. No pickles."""
+"""Messages between this process and its workers: JSON in pipes, arrays in files, no pickles."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def write_message(stream: BinaryIO, message: dict[str, Any]) -> None:
 
 
 def read_message(stream: BinaryIO) -> dict[str, Any]:
-    """Return the next message; `EOFError` where the other side has gone."""
+    """Return the next message; raise `EOFError` if the other side has closed the pipe."""
     size = int.from_bytes(_read(stream, _SIZE), "little")
     message: dict[str, Any] = json.loads(_read(stream, size))
     return message

@@ -1,4 +1,4 @@
-"""Rows of Parquet files in pieces that machines vote on, each knowing nothing but its own."""
+"""Splits the rows of Parquet files into pieces that machines vote on independently."""
 
 import json
 import os
@@ -50,7 +50,7 @@ class Piece(TypedDict):
 
 
 class Task(TypedDict):
-    """What is the same for all pieces: plain data, so that nothing of the user is pickled."""
+    """The data shared by all pieces; plain data, so that no user objects are pickled."""
 
     lfs: str
     fingerprints: list[str]

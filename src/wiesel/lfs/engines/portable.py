@@ -1,10 +1,10 @@
-"""Labeling functions as text that another process or machine can turn into functions again.
+"""Serializes labeling functions as text for other processes or machines.
 
-Rules travel as the data they are. A Python function travels as the name of its module where that
-can be imported, else as its compiled code with the plain values, modules and functions it refers
-to. What refers to anything else (an open file, a loaded network) stays in this process. The text
-is meant for processes of the same Python version that this program starts itself: reading it runs
-what it names, so it is never stored.
+Rules are sent as data. A Python function is sent as the name of its module if that can be imported,
+else as its compiled code with the plain values, modules and functions it refers to. A function
+that refers to anything else (an open file, a loaded network) stays in this process. The text is
+only for processes of the same Python version that this program starts itself: reading it runs the
+code it names, so it is never stored.
 """
 
 import base64
@@ -44,7 +44,7 @@ _COLLECTIONS: dict[str, Callable[[Iterable[Any]], Any]] = {
 
 
 class _NotPortable(Exception):
-    """A function refers to something that cannot be sent."""
+    """A function refers to an object that cannot be sent."""
 
 
 def is_portable(lf: LabelingFunction) -> bool:

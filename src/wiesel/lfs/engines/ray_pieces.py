@@ -1,6 +1,6 @@
-"""Work on the rows of many Parquet files, piece by piece, on the machines of a Ray cluster.
+"""Processes the rows of many Parquet files, piece by piece, on the machines of a Ray cluster.
 
-Rows are read where the work is done; what travels is which rows to read, and what came of them.
+Workers read the rows themselves; only row ranges and results are sent.
 """
 
 import json

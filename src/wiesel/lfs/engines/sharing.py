@@ -1,4 +1,4 @@
-"""The rows of a batch, handed out piece by piece to this process and to workers."""
+"""Distributes the rows of a batch, piece by piece, to this process and to workers."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ _MOMENT = 0.1
 
 
 class Pace:
-    """How many rows to take at once, judged by how long the last piece took.
+    """The number of rows to take at once, adapted to the time of the last piece.
 
     >>> pace = Pace(100)
     >>> pace.note(100, seconds=0.1)

@@ -1,7 +1,7 @@
 """The other side of `wiesel.lfs.engines.pool`: a process that votes on the rows it is sent.
 
-It is a fresh Python that imports what it needs. Forking a process in which Polars or torch have
-started threads can hang, and spawning by `multiprocessing` runs the user's script again.
+It is a new Python process that imports what it needs. Forking a process in which Polars or torch
+have started threads can hang, and `multiprocessing` with spawn runs the user's script again.
 """
 
 import os
