@@ -7,9 +7,9 @@ to five words, and all are accepted. The default method is trained on their vote
 and for comparison on the votes of the data set's own labeling functions. Seeds draw the 20 rows
 (repeated until every class is among them). They begin at 3, because the settings of `suggest_lfs`
 were selected on training gold with the seeds 0 to 2 and 100 to 150, also of sst2, trec and
-vader_tweets. The score is ROC-AUC for two classes, else accuracy. `way` is the share of the distance
-from chance to the data set's labeling functions that the suggested ones cover. Test labels are used
-once, at the end of each run.
+vader_tweets. The score is ROC-AUC for two classes, else accuracy. `way` is the share of the
+distance from chance to the data set's labeling functions that the suggested ones cover. Test labels
+are used once, at the end of each run.
 """
 
 import sys
