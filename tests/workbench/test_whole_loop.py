@@ -107,10 +107,17 @@ def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
         """() => {
           const box = document.querySelector('.row-text');
           const walker = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
-          let node; while ((node = walker.nextNode()) && !node.data.includes('sign in')) {}
-          const start = node.data.indexOf('sign in');
+          const nodes = []; while (walker.nextNode()) nodes.push(walker.currentNode);
+          // Words that labeling functions found are highlighted, each in a node of its own.
+          const at = (place) => {
+            for (const node of nodes) {
+              if (place <= node.data.length) return [node, place];
+              place -= node.data.length;
+            }
+          };
+          const start = nodes.map((node) => node.data).join('').indexOf('sign in');
           const range = document.createRange();
-          range.setStart(node, start); range.setEnd(node, start + 'sign in'.length);
+          range.setStart(...at(start)); range.setEnd(...at(start + 'sign in'.length));
           getSelection().removeAllRanges(); getSelection().addRange(range);
           box.dispatchEvent(new MouseEvent('mouseup', {bubbles: true}));
         }"""

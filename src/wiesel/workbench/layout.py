@@ -100,7 +100,13 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
   .data-rows tr { display: block; padding: 6px 0; border-bottom: 1px solid var(--w-line); }
   .data-rows td { display: inline-block; border: 0; padding: 2px 6px; }
   .data-rows td:first-child { display: block; }
-  .lf-table :is(th, td):is(:nth-child(4), :nth-child(5), :nth-child(7)) { display: none; }
+  .lf-table thead { display: none; }
+  .lf-table tr { display: block; padding: 6px 0; border-bottom: 1px solid var(--w-line); }
+  .lf-table td { display: inline-block; border: 0; padding: 2px 6px; }
+  .lf-table td:first-child { display: block; }
+  .lf-table td:is(:nth-child(4), :nth-child(5), :nth-child(7)) { display: none; }
+  .lf-table td:nth-child(3)::before { content: "covers "; }
+  .lf-table td:nth-child(6)::before { content: "precision "; }
   .w-bar a { padding: 6px 8px; } .w-name { max-width: 92vw; flex-basis: 100%; }
 }
 """
