@@ -1,6 +1,6 @@
 """Runs pieces of rows as Ray tasks: results in order, with a limited number of logged retries.
 
-Ray itself would silently retry a task whose process has crashed, so its retries are turned off.
+Ray itself would retry a crashed task silently and without limit, so its retries are turned off.
 """
 
 import json
