@@ -24,7 +24,7 @@ class TabularFeatures(StoredFeatures, Parameterized):
     You name the columns, because guessing would include ids and labels. A missing number becomes
     the column's mean; if `fit` saw missing values, an additional column indicates them. A category
     that `fit` did not see, or that is not among the most frequent, is encoded as all zeros. A
-    missing category is a category of its own.
+    missing category is a separate category.
 
     >>> features = TabularFeatures(numeric=["age"], categorical=["job"])
     >>> features.fit_transform({"age": [20, 40], "job": ["cook", "nurse"]})
