@@ -1,8 +1,8 @@
 """Counts the words of texts with Polars; the words and counts are those of scikit-learn.
 
 Words are defined as in scikit-learn's `CountVectorizer` by default: lower case, two or more
-letters, digits (as defined by Python's `str.isalnum`) and underscores in a row. Phrases of several
-words are counted by scikit-learn itself.
+letters, digits and underscores in a row (letters and digits as in Python's `str.isalnum`). Phrases
+of several words are counted by scikit-learn itself.
 """
 
 import re

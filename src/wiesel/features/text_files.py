@@ -1,7 +1,7 @@
-"""Computes the vectors of the texts in many Parquet files, piece by piece.
+"""Computes the vectors of texts in many Parquet files, in the processes that read the rows.
 
-Document frequencies are counted on all texts. The main directions and the scale of the columns are
-learned from a sample that fits into memory.
+Words are counted piece by piece, so document frequencies come from all texts. The main directions
+and the scale of the columns are learned from a sample that fits into memory.
 """
 
 import io

@@ -58,7 +58,7 @@ def run_in_order(
     labels: LabelSpace,
     skipped: Collection[int] = (),
 ) -> list[ColumnVotes]:
-    """Return the votes of all labeling functions on a batch, except those in `skipped`."""
+    """Return the votes of labeling functions on a batch, pass by pass; those skipped abstain."""
     columns = {position: ColumnVotes.none() for position in skipped}
     for group in passes(lfs):
         positions = [position for position in group if position not in skipped]

@@ -57,7 +57,7 @@ def _end_with_parent() -> None:
     if os.getppid() != parent:  # the parent has already ended
         os._exit(1)
 
-    def watch() -> None:  # on other systems, and where Linux sends no signal
+    def watch() -> None:  # for other systems, and for a parent thread that has ended
         while os.getppid() == parent:
             time.sleep(1.0)
         os._exit(1)
