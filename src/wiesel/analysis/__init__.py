@@ -1,4 +1,4 @@
-"""Votes to understanding: what voters do, how they agree, and what is wrong with them."""
+"""Analyzes votes: what voters do, how they agree, and what is wrong with them."""
 
 from wiesel.analysis.agreement import agreement
 from wiesel.analysis.buckets import Buckets, label_buckets

@@ -1,4 +1,4 @@
-"""Agreement: how often two voters vote together, and how often they say the same."""
+"""Agreement: how often two voters vote on the same item, and how often they agree."""
 
 from typing import NamedTuple
 
@@ -14,17 +14,17 @@ from wiesel.votes import Statistics, VoteMatrix, VoteSource
 __all__ = ["PairCounts", "agreement", "pair_counts"]
 
 SHARED_ITEMS = 3
-"""Fewer items with votes of both make no duplicates: two rare voters meet by accident."""
+"""The minimum number of shared items for duplicates: two rare voters can agree by chance."""
 
 _DENSE_CELLS = 2**23
 _DENSE_VOTERS = 4096
 _DENSE_SHARE = 0.02
 _SUMMED_CELLS = 2**25
-"""Voters x voters x classes that are summed over parts: 256 MB."""
+"""The maximum size (voters x voters x classes) of sums over parts: 256 MB."""
 
 
 class PairCounts(NamedTuple):
-    """Pairs of voters that vote together at least once, `first` before `second`."""
+    """Pairs of voters that vote on at least one common item, `first` before `second`."""
 
     first: npt.NDArray[np.int64]
     second: npt.NDArray[np.int64]
@@ -33,20 +33,22 @@ class PairCounts(NamedTuple):
     agree: npt.NDArray[np.float64]
     """Items on which both vote for the same class."""
     chance: npt.NDArray[np.float64]
-    """The share on which they would agree if they voted independently of each other."""
+    """The share on which they would agree if they voted independently."""
     either: npt.NDArray[np.float64]
-    """Items on which one of them votes, or both."""
+    """Items on which at least one of them votes."""
 
 
 def agreement(votes: VoteSource, near: float = 0.95) -> Table:
-    """Return a row per pair of voters that vote together, the most alike first.
+    """Return a row per pair of voters with common items, the most similar pairs first.
 
-    `both` counts the items on which both vote, `agreement` is the share of these on which they
-    vote for the same class, and `kappa` is agreement beyond chance (Cohen): 1 always, 0 as if
-    independent, unknown where both always vote for one class. `same` is the share of the items
-    that either votes on for which both cast the same vote. Pairs with `same` = 1 are duplicates,
-    from `near` on near-duplicates: they add little and count twice in a majority vote. Pairs that
-    meet on fewer than three items come last and are neither.
+    `both` is the number of items on which both vote; `agreement` is the share of these on which
+    they vote for the same class. `kappa` is Cohen's kappa, the agreement beyond chance: 1 if they
+    always agree, 0 if they are independent, unknown if both always vote for the same class. `same`
+    is the share of the items with at least one of their votes on which both cast the same vote.
+
+    Pairs with `same` = 1 are duplicates; pairs with at least `near` are near-duplicates. They add
+    little and count twice in a majority vote. Pairs with fewer than three common items come last
+    and are neither.
 
     >>> print(agreement(votes).to_text(width=100))
     3 pairs of voters vote together; 0 duplicates, 0 near-duplicates
@@ -78,11 +80,11 @@ def agreement(votes: VoteSource, near: float = 0.95) -> Table:
 
 
 def pair_counts(votes: VoteSource) -> PairCounts:
-    """Return the counts of every pair of voters that vote together.
+    """Return the counts for every pair of voters with common items.
 
-    Sums of products of (items x voters) indicators, one class at a time: memory grows with the
-    pairs, never with items x pairs. Votes that are read part by part are summed in tables of
-    voters x voters, for each class.
+    The counts are sums of products of (items x voters) indicators, one class at a time, so memory
+    grows with the number of pairs, never with items x pairs. Votes that are read part by part are
+    summed in a table of voters x voters for each class.
     """
     if isinstance(votes, VoteMatrix):
         return _pairs_of_matrix(votes)
@@ -103,7 +105,7 @@ def pair_counts(votes: VoteSource) -> PairCounts:
 
 
 def _sum_of_pairs(part: VoteMatrix) -> Statistics:
-    """Items on which two voters agree, and on which one votes for a class and the other votes."""
+    """Items on which two voters agree, and items on which both vote, by the class of one."""
     voting = _indicator(part, np.ones(part.n_votes, dtype=np.bool_))
     agree = np.zeros((part.n_voters, part.n_voters))
     one_sided = np.zeros((part.n_classes, part.n_voters, part.n_voters))
@@ -159,7 +161,7 @@ def _pair_frame(votes: VoteSource, near: float) -> pl.DataFrame:
 def _indicator(
     votes: VoteMatrix, chosen: npt.NDArray[np.bool_]
 ) -> sp.csr_array[np.float32, tuple[int, int]]:
-    """Items x voters, 1 where a chosen vote was cast."""
+    """Items x voters; 1 for each chosen vote."""
     starts = np.concatenate([[0], np.cumsum(chosen)])[votes.indptr]
     columns = votes.voter_index[chosen]
     data = np.ones(len(columns), dtype=np.float32)
@@ -170,7 +172,7 @@ def _products(
     left: sp.csr_array[np.float32, tuple[int, int]],
     right: sp.csr_array[np.float32, tuple[int, int]],
 ) -> sp.csr_array[np.float64, tuple[int, int]]:
-    """left.T @ right, by dense blocks of items where the votes are dense enough to gain by it."""
+    """left.T @ right, in dense blocks of items if the votes are dense enough for a speedup."""
     n_items, n_voters = right.shape
     dense = n_voters <= _DENSE_VOTERS and right.nnz > _DENSE_SHARE * n_items * n_voters
     if not dense:

@@ -1,4 +1,4 @@
-"""How far the people who labeled items agree."""
+"""Inter-annotator agreement of the people who labeled items."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ __all__ = ["annotator_agreement", "label_disagreements"]
 
 
 def annotator_agreement(answers: Any, labels: LabelSpace) -> Table:
-    """Return a row per pair of people that labeled the same items, with agreement and kappa.
+    """Return a row per pair of people who labeled the same items, with agreement and kappa.
 
-    `answers` has the columns item, person and label, as `LabelStore.answers()` gives them.
+    `answers` has the columns item, person and label, as returned by `LabelStore.answers()`.
 
     >>> answers = {"item": ["a", "a", "b", "b"], "person": ["ada", "bob"] * 2,
     ...            "label": ["ham", "ham", "spam", "ham"]}
@@ -39,7 +39,7 @@ def annotator_agreement(answers: Any, labels: LabelSpace) -> Table:
 
 
 def label_disagreements(answers: Any) -> pl.DataFrame:
-    """Return the items to which people gave different labels, with what each of them said.
+    """Return the items to which people gave different labels, with each person's label.
 
     >>> answers = {"item": ["a", "a", "b"], "person": ["ada", "bob", "ada"],
     ...            "label": ["ham", "spam", "ham"]}

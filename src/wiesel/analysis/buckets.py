@@ -1,4 +1,4 @@
-"""Buckets: rows grouped by what is true, what is predicted and what voters said."""
+"""Buckets: rows grouped by gold label, prediction and votes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ GOLD, PREDICTED = "gold", "predicted"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Buckets:
-    """Rows and what is known of them; made by `label_buckets`.
+    """Rows grouped by their labels; returned by `label_buckets`.
 
-    Printed, it is a table of all combinations that occur; `rows(gold=..., predicted=...)` are the
-    rows of some.
+    It prints as a table of all combinations that occur. `rows(gold=..., predicted=...)` returns the
+    rows of some of them.
     """
 
     frame: pl.DataFrame
-    """The rows, after a column for each thing they are grouped by."""
+    """The rows, preceded by the columns that they are grouped by."""
     by: Mapping[str, str]
-    """What rows are grouped by (`gold`, `predicted`, voters), and the column that has it."""
+    """The groupings (`gold`, `predicted`, voters), each with its column in `frame`."""
 
     @property
     def table(self) -> Table:
-        """The number of rows of every combination that occurs, the most frequent first."""
+        """The number of rows for each combination that occurs, the most frequent first."""
         keys = list(self.by.values())
         number, share = (name if name not in keys else f"{name}_" for name in ("items", "share"))
         found = self.frame.select(keys).group_by(keys, maintain_order=True).len(number)
@@ -46,8 +46,8 @@ class Buckets:
     def rows(self, **wanted: Any) -> pl.DataFrame:
         """Return the rows with these labels: `rows(gold="spam", predicted="ham")`.
 
-        A voter is given by its name (`rows(**{"my voter": "spam"})`); None stands for an
-        unknown label and for a voter that abstains.
+        Select a voter's votes by its name (`rows(**{"my voter": "spam"})`). None stands for an
+        unknown label or an abstention.
         """
         mask = pl.lit(True)
         for name, value in wanted.items():
@@ -79,10 +79,11 @@ def label_buckets(
     votes: VoteMatrix | None = None,
     labels: Any = None,
 ) -> Buckets:
-    """Return rows grouped by gold label, prediction, and the votes of voters.
+    """Return rows grouped by gold label, prediction, and votes.
 
-    `gold` and `predicted` are one label for each row, names or indices, None where unknown; the
-    classes are those of `votes`, or `labels`. Of many voters choose some: `votes.select([...])`.
+    `gold` and `predicted` have one label per row: a name or an index, None if unknown. The classes
+    are those of `votes`, or `labels`. If there are many voters, select a few:
+    `votes.select([...])`.
 
     >>> rows = {"text": ["hi", "see www", "win www", "www ok"]}
     >>> gold, found = ["ham", "ham", "spam", "spam"], ["ham", "spam", "spam", "spam"]
@@ -113,7 +114,7 @@ def label_buckets(
         given |= {v: class_names(v, space, dense[:, j]) for j, v in enumerate(votes.voters)}
     if not given:
         raise ParameterError("There is nothing to group by: give gold, predicted or votes.")
-    # A column of the rows may be called like one of these.
+    # A column of the rows may have the same name as one of these.
     by = {name: f"label: {name}" if name in frame.columns else name for name in given}
     columns = [series.alias(by[name]) for name, series in given.items()]
     return Buckets(pl.DataFrame([*columns, *frame.get_columns()]), by)

@@ -1,4 +1,4 @@
-"""What can be counted per voter, in one pass over the votes."""
+"""Counts per voter and per item, computed in one pass over the votes."""
 
 from typing import NamedTuple
 
@@ -31,46 +31,46 @@ class VoterCounts(NamedTuple):
 
     votes: Counts
     overlap: Counts
-    """Votes on items on which another voter voted too."""
+    """Votes on items that another voter votes on too."""
     conflict: Counts
-    """Votes on items on which another voter voted for another class."""
+    """Votes on items for which another voter votes for a different class."""
 
 
 class ItemCounts(NamedTuple):
     """Numbers of items."""
 
     covered: int
-    """With one vote or more."""
+    """Items with at least one vote."""
     shared: int
-    """With two votes or more."""
+    """Items with at least two votes."""
     disputed: int
-    """With votes for different classes."""
+    """Items with votes for different classes."""
 
 
 class GoldCounts(NamedTuple):
-    """Votes beside known labels: (n_voters, n_classes) by the class voted for."""
+    """Votes compared with gold labels: (n_voters, n_classes), by the class voted for."""
 
     support: Counts
-    """Votes on items whose label is known."""
+    """Votes on items with a gold label."""
     correct: Counts
-    """Those that are right."""
+    """Correct votes on these items."""
     items: Counts
     """The number of items of each class, (n_classes,)."""
 
 
 def voter_counts(votes: VoteSource) -> VoterCounts:
-    """Return how often every voter votes, not alone, and against another voter."""
+    """Return per voter: all votes, votes with another voter, and votes in conflict with one."""
     return VoterCounts(*votes.sum(_sum_of_voters))
 
 
 def item_counts(votes: VoteSource) -> ItemCounts:
-    """Return how many items have a vote, several, and votes that differ."""
+    """Return the number of items with a vote, with several votes, and with conflicting votes."""
     (counts,) = votes.sum(_sum_of_items)
     return ItemCounts(*counts.astype(int).tolist())
 
 
 def class_counts(votes: VoteSource) -> Counts:
-    """Return how often every voter votes for every class: (n_voters, n_classes).
+    """Return how often each voter votes for each class: (n_voters, n_classes).
 
     A probabilistic vote counts for its most probable class.
     """
@@ -79,7 +79,7 @@ def class_counts(votes: VoteSource) -> Counts:
 
 
 def conflicted(votes: VoteMatrix) -> npt.NDArray[np.bool_]:
-    """Return whether two voters vote for different classes, for every item."""
+    """Return for each item whether two voters vote for different classes."""
     covered, lengths = votes.covered, votes.votes_per_item
     first = votes.class_index[votes.indptr[:-1][covered]]
     differs = votes.class_index != np.repeat(first, lengths[covered])
@@ -89,7 +89,7 @@ def conflicted(votes: VoteMatrix) -> npt.NDArray[np.bool_]:
 
 
 def gold_indices(votes: VoteSource, gold: object) -> IntArray:
-    """Return gold labels, names or indices, as indices; -1 where the label is not known."""
+    """Return gold labels (names or indices) as indices; -1 if unknown."""
     known = votes.labels.indices(gold, allow_unknown=True)
     if len(known) != votes.n_items:
         raise DataError(
@@ -100,7 +100,7 @@ def gold_indices(votes: VoteSource, gold: object) -> IntArray:
 
 
 def gold_counts(votes: VoteSource, gold: IntArray) -> GoldCounts:
-    """Return how often every voter is right where the label is known."""
+    """Return how often each voter is correct on items with a gold label."""
     shape = (len(votes.voters), len(votes.labels))
     support, correct = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     start = 0
@@ -114,7 +114,7 @@ def gold_counts(votes: VoteSource, gold: IntArray) -> GoldCounts:
 
 
 def ratio(part: IntArray, whole: IntArray | int) -> npt.NDArray[np.float64]:
-    """Return part / whole, NaN where the whole is 0: unknown is unknown."""
+    """Return part / whole; NaN (unknown) where `whole` is 0."""
     whole = np.broadcast_to(np.asarray(whole), part.shape)
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
 
@@ -122,7 +122,7 @@ def ratio(part: IntArray, whole: IntArray | int) -> npt.NDArray[np.float64]:
 def wilson_interval(
     successes: FloatArray | IntArray, trials: FloatArray | IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the 95 % Wilson score interval of a share; NaN where there are no trials.
+    """Return the 95 % Wilson score interval of a share; NaN if there are no trials.
 
     >>> low, high = wilson_interval(np.array([8, 0]), np.array([10, 0]))
     >>> low.round(3), high.round(3)

@@ -1,11 +1,11 @@
-"""Workers judged by what the others say: accuracy with an interval, flags, mistakes.
+"""Worker quality, judged by the other workers' answers: accuracy, flags and mistakes.
 
-A worker's answer is compared with P(class | the other answers), so that nobody vouches for
-itself. With P(class | all answers) of a fitted model and its P(answer | class) of the worker,
+A worker's answer is compared with P(class | the other answers), so that no answer confirms itself.
+With a fitted model's P(class | all answers) and its P(answer | class) for the worker,
 
     P(class | the others) ~ P(class | all) / P(answer | class)
 
-and for a majority vote the worker's own answer is taken out of the count.
+and for a majority vote, the worker's answer is subtracted from the vote counts.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,42 +28,42 @@ __all__ = ["judge_workers", "worker_mistakes"]
 
 NUMBERS_AT_ONCE = 2**22
 LEAST_LIKELIHOOD = 0.02
-"""P(answer | class) below which an answer is not taken back: noise would blow up."""
+"""The minimum P(answer | class) to divide by; smaller values would amplify noise."""
 
 SPAM_MARGIN = 0.1
-"""A spammer's accuracy is that of blind answers, or closes at most this share of the gap to 1."""
+"""A spammer's accuracy is at most this share of the way from random answers to 1."""
 
 DECENT = 0.5
-"""The 95 % interval of a spammer's accuracy ends below this share of the gap. Among 16 answers that
-all name the common class, a good worker cannot be told from a spammer, so nobody is flagged."""
+"""The 95 % interval of a spammer's accuracy ends below this share of the same gap. With only 16
+answers, all for the common class, a good worker looks like a spammer, so none is flagged."""
 
 COPIED = 0.95
 COPY_ITEMS = 20
 COPY_MARGIN = 0.1
-"""Copies share twenty items or more, answer 95 % of them alike, and this is ten points more than
-workers as good as they are would. They also share their mistakes."""
+"""Copies share at least twenty items and agree on 95 % of them, ten percentage points more than
+independent workers with the same accuracy would. They also share their mistakes."""
 
 HARD_ITEMS = 0.5
-"""Honest workers make the same mistake in up to half of the cases where one of them makes any:
-some items mislead everybody."""
+"""Honest workers make the same mistake on up to half of the items on which either makes one,
+because some items mislead everybody."""
 
 CLEAR_LEAD = 2
-"""What the others say of an item counts where one class leads by so many of their votes."""
+"""The other workers' answers to an item count only if one class leads by this many votes."""
 
 FALSE_ALARM = 0.01
-"""The probability that anybody is called a copy by chance."""
+"""The probability that any worker is flagged as a copy by chance."""
 
 MOST_PAIRS = 5_000_000
-"""Pairs of answers to one task beyond which copies are not looked for."""
+"""The maximum number of pairs of answers to the same tasks; beyond it, copies are not searched."""
 
 
 class Judged(NamedTuple):
-    """Expected answers of each worker by true class, over items with other answers too."""
+    """Expected answers of each worker by true class, over items that others answered too."""
 
     right: npt.NDArray[np.float64]
     counted: npt.NDArray[np.int64]
     luck: npt.NDArray[np.float64]
-    """What a worker with these habits would have right if it never looked."""
+    """The expected correct answers if the worker gave the same answers at random."""
     skill: FloatArray
     informativeness: FloatArray
 
@@ -132,10 +132,10 @@ _COLUMNS = (
 def worker_mistakes(
     model: Any, votes: VoteMatrix, proba: FloatArray, *, least: float = 0.5
 ) -> pl.DataFrame:
-    """Return what each worker takes for what: worker, true, answered, times, share.
+    """Return the mistakes of each worker: worker, true, answered, times, share.
 
-    `times` is the expected number of such answers, `share` that among the worker's answers to
-    items of the true class; the commonest mistakes come first.
+    `times` is the expected number of such answers; `share` is their share of the worker's answers
+    to items of the true class. The most frequent mistakes come first.
     """
     rows: list[pl.DataFrame] = []
     names = np.array(votes.labels.names, dtype=object)
@@ -178,7 +178,7 @@ def _judge(model: Any, votes: VoteMatrix, proba: FloatArray) -> Judged:
 def _expected_answers(
     model: Any, votes: VoteMatrix, proba: FloatArray
 ) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
-    """Yield workers and their expected answers (n, true, answered), as the others see the items."""
+    """Yield workers and their expected answers (n, true, answered), judged by the others."""
     others = _others(model, votes, proba)
     n_classes = votes.n_classes
     step = max(1, NUMBERS_AT_ONCE // n_classes**2)
@@ -199,7 +199,7 @@ def _expected_answers(
 def _others(
     model: Any, votes: VoteMatrix, proba: FloatArray
 ) -> Callable[[slice, npt.NDArray[np.int64]], npt.NDArray[np.float64]]:
-    """A function from some votes to P(class | the other votes on their items)."""
+    """A function that maps some votes to P(class | the other votes on their items)."""
     item, voted = votes.item_index, votes.class_index
     try:
         read = confusion_reader(model)
@@ -209,7 +209,7 @@ def _others(
         def without_own(_: slice, entries: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
             left = counts[item[entries]]
             left[np.arange(len(entries)), voted[entries]] -= 1
-            # The others' favorite is the truth, as a majority vote has it; ties are shared.
+            # The majority of the others counts as the truth; ties are shared.
             best = left >= left.max(axis=1, keepdims=True) - 1e-9
             return best / best.sum(axis=1, keepdims=True)
 
@@ -226,7 +226,7 @@ def _others(
 
 
 def _copies(votes: VoteMatrix, accuracy: FloatArray) -> list[list[str]]:
-    """Whom each worker answers like, beyond what their accuracies explain."""
+    """For each worker, the workers it resembles more than their accuracies explain."""
     copies: list[list[str]] = [[] for _ in votes.voters]
     if float(np.square(votes.votes_per_item.astype(np.float64)).sum()) > MOST_PAIRS * 10:
         return copies
@@ -247,10 +247,10 @@ def _copies(votes: VoteMatrix, accuracy: FloatArray) -> list[list[str]]:
 
 
 def _shared_mistakes(votes: VoteMatrix, first: int, second: int) -> tuple[int, int]:
-    """How often both make the same mistake, and how often one of them makes any.
+    """How often both make the same mistake, and how often either makes one.
 
-    A mistake is what most other workers would not have said. Good workers agree because they are
-    right; only copies agree where they are wrong, time after time.
+    A mistake is an answer that differs from most other workers' answers. Good workers agree
+    because they are correct; only copies also agree on their mistakes, again and again.
     """
     entries = [np.flatnonzero(votes.voter_index == voter) for voter in (first, second)]
     items = [votes.item_index[each] for each in entries]

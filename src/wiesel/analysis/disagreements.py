@@ -36,12 +36,12 @@ def disagreements(
     gold: Any = None,
     limit: int | None = None,
 ) -> pl.DataFrame:
-    """Return the rows on which voters disagree, beside what each of them voted.
+    """Return the rows on which voters disagree, together with their votes.
 
-    `rows` is the table the votes were cast on. Without `voters`, the rows on which any two
-    disagree, the most disputed first; with one, those on which it disagrees with another voter;
-    with several, those on which they disagree among themselves. With `gold`, the rows on which
-    they are wrong. With `finding` (a record of `findings`), the rows behind it.
+    `rows` is the table that was voted on. Without `voters`, the result has the rows on which any
+    two disagree, the most disputed first; with one voter, those on which it disagrees with any
+    other; with several, those on which they disagree with each other. With `gold`, it has the rows
+    on which they are wrong. With `finding` (a record of `findings`), it has the rows behind it.
 
     >>> rows = {"text": ["hi", "see www", "win www", "www ok"]}
     >>> disagreements(votes, rows, ["keyword", "link"]).to_dicts()
@@ -91,13 +91,13 @@ def _wrong(votes: VoteMatrix, truth: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def _apart(votes: VoteMatrix) -> npt.NDArray[np.bool_]:
-    """Items on which near-duplicates differ: in their class, or in whether they vote at all."""
+    """Items on which near-duplicates differ: in the class, or in whether they vote at all."""
     some = votes.covered & (votes.votes_per_item < votes.n_voters)
     return some | conflicted(votes)
 
 
 def _margins(votes: VoteMatrix) -> npt.NDArray[np.float64]:
-    """The lead of the first class over the second in every item, as a share of the votes."""
+    """The lead of the top class over the second for each item, as a share of the votes."""
     ranked = np.sort(votes.counts(), axis=1)
     margins: npt.NDArray[np.float64] = (ranked[:, -1] - ranked[:, -2]) / np.maximum(
         votes.votes_per_item, 1
@@ -112,7 +112,7 @@ def _beside(
     truth: npt.NDArray[Any] | None,
     order: npt.NDArray[np.int64],
 ) -> pl.DataFrame:
-    """The chosen rows with the vote of every voter and, for one or all, the votes per class."""
+    """The chosen rows with the votes and, for one voter or all, the votes per class."""
     labels = votes.labels
     columns = [] if "item" in frame.columns else [pl.Series("item", votes.ids[order])]
     own = frame if truth is None else frame.drop("gold", strict=False)
@@ -132,7 +132,7 @@ def _beside(
 
 
 def class_names(title: str, labels: LabelSpace, classes: npt.NDArray[Any]) -> pl.Series:
-    """Return the names of class indices as a column; null where there is none."""
+    """Return the names of class indices as a column; null if there is no class."""
     names = pl.Series(labels.names, dtype=pl.String)
     known = pl.Series(classes.astype(np.int64)).replace(ABSTAIN, None)
     return names.gather(known).alias(title)

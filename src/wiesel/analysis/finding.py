@@ -1,4 +1,4 @@
-"""One finding: a sentence, and what it is about as data."""
+"""One finding: a sentence, and its subject as data."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -17,28 +17,28 @@ _GRAVITY = (
     ("never_votes", "constant", "skewed", "low_coverage"),
     ("single_voter_class", "low_overlap", "never_alone", "few_votes"),
 )
-"""Kinds of findings, the gravest first: what makes figures wrong comes before what is wasted."""
+"""Kinds of findings, the most serious first: wrong results come before wasted votes."""
 _TIER = {kind: tier for tier, kinds in enumerate(_GRAVITY) for kind in kinds}
 
 
 class Finding(NamedTuple):
-    """Something about the votes that a person can act on, and the evidence for it."""
+    """An actionable problem of the votes, with the evidence for it."""
 
     kind: str
-    """The sort of finding, such as `duplicate` or `one_sided`."""
+    """The kind of finding, such as `duplicate` or `one_sided`."""
     sentence: str
     voters: Sequence[str] = ()
     classes: Sequence[str] = ()
     value: float | None = None
     """The number behind it: a share, a rate or a count."""
     words: Sequence[str] = ()
-    """Words that tell the items it is about from all others."""
+    """Words that distinguish the items it is about from all others."""
     rows: Sequence[int] = ()
-    """Positions of items to look at first."""
+    """The positions of the items to look at first."""
 
 
 def finding_frame(found: Iterable[Finding]) -> pl.DataFrame:
-    """Return findings as a table, a row for each.
+    """Return findings as a table with one row each.
 
     >>> finding_frame([Finding("no_votes", "No voter votes on any item.")])["kind"].to_list()
     ['no_votes']
@@ -60,7 +60,7 @@ def finding_frame(found: Iterable[Finding]) -> pl.DataFrame:
 
 
 def gravest_first(found: Iterable[Finding]) -> list[Finding]:
-    """Return findings in the order in which a person should look at them.
+    """Return findings ordered by how serious they are.
 
     >>> few, none = Finding("few_votes", "Few."), Finding("no_votes", "None.")
     >>> [each.kind for each in gravest_first([few, none])]
@@ -70,7 +70,7 @@ def gravest_first(found: Iterable[Finding]) -> list[Finding]:
 
 
 def said(value: float | Sequence[str]) -> str:
-    """Return a share or some voters as they read within a sentence.
+    """Return a share or some voter names, formatted for a sentence.
 
     >>> said(0.123), said(["a", "b"]), said(["a", "b", "c", "d", "e"])
     ('12.3 %', "'a' and 'b'", "'a', 'b', 'c' and 2 more")

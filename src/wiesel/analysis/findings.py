@@ -1,4 +1,4 @@
-"""Findings: what a person can act on about the votes, in plain sentences with the evidence."""
+"""Findings: actionable problems of the votes, in plain sentences with the evidence."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ from wiesel.votes import VoteSource
 __all__ = ["findings", "vote_findings"]
 
 FEW_VOTES = 10
-"""Fewer votes than this do not tell how good a voter is."""
+"""With fewer votes, the quality of a voter cannot be judged."""
 
 _LOW_COVERAGE = 0.5
 _LOW_OVERLAP = 0.05
@@ -26,18 +26,18 @@ _RARE_VOTER = 0.1
 _CONSTANT = 0.99
 _SKEWED = 0.9
 _OFTEN_ALONE = 0.2
-"""The share of the votes that are alone on their item, from which on being alone is usual."""
+"""If at least this share of the votes is alone on its item, being alone is normal."""
 
 
 def findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> Table:
     """Return problems of the votes, the most serious first.
 
-    A row has `kind`, `sentence`, and as data the `voters` and `classes` it is about, the `value`
-    behind it, and where there are any telling `words` and `rows` to look at. `gold` (class names
-    or indices, None where unknown) adds voters that are worse than the class balance and classes
-    that votes miss; without it, the votes' shares are compared with `class_balance` (shares, or
-    shares by name). `disagreements(votes, rows, finding=...)` lists the items behind a
-    row; `wiesel.guidance.feature_findings` looks at features and texts, too.
+    Each row has a `kind`, a `sentence`, the `voters` and `classes` it is about, the `value` behind
+    it, and, if there are any, characteristic `words` and `rows` to look at. `gold` (class names or
+    indices, None if unknown) adds voters that are worse than the class balance and classes that
+    the votes miss. Without `gold`, the votes' class shares are compared with `class_balance`
+    (shares, or shares by name). `disagreements(votes, rows, finding=...)` lists the items behind a
+    row. `wiesel.guidance.feature_findings` also uses features and texts.
 
     >>> from wiesel import VoteMatrix
     >>> votes = VoteMatrix.from_dense([[0, 0], [1, 1], [0, 0]] * 2, ["ham", "spam"], ["a", "b"])
@@ -51,7 +51,7 @@ def findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> 
 
 
 def vote_findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> list[Finding]:
-    """Return the findings themselves, gravest first."""
+    """Return the `Finding` objects, the most serious first."""
     require_votes(votes)
     found = [*_class_findings(votes), *_voter_findings(votes)]
     trusted: set[str] = set()
@@ -62,7 +62,7 @@ def vote_findings(votes: VoteSource, gold: Any = None, class_balance: Any = None
     elif class_balance is not None:
         found += balance_finding(votes, class_prior(votes.labels, class_balance), 0)
     accused = [each for each in peer_findings(votes) if not set(each.voters) & trusted]
-    # A voter at odds with all others contradicts each of them: one finding says so.
+    # A voter that contradicts all others conflicts with each of them: report it only once.
     suspects = {name for each in accused for name in each.voters}
     found += pair_findings(votes, suspects)
     found += accused
@@ -71,7 +71,7 @@ def vote_findings(votes: VoteSource, gold: Any = None, class_balance: Any = None
 
 
 def _class_findings(votes: VoteSource) -> Iterator[Finding]:
-    """Classes without votes, with one voter only, or with nearly all votes."""
+    """Classes with no votes, with only one voter, or with nearly all votes."""
     by_class = class_counts(votes)
     total = by_class.sum(axis=0)
     if not total.sum():
@@ -109,7 +109,7 @@ def _supporters(name: str, voters: list[str]) -> Iterator[Finding]:
 
 
 def _voter_findings(votes: VoteSource) -> Iterator[Finding]:
-    """Voters that never vote, hardly vote, always say the same, or add no item."""
+    """Voters that never vote, rarely vote, always vote for one class, or add no item."""
     counts, by_class = voter_counts(votes), class_counts(votes)
     silent = [votes.voters[j] for j in np.flatnonzero(counts.votes == 0)]
     if silent and counts.votes.sum():
@@ -159,7 +159,7 @@ def _never_alone(votes: VoteSource) -> Iterator[Finding]:
 
 
 def _coverage_findings(votes: VoteSource) -> Iterator[Finding]:
-    """How much of the data the voters reach, alone and together."""
+    """How much of the data the voters cover, alone and together."""
     n_covered, shared, _ = item_counts(votes)
     if not n_covered:
         return

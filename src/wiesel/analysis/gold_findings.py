@@ -1,4 +1,4 @@
-"""Findings that rest on gold labels: bad voters, classes that votes miss, a wrong class balance."""
+"""Findings from gold labels: bad voters, classes that the votes miss, a wrong class balance."""
 
 from collections.abc import Iterator
 
@@ -13,15 +13,15 @@ from wiesel.votes import Statistics, VoteMatrix, VoteSource
 __all__ = ["balance_finding", "gold_findings"]
 
 _FEW_ITEMS = 10
-"""Fewer gold items of a class do not tell how well it is covered."""
+"""With fewer gold items of a class, its coverage cannot be judged."""
 _REACHED = 0.1
-"""A class of whose items fewer than this have a vote for it is as good as missing."""
+"""A class counts as missed if a smaller share of its items has a vote for it."""
 _FAR = 0.15
-"""Shares of a class that are further apart than this mislead whoever takes one for the other."""
+"""The difference between two estimates of a class share from which one is misleading."""
 
 
 def gold_findings(votes: VoteSource, gold: IntArray) -> tuple[list[Finding], set[str]]:
-    """Return the findings, and the voters that gold labels show to be better than guessing."""
+    """Return the findings, and the voters that are better than guessing on the gold labels."""
     counts = gold_counts(votes, gold)
     support, correct = counts.support.sum(axis=1), counts.correct.sum(axis=1)
     low, high = wilson_interval(correct, support)
@@ -47,9 +47,10 @@ def gold_findings(votes: VoteSource, gold: IntArray) -> tuple[list[Finding], set
 def balance_finding(
     votes: VoteSource, shares: npt.NDArray[np.float64], n_known: int
 ) -> Iterator[Finding]:
-    """Return the class whose share the votes get most wrong, if they are far off.
+    """Return a finding on the class whose share the votes get most wrong, if they are far off.
 
-    `shares` are the class balance; `n_known` how many labels it was counted from, 0 if given.
+    `shares` is the class balance; `n_known` is the number of labels it was counted from, 0 if the
+    user gave it.
     """
     if (class_counts(votes).sum(axis=0) > 0).sum() < 2:
         return
@@ -74,7 +75,7 @@ def balance_finding(
 
 
 def _missed_classes(votes: VoteSource, gold: IntArray) -> Iterator[Finding]:
-    """Classes with voters whose votes hardly ever reach the gold items of the class."""
+    """Classes that have voters, but hardly any votes on the gold items of the class."""
     reached = np.concatenate([_right_votes(part, own) for part, own in _beside(votes, gold)])
     named = class_counts(votes).sum(axis=0) > 0
     for k in np.flatnonzero(named):
@@ -90,7 +91,7 @@ def _missed_classes(votes: VoteSource, gold: IntArray) -> Iterator[Finding]:
 
 
 def _beside(votes: VoteSource, gold: IntArray) -> Iterator[tuple[VoteMatrix, IntArray]]:
-    """The parts of the votes, each with the labels of its items."""
+    """The parts of the votes, each with the gold labels of its items."""
     start = 0
     for part in votes.parts():
         yield part, gold[start : start + part.n_items]
@@ -98,12 +99,12 @@ def _beside(votes: VoteSource, gold: IntArray) -> Iterator[tuple[VoteMatrix, Int
 
 
 def _right_votes(part: VoteMatrix, gold: IntArray) -> npt.NDArray[np.bool_]:
-    """Whether an item has a vote for the class that it is."""
+    """Whether each item has a vote for its true class."""
     right = np.repeat(gold, part.votes_per_item) == part.class_index
     return np.bincount(part.item_index[right], minlength=part.n_items) > 0
 
 
 def _sum_of_shares(part: VoteMatrix) -> Statistics:
-    """How common the classes are by the votes, every covered item counting as one."""
+    """The class shares according to the votes; every covered item counts as one."""
     counts = part.counts()[part.covered]
     return ((counts / counts.sum(axis=1, keepdims=True)).sum(axis=0),)

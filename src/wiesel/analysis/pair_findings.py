@@ -18,19 +18,19 @@ __all__ = ["pair_findings"]
 _SHARED_ITEMS = 10
 _CONFLICTS = 5
 _SURE = 3.5
-"""Standard deviations beyond chance, so that among hundreds of pairs none stands out by luck."""
+"""Standard deviations beyond chance: high enough that none of hundreds of pairs passes by luck."""
 _OPPOSED = 0.3
-"""The share of a voter's votes that another one contradicts, from which on it is worth a look."""
+"""The minimum share of a voter's votes that another voter contradicts, to be worth a look."""
 _ENOUGH_MEETINGS = 50
 _HARDLY_AGREE = 0.1
 
 
 def pair_findings(votes: VoteSource, suspects: Collection[str] = ()) -> Iterator[Finding]:
-    """Return copies of voters, and pairs that contradict each other more often than by chance.
+    """Return duplicate voters, and pairs that contradict each other more often than by chance.
 
-    Two voters that never vote for the same class cannot agree, so their disagreement is not a
-    finding. It is one if they vote on the same items far more often than independent voters
-    would. Conflicts with `suspects`, voters that other findings are about, are left out.
+    Two voters that never vote for the same class cannot agree, so their disagreement alone is not a
+    finding. It becomes one if they vote on the same items far more often than independent voters
+    would. Conflicts with `suspects` (voters with other findings) are left out.
     """
     pairs, voters = agreement(votes).frame, votes.voters
     for group in _groups(pairs.filter(pl.col("relation") == "duplicate"), voters):
@@ -53,7 +53,7 @@ def pair_findings(votes: VoteSource, suspects: Collection[str] = ()) -> Iterator
 
 
 def _groups(pairs: pl.DataFrame, voters: tuple[str, ...]) -> list[pl.DataFrame]:
-    """The pairs, split into groups of voters that are linked to each other."""
+    """The pairs, split into groups of connected voters."""
     if pairs.is_empty():
         return []
     position = {name: index for index, name in enumerate(voters)}
@@ -101,7 +101,7 @@ def _conflicts(
 def _meetings(
     votes: VoteSource, pairs: PairCounts
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
-    """Which pairs meet far more often than independent voters would, and how often those would."""
+    """Which pairs share far more items than independent voters would, and the expected number."""
     n_votes = class_counts(votes).sum(axis=1).astype(np.float64)
     first, second = n_votes[pairs.first], n_votes[pairs.second]
     by_luck = first * second / max(votes.n_items, 1)
@@ -110,7 +110,7 @@ def _meetings(
 
 
 def _no_agreement(pairs: PairCounts) -> Iterator[Finding]:
-    """Whether voters that could agree do so hardly more than voters that draw at random."""
+    """A finding if voters that could agree do so hardly more often than by chance."""
     can = pairs.chance > 0
     met, agree = float(pairs.both[can].sum()), float(pairs.agree[can].sum())
     chance = float((pairs.both * pairs.chance)[can].sum())

@@ -1,4 +1,4 @@
-"""Findings about a voter beside all others: votes at random, or against them."""
+"""Findings about a voter compared with all others: it votes at random, or against them."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -28,12 +28,12 @@ def peer_findings(votes: VoteSource) -> Iterator[Finding]:
     """
     agree, shared, chance = majority_agreement(votes)
     _, high = wilson_interval(agree, shared)
-    # Agreement that is all but sure to stay within a tenth of the way from chance to perfect.
+    # The agreement is almost certainly less than a tenth of the way from chance to perfect.
     suspect = (high < chance + _BARELY * (1 - chance)) & (shared >= _SHARED_ITEMS)
     one_sided = (class_counts(votes) > 0).sum(axis=1) == 1
     if 2 * one_sided.sum() > len(votes.voters):
-        # Where most voters know one class only, who agrees with whom is a matter of who meets
-        # whom: a rule for a rare class meets the rules for the common one, right or wrong.
+        # If most voters vote for one class only, agreement depends on which voters share items: a
+        # rule for a rare class shares items with rules for the common class, right or wrong.
         suspect &= ~one_sided
     for j in np.flatnonzero(suspect):
         name, rate = votes.voters[j], float(agree[j] / shared[j])
@@ -54,8 +54,8 @@ def majority_agreement(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return per voter: agreements with the majority of the others, items, chance agreement.
 
-    Where several classes lead, an agreement counts for one in as many. Votes for a class that no
-    other voter ever votes for are left out.
+    If k classes are tied for the majority, an agreement counts 1/k. Votes for a class that no other
+    voter ever votes for are left out.
     """
     by_class = class_counts(votes)
     confirmable = (by_class > 0).sum(axis=0) > 1
@@ -67,7 +67,7 @@ def majority_agreement(
 
 
 def _sum_of_agreements(votes: VoteMatrix, confirmable: npt.NDArray[np.bool_]) -> Statistics:
-    """Agreements and items of every voter, and how often every class leads among the others."""
+    """Agreements and items per voter, and how often each class leads among the other voters."""
     agree, shared = np.zeros(votes.n_voters), np.zeros(votes.n_voters)
     leading = np.zeros((votes.n_voters, votes.n_classes))
     for start in range(0, votes.n_items, _PART):
@@ -85,7 +85,7 @@ def _sum_of_agreements(votes: VoteMatrix, confirmable: npt.NDArray[np.bool_]) ->
 def _others(
     part: VoteMatrix, counts: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """For every vote: what leads among the other votes on its item, and whether there are any."""
+    """For each vote: the leading classes among the item's other votes, and if there are any."""
     others = counts[part.item_index]
     others[np.arange(part.n_votes), part.class_index] -= 1
     met = others.sum(axis=1) > 0
@@ -97,9 +97,10 @@ def _leading(
     counts: npt.NDArray[np.float64],
     others: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
-    """What leads among the others, over all items that others vote on: (n_voters, n_classes).
+    """The leading classes among the others, summed over all items they vote on.
 
-    A voter's own votes are taken out of the items it votes on; elsewhere all votes are others'.
+    The shape is (n_voters, n_classes). A voter's votes are subtracted on the items it votes on; on
+    all other items, every vote is from others.
     """
     leaders = _leaders(counts) * (counts.sum(axis=1, keepdims=True) > 0)
     changed = others - leaders[part.item_index]
@@ -115,13 +116,13 @@ def _leading(
 
 
 def _hard_counts(part: VoteMatrix) -> npt.NDArray[np.float64]:
-    """Votes per class, a probabilistic vote counting for its most probable class."""
+    """Votes per class; a probabilistic vote counts for its most probable class."""
     cells = part.item_index * part.n_classes + part.class_index
     size = part.n_items * part.n_classes
     return np.bincount(cells, minlength=size).reshape(-1, part.n_classes).astype(np.float64)
 
 
 def _leaders(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Each row shares 1 among the classes with most votes."""
+    """1 for the class with the most votes in each row, shared equally between ties."""
     leads = (counts == counts.max(axis=1, keepdims=True)).astype(np.float64)
     return leads / leads.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Summarize: one row per voter, what it votes for, how often, and how well."""
+"""A summary with one row per voter: which classes it votes for, how often, and how well."""
 
 from typing import Any, Protocol
 
@@ -26,11 +26,11 @@ __all__ = ["FittedModel", "summarize"]
 
 
 class FittedModel(Protocol):
-    """What `summarize` reads of a label model.
+    """The interface of a label model that `summarize` uses.
 
-    The estimated accuracy of a voter, P(right | votes), is what its method
-    `voter_accuracies()` returns; without that, its attribute `accuracies_` (n_voters,); without
-    that, what `confusions_` (n_voters, true, voted) and the class balance say; else unknown.
+    The estimated accuracy of a voter, P(correct | votes), comes from the first of these that the
+    model has: the method `voter_accuracies()`, the attribute `accuracies_` (n_voters,), or the
+    attribute `confusions_` (n_voters, true, voted) with the class balance. Otherwise it is unknown.
     """
 
     labels_: LabelSpace
@@ -44,11 +44,11 @@ class FittedModel(Protocol):
 def summarize(votes: VoteSource, gold: Any = None, label_model: FittedModel | None = None) -> Table:
     """Return a row per voter: polarity, coverage, overlap, conflict, precision.
 
-    Coverage is the share of all items on which it votes, overlap the share on which it votes and
-    another voter does too, conflict the share on which another votes for another class. With
-    `gold` (class names or indices, None where unknown) precision is the share of its votes that
-    are right, with a 95 % Wilson interval; `frame` also has the recall of every class. With a
-    fitted `label_model`, `learned` is the accuracy that the model estimates for the voter.
+    Coverage is the share of all items on which the voter votes. Overlap is the share on which
+    another voter votes too, and conflict is the share on which another voter votes for a different
+    class. With `gold` (class names or indices, None if unknown), precision is the share of its
+    votes that are correct, with a 95 % Wilson interval; `frame` also has the recall of each class.
+    With a fitted `label_model`, `learned` is the accuracy that the model estimates for the voter.
 
     >>> print(summarize(votes, gold=["ham", "spam", "spam", None]).to_text(width=100))
     4 items, 100.0 % covered, 100.0 % by at least two voters, 50.0 % in conflict
@@ -133,7 +133,7 @@ def _learned_accuracies(label_model: FittedModel, n_voters: int) -> npt.NDArray[
     if not hasattr(label_model, "confusions_"):
         return np.full(n_voters, np.nan)
     n_classes = len(label_model.labels_)
-    # A last column for abstains, where there is one, is no vote.
+    # Ignore the last column if it stands for abstentions.
     joint = label_model.class_balance_[:, None] * label_model.confusions_[:, :, :n_classes]
     accuracies: npt.NDArray[np.float64] = joint.trace(axis1=1, axis2=2) / joint.sum(axis=(1, 2))
     return accuracies

@@ -1,4 +1,4 @@
-"""Table: a Polars frame that prints well, in a terminal and as HTML."""
+"""Table: a Polars frame that prints well in a terminal and as HTML."""
 
 import io
 import shutil
@@ -18,34 +18,34 @@ from wiesel.errors import MissingExtraError
 __all__ = ["UNKNOWN", "Column", "Table", "count", "interval", "number", "percent", "text"]
 
 UNKNOWN = "\N{EN DASH}"
-"""What is printed where a value is not known."""
+"""Printed for an unknown value."""
 
 _NARROWEST, _WIDEST = 60, 120
 _UNBROKEN, _NAME = 14, 16
-"""How long a number may be to stay in one line; the room that names get if they need it."""
+"""The maximum length of a number on one line; the width that names get if they need it."""
 _LISTED = 3
 _HTML_ROWS = 500
 
 
 @dataclass(frozen=True)
 class Column:
-    """A printed column: its header, and how a row of the frame becomes its text."""
+    """A printed column: its header, and the function that formats its cell for a row."""
 
     header: str
     cell: Callable[[Mapping[str, Any]], str]
     numeric: bool = True
     share: str = ""
-    """The column of the frame that bars in HTML show: shares, from 0 to 1."""
+    """The frame column shown as bars in HTML: shares from 0 to 1."""
     color: str = ""
     """The color of these bars, one of `table_html.BARS`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """A Polars frame (`frame`) with the columns people read, in the form they read.
+    """A Polars frame (`frame`) with formatted columns for people to read.
 
-    Unknown values are null in the frame and a dash in print. Printing stops after `limit` rows;
-    the frame has all.
+    Unknown values are null in the frame and printed as a dash. Printing stops after `limit` rows;
+    the frame has all rows.
 
     >>> frame = pl.DataFrame({"voter": ["a", "b"], "precision": [0.75, None]})
     >>> print(Table(frame, (text("voter"), percent("precision"))))
@@ -56,12 +56,12 @@ class Table:
     """
 
     frame: pl.DataFrame
-    """Every value, for code."""
+    """All values, for use in code."""
     columns: tuple[Column, ...]
     caption: str = ""
-    """A sentence about the whole, above the rows."""
+    """A sentence about the whole table, printed above the rows."""
     limit: int = 40
-    """How many rows are printed; HTML has more, because there they scroll and sort."""
+    """The number of printed rows; HTML shows more, because it can scroll and sort."""
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -76,11 +76,11 @@ class Table:
         return self.to_html()
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return the rows as dicts, ready for JSON: unknown is None."""
+        """Return the rows as dicts, ready for JSON; unknown values are None."""
         return self.frame.to_dicts()
 
     def to_pandas(self) -> Any:
-        """Return every value as a pandas DataFrame; unknown is None or NaN, as pandas has it."""
+        """Return all values as a pandas DataFrame; unknown values are None or NaN."""
         try:
             from pandas import DataFrame
         except ImportError:
@@ -91,7 +91,7 @@ class Table:
         return DataFrame(self.frame.to_dict(as_series=False))
 
     def to_text(self, width: int | None = None) -> str:
-        """Return the table for a terminal, `width` characters wide at most."""
+        """Return the table as text for a terminal, at most `width` characters wide."""
         if width is None:
             terminal = shutil.get_terminal_size(fallback=(100, 24)).columns
             width = min(max(terminal, _NARROWEST), _WIDEST)
@@ -99,7 +99,7 @@ class Table:
         by_column = list(zip(self.columns, zip(*cells, strict=True), strict=False))
         room = [_kept_width(column, values, _UNBROKEN) for column, values in by_column]
         if _total(room) > width:
-            # Where it gets tight, numbers break between words; nothing is ever cut off.
+            # If space is tight, numbers wrap between words; nothing is ever cut off.
             room = [_kept_width(column, values, 0) for column, values in by_column]
             width = max(width, _total(room))
         for (column, values), kept in zip(by_column, room, strict=True):
@@ -111,14 +111,14 @@ class Table:
                 overflow="fold",
             )
         for row in cells:
-            # Text objects, because a name in square brackets would be taken for markup.
+            # Use Text objects, because a name in square brackets would be parsed as markup.
             grid.add_row(*(Text(cell) for cell in row))
         body = _rendered(grid, width) if len(self.frame) else ""
         parts = [self.caption, body, self._rest(self.limit)]
         return "\n".join(part for part in parts if part)
 
     def to_html(self) -> str:
-        """Return the table as HTML whose columns sort; every name and value is escaped."""
+        """Return the table as HTML with sortable columns; every name and value is escaped."""
         rows = self.frame.head(max(self.limit, _HTML_ROWS)).to_dicts()
         cells = [[Cell(c.cell(row), row.get(c.share)) for c in self.columns] for row in rows]
         heads = [Head(c.header, c.numeric, c.color) for c in self.columns]
@@ -134,7 +134,7 @@ class Table:
 
 
 def text(name: str, header: str | None = None) -> Column:
-    """Return a column of words; of a list, the first few."""
+    """Return a column of text; for lists, the first few entries."""
     return Column(header or name, lambda row: _words(row[name]), numeric=False)
 
 
@@ -149,7 +149,7 @@ def number(name: str, header: str | None = None) -> Column:
 
 
 def percent(name: str, header: str | None = None, color: str = "blue") -> Column:
-    """Return a column of shares, printed as percentages, with bars of a color in HTML."""
+    """Return a column of shares, printed as percentages, with colored bars in HTML."""
 
     def cell(row: Mapping[str, Any]) -> str:
         return _known(row[name], "{:.1%}").replace("%", " %")
@@ -158,7 +158,7 @@ def percent(name: str, header: str | None = None, color: str = "blue") -> Column
 
 
 def interval(name: str, low: str, high: str, header: str | None = None) -> Column:
-    """Return a column of shares with their interval, as in `75.0 % (41–93)`."""
+    """Return a column of shares with their intervals, as in `75.0 % (41–93)`."""
     share = percent(name)
 
     def cell(row: Mapping[str, Any]) -> str:
@@ -181,9 +181,9 @@ def _words(value: object) -> str:
 
 
 def _kept_width(column: Column, values: Sequence[str], unbroken: int) -> int:
-    """The room a column gets in any terminal: names some, numbers enough not to be cut.
+    """The minimum width of a column: some for names, and enough that no number is cut off.
 
-    Numbers of up to `unbroken` characters stay in one line, longer ones break between words.
+    Numbers of up to `unbroken` characters stay on one line; longer ones wrap between words.
     """
     longest = max(map(len, values))
     if not column.numeric:
@@ -194,13 +194,13 @@ def _kept_width(column: Column, values: Sequence[str], unbroken: int) -> int:
 
 
 def _total(room: Sequence[int]) -> int:
-    """The width of a table whose columns have this room: two spaces and a gap beside each."""
+    """The width of a table with these column widths, plus two spaces and a gap per column."""
     return sum(room) + 3 * len(room)
 
 
 def _rendered(grid: RichTable, width: int) -> str:
     page = io.StringIO()
-    # A console that notices a notebook shows the table there and writes nothing to the page.
+    # A console that detects a notebook would display the table there and return no text.
     console = Console(
         file=page, width=width, color_system=None, legacy_windows=False, force_jupyter=False
     )

@@ -1,4 +1,4 @@
-"""A table as HTML that stands alone: columns that sort, bars behind shares, escaped text."""
+"""A table as self-contained HTML: sortable columns, bars behind shares, escaped text."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import NamedTuple
 __all__ = ["BARS", "Cell", "Head", "html_table"]
 
 BARS = {"blue": "42,120,214", "orange": "217,84,30", "green": "19,138,96"}
-"""Colors of bars, as red, green and blue; see-through, so that they suit dark pages too."""
+"""The RGB colors of bars; drawn semi-transparent, so that they suit dark pages too."""
 
 _STYLE = """
 .wiesel-table {overflow:auto; max-height:36em; width:fit-content; max-width:100%}
@@ -23,8 +23,8 @@ _STYLE = """
 .wiesel-table [aria-sort=descending] button::after {content:" \\25BC"}
 """
 
-# It is an attribute of the table's head, because notebooks do not run the scripts of all outputs,
-# and run those they run at times of their own. It must hold no double quotes.
+# The script is an attribute of the table head, because notebooks do not run the scripts of all
+# outputs, nor at predictable times. It must not contain double quotes.
 _SORT = """
 const head = event.target.closest('th');
 if (head) {
@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(?:e[-+]?\d+)?")
 
 
 class Head(NamedTuple):
-    """A column: its header, whether it holds numbers, and the color of its bars."""
+    """A column: its header, whether it is numeric, and the color of its bars."""
 
     header: str
     numeric: bool
@@ -55,7 +55,7 @@ class Head(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What is shown, and the share (0 to 1) that is drawn as a bar behind it."""
+    """The text of a cell, and the share (0 to 1) drawn as a bar behind it."""
 
     text: str
     share: float | None = None
@@ -64,7 +64,7 @@ class Cell(NamedTuple):
 def html_table(
     heads: Sequence[Head], rows: Sequence[Sequence[Cell]], caption: str = "", rest: str = ""
 ) -> str:
-    """Return an HTML fragment with its style; a press on a header sorts, unknown values last.
+    """Return an HTML fragment with its style. A click on a header sorts; unknown values come last.
 
     >>> html = html_table([Head("voter", False), Head("share", True)], [[Cell("<a>"), Cell("5 %")]])
     >>> "&lt;a&gt;" in html, 'data-key="5"' in html
@@ -75,7 +75,7 @@ def html_table(
         for head in heads
     )
     body = "\n".join(
-        "<tr>" + "".join(map(_cell, heads, row)) + "</tr>"  # one cell for each column
+        "<tr>" + "".join(map(_cell, heads, row)) + "</tr>"  # one cell per column
         for row in rows
     )
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
@@ -97,7 +97,7 @@ def _class(head: Head) -> str:
 
 
 def _sort_key(shown: str) -> str:
-    """The number that a text starts with, without the commas; nothing where it has none."""
+    """The number at the start of a text, without commas; empty if there is none."""
     found = _NUMBER.match(shown)
     return found[0].replace(",", "") if found else ""
 

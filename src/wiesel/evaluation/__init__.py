@@ -1,4 +1,4 @@
-"""Stage 4: how good is a model? Figures, intervals, reports, thresholds and comparisons."""
+"""Stage 4, evaluation: metrics, intervals, reports, thresholds and comparisons of models."""
 
 from wiesel.evaluation.commonest import commonest_class
 from wiesel.evaluation.comparison import Comparison, compare_paired, compare_paired_proba

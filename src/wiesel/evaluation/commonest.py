@@ -1,4 +1,4 @@
-"""Always the commonest class: what no method may fall below."""
+"""The majority-class baseline: the result that every method should exceed."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ __all__ = ["commonest_class"]
 
 
 def commonest_class(y: Any, labels: LabelSpace, *, n_resamples: int = 0) -> tuple[str, Report]:
-    """Return the commonest class of gold labels, and the report on always predicting it.
+    """Return the most frequent gold class, and the report on always predicting it.
 
-    Probabilities are the shares of the classes, the same for all items.
+    The probabilities are the class frequencies, the same for all items.
 
     >>> name, report = commonest_class(["ham", "ham", "spam", None], LabelSpace("ham", "spam"))
     >>> name, round(float(report.accuracy), 3), float(report.auc)

@@ -1,4 +1,4 @@
-"""Is one model better than another? Both judged on the same items."""
+"""Compares two models on the same items."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ __all__ = ["Comparison", "compare_paired", "compare_paired_proba"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """The first model minus the second, on the same items.
+    """The difference between two models on the same items: the first minus the second.
 
     >>> proba = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6], [0.3, 0.7]])
     >>> gold = ["ham", "spam", "spam", "spam"]
@@ -33,13 +33,13 @@ class Comparison:
 
     n_items: int
     differences: Mapping[str, Score]
-    """First minus second of every figure, with a 95 % interval from paired resamples."""
+    """The difference in each metric, with a 95 % interval from paired resamples."""
     only_first: int
-    """How many items only the first model predicts right."""
+    """The number of items that only the first model predicts correctly."""
     only_second: int
-    """How many items only the second model predicts right."""
+    """The number of items that only the second model predicts correctly."""
     p_value: float
-    """McNemar's exact test: how likely such a difference in right items is by chance alone."""
+    """McNemar's exact test: the probability of such a difference by chance alone."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data for JSON; NaN becomes None."""
@@ -83,8 +83,8 @@ def compare_paired(
 ) -> Comparison:
     """Return how much better the first model is than the second on the same items.
 
-    Both are resampled together, so what makes an item hard for both cancels out. Items without a
-    known gold label are left out.
+    Both are resampled together, so that the difficulty of the items cancels out. Items without a
+    gold label are left out.
 
     >>> from wiesel import MajorityVote
     >>> soft, hard = MajorityVote().fit(votes), MajorityVote(hard=True).fit(votes)
@@ -117,7 +117,7 @@ def compare_paired_proba(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> Comparison:
-    """Return the comparison of probabilities that are already there; see `compare_paired`."""
+    """Return the comparison of two sets of predicted probabilities; see `compare_paired`."""
     labels = LabelSpace.of(labels)
     pair = [checked_proba(proba, labels) for proba in (first, second)]
     gold = labels.indices(y, allow_unknown=True)
@@ -146,7 +146,7 @@ def compare_paired_proba(
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """Return the p-value of McNemar's exact test: 1 where the models never differ.
+    """Return the p-value of McNemar's exact test; 1 if the models never differ.
 
     >>> mcnemar(0, 5)
     0.0625
@@ -163,7 +163,7 @@ def _differences(
     seed: int,
 ) -> dict[str, Score]:
     values = [figures(gold, *both) for both in zip(pair, predicted, strict=True)]
-    # The same seed draws the same items for both: this is what makes the test a paired one.
+    # The same seed draws the same items for both models, which makes the comparison paired.
     samples = [
         resampled_figures(gold, *both, n_resamples, seed)
         for both in zip(pair, predicted, strict=True)

@@ -1,7 +1,7 @@
-"""Bootstrap intervals of all figures at once, from the same resamples.
+"""Bootstrap intervals of all metrics at once, from the same resamples.
 
-A resample draws as many items as there are, with replacement. All that matters is how often each
-item was drawn, so a block of resamples is a matrix of counts, and a figure is a product with it.
+A resample draws as many items as there are, with replacement. Only the number of times each item
+is drawn matters, so a block of resamples is a matrix of counts, and a metric is a product with it.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ Draws = npt.NDArray[np.float64]
 """(n_resamples, n_items): how often each item was drawn."""
 
 _BLOCK_CELLS = 200_000
-"""Resamples x items handled together: small enough for the processor's cache."""
+"""The size of a block (resamples x items): small enough for the processor's cache."""
 
 
 def resampled_figures(
@@ -36,7 +36,7 @@ def resampled_figures(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Return every figure on `n_resamples` bootstrap resamples of the items.
+    """Return every metric on `n_resamples` bootstrap resamples of the items.
 
     >>> gold, proba = np.array([0, 1]), np.array([[0.9, 0.1], [0.6, 0.4]])
     >>> samples = resampled_figures(gold, proba, proba.argmax(axis=1), n_resamples=200)
@@ -51,7 +51,7 @@ def resampled_figures(
 def percentile_interval(
     samples: npt.NDArray[np.float64], confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Return the limits that hold the middle share of the samples; NaN samples do not count.
+    """Return the limits of the central share of the samples; NaN samples are ignored.
 
     >>> percentile_interval(np.arange(101.0), confidence=0.5)
     (25.0, 75.0)
@@ -76,20 +76,20 @@ def draw_items(n_items: int, n_resamples: int, seed: int) -> Iterator[Draws]:
 
 
 class _Ranking(NamedTuple):
-    """Items by ascending score, and of every positive item the run of equal scores it is in."""
+    """The items by ascending score, and the run of tied scores of each positive item."""
 
     order: npt.NDArray[np.int64]
-    """The items in the order of their scores."""
+    """The items, sorted by score."""
     positive: npt.NDArray[np.int64]
-    """Positions in `order` of the positive items."""
+    """The positions of the positive items in `order`."""
     first: npt.NDArray[np.int64]
     """Where the run of each positive item starts in `order`."""
     end: npt.NDArray[np.int64]
     """Where it ends."""
     n_lower: npt.NDArray[np.int64]
-    """How many positive items come before the run."""
+    """The number of positive items before the run."""
     n_upto: npt.NDArray[np.int64]
-    """How many come before its end."""
+    """The number of positive items before its end."""
 
     @classmethod
     def of(cls, scores: FloatArray, is_positive: npt.NDArray[np.bool_]) -> "_Ranking":
@@ -103,15 +103,15 @@ class _Ranking(NamedTuple):
 
 
 class _Measured(NamedTuple):
-    """What the figures need of every item, computed once for all resamples."""
+    """The values per item that the metrics need, computed once for all resamples."""
 
     rankings: tuple[_Ranking, ...]
     means: npt.NDArray[np.float64]
-    """(n_items, 3): is the prediction right, log loss, squared error."""
+    """(n_items, 3): whether the prediction is correct, log loss, squared error."""
     cells: sp.csr_array[np.float64, tuple[int, int]]
-    """(n_classes^2, n_items): the cell of the confusion matrix that each item is in."""
+    """(n_classes^2, n_items): the confusion-matrix cell of each item."""
     gaps: sp.csr_array[np.float64, tuple[int, int]]
-    """(n_bins, n_items): right minus confidence, in the item's calibration group."""
+    """(n_bins, n_items): correctness minus confidence, in the item's calibration bin."""
 
     @classmethod
     def of(
@@ -154,7 +154,7 @@ def _figures(measured: _Measured, draws: Draws) -> dict[str, npt.NDArray[np.floa
 
 
 def _areas(ranking: _Ranking, draws: Draws) -> npt.NDArray[np.float64]:
-    """ROC-AUC and average precision of every resample: (2, n_resamples); NaN with one class."""
+    """ROC-AUC and average precision per resample: (2, n_resamples); NaN with one class."""
     drawn = draws.take(ranking.order, axis=1)
     mass = drawn.take(ranking.positive, axis=1)
     below, positive_below = _before(drawn), _before(mass)
@@ -162,7 +162,7 @@ def _areas(ranking: _Ranking, draws: Draws) -> npt.NDArray[np.float64]:
     # AUC: the share of pairs in which the positive item scores higher; a tie counts half.
     lower = all_lower - positive_lower
     upto = below[:, ranking.end] - positive_below[:, ranking.n_upto]
-    # Precision where the threshold is that score: among all items from there upwards.
+    # Precision with that score as the threshold: among all items with at least that score.
     n_drawn, n_positive = below[:, -1:], positive_below[:, -1:]
     precision = (n_positive - positive_lower) / np.maximum(n_drawn - all_lower, 1)
     sums = np.array([(mass * (lower + upto)).sum(axis=1) / 2, (mass * precision).sum(axis=1)])
@@ -172,14 +172,14 @@ def _areas(ranking: _Ranking, draws: Draws) -> npt.NDArray[np.float64]:
 
 
 def _before(values: Draws) -> Draws:
-    """Sums of all values before each position, and of all at the end: one column more."""
+    """Exclusive cumulative sums, with the total as one more column at the end."""
     sums = np.zeros((values.shape[0], values.shape[1] + 1))
     np.cumsum(values, axis=1, out=sums[:, 1:])
     return sums
 
 
 def _mean_known(areas: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The mean over the first axis without NaN; NaN where all are."""
+    """The mean over the first axis, ignoring NaN; NaN if all values are."""
     known = ~np.isnan(areas)
     count = known.sum(axis=0)
     total = np.where(known, areas, 0).sum(axis=0)

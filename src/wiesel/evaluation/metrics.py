@@ -1,7 +1,7 @@
-"""Figures of merit: pure functions of gold labels, predictions and probabilities.
+"""Metrics: pure functions of gold labels, predictions and probabilities.
 
-`gold` and `predicted` are class indices, `proba` is (n_items, n_classes). A figure that the data
-do not define (ROC-AUC with one class, say) is NaN, never 0.
+`gold` and `predicted` are class indices, `proba` is (n_items, n_classes). A metric that is
+undefined for the data, such as ROC-AUC with one class, is NaN, never 0.
 """
 
 from collections.abc import Callable
@@ -42,14 +42,14 @@ FIGURES = (
     "brier",
     "calibration_error",
 )
-"""Every figure of a report, in the order of printing."""
+"""The metrics of a report, in the order of printing."""
 
 _SMALLEST = np.finfo(np.float32).tiny
-"""Stands for a probability of 0 in the log loss, which would be infinite."""
+"""Replaces a probability of 0 in the log loss, which would otherwise be infinite."""
 
 
 class ClassFigures(NamedTuple):
-    """Precision, recall and F1 of every class; NaN where undefined."""
+    """Precision, recall and F1 of each class; NaN where undefined."""
 
     precision: npt.NDArray[np.float64]
     recall: npt.NDArray[np.float64]
@@ -57,20 +57,20 @@ class ClassFigures(NamedTuple):
 
 
 class CalibrationBins(NamedTuple):
-    """Items grouped by how sure the model was of its prediction."""
+    """Items in bins by the model's confidence in its prediction."""
 
     edges: npt.NDArray[np.float64]
-    """The limits of the groups, one more than groups."""
+    """The edges of the bins; one more than the number of bins."""
     confidence: npt.NDArray[np.float64]
-    """The mean confidence of every group; NaN where it is empty."""
+    """The mean confidence in each bin; NaN if it is empty."""
     accuracy: npt.NDArray[np.float64]
-    """The share of right predictions of every group; NaN where it is empty."""
+    """The share of correct predictions in each bin; NaN if it is empty."""
     n_items: npt.NDArray[np.int64]
-    """The size of every group."""
+    """The number of items in each bin."""
 
 
 def figures(gold: IntArray, proba: FloatArray, predicted: IntArray) -> dict[str, float]:
-    """Return the value of every figure of a report by its name.
+    """Return the value of every metric of a report, by name.
 
     >>> figures(np.array([0, 1]), np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0, 1]))["auc"]
     1.0
@@ -91,7 +91,7 @@ def figures(gold: IntArray, proba: FloatArray, predicted: IntArray) -> dict[str,
 
 
 def predicted_classes(proba: FloatArray, threshold: float | None = None) -> npt.NDArray[np.int64]:
-    """Return the most probable class, or the second of two where its P reaches the threshold.
+    """Return the most probable class; with a threshold, the second class if its P reaches it.
 
     >>> predicted_classes(np.array([[0.7, 0.3], [0.4, 0.6]]), threshold=0.3)
     array([1, 1])
@@ -102,7 +102,7 @@ def predicted_classes(proba: FloatArray, threshold: float | None = None) -> npt.
 
 
 def accuracy(gold: IntArray, predicted: IntArray) -> float:
-    """Return the share of items whose predicted class is right.
+    """Return the share of items whose predicted class is correct.
 
     >>> accuracy(np.array([0, 1, 1, 1]), np.array([0, 1, 0, 1]))
     0.75
@@ -122,7 +122,7 @@ def confusion_matrix(gold: IntArray, predicted: IntArray, n_classes: int) -> npt
 
 
 def class_figures(confusion: npt.NDArray[Any]) -> ClassFigures:
-    """Return precision, recall and F1 of every class from (..., true, predicted) counts.
+    """Return precision, recall and F1 of each class from (..., true, predicted) counts.
 
     >>> class_figures(np.array([[1, 0], [1, 1]])).f1.round(3)
     array([0.667, 0.667])
@@ -135,7 +135,7 @@ def class_figures(confusion: npt.NDArray[Any]) -> ClassFigures:
 
 
 def f1_binary(gold: IntArray, predicted: IntArray) -> float:
-    """Return F1 of the second class of a binary task; NaN if it is nowhere true or predicted.
+    """Return F1 of the second class of a binary task; NaN if it is never true or predicted.
 
     >>> round(f1_binary(np.array([0, 1, 1]), np.array([0, 0, 1])), 3)
     0.667
@@ -144,7 +144,7 @@ def f1_binary(gold: IntArray, predicted: IntArray) -> float:
 
 
 def f1_macro(gold: IntArray, predicted: IntArray, n_classes: int) -> float:
-    """Return the mean F1 of the classes that are true or predicted somewhere.
+    """Return the mean F1 over the classes that occur in `gold` or `predicted`.
 
     >>> f1_macro(np.array([0, 1, 1]), np.array([0, 1, 1]), 3)
     1.0
@@ -154,7 +154,7 @@ def f1_macro(gold: IntArray, predicted: IntArray, n_classes: int) -> float:
 
 
 def roc_auc(gold: IntArray, proba: FloatArray) -> float:
-    """Return ROC-AUC; of many classes, the mean of each against the rest.
+    """Return ROC-AUC; for multi-class tasks, the one-vs-rest mean.
 
     >>> roc_auc(np.array([0, 1, 1]), np.array([[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]]))
     1.0
@@ -163,7 +163,7 @@ def roc_auc(gold: IntArray, proba: FloatArray) -> float:
 
 
 def average_precision(gold: IntArray, proba: FloatArray) -> float:
-    """Return the area under precision over recall; of many classes, the mean over them.
+    """Return the average precision; for multi-class tasks, the one-vs-rest mean.
 
     >>> average_precision(np.array([0, 1, 1]), np.array([[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]]))
     1.0
@@ -183,7 +183,8 @@ def log_loss(gold: IntArray, proba: FloatArray) -> float:
 def brier(gold: IntArray, proba: FloatArray) -> float:
     """Return the mean squared error of the probabilities.
 
-    Of two classes that of the second (between 0 and 1), of more the sum over all, as scikit-learn.
+    Binary tasks: for the second class only (between 0 and 1). Multi-class tasks: the sum over
+    classes. This is scikit-learn's definition.
 
     >>> brier(np.array([0, 1]), np.array([[0.5, 0.5], [1.0, 0.0]]))
     0.625
@@ -207,7 +208,7 @@ def calibration_error(
 def calibration_bins(
     gold: IntArray, proba: FloatArray, predicted: IntArray | None = None, n_bins: int = 15
 ) -> CalibrationBins:
-    """Return items in groups of equal width by the probability of their predicted class.
+    """Return items in bins of equal width by the probability of their predicted class.
 
     >>> calibration_bins(np.array([0, 1]), np.array([[0.9, 0.1], [0.8, 0.2]]), n_bins=2).accuracy
     array([nan, 0.5])
@@ -225,22 +226,22 @@ def calibration_bins(
 def calibration_parts(
     gold: IntArray, proba: FloatArray, predicted: IntArray | None, n_bins: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Return of every item: confidence in the prediction, whether it is right, its group."""
+    """Return per item: the confidence, whether the prediction is correct, and the bin."""
     chosen = predicted_classes(proba) if predicted is None else predicted
     confidence = proba[np.arange(len(proba)), chosen].astype(np.float64)
-    # A group includes its upper limit, as is usual: confidence 1 is in the last one.
+    # A bin includes its upper edge, as usual, so confidence 1 is in the last one.
     group = np.clip(np.ceil(confidence * n_bins).astype(np.int64) - 1, 0, n_bins - 1)
     return confidence, (chosen == gold).astype(np.float64), group
 
 
 def item_log_loss(gold: IntArray, proba: FloatArray) -> npt.NDArray[np.float64]:
-    """Return -log P(true class) of every item."""
+    """Return -log P(true class) for each item."""
     true = proba[np.arange(len(gold)), gold].astype(np.float64)
     return -np.log(np.maximum(true, _SMALLEST))
 
 
 def item_brier(gold: IntArray, proba: FloatArray) -> npt.NDArray[np.float64]:
-    """Return the squared error of every item."""
+    """Return the squared error of each item."""
     n_classes = proba.shape[1]
     errors = (proba - np.eye(n_classes)[gold]) ** 2
     return errors[:, 1] if n_classes == 2 else errors.sum(axis=1)
@@ -249,7 +250,7 @@ def item_brier(gold: IntArray, proba: FloatArray) -> npt.NDArray[np.float64]:
 def _area(positive: npt.NDArray[np.bool_], scores: FloatArray) -> float:
     """The share of pairs that are in the right order; a tie counts half.
 
-    By ranks, which is much faster than following the curve: it is computed after every epoch.
+    Computed from ranks, which is much faster than tracing the curve: it runs after every epoch.
     """
     _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
@@ -261,7 +262,7 @@ def _area(positive: npt.NDArray[np.bool_], scores: FloatArray) -> float:
 def _one_against_rest(
     gold: IntArray, proba: FloatArray, score: Callable[[Any, Any], float]
 ) -> float:
-    """The mean over classes that occur without being all there is; NaN if there is none."""
+    """The mean over classes with both positive and negative items; NaN if there are none."""
     n_classes = proba.shape[1]
     classes = [1] if n_classes == 2 else range(n_classes)
     present = [k for k in classes if 0 < np.sum(gold == k) < len(gold)]
@@ -270,5 +271,5 @@ def _one_against_rest(
 
 
 def _ratio(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """The quotient; NaN where the whole is 0."""
+    """The quotient; NaN where `whole` is 0."""
     return np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=whole > 0)

@@ -24,14 +24,14 @@ TITLES = {
     "brier": "Brier score",
     "calibration_error": "calibration error",
 }
-"""What the figures are called in print."""
+"""The printed names of the metrics."""
 
 _MOST_CLASSES = 20
-"""A confusion matrix of more classes is too wide to read."""
+"""A confusion matrix with more classes is too wide to read."""
 
 
 def number_text(value: float) -> str:
-    """Return a number, or a dash where it is not known.
+    """Return a number as text, or a dash if it is unknown.
 
     >>> number_text(0.5), number_text(float("nan"))
     ('0.500', '–')
@@ -47,7 +47,7 @@ def score_text(score: "Score") -> str:
 
 
 def string_table(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> Table:
-    """Return ready-made cells as a table: the first column to the left, the others to the right.
+    """Return a table of formatted cells: first column left-aligned, the others right-aligned.
 
     >>> print(string_table(["class", "F1"], [["ham", "0.500"]]))
      class      F1
@@ -61,7 +61,7 @@ def string_table(header: Sequence[str], rows: Sequence[Sequence[str]], caption: 
 
 
 def report_text(report: "Report") -> str:
-    """Return the report for a terminal."""
+    """Return the report as text for a terminal."""
     return "\n\n".join(table.to_text() for table in _tables(report))
 
 
@@ -108,7 +108,7 @@ def _caption(report: "Report") -> str:
 
 
 def _titles(report: "Report") -> dict[str, str]:
-    """The figures to print: F1 of the positive class, or of many classes only their mean."""
+    """The metrics to print: F1 of the positive class; for multi-class tasks only the mean."""
     if len(report.labels) == 2:
         return {**TITLES, "f1": f"F1 of {report.labels.names[1]!r}"}
     return {name: title for name, title in TITLES.items() if name != "f1"}

@@ -1,4 +1,4 @@
-"""What an evaluation found: every figure with its interval, printable and as plain data."""
+"""The result of an evaluation: every metric with its interval, printable and as plain data."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ __all__ = ["ClassScores", "Report", "Score"]
 
 
 class Score(float):
-    """A number with the interval it lies in; behaves as the number.
+    """A number with its interval; it behaves like a float.
 
     >>> score = Score(0.875, 0.8612, 0.8901)
     >>> score > 0.87, score.high, score
@@ -28,7 +28,7 @@ class Score(float):
     high: float
 
     def __new__(cls, value: float, low: float = math.nan, high: float = math.nan) -> "Score":
-        """Make a score; the limits are NaN where there is no interval."""
+        """Create a score; the limits are NaN if there is no interval."""
         score = super().__new__(cls, value)
         score.low, score.high = low, high
         return score
@@ -42,21 +42,21 @@ class Score(float):
 
 @dataclass(frozen=True)
 class ClassScores:
-    """How one class fares; NaN where there is nothing to divide by."""
+    """The metrics of one class; NaN where undefined."""
 
     name: str
     precision: float
     recall: float
     f1: float
     n_gold: int
-    """How many items are of this class."""
+    """The number of items that belong to this class."""
     n_predicted: int
-    """How many items were predicted to be."""
+    """The number of items predicted to belong to this class."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """The outcome of `evaluate`; print it, show it in a notebook, or take `to_dict()`.
+    """The result of `evaluate`. Print it, show it in a notebook, or use `to_dict()`.
 
     >>> from wiesel.evaluation import evaluate_proba
     >>> proba = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.1, 0.9]])
@@ -67,35 +67,35 @@ class Report:
 
     labels: LabelSpace
     n_items: int
-    """How many items with a gold label were evaluated."""
+    """The number of evaluated items, those with a gold label."""
     n_unknown: int
-    """How many were left out, because their gold label is not known."""
+    """The number of items that were left out because their gold label is unknown."""
     threshold: float | None
-    """The least P(second class) for predicting it; None where the most probable class wins."""
+    """The minimum P(second class) to predict it; None if the most probable class is predicted."""
     accuracy: Score
     f1: Score
     """Binary tasks: F1 of the second class. Multi-class tasks: the mean over classes."""
     macro_f1: Score
     """The mean F1 over classes."""
     auc: Score
-    """Area under the ROC curve; of more than two classes, the mean of each against the rest."""
+    """The area under the ROC curve; for multi-class tasks, the one-vs-rest mean."""
     average_precision: Score
     log_loss: Score
     brier: Score
     calibration_error: Score
-    """Expected calibration error over 15 groups of confidence."""
+    """The expected calibration error over 15 confidence bins."""
     per_class: tuple[ClassScores, ...]
     confusion: npt.NDArray[np.int64]
     """(true class, predicted class) counts."""
     calibration: CalibrationBins
     """Confidence against accuracy, for a calibration plot."""
     covered: "Report | None" = None
-    """The same on items with a vote, where votes were given and there are such items."""
+    """The report on items with a vote; None without votes or without such items."""
     uncovered: "Report | None" = None
-    """The same on items without one."""
+    """The report on items without a vote; None without votes or without such items."""
 
     def scores(self) -> Iterator[tuple[str, Score]]:
-        """Yield the name and value of every figure that has an interval."""
+        """Yield the name and value of every metric that has an interval."""
         for name in FIGURES:
             yield name, getattr(self, name)
 
@@ -137,7 +137,7 @@ class Report:
 
 
 def known(value: float) -> float | None:
-    """Return the number as JSON has it: None for NaN.
+    """Return a number for JSON: None instead of NaN.
 
     >>> known(float("nan")), known(0.5)
     (None, 0.5)

@@ -1,4 +1,4 @@
-"""From a model and gold labels to a report."""
+"""Evaluates a model on gold labels and returns a report."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ __all__ = ["Classifier", "checked_proba", "evaluate", "evaluate_proba", "labels_
 
 
 class Classifier(Protocol):
-    """What can be evaluated: anything that gives a probability for every class."""
+    """A model that can be evaluated: it predicts a probability for every class."""
 
     def predict_proba(self, X: Any, /) -> Any:
         """Return P(class) of every item: (n_items, n_classes)."""
@@ -34,12 +34,12 @@ def evaluate(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> Report:
-    """Return how well a model predicts gold labels, with 95 % bootstrap intervals.
+    """Return a report on how well a model predicts gold labels, with 95 % bootstrap intervals.
 
-    `model` has `predict_proba(X)` and its classes in `labels_` (or scikit-learn's `classes_`);
-    if it has a `threshold_`, the second class is predicted at or above that probability. `y` are
-    names or indices; items with an unknown label (None, NaN, -1) are left out and counted. With
-    `votes`, items with and without a vote are also evaluated separately.
+    `model` needs `predict_proba(X)` and its classes in `labels_` (or scikit-learn's `classes_`).
+    If it has a `threshold_`, the second class is predicted at or above that probability. `y`
+    contains names or indices; items with an unknown label (None, NaN, -1) are left out and counted.
+    With `votes`, items with and without a vote are also evaluated separately.
 
     >>> from wiesel import MajorityVote
     >>> model = MajorityVote().fit(votes)
@@ -73,9 +73,9 @@ def evaluate_proba(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> Report:
-    """Return the report on probabilities that are already there; see `evaluate`.
+    """Return the report on predicted probabilities; see `evaluate`.
 
-    `n_resamples=0` leaves the intervals out.
+    `n_resamples=0` omits the intervals.
 
     >>> proba = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]
     >>> report = evaluate_proba(proba, ["ham", "spam", "spam"], ["ham", "spam"], n_resamples=0)
@@ -105,7 +105,7 @@ def evaluate_proba(
 
 
 def labels_of(model: Any) -> LabelSpace:
-    """Return the classes of a fitted model, ours or scikit-learn's."""
+    """Return the classes of a fitted model from Wiesel or scikit-learn."""
     if hasattr(model, "labels_"):
         return LabelSpace.of(model.labels_)
     if hasattr(model, "classes_"):
@@ -117,7 +117,7 @@ def labels_of(model: Any) -> LabelSpace:
 
 
 def model_proba(model: Classifier, X: Any) -> Any:
-    """Return `model.predict_proba(X)`, or say that it has none."""
+    """Return `model.predict_proba(X)`; raise an error if the model has no such method."""
     if not hasattr(model, "predict_proba"):
         raise ParameterError(
             f"{type(model).__name__} has no predict_proba, which evaluation needs."
@@ -126,7 +126,7 @@ def model_proba(model: Classifier, X: Any) -> Any:
 
 
 def checked_proba(proba: Any, labels: LabelSpace) -> npt.NDArray[np.float64]:
-    """Return probabilities as an array of float64, or say what is wrong with them."""
+    """Return probabilities as a float64 array; raise an error if they are invalid."""
     array = np.asarray(proba, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != len(labels) or not len(array):
         raise FeatureError(
@@ -195,7 +195,7 @@ def _scores(
     if n_resamples == 0:
         return {name: Score(value) for name, value in values.items()}
     samples = resampled_figures(gold, proba, predicted, n_resamples, seed)
-    # A figure that the whole data do not define has no interval, whatever some resamples give.
+    # A metric that is undefined on the full data has no interval, even if some resamples give one.
     return {
         name: Score(value) if np.isnan(value) else Score(value, *percentile_interval(samples[name]))
         for name, value in values.items()

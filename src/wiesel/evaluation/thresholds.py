@@ -13,7 +13,7 @@ __all__ = ["ThresholdCurve", "choose_threshold", "threshold_curve"]
 
 
 class ThresholdCurve(NamedTuple):
-    """What each threshold on P(second class) would give."""
+    """Precision, recall and F1 for each threshold on P(second class)."""
 
     threshold: npt.NDArray[np.float64]
     precision: npt.NDArray[np.float64]
@@ -22,10 +22,11 @@ class ThresholdCurve(NamedTuple):
 
 
 def choose_threshold(proba: FloatArray, gold: Any) -> float:
-    """Return the threshold on P(second class) with the best F1; predict it where P >= threshold.
+    """Return the threshold on P(second class) with the best F1; predict it if P >= threshold.
 
-    Of thresholds with equal F1 the one nearest to 0.5 is taken; it lies halfway between the
-    scores that it separates. Where gold has one class only, F1 is undefined: 0.5.
+    Among thresholds with equal F1, the one nearest to 0.5 is chosen. A threshold lies halfway
+    between the scores it separates. If gold has only one class, F1 is undefined and the result is
+    0.5.
 
     >>> choose_threshold(np.array([0.1, 0.2, 0.3, 0.6]), np.array([0, 0, 1, 1]))
     0.25
@@ -41,7 +42,7 @@ def choose_threshold(proba: FloatArray, gold: Any) -> float:
 
 
 def threshold_curve(proba: FloatArray, gold: Any) -> ThresholdCurve:
-    """Return precision, recall and F1 at every score that occurs, in ascending order.
+    """Return precision, recall and F1 at every distinct score, in ascending order.
 
     >>> threshold_curve(np.array([0.1, 0.3, 0.6]), np.array([0, 1, 1])).f1
     array([0.8       , 1.        , 0.66666667])
@@ -57,7 +58,7 @@ def threshold_curve(proba: FloatArray, gold: Any) -> ThresholdCurve:
 
 
 def _scores(proba: FloatArray, gold: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """P(second class) and whether it is the true one."""
+    """P(second class), and whether the second class is the true one."""
     scores = np.asarray(proba, dtype=np.float64)
     if scores.ndim == 2 and scores.shape[1] == 2:
         scores = scores[:, 1]

@@ -1,4 +1,4 @@
-"""From text, tables and images to vectors."""
+"""Features: turn texts, tables and images into vectors."""
 
 from wiesel.features.images import ImageFeatures
 from wiesel.features.saved import features_from_state

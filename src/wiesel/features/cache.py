@@ -1,4 +1,4 @@
-"""Arrays that were computed once, in memory-mapped files named after what went into them."""
+"""A cache of computed arrays: memory-mapped files named by a hash of the inputs."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ __all__ = ["cached_array", "fingerprint"]
 def fingerprint(
     settings: Mapping[str, Any], arrays: Iterable[npt.NDArray[Any]] = (), texts: Iterable[str] = ()
 ) -> str:
-    """Return a name for inputs: equal inputs have equal names, on every machine.
+    """Return a name for inputs: equal inputs have equal names on every machine.
 
     >>> fingerprint({"seed": 0}, texts=["a", "bc"]) == fingerprint({"seed": 0}, texts=["ab", "c"])
     False
@@ -39,9 +39,9 @@ def cached_array(
     name: Callable[[], str],
     compute: Callable[[], npt.NDArray[np.float32]],
 ) -> npt.NDArray[np.float32]:
-    """Return `compute()`, kept in a file of `folder` and memory-mapped from the second time on.
+    """Return `compute()`, cached in a file in `folder` and memory-mapped on later calls.
 
-    Without a folder nothing is kept. A damaged file is computed again.
+    Without a folder, nothing is cached. A damaged file is computed again.
     """
     if folder is None:
         return compute()

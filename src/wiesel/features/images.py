@@ -1,4 +1,4 @@
-"""Images as arrays that networks take: standardized by channel, channels first or flat."""
+"""Images as arrays for neural networks: standardized per channel, channels first or flat."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
@@ -16,10 +16,11 @@ __all__ = ["ImageFeatures"]
 
 @dataclass(eq=False, kw_only=True)
 class ImageFeatures(StoredFeatures, Parameterized):
-    """Standardizes pictures by channel: (n_items, height, width, channels) or gray without them.
+    """Standardizes images per channel.
 
-    `channels_first` gives (n_items, channels, height, width), as torch's convolutions take it;
-    `flat` gives one long vector for each picture.
+    The input is (n_items, height, width, channels), or (n_items, height, width) for gray images.
+    `channels_first` returns (n_items, channels, height, width), the layout of torch convolutions;
+    `flat` returns one long vector per image.
 
     >>> pictures = np.array([[[0, 255]], [[255, 0]]], dtype=np.uint8)  # two of 1 x 2, gray
     >>> ImageFeatures(layout="flat").fit_transform(pictures)
@@ -31,12 +32,12 @@ class ImageFeatures(StoredFeatures, Parameterized):
     """The layout of a transformed image."""
 
     standardizer_: Standardizer = field(init=False, repr=False)
-    """Mean and deviation of every channel."""
+    """The mean and standard deviation of each channel."""
     shape_: tuple[int, int, int] = field(init=False, repr=False)
-    """Height, width and channels of the pictures."""
+    """Height, width and channels of the images."""
 
     def fit(self, images: Any) -> Self:
-        """Learn mean and deviation of every channel from the training pictures."""
+        """Learn the mean and standard deviation of each channel from the training images."""
         check_choice(self, "layout", self.layout, ("channels_first", "flat"))
         array = _pictures(images)
         self.shape_ = (array.shape[1], array.shape[2], array.shape[3])
@@ -44,7 +45,7 @@ class ImageFeatures(StoredFeatures, Parameterized):
         return self
 
     def transform(self, images: Any) -> npt.NDArray[np.float32]:
-        """Return the standardized pictures, as float32."""
+        """Return the standardized images, as float32."""
         self.check_fitted()
         array = _pictures(images)
         if array.shape[1:] != self.shape_:
@@ -68,14 +69,14 @@ class ImageFeatures(StoredFeatures, Parameterized):
             raise NotFittedError("These ImageFeatures are not fitted yet: call fit(images) first.")
 
     def to_state(self) -> FeatureState:
-        """Return options and what was learned, as plain data."""
+        """Return the options and the fitted values as plain data."""
         self.check_fitted()
         settings = {"kind": "images", "layout": self.layout, "shape": list(self.shape_)}
         return FeatureState(settings, self.standardizer_.to_state().arrays)
 
     @classmethod
     def from_state(cls, state: FeatureState) -> "ImageFeatures":
-        """Return the fitted features that `to_state` described."""
+        """Return the fitted features from the result of `to_state`."""
         check_kind(state, "images", settings=("layout", "shape"))
         features = cls(layout=state.settings["layout"])
         check_choice(features, "layout", features.layout, ("channels_first", "flat"))
@@ -91,7 +92,7 @@ class ImageFeatures(StoredFeatures, Parameterized):
 
 
 def _pictures(images: Any) -> npt.NDArray[Any]:
-    """(n_items, height, width, channels); gray pictures get one channel."""
+    """(n_items, height, width, channels); gray images get one channel."""
     array = images if isinstance(images, np.ndarray) else np.asarray(images)
     if array.ndim == 3:
         array = array[:, :, :, None]

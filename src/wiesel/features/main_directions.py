@@ -1,10 +1,10 @@
-"""The main directions of a large sparse table: an SVD in few passes, by block Krylov.
+"""The main directions of a large sparse table: a truncated SVD by the block Krylov method.
 
-From a few random vectors the table and its transpose make, in turn, a space in which its main
-directions lie almost exactly. Musco and Musco 2015, "Randomized block Krylov methods for stronger
-and faster approximate singular value decomposition", NeurIPS. Texts have many directions of almost
-the same weight: as many passes of power iterations over all directions at once, as scikit-learn's
-randomized SVD makes them, cost twice as much.
+Starting from a few random vectors, multiplying by the table and its transpose in turn builds a
+space that contains the main directions almost exactly. See Musco and Musco 2015, "Randomized block
+Krylov methods for stronger and faster approximate singular value decomposition", NeurIPS. Texts
+have many directions of almost equal weight. Power iterations over all directions at once, as in
+scikit-learn's randomized SVD, cost twice as much.
 """
 
 from collections.abc import Sequence
@@ -23,22 +23,22 @@ Array = npt.NDArray[np.float32]
 Table = sp.csr_array[np.float32, tuple[int, int]]
 
 _SMALLEST_SHARE = 0.01
-"""The least singular value that is kept, as a share of the largest."""
+"""The smallest singular value that is kept, relative to the largest."""
 _EXTRA = 64
-"""Directions of the space that are spare, beside twice as many as are wanted."""
+"""Extra directions of the space, in addition to twice the requested number."""
 _BLOCKS = (4, 32)
-"""How many vectors go through the table at a time: the least and the most."""
+"""The minimum and maximum number of vectors that are multiplied by the table at a time."""
 _PIECE = 2**18
-"""How many entries of the table one thread multiplies at a time."""
+"""The number of table entries that one thread multiplies at a time."""
 
 
 @one_thread()
 def main_directions(table: Table, n_dimensions: int, seed: int) -> tuple[Array, Array]:
     """Return the directions (n_dimensions, columns) in which rows differ most, and the vectors.
 
-    There are fewer where rows or columns are few, or where further directions would be noise: a
-    direction in which the rows hardly differ would be blown up by standardization, and a new row
-    would lie millions of deviations away.
+    There are fewer directions if there are few rows or columns, or if further directions would be
+    noise. Standardization would inflate a direction in which the rows hardly differ, and a new row
+    could then be millions of standard deviations away.
 
     >>> table = sp.csr_array(np.diag([3.0, 2.0, 0.001]).astype(np.float32))
     >>> directions, vectors = main_directions(table, 3, seed=0)
@@ -49,20 +49,20 @@ def main_directions(table: Table, n_dimensions: int, seed: int) -> tuple[Array, 
     (3, 2)
     """
     n_dimensions = min(n_dimensions, *table.shape)
-    # Twice as many directions, and some, make those wanted as good as five power iterations do.
+    # With a bit more than twice the directions, the result is as good as five power iterations.
     size = 2 * n_dimensions + _EXTRA
     if size >= min(table.shape):
         basis, projected = _row_space(table)
     else:
         block = int(np.clip(n_dimensions // 8, *_BLOCKS))
         basis, projected = _krylov(table, size, block, seed)
-    # In double precision, because squaring the singular values halves their digits.
+    # Use double precision, because squaring the singular values halves their digits.
     doubled = projected.astype(np.float64)
     squares, rotation = np.linalg.eigh(doubled.T @ doubled)
     sizes = np.sqrt(np.maximum(squares[::-1], 0.0))[:n_dimensions]
     rotation = rotation[:, ::-1][:, :n_dimensions][:, sizes >= _SMALLEST_SHARE * sizes[0]]
     directions, vectors = basis @ rotation.astype(np.float32), projected @ rotation
-    # The sign of a direction is arbitrary: its largest entry is positive.
+    # The sign of a direction is arbitrary, so make its largest entry positive.
     signs = np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(directions.shape[1])])
     return np.ascontiguousarray((directions * signs).T), (vectors * signs).astype(np.float32)
 
@@ -93,7 +93,7 @@ def _krylov(table: Table, size: int, width: int, seed: int) -> tuple[Array, Arra
 def _orthonormal(block: Array, basis: Array) -> Array:
     """Orthonormal columns that span what the block adds to a basis.
 
-    Rounding leaves a little of the basis in the difference, hence twice.
+    Rounding leaves a little of the basis in the difference, so it is subtracted twice.
     """
     block = block - basis @ (basis.T @ block)
     block = qr(block, mode="economic", overwrite_a=True, check_finite=False)[0]
@@ -101,7 +101,7 @@ def _orthonormal(block: Array, basis: Array) -> Array:
 
 
 def _pieces(table: Table) -> list[Table]:
-    """Rows of the table, about as many entries in each piece."""
+    """The rows of the table in pieces with about the same number of entries."""
     n_pieces = max(1, min(table.shape[0], table.nnz // _PIECE))
     edges = np.linspace(0, table.shape[0], n_pieces + 1).astype(int)
     return [table[start:end] for start, end in pairwise(edges)]

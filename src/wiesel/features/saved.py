@@ -1,4 +1,4 @@
-"""Fitted features of every kind as files, and the way back."""
+"""Saves fitted features of every kind to files and loads them."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 STATE, ARRAYS = "features.json", "features.safetensors"
-"""The files of fitted features, in their own folder, in a cache or in a saved model."""
+"""The files of fitted features, in a separate folder, in a cache or in a saved model."""
 
 _READERS: dict[str, Callable[[FeatureState], Any]] = {
     "text": TextFeatures.from_state,
@@ -42,7 +42,7 @@ _READERS: dict[str, Callable[[FeatureState], Any]] = {
 
 
 def features_from_state(state: FeatureState) -> Any:
-    """Return the fitted features that some `to_state()` described; runs no stored code.
+    """Return the fitted features from the result of `to_state()`; runs no stored code.
 
     >>> fitted = TabularFeatures(numeric=["age"]).fit({"age": [20, 40]})
     >>> features_from_state(fitted.to_state()).transform({"age": [30]})
@@ -55,7 +55,7 @@ def features_from_state(state: FeatureState) -> Any:
         return _READERS[kind](state)
     except SavedModelError:
         raise
-    # A file that was edited by hand can be wrong in any way.
+    # A file that was edited by hand can be invalid in any way.
     except (WieselError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
         raise SavedModelError(f"The saved features are inconsistent: {e}.") from e
 
@@ -96,7 +96,7 @@ def encoded_state(features: Any) -> dict[str, bytes]:
 
 
 def decoded_state(files: Mapping[str, bytes]) -> Any:
-    """Return the fitted features that `encoded_state` gave."""
+    """Return the fitted features from the result of `encoded_state`."""
     try:
         settings, arrays = read_json(files[STATE], STATE), load(files[ARRAYS])
     except (KeyError, SafetensorError) as error:

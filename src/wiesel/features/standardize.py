@@ -14,14 +14,14 @@ from wiesel.labels import FloatArray
 __all__ = ["Standardizer"]
 
 _BLOCK = 8192
-"""Rows looked at together, so that a memory-mapped array never becomes a copy in memory."""
+"""Rows processed together, so that a memory-mapped array is never copied into memory as a whole."""
 
 
 @dataclass(eq=False)
 class Standardizer(StoredFeatures):
     """Subtracts the mean of every column and divides by its standard deviation.
 
-    A constant column becomes 0. Works on memory-mapped arrays, in one small block at a time.
+    A constant column becomes 0. Works on memory-mapped arrays, one small block at a time.
 
     >>> X = np.array([[1.0, 5.0], [3.0, 5.0]])
     >>> Standardizer().fit(X).transform([[2.0, 5.0], [3.0, 5.0]])
@@ -30,12 +30,12 @@ class Standardizer(StoredFeatures):
     """
 
     mean_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """The mean of every column, as `fit` saw it."""
+    """The mean of each column in the training data."""
     scale_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """The standard deviation of every column; 1 for a constant one."""
+    """The standard deviation of each column; 1 for a constant column."""
 
     def fit(self, X: Any) -> Self:
-        """Learn mean and standard deviation of the columns of (n_items, n_features)."""
+        """Learn the mean and standard deviation of each column of (n_items, n_features)."""
         array = _matrix(X)
         total = np.zeros(array.shape[1])
         for start, block in _blocks(array):
@@ -71,13 +71,13 @@ class Standardizer(StoredFeatures):
             raise NotFittedError("This Standardizer is not fitted yet: call fit(...) first.")
 
     def to_state(self) -> FeatureState:
-        """Return what was learned, as plain data."""
+        """Return the fitted values as plain data."""
         self.check_fitted()
         return FeatureState({"kind": "standardizer"}, {"mean": self.mean_, "scale": self.scale_})
 
     @classmethod
     def from_state(cls, state: FeatureState) -> "Standardizer":
-        """Return the Standardizer that `to_state` described."""
+        """Return the Standardizer from the result of `to_state`."""
         check_kind(state, "standardizer", arrays=("mean", "scale"))
         standardizer = cls()
         standardizer.mean_ = finite_array(state, "mean", (None,))
@@ -88,8 +88,8 @@ class Standardizer(StoredFeatures):
 
 
 def column_scale(mean: FloatArray, deviation: FloatArray) -> npt.NDArray[np.float64]:
-    """Return what to divide columns by: their deviation, or 1 where they are constant."""
-    # Rounding leaves a constant column a tiny deviation, which must not be blown up.
+    """Return the divisor of each column: its standard deviation, or 1 if it is constant."""
+    # Rounding gives a constant column a tiny deviation, which must not be inflated.
     constant = deviation <= 1e-9 * np.maximum(1, np.abs(mean))
     return np.where(constant, 1.0, deviation)
 

@@ -1,4 +1,4 @@
-"""Fitted features as plain data, so that they can be saved with a model without pickles."""
+"""Fitted features as plain data, so that a model can be saved with them without pickle."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,20 +13,20 @@ __all__ = ["FeatureState", "StoredFeatures", "check_kind", "checked_names", "fin
 
 
 class FeatureState(NamedTuple):
-    """What a fitted feature extractor learned: settings for JSON, arrays for safetensors.
+    """The state of a fitted feature extractor: settings for JSON, arrays for safetensors.
 
     >>> FeatureState({"kind": "standardizer"}, {}).settings["kind"]
     'standardizer'
     """
 
     settings: Mapping[str, Any]
-    """Only what JSON can hold; `kind` says which extractor it is."""
+    """Values that JSON can represent; `kind` names the extractor."""
     arrays: Mapping[str, npt.NDArray[Any]]
     """Numeric arrays by name."""
 
 
 class StoredFeatures:
-    """What fitted features share: they are saved as a folder of data, never as a pickle."""
+    """The base class of fitted features: they are saved as a folder of data, never as a pickle."""
 
     def save(self, path: str | Path) -> None:
         """Write the fitted features as a folder; `load` reads it."""
@@ -49,7 +49,7 @@ class StoredFeatures:
 def check_kind(
     state: FeatureState, kind: str, *, settings: Sequence[str] = (), arrays: Sequence[str] = ()
 ) -> None:
-    """Refuse a state of another extractor, or one that lacks a part."""
+    """Raise an error for an incomplete state or one of another extractor."""
     found = state.settings.get("kind")
     if found != kind:
         raise SavedModelError(f"These saved features are of the kind {found!r}, not {kind!r}.")
@@ -60,7 +60,9 @@ def check_kind(
 
 
 def finite_array(state: FeatureState, name: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
-    """Return a saved array of finite numbers of a shape; None stands for any length.
+    """Return a saved array after checking its shape and that all numbers are finite.
+
+    None in `shape` stands for any length.
 
     >>> state = FeatureState({}, {"mean": np.zeros(3)})
     >>> finite_array(state, "mean", (None,)).shape
@@ -79,7 +81,7 @@ def finite_array(state: FeatureState, name: str, shape: tuple[int | None, ...]) 
 
 
 def checked_names(values: Any, what: str, optional: bool = False) -> tuple[Any, ...]:
-    """Return a saved list of distinct texts; with `optional`, one may be missing (None)."""
+    """Return a saved list of distinct texts; with `optional`, one may be None (missing)."""
     allowed = (str, type(None)) if optional else (str,)
     if (
         not isinstance(values, list)

@@ -1,4 +1,4 @@
-"""Columns of a table to vectors: numbers standardized, categories one-hot."""
+"""Turns table columns into vectors: numbers standardized, categories one-hot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,12 @@ __all__ = ["TabularFeatures"]
 
 @dataclass(eq=False, kw_only=True)
 class TabularFeatures(StoredFeatures, Parameterized):
-    """Turns numeric and categorical columns into one vector for each row.
+    """Turns numeric and categorical columns into one vector per row.
 
-    Columns are named by you: guessing would take in ids and labels. A missing number becomes the
-    column's mean, with a column beside it that says so if `fit` saw any missing. A category that
-    `fit` did not see (or not among the most frequent) is all zeros; a missing one is a category.
+    You name the columns, because guessing would include ids and labels. A missing number becomes
+    the column's mean; if `fit` saw missing values, an additional column indicates them. A category
+    that `fit` did not see, or that is not among the most frequent, is encoded as all zeros. A
+    missing category is a separate category.
 
     >>> features = TabularFeatures(numeric=["age"], categorical=["job"])
     >>> features.fit_transform({"age": [20, 40], "job": ["cook", "nurse"]})
@@ -36,20 +37,20 @@ class TabularFeatures(StoredFeatures, Parameterized):
     numeric: Sequence[str] = ()
     """Columns of numbers."""
     categorical: Sequence[str] = ()
-    """Columns of names; numbers and truth values count as names here."""
+    """Columns of categories; numbers and booleans are treated as categories here."""
     max_categories: int = 100
-    """The maximum number of categories per column; rarer ones share one place."""
+    """The maximum number of categories per column; rarer ones are encoded as all zeros."""
 
     standardizer_: Standardizer = field(init=False, repr=False)
-    """Mean and deviation of the numeric columns."""
+    """The mean and standard deviation of each numeric column."""
     incomplete_: tuple[str, ...] = field(init=False, repr=False)
     """Numeric columns with missing values in `fit`."""
     categories_: dict[str, tuple[str | None, ...]] = field(init=False, repr=False)
-    """The categories of every categorical column; None stands for missing."""
+    """The categories of each categorical column; None stands for missing."""
 
     @property
     def names_(self) -> tuple[str, ...]:
-        """What each entry of a vector stands for."""
+        """The meaning of each entry of a vector."""
         self.check_fitted()
         places = [
             f"{column}={'missing' if name is None else name}"
@@ -59,7 +60,7 @@ class TabularFeatures(StoredFeatures, Parameterized):
         return (*self.numeric, *(f"{name} missing" for name in self.incomplete_), *places)
 
     def fit(self, table: Any) -> Self:
-        """Learn means, deviations and categories from the training rows."""
+        """Learn means, standard deviations and categories from the training rows."""
         if not (*self.numeric, *self.categorical):
             raise ParameterError(_columns_to_name(as_frame(table)))
         self.check_options()
@@ -100,7 +101,7 @@ class TabularFeatures(StoredFeatures, Parameterized):
             raise NotFittedError("These TabularFeatures are not fitted yet: call fit(table) first.")
 
     def to_state(self) -> FeatureState:
-        """Return options and what was learned, as plain data."""
+        """Return the options and the fitted values as plain data."""
         self.check_fitted()
         settings = {
             "kind": "tabular",
@@ -113,7 +114,7 @@ class TabularFeatures(StoredFeatures, Parameterized):
 
     @classmethod
     def from_state(cls, state: FeatureState) -> "TabularFeatures":
-        """Return the fitted features that `to_state` described."""
+        """Return the fitted features from the result of `to_state`."""
         parts = ("numeric", "incomplete", "categories", "max_categories")
         check_kind(state, "tabular", settings=parts)
         settings = state.settings
@@ -179,7 +180,7 @@ class TabularFeatures(StoredFeatures, Parameterized):
 
 
 def _columns_to_name(frame: pl.DataFrame) -> str:
-    """The error of features without columns: the call that would use every column."""
+    """The error message if no columns are named: it shows the call that uses every column."""
     numeric = [name for name, dtype in frame.schema.items() if dtype.is_numeric()]
     others = [name for name in frame.columns if name not in numeric]
     named = {"numeric": numeric, "categorical": others}
@@ -195,7 +196,7 @@ def _named(names: Sequence[str], chosen: Any) -> tuple[str, ...]:
 
 
 def _fit_known(numbers: npt.NDArray[np.float64]) -> Standardizer:
-    """Mean and deviation of the values that are there."""
+    """The mean and standard deviation of the values that are not missing."""
     standardizer = Standardizer()
     standardizer.mean_ = np.nanmean(numbers, axis=0)
     standardizer.scale_ = column_scale(standardizer.mean_, np.nanstd(numbers, axis=0))

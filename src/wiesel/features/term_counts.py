@@ -1,8 +1,8 @@
-"""How often each word occurs in each text: scikit-learn's words and counts, counted by Polars.
+"""Counts the words of texts with Polars; the words and counts are those of scikit-learn.
 
-Words are what scikit-learn's `CountVectorizer` takes by default: lower case, runs of two or more
-letters, digits and underscores as Python's `str.isalnum` knows them. Phrases of several words are
-counted by scikit-learn itself.
+Words are defined as in scikit-learn's `CountVectorizer` by default: lower case, two or more
+letters, digits and underscores in a row (letters and digits as in Python's `str.isalnum`). Phrases
+of several words are counted by scikit-learn itself.
 """
 
 import re
@@ -32,7 +32,7 @@ Counts = sp.csr_array[np.float32, tuple[int, int]]
 """(n_texts, n_terms): how often each term occurs in each text."""
 
 _BLOCK = 2_000
-"""How many texts are counted at once, by one thread: their words must fit into memory."""
+"""The number of texts that one thread counts at a time: their words must fit into memory."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -47,9 +47,9 @@ class _Block(NamedTuple):
 def count_words(
     texts: Sequence[str], min_count: int, max_terms: int
 ) -> tuple[tuple[str, ...], Counts]:
-    """Return the words that occur in `min_count` texts or more, and how often each text has them.
+    """Return the words that occur in at least `min_count` texts, and their counts per text.
 
-    Of more than `max_terms` words the most frequent are taken. They come in alphabetical order.
+    Only the `max_terms` most frequent words are kept. They are in alphabetical order.
 
     >>> words, counts = count_words(["good film", "Bad film, bad!"], min_count=1, max_terms=9)
     >>> words, counts.toarray().tolist()
@@ -75,7 +75,7 @@ def count_words(
 
 
 def word_frequencies(texts: Sequence[str]) -> pl.DataFrame:
-    """Return every word, in how many texts it is (`n_texts`), and how often (`n_all`).
+    """Return every word with the number of texts it occurs in (`n_texts`) and its count (`n_all`).
 
     >>> word_frequencies(["good film", "Bad film, bad!"]).rows()
     [('bad', 1, 2), ('film', 2, 2), ('good', 1, 1)]
@@ -90,12 +90,12 @@ def word_frequencies(texts: Sequence[str]) -> pl.DataFrame:
 
 
 def added_up(frequencies: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return the frequencies of words in several sets of texts, in alphabetical order."""
+    """Return the summed word frequencies of several sets of texts, in alphabetical order."""
     return pl.concat(frequencies).group_by("word").agg(pl.all().sum()).sort("word")
 
 
 def frequent_words(frequencies: pl.DataFrame, min_count: int, max_terms: int) -> pl.DataFrame:
-    """Return the words that `count_words` would take of all texts.
+    """Return the words that `count_words` would keep for all texts together.
 
     >>> frequent_words(word_frequencies(["good film", "bad film"]), 2, 9).rows()
     [('film', 2, 2)]
@@ -109,13 +109,13 @@ def _kept(
 ) -> npt.NDArray[np.int64]:
     kept = np.flatnonzero(in_texts >= min_count)
     if len(kept) > max_terms:
-        # The same order as in scikit-learn, so that ties in frequency are broken alike.
+        # The same order as in scikit-learn, so that ties in frequency are broken the same way.
         kept = np.sort(kept[(-in_all[kept]).argsort()[:max_terms]])
     return kept
 
 
 def count_terms(texts: Sequence[str], terms: Sequence[str]) -> Counts:
-    """Return how often each text has each of these words; other words do not count.
+    """Return how often each of these words occurs in each text; other words are ignored.
 
     >>> count_terms(["good film", "Bad film, bad!"], ["bad", "film"]).toarray().tolist()
     [[0.0, 1.0], [2.0, 1.0]]
@@ -145,11 +145,11 @@ def _count_known(texts: Sequence[str], kind: pl.Enum, n_terms: int) -> Counts:
 
 
 def _tokens(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], pl.Series]:
-    """The words of all texts, one after the other, and the text of each."""
+    """The words of all texts in sequence, and the text that each word is from."""
     lower = [text.lower() for text in texts]
     try:
         column = pl.Series(lower, dtype=pl.String)
-    except UnicodeEncodeError:  # half a character; it is no part of a word
+    except UnicodeEncodeError:  # a lone surrogate, which is not part of a word
         column = pl.Series([_SURROGATES.sub(" ", text) for text in lower], dtype=pl.String)
     lists = column.str.extract_all(_word_pattern())
     lengths = lists.list.len().to_numpy()
@@ -176,7 +176,7 @@ def _table(
 
 
 def _renumbered(counts: Counts, column_of: npt.NDArray[np.int32], width: int) -> Counts:
-    """Columns with their new numbers; those with the number -1 are left out."""
+    """The counts with renumbered columns; columns with the number -1 are dropped."""
     columns = column_of[counts.indices]
     kept = columns >= 0
     ends = np.concatenate([[0], np.cumsum(kept)])[counts.indptr]
@@ -191,9 +191,9 @@ def _stacked(parts: Sequence[Counts], width: int) -> Counts:
 
 @lru_cache(maxsize=1)
 def _word_pattern() -> str:
-    r"""Two or more of the characters that `\w` matches in Python; Polars' own `\w` has others."""
+    r"""Two or more of the characters that `\w` matches in Python; `\w` in Polars differs."""
     characters = (c for c in range(sys.maxunicode + 1) if chr(c).isalnum() or c == ord("_"))
-    # Neighbors have the same distance from their position.
+    # Consecutive characters have the same difference to their position.
     runs = [[c for _, c in run] for _, run in groupby(enumerate(characters), lambda p: p[1] - p[0])]
     ranges = "".join(rf"\x{{{run[0]:x}}}-\x{{{run[-1]:x}}}" for run in runs)
     return f"[{ranges}]{{2,}}"

@@ -1,4 +1,4 @@
-"""Text to vectors, fitted on the training texts and saved as plain data."""
+"""Turns texts into vectors; fitted on the training texts and saved as plain data."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
@@ -32,10 +32,10 @@ __all__ = ["TextFeatures", "checked_texts", "text_column"]
 class TextFeatures(StoredFeatures, Parameterized):
     """Turns texts into vectors, by their words (`tfidf`) or by their meaning (`minilm`).
 
-    `tfidf`: term frequencies, weighted by rarity, compressed by truncated SVD. Fast, for any
-    language, limited to the words seen in `fit`. `minilm`: sentence embeddings of a pretrained
-    network (all-MiniLM-L6-v2, English, the first 256 tokens; extra `text`). Much slower, but better
-    where there is little text.
+    `tfidf`: TF-IDF weights, compressed by truncated SVD. Fast and for any language, but limited to
+    the words seen in `fit`. `minilm`: sentence embeddings of a pretrained network
+    (all-MiniLM-L6-v2, English, the first 256 tokens; extra `text`). Much slower, but better if
+    there is little text.
 
     >>> features = TextFeatures("tfidf", n_dimensions=2, min_count=1)
     >>> X = features.fit_transform(["good film", "bad film", "good plot", "bad plot"])
@@ -47,9 +47,9 @@ class TextFeatures(StoredFeatures, Parameterized):
     """Words (`tfidf`) or sentence embeddings (`minilm`)."""
     _: KW_ONLY
     n_dimensions: int = 300
-    """`tfidf`: the length of the vectors, at most."""
+    """`tfidf`: the maximum length of the vectors."""
     max_terms: int = 20_000
-    """`tfidf`: only this many of the most frequent terms are used."""
+    """`tfidf`: the maximum number of terms; the most frequent are used."""
     min_count: int = 2
     """`tfidf`: the minimum number of texts that contain a term."""
     longest_phrase: int = 1
@@ -59,12 +59,12 @@ class TextFeatures(StoredFeatures, Parameterized):
     seed: int = 0
     """`tfidf`: the seed of the randomized SVD."""
     cache: str | PathLike[str] | None = None
-    """A folder for vectors before standardization, so that they are computed only once."""
+    """A folder that caches vectors before standardization, so that they are computed only once."""
 
     standardizer_: Standardizer | None = field(init=False, repr=False)
-    """Mean and deviation of the columns; None with `standardize=False`."""
+    """The mean and standard deviation of each column; None with `standardize=False`."""
     weights_: "TfidfWeights | None" = field(init=False, repr=False)
-    """`tfidf`: terms, rarity and directions; None for `minilm`, which learns nothing."""
+    """`tfidf`: terms, IDF weights and directions; None for `minilm`, which learns nothing."""
 
     @property
     def n_features(self) -> int:
@@ -105,7 +105,7 @@ class TextFeatures(StoredFeatures, Parameterized):
             raise NotFittedError("These TextFeatures are not fitted yet: call fit(texts) first.")
 
     def to_state(self) -> FeatureState:
-        """Return options and what was learned, as plain data."""
+        """Return the options and the fitted values as plain data."""
         self.check_fitted()
         options = {name: value for name, value in self.get_params().items() if name != "cache"}
         settings: dict[str, Any] = {"kind": "text", "options": options}
@@ -121,7 +121,7 @@ class TextFeatures(StoredFeatures, Parameterized):
     def from_state(
         cls, state: FeatureState, cache: str | PathLike[str] | None = None
     ) -> "TextFeatures":
-        """Return the fitted features that `to_state` described."""
+        """Return the fitted features from the result of `to_state`."""
         check_kind(state, "text", settings=("options",))
         features = cls(**_checked_options(cls, state.settings["options"]), cache=cache)
         features.check_options()
@@ -151,7 +151,7 @@ class TextFeatures(StoredFeatures, Parameterized):
         return vectors
 
     def tfidf_options(self) -> "TfidfOptions":
-        """Return the options that concern words."""
+        """Return the options of `tfidf`."""
         from wiesel.features.tfidf import TfidfOptions
 
         return TfidfOptions(
@@ -185,7 +185,7 @@ class TextFeatures(StoredFeatures, Parameterized):
 
 
 def checked_texts(texts: Any) -> list[str]:
-    """Return texts as a list, or name the row that is none."""
+    """Return texts as a list. The error names the first row that is not a text."""
     if isinstance(texts, str):
         raise FeatureError(
             f"Texts are given as a list or a column, not as one string: [{texts[:40]!r}]."
@@ -201,7 +201,7 @@ def checked_texts(texts: Any) -> list[str]:
 
 
 def text_column(rows: pl.DataFrame, column: str, purpose: str = "the text") -> pl.Series:
-    """Return the column of texts of a table; a missing text is an empty one.
+    """Return the text column of a table; a missing text becomes an empty string.
 
     >>> text_column(pl.DataFrame({"text": ["free prize", None]}), "text").to_list()
     ['free prize', '']

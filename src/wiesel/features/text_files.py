@@ -1,7 +1,7 @@
-"""Vectors of the texts in many Parquet files, computed where the rows are.
+"""Computes the vectors of texts in many Parquet files, in the processes that read the rows.
 
-Words are counted piece by piece, so that rarity comes from all texts; the main directions and the
-scale of the columns come from a sample that fits into memory.
+Words are counted piece by piece, so document frequencies come from all texts. The main directions
+and the scale of the columns are learned from a sample that fits into memory.
 """
 
 import io
@@ -29,10 +29,10 @@ __all__ = ["write_text_features"]
 _PART_ROWS = 20_000
 _SAMPLE = 50_000
 _MERGED = 16
-"""Word counts of so many pieces are added up at once."""
+"""The number of pieces whose word counts are summed at a time."""
 
 Done = Callable[[PieceJob, Sequence[Piece]], Iterator[bytes]]
-"""Does all pieces, here or on a cluster."""
+"""Processes all pieces, here or on a cluster."""
 
 
 def write_text_features(
@@ -47,11 +47,11 @@ def write_text_features(
 ) -> TextFeatures:
     """Write the vectors of the texts in Parquet files to one .npy file, in the order of the rows.
 
-    Features that are not fitted yet are fitted first, and returned fitted: on at most `sample`
-    texts, evenly spread, with the document frequencies of all texts. `np.load(target,
-    mmap_mode="r")` is what training reads from disk. With `engine="ray"` (or `"ray:ADDRESS"`) the
-    machines of a cluster do all of it; rows and target are on storage that they share, and a part
-    whose machine is lost is done again.
+    Features that are not fitted yet are fitted first, on at most `sample` evenly spaced texts and
+    with the document frequencies of all texts. Returns the fitted features. For training, read the
+    vectors from disk with `np.load(target, mmap_mode="r")`. With `engine="ray"` (or
+    `"ray:ADDRESS"`), the machines of a cluster do all the work. The rows and the target must be on
+    shared storage, and a part whose machine is lost is processed again.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp())
@@ -90,7 +90,7 @@ def _done_by(engine: str) -> Done:
 def _fitted(
     features: TextFeatures, pieces: Sequence[Piece], column: str, sample: int, done: Done
 ) -> TextFeatures:
-    """New features, fitted on the words of all texts and on a sample of the texts."""
+    """New features, fitted on the word counts of all texts and on a sample of the texts."""
     from wiesel.features.tfidf import fit_sample
 
     new = type(features)(**features.get_params())
@@ -134,7 +134,7 @@ class CountWords:
     columns: list[str] | None
     counts_words: bool
     every: int
-    """Every so many rows of all files one is drawn."""
+    """The step between sampled rows, counted over all files."""
 
     def __call__(self, piece: Piece, rows: pl.DataFrame) -> bytes:
         """Return a table: words with their frequencies, and texts with their positions."""
@@ -159,7 +159,7 @@ class WriteVectors:
     columns: list[str] | None
 
     def __call__(self, piece: Piece, rows: pl.DataFrame) -> bytes:
-        """Write the vectors; a second time the same ones."""
+        """Write the vectors. A repeated call writes the same ones."""
         vectors = self.features.transform(text_column(rows, self.columns[0]))  # type: ignore[index]
         table = np.load(self.target, mmap_mode="r+")
         table[piece["start"] : piece["start"] + piece["count"]] = vectors

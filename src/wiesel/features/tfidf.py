@@ -1,4 +1,4 @@
-"""TF-IDF and truncated SVD: the words of a text, compressed into a few hundred numbers."""
+"""TF-IDF and truncated SVD: compresses the words of a text into a few hundred numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = ["TfidfOptions", "TfidfWeights", "fit_sample", "fit_tfidf", "transform
 
 @dataclass(frozen=True)
 class TfidfOptions:
-    """How texts are cut into terms, and how many dimensions are kept."""
+    """How texts are split into terms, and how many dimensions are kept."""
 
     n_dimensions: int
     max_terms: int
@@ -29,7 +29,7 @@ class TfidfOptions:
 
 @dataclass(frozen=True, eq=False)
 class TfidfWeights:
-    """What was learned: the terms, how rare each is, and the main directions."""
+    """The fitted values: the terms, their IDF weights, and the main directions."""
 
     terms: tuple[str, ...]
     idf: npt.NDArray[np.float32]
@@ -40,9 +40,9 @@ class TfidfWeights:
 def fit_tfidf(
     texts: Sequence[str], options: TfidfOptions
 ) -> tuple[TfidfWeights, npt.NDArray[np.float32]]:
-    """Return what was learned from texts, and their vectors.
+    """Return the weights learned from texts, and the vectors of the texts.
 
-    There are fewer dimensions than `n_dimensions` where texts or terms are few, or much alike.
+    There are fewer than `n_dimensions` dimensions if texts or terms are few or very similar.
 
     >>> options = TfidfOptions(2, max_terms=10, min_count=1, longest_phrase=1, seed=0)
     >>> weights, vectors = fit_tfidf(["good film", "bad film", "good plot"], options)
@@ -70,13 +70,13 @@ def fit_sample(
     sample: Sequence[str],
     options: TfidfOptions,
 ) -> tuple[TfidfWeights, npt.NDArray[np.float32]]:
-    """Return what is learned from the frequencies of terms in all texts and a sample of these.
+    """Return the weights learned from the term frequencies of all texts and a sample of them.
 
-    How rare a term is comes from all texts, the main directions come from the sample, whose
-    vectors are returned, too. With all texts as sample it is what `fit_tfidf` learns.
+    The IDF weights come from all texts, the main directions from the sample, whose vectors are
+    returned too. If the sample is all texts, the result is the same as that of `fit_tfidf`.
     """
     transformer = _transformer()
-    # As scikit-learn smooths it: as if one more text had every term.
+    # Smoothed as in scikit-learn: as if one more text contained every term.
     transformer.idf_ = (np.log((n_texts + 1) / (in_texts + 1)) + 1).astype(np.float32)
     table = transformer.transform(count_terms(sample, terms))
     components, vectors = main_directions(table, options.n_dimensions, options.seed)
@@ -94,7 +94,7 @@ def _count(texts: Sequence[str], options: TfidfOptions) -> tuple[tuple[str, ...]
     )
     try:
         counts = vectorizer.fit_transform(texts)
-    except ValueError:  # there are no words, or none is left
+    except ValueError:  # there are no words, or none are left
         return (), sp.csr_array(np.zeros((len(texts), 0), np.float32))
     return tuple(vectorizer.get_feature_names_out().tolist()), sp.csr_array(counts)
 
@@ -102,7 +102,7 @@ def _count(texts: Sequence[str], options: TfidfOptions) -> tuple[tuple[str, ...]
 def transform_tfidf(
     texts: Sequence[str], weights: TfidfWeights, longest_phrase: int
 ) -> npt.NDArray[np.float32]:
-    """Return the vectors of texts; terms that `fit_tfidf` did not see do not count."""
+    """Return the vectors of texts; terms that `fit_tfidf` did not see are ignored."""
     if longest_phrase == 1:
         counts = count_terms(texts, weights.terms)
     else:

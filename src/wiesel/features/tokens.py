@@ -1,4 +1,4 @@
-"""Text to token ids, for networks that read words in order."""
+"""Turns texts into token ids, for networks that read words in order."""
 
 import json
 import re
@@ -23,16 +23,16 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 _FIRST_WORD = 2
 """0 is padding, 1 an unknown word."""
 _LONGEST = 100_000
-"""Every text takes memory for this many tokens, short texts too."""
+"""The maximum length: even a short text takes memory for all tokens."""
 
 
 @dataclass(eq=False)
 class TokenFeatures(StoredFeatures, Parameterized):
-    """Turns texts into sequences of numbers, one for each word, cut or padded to one length.
+    """Turns texts into sequences of token ids, truncated or padded to the same length.
 
-    By itself it learns a vocabulary from the training texts and gives one array (0 pads, 1 is an
-    unknown word), as the end model `lstm` reads it. With the folder of a Hugging Face tokenizer
-    (`tokenizer.json`) it gives `input_ids` and `attention_mask`, as `transformer:PATH` reads them.
+    By default it learns a vocabulary from the training texts and returns one array (0 is padding, 1
+    an unknown word) for the end model `lstm`. With the folder of a Hugging Face tokenizer
+    (`tokenizer.json`), it returns `input_ids` and `attention_mask` for `transformer:PATH`.
 
     >>> features = TokenFeatures(length=4, min_count=1)
     >>> features.fit_transform(["a good film", "a bad, bad film"])
@@ -41,7 +41,7 @@ class TokenFeatures(StoredFeatures, Parameterized):
     """
 
     tokenizer: str | PathLike[str] | None = None
-    """A folder with a `tokenizer.json`; None learns a vocabulary of words."""
+    """A folder with a `tokenizer.json`; None to learn a vocabulary of words."""
     _: KW_ONLY
     length: int = 128
     """The maximum number of tokens per text."""
@@ -51,9 +51,9 @@ class TokenFeatures(StoredFeatures, Parameterized):
     """Words: the minimum number of occurrences."""
 
     vocabulary_: tuple[str, ...] = field(init=False, repr=False)
-    """Words, the most frequent first; none with a tokenizer."""
+    """The words, most frequent first; empty with a tokenizer."""
     tokenizer_: str = field(init=False, repr=False)
-    """The content of `tokenizer.json`; empty for words."""
+    """The content of `tokenizer.json`; empty without a tokenizer."""
 
     def fit(self, texts: Any) -> Self:
         """Learn the vocabulary of the training texts, or read the tokenizer."""
@@ -87,7 +87,7 @@ class TokenFeatures(StoredFeatures, Parameterized):
             raise NotFittedError("These TokenFeatures are not fitted yet: call fit(texts) first.")
 
     def to_state(self) -> FeatureState:
-        """Return options and what was learned, as plain data."""
+        """Return the options and the fitted values as plain data."""
         self.check_fitted()
         settings = {
             "kind": "tokens",
@@ -99,7 +99,7 @@ class TokenFeatures(StoredFeatures, Parameterized):
 
     @classmethod
     def from_state(cls, state: FeatureState) -> "TokenFeatures":
-        """Return the fitted features that `to_state` described."""
+        """Return the fitted features from the result of `to_state`."""
         check_kind(state, "tokens", settings=("length", "vocabulary", "tokenizer"))
         features = cls(length=state.settings["length"])
         check_number(features, "length", features.length, low=1, high=_LONGEST, whole=True)

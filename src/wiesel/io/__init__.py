@@ -1,4 +1,4 @@
-"""Reading and writing: rows, votes, answers and labels in files, and what other tools have."""
+"""Reads and writes rows, votes, answers and labels, in our formats and those of other tools."""
 
 from wiesel.io.annotation import TOOLS, Annotations, read_annotations, write_predictions
 from wiesel.io.answers import read_answers, read_gold

@@ -1,4 +1,4 @@
-"""Which columns of a table of crowd answers are which: by name, or by what is left."""
+"""Recognizes the columns of a table of crowd answers, by name or by elimination."""
 
 import re
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def find_answer_columns(
     voter: str | None = None,
     label: str | None = None,
 ) -> AnswerColumns:
-    """Return who is who among the columns: as named, else as their names say.
+    """Return the item, voter and label columns: as given, or recognized by their names.
 
     >>> find_answer_columns(["workerId", "question", "answer", "seconds"])
     AnswerColumns(item='question', voter='workerId', label='answer')
@@ -83,7 +83,7 @@ def looks_like_answers(columns: Sequence[str]) -> AnswerColumns | None:
 
 
 def _named(role: str, columns: Sequence[str], given: dict[str, str | None]) -> str | None:
-    """The first column whose name says the role, in the order of how plainly it does."""
+    """The column whose name matches the role best; the first one in case of a tie."""
     taken = {name for name in given.values() if name is not None}
     free = [name for name in columns if name not in taken]
     for word in _ROLES[role]:
@@ -94,7 +94,7 @@ def _named(role: str, columns: Sequence[str], given: dict[str, str | None]) -> s
 
 
 def _says_other(role: str, name: str) -> bool:
-    """Whether another role claims the name more plainly, as `worker_id` is no id of an item."""
+    """Whether the name fits another role better: `worker_id` is not the id of an item."""
     place = {other: _rank(other, name) for other in _ROLES}
     return min(place, key=lambda other: place[other]) != role
 
@@ -105,7 +105,7 @@ def _rank(role: str, name: str) -> int:
 
 
 def _words(name: str) -> set[str]:
-    """The words in a name such as workerId, task_id or INPUT:image; plurals are singular."""
+    """The words in a name such as workerId, task_id or INPUT:image; plurals become singular."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     words = re.split(r"[\W_]+", spaced.lower())
     return {word.removesuffix("s") if len(word) > 3 else word for word in words if word} | set(

@@ -1,4 +1,4 @@
-"""Long tables in files: crowd answers with one row each, and gold labels by item id."""
+"""Reads long tables: crowd answers with one row each, and gold labels by item id."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -26,7 +26,7 @@ def read_answers(
     items: Any = None,
     duplicates: Literal["refuse", "first", "last", "all"] = "refuse",
 ) -> VoteMatrix:
-    r"""Return the votes of a file with one row per answer; see `VoteMatrix.from_long`.
+    r"""Return the votes in a file with one row per answer; see `VoteMatrix.from_long`.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
@@ -55,9 +55,10 @@ def read_gold(
     id_column: str = "id",
     label_column: str = "label",
 ) -> npt.NDArray[np.int64]:
-    r"""Return gold labels as class indices, -1 where unknown.
+    r"""Return gold labels as class indices; -1 if unknown.
 
-    In the order of `ids` if given (an id that the file lacks is unknown), else in the file's.
+    The labels are in the order of `ids` if given (an id that is not in the file is unknown),
+    otherwise in the order of the file.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "gold.csv"

@@ -1,4 +1,4 @@
-"""Answers as cleanlab takes them, and back."""
+"""Converts votes to and from the format of cleanlab."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,11 +14,12 @@ __all__ = ["from_cleanlab", "to_cleanlab"]
 
 
 def to_cleanlab(votes: VoteMatrix) -> Any:
-    """Return answers as `labels_multiannotator` of cleanlab: a pandas table of class indices.
+    """Return votes as cleanlab's `labels_multiannotator`: a pandas table of class indices.
 
-    Items are rows, voters are columns, missing is an abstention. cleanlab asks that every item and
-    every voter has an answer: those without one are left out, and the index has the item ids.
-    `pred_probs` beside it are `out_of_sample_proba(model, X, votes)`, in the same order.
+    Items are rows, voters are columns, and a missing value is an abstention. cleanlab requires an
+    answer for every item and from every voter, so those without one are left out; the index has the
+    item ids. For cleanlab's `pred_probs`, use `out_of_sample_proba(model, X, votes)`, in the same
+    order.
 
     >>> to_cleanlab(votes).columns.tolist()
     ['keyword', 'link', 'length']
@@ -35,9 +36,9 @@ def to_cleanlab(votes: VoteMatrix) -> Any:
 
 
 def from_cleanlab(answers: Any, labels: LabelSpace | Sequence[str]) -> VoteMatrix:
-    """Return the votes in `labels_multiannotator`: class indices, missing where one abstains.
+    """Return the votes in `labels_multiannotator`: class indices, missing for an abstention.
 
-    An array of one label for each item is a table with one voter, 'given label'.
+    An array with one label per item is treated as a table with one voter, 'given label'.
 
     >>> from_cleanlab(np.array([0, 1, 1]), ["ham", "spam"]).voters
     ('given label',)

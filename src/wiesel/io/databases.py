@@ -1,4 +1,4 @@
-"""SQLite files that several threads and processes use at a time."""
+"""SQLite files that several threads and processes can use at the same time."""
 
 import sqlite3
 import time
@@ -16,7 +16,7 @@ _PATIENCE = 30.0
 
 @contextmanager
 def open_database(path: FilePath, schema: Sequence[str]) -> Iterator[sqlite3.Connection]:
-    """Open a SQLite file, made where it is missing, with the tables of `schema`.
+    """Open a SQLite file with the tables of `schema`. The file is created if it is missing.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "numbers.sqlite"
@@ -33,10 +33,10 @@ def open_database(path: FilePath, schema: Sequence[str]) -> Iterator[sqlite3.Con
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Let readers go on while another writes."""
+    """Let readers continue while another process writes."""
     end = time.monotonic() + _PATIENCE
     while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-        # Unlike all other statements this one does not wait where two try it at a time: it fails.
+        # Unlike all other statements, this one fails instead of waiting if two run it at once.
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError:

@@ -1,4 +1,4 @@
-"""What a data set is once it is loaded: named splits of rows, votes, gold labels and features."""
+"""A loaded data set: named splits with rows, votes, gold labels and features."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ __all__ = ["Dataset", "Split"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """One part of a data set; row `i` of everything belongs to the same item.
+    """One part of a data set; row `i` of every field belongs to the same item.
 
     >>> split = Split(pl.DataFrame({"id": ["a", "b"], "text": ["hi", "yo"]}), np.array([1, -1]))
     >>> split
@@ -28,15 +28,15 @@ class Split:
     """
 
     rows: pl.DataFrame
-    """`id`, `text` where there is text, and other columns that labeling functions read."""
+    """`id`, `text` if there is text, and other columns that labeling functions read."""
     gold: npt.NDArray[np.int64]
-    """Class indices, -1 where the label is not known."""
+    """Class indices; -1 if the label is unknown."""
     votes: VoteMatrix | None = None
     """The votes that come with the data set."""
     features: npt.NDArray[Any] | None = None
     """(n_items, n_features), as distributed or standardized."""
     images: npt.NDArray[Any] | None = None
-    """(n_items, height, width, channels), where there are pictures."""
+    """(n_items, height, width, channels); None if there are no images."""
 
     def __post_init__(self) -> None:
         for name in ("gold", "votes", "features", "images"):
@@ -60,12 +60,12 @@ class Split:
 
     @property
     def ids(self) -> pl.Series:
-        """The id of every item."""
+        """The id of each item."""
         return self.rows["id"]
 
     @property
     def texts(self) -> pl.Series | None:
-        """The text of every item; None where the set has none."""
+        """The text of each item; None if the data set has no text."""
         if "text" not in self.rows.columns or self.rows["text"].null_count() == len(self):
             return None
         return self.rows["text"]
@@ -73,7 +73,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Named splits of one task, as they were distributed: nothing is split behind your back.
+    """Named splits of one task, as they were distributed; nothing is split implicitly.
 
     >>> split = Split(pl.DataFrame({"id": ["a"]}), np.array([1]))
     >>> dataset = Dataset("mails", LabelSpace("ham", "spam"), {"train": split})
@@ -89,13 +89,13 @@ class Dataset:
     labels: LabelSpace
     splits: Mapping[str, Split]
     card: Mapping[str, Any] = field(default_factory=dict)
-    """Where the set comes from: provenance, license, statistics."""
+    """Information about the data set: provenance, license, statistics."""
     folder: Path | None = None
-    """Where it was read from."""
+    """The folder it was read from."""
 
     @property
     def train(self) -> Split:
-        """The split to learn from; sets of crowd answers have only this one."""
+        """The split to learn from; data sets of crowd answers have only this one."""
         return self["train"]
 
     @property
@@ -105,7 +105,7 @@ class Dataset:
 
     @property
     def test(self) -> Split:
-        """The split to report figures on."""
+        """The split to report results on."""
         return self["test"]
 
     def __getitem__(self, split: str) -> Split:

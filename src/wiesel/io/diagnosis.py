@@ -1,4 +1,4 @@
-"""Why a text table could not be read, found by going through it once more, slowly."""
+"""Finds out why a text table could not be read, in a second, slower pass."""
 
 import codecs
 import csv
@@ -10,11 +10,11 @@ from wiesel.io.dialects import dialect_of
 __all__ = ["LONGEST_LINE", "diagnose", "first_long_line"]
 
 LONGEST_LINE = 64 * 2**20
-"""Bytes of a line; a longer one is no row, but a quote or a line end that is missing."""
+"""The maximum line length in bytes; a longer line means a missing quote or line end."""
 
 
 def diagnose(path: Path, kind: str) -> str | None:
-    r"""Return what is wrong with a CSV, TSV or JSONL file and where, if it can be found.
+    r"""Return what is wrong with a CSV, TSV or JSONL file and where; None if nothing is found.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "mails.csv"
@@ -34,7 +34,7 @@ def diagnose(path: Path, kind: str) -> str | None:
 
 
 def first_long_line(path: Path, longest: int = LONGEST_LINE) -> int | None:
-    r"""Return the number (from 1) of the first line of more than `longest` bytes, if there is one.
+    r"""Return the number (from 1) of the first line with more than `longest` bytes, if any.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "mails.csv"
@@ -67,12 +67,12 @@ def _first_bad_byte(path: Path) -> tuple[int, int] | None:
             try:
                 decoder.decode(block)
             except UnicodeDecodeError as error:
-                # The decoder keeps the start of a character that the last block cut in two.
+                # The decoder keeps the start of a character that the last block split.
                 start = error.start - (len(error.object) - len(block))
                 return offset + start, line + block[: max(start, 0)].count(b"\n")
             offset += len(block)
             line += block.count(b"\n")
-    # A file that was cut inside a character ends with the start of one.
+    # A file that was truncated inside a character ends with the start of one.
     cut = len(decoder.getstate()[0])
     return (offset - cut, line) if cut else None
 
@@ -86,7 +86,7 @@ def _first_bad_json(path: Path) -> str | None:
                 value = json.loads(line)
             except json.JSONDecodeError as error:
                 return f"has no valid JSON in line {number}: {error.msg} at character {error.pos}."
-            except (ValueError, RecursionError) as error:  # a number of thousands of digits
+            except (ValueError, RecursionError) as error:  # a number with thousands of digits
                 return f"has no valid JSON in line {number}: {error}."
             if not isinstance(value, dict):
                 return f"has a {type(value).__name__} in line {number}; each line is one object."

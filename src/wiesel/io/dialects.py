@@ -1,4 +1,4 @@
-"""How a CSV file is written: what separates its columns, and how its letters are encoded."""
+"""Detects the dialect of a CSV file: its column separator and its encoding."""
 
 import codecs
 import csv
@@ -13,8 +13,8 @@ __all__ = ["Dialect", "decoded_file", "dialect_of", "separator_of"]
 
 _SAMPLE = 2**16
 _WHOLE = 2**26
-"""Files up to this size are searched for letters that are not UTF-8; of larger ones
-only the beginning."""
+"""Files up to this size are searched for bytes that are not UTF-8; of larger files, only
+the beginning."""
 _SEPARATORS = (",", ";", "\t", "|")
 _ROWS = 50
 _ALIKE = 0.9
@@ -24,7 +24,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _WINDOWS = "cp1252"
-"""What Excel and Windows write in Western countries; latin-1 with a few signs more."""
+"""The encoding of Excel and Windows in Western countries: latin-1 with a few more characters."""
 
 _OF_UTF8 = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
 _HIGH = re.compile(rb"[\x80-\xff]")
@@ -32,21 +32,21 @@ _LETTERS = re.compile(rb"[\xc0-\xff\x80\x91-\x94\x96\x97\xa3\xa7\xb0]")
 
 
 class Dialect(NamedTuple):
-    """What separates columns, and the encoding by Python's name of it."""
+    """The column separator, and Python's name of the encoding."""
 
     separator: str
     encoding: str
 
     @property
     def is_utf8(self) -> bool:
-        """Whether the file can be read as it is."""
+        """Whether the file can be read without conversion."""
         return self.encoding in ("utf-8", "utf-8-sig")
 
 
 def dialect_of(
     path: Path, kind: str = "csv", separator: str | None = None, encoding: str | None = None
 ) -> Dialect:
-    r"""Return the separator and encoding of a CSV or TSV file; given values are kept.
+    r"""Return the separator and encoding of a CSV or TSV file; given values are used as they are.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "mails.csv"
@@ -64,15 +64,16 @@ def dialect_of(
 
 
 def separator_of(text: str, usual: str = ",") -> str:
-    r"""Return what separates the columns in the beginning of a table; the usual if in doubt.
+    r"""Return the column separator, judged by the beginning of a table; `usual` if in doubt.
 
-    That is what gives the header most columns, among what gives (nearly) all rows as many.
+    Among the separators that give (nearly) all rows as many columns as the header, it is the one
+    that gives the most columns.
 
     >>> separator_of("id\ttext\n1\tfree; now\n"), separator_of("text\nfree; now\n")
     ('\t', ',')
     """
     lines = text.lstrip("\ufeff").splitlines(keepends=True)
-    # The last line of a sample may be cut.
+    # The last line of a sample may be incomplete.
     complete = lines if text.endswith(("\n", "\r")) or len(lines) < 2 else lines[:-1]
     best, most = usual, 1
     for candidate in (usual, *(other for other in _SEPARATORS if other != usual)):
@@ -83,7 +84,7 @@ def separator_of(text: str, usual: str = ",") -> str:
 
 
 def decoded_file(path: Path, encoding: str) -> bytes:
-    """Return the content of a file as UTF-8, or say where it is not in the encoding."""
+    """Return the content of a file as UTF-8. The error shows where the encoding does not fit."""
     content = path.read_bytes()
     try:
         return content.decode(encoding).lstrip("\ufeff").encode()
@@ -96,7 +97,7 @@ def decoded_file(path: Path, encoding: str) -> bytes:
 
 
 def _shape(lines: list[str], separator: str) -> tuple[int, float]:
-    """The number of columns of the header, and the share of the rows that have as many."""
+    """The number of columns in the header, and the share of rows with the same number."""
     try:
         rows = []
         for row in csv.reader(iter(lines), delimiter=separator):
@@ -124,7 +125,7 @@ def _encoding_of(path: Path) -> str:
         decoder.decode(content, final=whole)
     except UnicodeDecodeError:
         if not _is_windows(content):
-            return "utf-8"  # damaged; whoever reads it says where
+            return "utf-8"  # damaged; the reader reports where
         warnings.warn(
             f"{path} is not UTF-8; it was read as {_WINDOWS}, which Excel and Windows write. If "
             'letters look wrong, set its encoding: encoding = "..." in [data].',
@@ -136,14 +137,14 @@ def _encoding_of(path: Path) -> str:
 
 
 def _is_windows(content: bytes) -> bool:
-    """Whether bytes are letters of Windows-1252, rather than UTF-8 that was damaged or no text."""
+    """Whether the bytes are Windows-1252 text, rather than damaged UTF-8 or binary data."""
     if b"\x00" in content or content[-1:] >= b"\x80":
-        return False  # binary, or cut within a character
+        return False  # binary, or truncated inside a character
     try:
         content.decode(_WINDOWS)
     except UnicodeDecodeError:
         return False
-    # Characters of UTF-8 come as a lead byte and continuations: then it was UTF-8 once.
+    # A UTF-8 character is a lead byte with continuation bytes: the text used to be UTF-8.
     if _OF_UTF8.search(content):
         return False
     return len(_LETTERS.findall(content)) >= _ALIKE * len(_HIGH.findall(content))

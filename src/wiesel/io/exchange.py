@@ -1,4 +1,4 @@
-"""Files in memory through which processes of this machine pass rows and votes to each other."""
+"""In-memory files through which processes on this machine exchange rows and votes."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ _PREFIX, _ENDING = "wiesel-", ".rows"
 
 
 class Exchange:
-    """A folder that lives in memory where the system has one, and goes when it is closed.
+    """A temporary folder, in memory if the system supports it, that is removed on closing.
 
     >>> with Exchange(room=1000) as exchange:
     ...     write_exchanged(pl.DataFrame({"n": [1, 2]}), exchange.file("rows"))
@@ -27,7 +27,7 @@ class Exchange:
 
     def __init__(self, room: float) -> None:
         place = _memory_folder(room)
-        # Who was killed could not tidy up behind itself.
+        # A killed process could not clean up after itself.
         remove_abandoned(Path(place or tempfile.gettempdir()), _PREFIX, _ENDING)
         self._folder = tempfile.TemporaryDirectory(
             prefix=f"{_PREFIX}{owner_mark()}-", suffix=_ENDING, dir=place
@@ -49,9 +49,9 @@ class Exchange:
 
 
 def write_exchanged(content: pl.DataFrame | bytes, file: Path) -> None:
-    """Write rows or bytes over what was there before.
+    """Write rows or bytes, overwriting the previous content.
 
-    Memory that the system has already given is faster to fill than that of a new file.
+    Memory that is already allocated is faster to fill than a new file.
     """
     with named_problems(file), file.open("r+b" if file.exists() else "w+b") as stream:
         if isinstance(content, bytes):
@@ -63,7 +63,7 @@ def write_exchanged(content: pl.DataFrame | bytes, file: Path) -> None:
 
 
 def read_exchanged(file: Path) -> pl.DataFrame:
-    """Return the rows that another process has written."""
+    """Return the rows that another process wrote."""
     return pl.scan_ipc(file).collect(engine="in-memory")
 
 

@@ -1,4 +1,4 @@
-"""What readers and writers share: finding a file, saying what is wrong with it, replacing it."""
+"""Shared by readers and writers: find a file, explain what is wrong with it, replace it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,13 +35,13 @@ FORMATS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
-"""The kind of table that each file extension stands for."""
+"""The table format of each file extension."""
 
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 
 
 def table_format(path: FilePath) -> str:
-    """Return `parquet`, `csv`, `tsv` or `jsonl`, by the extension of the file.
+    """Return `parquet`, `csv`, `tsv` or `jsonl`, based on the file extension.
 
     >>> table_format("reviews.ndjson")
     'jsonl'
@@ -62,7 +62,7 @@ def table_format(path: FilePath) -> str:
 
 
 def existing_file(path: FilePath) -> Path:
-    """Return the path of a file with something in it, or say what is there instead.
+    """Return the path of a file that exists and is not empty; the error says what is wrong.
 
     >>> existing_file("no/such/folder/votes.parquet")
     Traceback (most recent call last):
@@ -79,7 +79,7 @@ def existing_file(path: FilePath) -> Path:
 
 
 def existing_folder(path: FilePath) -> Path:
-    """Return the path of a folder that is there."""
+    """Return the path of a folder that exists."""
     found = Path(path)
     if found.is_file():
         raise DataError(f"{found} is a file, not a folder.")
@@ -89,13 +89,13 @@ def existing_folder(path: FilePath) -> Path:
 
 
 def content_of(path: FilePath) -> bytes:
-    """Return the bytes of a file; none where there is no such file."""
+    """Return the bytes of a file; empty if the file does not exist."""
     found = Path(path)
     return found.read_bytes() if found.is_file() else b""
 
 
 def read_text(path: FilePath) -> str:
-    """Return the text of a file, or an error if it is not text."""
+    """Return the text of a file; raise an error if it is not text."""
     found = existing_file(path)
     with explained(found):
         content = found.read_bytes()
@@ -110,7 +110,7 @@ def read_text(path: FilePath) -> str:
 
 @contextmanager
 def explained(path: FilePath) -> Iterator[None]:
-    """Turn errors about the contents of a file into errors that name the file."""
+    """Turn errors about the content of a file into errors that name the file."""
     try:
         yield
     except DataError as error:
@@ -126,9 +126,9 @@ def explained(path: FilePath) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: FilePath) -> Iterator[Path]:
-    """Give a temporary path in the same folder, which takes the place of `path` at the end.
+    """Yield a temporary path in the same folder, which replaces `path` at the end.
 
-    Whoever reads `path` meanwhile, or after a crash, finds the old file, never half of the new.
+    Until then, and after a crash, readers of `path` see the old file, never half of the new one.
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -148,7 +148,7 @@ def replacing(path: FilePath) -> Iterator[Path]:
 
 @contextmanager
 def appearing_folder(path: FilePath) -> Iterator[Path]:
-    """Give a folder to fill, which appears as `path` when all is in it, or not at all."""
+    """Yield a folder to fill, which appears as `path` once it is complete, or not at all."""
     target = Path(path)
     if target.exists():
         raise DataError(f"{target} exists already: give a new folder.")
@@ -158,7 +158,7 @@ def appearing_folder(path: FilePath) -> Iterator[Path]:
 
 
 def _near_names(path: Path) -> str:
-    """The end of the sentence *There is no file X*: what its folder has."""
+    """The end of the sentence *There is no file X*: the files in its folder."""
     folder = path.parent
     if not folder.is_dir():
         return f": the folder {folder} does not exist."
@@ -172,7 +172,7 @@ def _folder_listing(folder: Path) -> str:
 
 
 def _reading_problem(path: Path, message: str) -> str:
-    """What to tell about a file that Polars refused."""
+    """The error message for a file that Polars could not read."""
     kind = FORMATS.get(path.suffix.lower(), "table")
     if kind in ("csv", "tsv", "jsonl") and path.is_file():
         cause = diagnose(path, kind)

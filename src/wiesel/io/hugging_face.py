@@ -1,4 +1,4 @@
-"""Data sets as the Hugging Face Hub has them: Parquet files and a card, with soft labels."""
+"""Data sets in the format of the Hugging Face Hub: Parquet files and a card, with soft labels."""
 
 import json
 import re
@@ -35,16 +35,16 @@ class SoftLabeled:
     """Rows with their soft labels."""
 
     rows: pl.DataFrame
-    """All columns but the labels."""
+    """All columns except the labels."""
     label: npt.NDArray[np.int64]
-    """The class index in the column `label`: of data sets with soft labels, the likeliest class."""
+    """The class index in the column `label`; with soft labels, the most probable class."""
     proba: npt.NDArray[np.float64] | None
-    """(n_items, n_classes); None where the data set has no soft labels."""
+    """(n_items, n_classes); None if the data set has no soft labels."""
     labels: LabelSpace
 
 
 def soft_labeled_rows(rows: Any, proba: Any, labels: LabelSpace | Sequence[str]) -> pl.DataFrame:
-    """Return the rows with `label`, the likeliest class, and `soft_label`, a list of floats.
+    """Return the rows with `label`, the most probable class, and `soft_label`, a list of floats.
 
     >>> soft_labeled_rows({"text": ["see you"]}, [[0.75, 0.25]], ["ham", "spam"]).row(0)
     ('see you', 0, [0.75, 0.25])
@@ -77,11 +77,11 @@ def write_hugging_face(
     description: str = "",
     license: str | None = None,
 ) -> None:
-    """Write a folder that `datasets.load_dataset` and the Hub read: Parquet files and README.md.
+    """Write a folder for `datasets.load_dataset` and the Hub: Parquet files and README.md.
 
-    `splits` is a table, which becomes the split `train`, or tables by the name of the split. A
-    column `label` of class indices has the class names, a column `soft_label` is a list of
-    floats; `soft_labeled_rows` makes both. Nothing of `datasets` needs to be installed.
+    `splits` is one table, which becomes the split `train`, or a dict of tables by split name. The
+    column `label` has class indices and is stored with the class names; the column `soft_label` is
+    a list of floats. `soft_labeled_rows` creates both. The package `datasets` is not needed.
 
     >>> import tempfile, pathlib
     >>> folder = pathlib.Path(tempfile.mkdtemp()) / "mails"
@@ -110,7 +110,7 @@ def read_hugging_face(
 ) -> SoftLabeled:
     """Return the rows and labels of a folder with Parquet files, or of a `datasets.Dataset`.
 
-    The class names are those of the column `label`, or `labels`.
+    The class names are those stored with the column `label`, or `labels`.
     """
     if isinstance(source, (str, Path)):
         file = _split_file(existing_folder(source), split)
@@ -131,13 +131,13 @@ def read_hugging_face(
 def to_hugging_face(rows: Any, labels: LabelSpace | Sequence[str]) -> Any:
     """Return a `datasets.Dataset` of rows with the class names of the column `label`.
 
-    `datasets` has to be installed. See `soft_labeled_rows` for soft labels.
+    The package `datasets` must be installed. See `soft_labeled_rows` for soft labels.
     """
     try:
         datasets: Any = import_module("datasets")
     except ImportError:
         datasets = None
-    if not hasattr(datasets, "Dataset"):  # a folder named datasets can be imported, too
+    if not hasattr(datasets, "Dataset"):  # a folder named datasets can be imported too
         raise MissingExtraError(
             "A Dataset needs the package datasets: pip install datasets. Without it, "
             "write_hugging_face writes a folder that load_dataset reads."

@@ -1,4 +1,4 @@
-"""What the Hub wants to know of a data set: types of columns, and a card in README.md."""
+"""The metadata of a data set for the Hub: column types, and a card in README.md."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "
 
 
 def feature_types(frame: pl.DataFrame, labels: LabelSpace) -> dict[str, Any]:
-    """Return the types of the columns as the package datasets writes them.
+    """Return the column types in the notation of the package datasets.
 
     >>> feature_types(pl.DataFrame({"text": ["hi"], "label": [0]}), LabelSpace("ham", "spam"))
     {'text': {'dtype': 'string', '_type': 'Value'}, 'label': {'names': ['ham', 'spam'],
@@ -55,7 +55,7 @@ def card_text(
     description: str,
     license: str | None,
 ) -> str:
-    """Return README.md: what the Hub reads, and what people read."""
+    """Return README.md: metadata for the Hub, and text for people."""
     first = next(iter(frames.values()))
     n_items = sum(map(len, frames.values()))
     size = next((name for limit, name in _SIZES if n_items < limit), "n>1M")
@@ -73,7 +73,7 @@ def card_text(
 
 
 def _split_size(name: str, frame: pl.DataFrame) -> str:
-    # The Hub ignores all sizes where the bytes are missing.
+    # The Hub ignores all sizes if the number of bytes is missing.
     size = int(frame.estimated_size())
     return f"  - name: {name}\n    num_bytes: {size}\n    num_examples: {len(frame)}"
 

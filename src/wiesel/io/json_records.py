@@ -1,4 +1,4 @@
-"""Objects in JSON files of other tools: a list of them, or one in each line."""
+"""Reads objects from JSON files of other tools: a list, or one per line."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ __all__ = ["json_records"]
 
 
 def json_records(text: str) -> list[dict[str, Any]]:
-    r"""Return the objects of a JSON list, or of JSON lines.
+    r"""Return the objects in a JSON list or in JSON lines.
 
     >>> json_records('[{"id": 1}, {"id": 2}]') == json_records('{"id": 1}\n\n{"id": 2}\n')
     True

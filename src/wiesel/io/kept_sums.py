@@ -1,4 +1,4 @@
-"""Sums over files of votes that outlast their process: what is added up is not added up again."""
+"""Cached sums over vote files: a sum that is on disk is not computed again."""
 
 import hashlib
 import math
@@ -19,16 +19,15 @@ from wiesel.votes import Statistics, VoteMatrix
 __all__ = ["KeptSums"]
 
 _SMALL = 2**22
-"""Bytes of a sum that is written after every file; a larger one after several."""
+"""Sums up to this size in bytes are written after every file; larger ones after several files."""
 
 
 class KeptSums:
-    """A folder of sums, finished or not, each named by what is summed and over which files.
+    """A folder of finished and unfinished sums, each named by the statistic and the files.
 
-    A fit asks for one sum after the other, and for the same ones when it is started again: those
-    that are finished are looked up, and the one that was interrupted goes on with the next file.
-    Other models find the sums that they have in common, such as the pairs of votes. Sums over
-    files that have changed are removed.
+    A fit computes one sum after another, and the same ones when it is restarted: finished sums are
+    looked up, and an interrupted sum continues with the next file. Models share the sums they have
+    in common, such as the pairs of votes. Sums over files that have changed are removed.
 
     >>> import tempfile
     >>> from wiesel.io import write_votes
@@ -47,7 +46,7 @@ class KeptSums:
         states = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         self._of_files = _digest(repr((__version__, states)).encode())
         self.n_read = 0
-        """How many files were read so far."""
+        """The number of files read so far."""
 
     def sum(self, statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
         """Return the sum of `statistic(part)` over all files."""
@@ -66,7 +65,7 @@ class KeptSums:
         return total
 
     def _place(self, statistic: Callable[[VoteMatrix], Statistics]) -> Path | None:
-        """The file of a sum; None where nothing tells one function from another."""
+        """The file of a sum; None if the function cannot be identified."""
         name = hashlib.sha256()
         try:
             _add_name(name.update, statistic)
@@ -90,9 +89,9 @@ def add_statistics(left: Statistics, right: Statistics) -> Statistics:
 
 
 def _read(place: Path) -> tuple[Statistics | None, int]:
-    """A sum and over how many files it goes; an unreadable file counts as missing."""
+    """A sum and the number of files it covers; an unreadable file counts as missing."""
     try:
-        # NumPy leaves a damaged file open that it has opened itself.
+        # If NumPy opens a damaged file itself, it leaves the file open.
         with place.open("rb") as content, np.load(content, allow_pickle=False) as found:
             n_done, n_arrays = found["counts"].tolist()
             return tuple(found[f"arr_{k}"] for k in range(n_arrays)), n_done
@@ -106,13 +105,13 @@ def _write(place: Path, total: Statistics, n_done: int) -> None:
 
 
 class _NamelessError(Exception):
-    """Nothing tells a function or a value from another one."""
+    """A function or a value cannot be identified by name."""
 
 
 def _add_name(add: Callable[[bytes], None], value: Any) -> None:
-    """Add what tells a function, or something it was given, from others."""
+    """Add the identity of a function or of one of its arguments to the hash."""
     if isinstance(value, FunctionType):
-        if "<" in value.__qualname__:  # a lambda, or a function within another
+        if "<" in value.__qualname__:  # a lambda or a nested function
             raise _NamelessError
         add(f"{value.__module__}.{value.__qualname__};".encode())
         return

@@ -1,4 +1,4 @@
-"""Labels that people gave, in a SQLite file: each is on disk before the next item is shown."""
+"""Stores people's labels in a SQLite file: each is on disk before the next item is shown."""
 
 import sqlite3
 import time
@@ -16,7 +16,7 @@ from wiesel.io.files import FilePath
 __all__ = ["RESOLVED", "LabelStore"]
 
 RESOLVED = "resolved"
-"""The name under which a disagreement is settled: its label overrides all others."""
+"""The person name for resolved disagreements: its label overrides all others."""
 
 _SCHEMA = (
     """
@@ -41,10 +41,10 @@ ORDER BY number
 
 @dataclass(eq=False)
 class LabelStore:
-    """The labels of a project; several people and processes may use the file at a time.
+    """The labels of a project; several people and processes may use the file at the same time.
 
-    Nothing is overwritten: a person's last answer to an item counts, and `undo` takes the last one
-    back. A skipped item has no label but is not shown again.
+    Nothing is overwritten: a person's last answer to an item counts, and `undo` withdraws the last
+    one. A skipped item has no label but is not shown again.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -58,7 +58,7 @@ class LabelStore:
     path: FilePath
 
     def add(self, item: str, label: str | None, person: str, purpose: str = "learn") -> None:
-        """Keep one answer; it is on disk when this returns. No label means: skipped."""
+        """Store one answer; it is on disk when this returns. None as label means skipped."""
         _check_text("The item", item)
         _check_text("The name of the person", person)
         if purpose not in ("learn", "evaluate"):
@@ -71,7 +71,7 @@ class LabelStore:
             )
 
     def undo(self, person: str) -> str | None:
-        """Take back the last answer of a person and return its item; None if there is none."""
+        """Withdraw the last answer of a person and return its item; None if there is none."""
         with self._open() as connection, connection:
             row = connection.execute(
                 "SELECT number, item FROM labels WHERE person = ? AND withdrawn = 0 "
@@ -92,7 +92,7 @@ class LabelStore:
         return "learn" if row is None else str(row[0])
 
     def answers(self) -> pl.DataFrame:
-        """Return the last answer of every person to every item, in the order given."""
+        """Return the last answer of each person to each item, in the order they were given."""
         with self._open() as connection:
             found = connection.execute(_LATEST).fetchall()
         schema = {
@@ -105,9 +105,9 @@ class LabelStore:
         return pl.DataFrame(found, schema=schema, orient="row")
 
     def labels(self) -> pl.DataFrame:
-        """Return the label of every item: the one settled, else the one most people gave.
+        """Return the label of each item: the resolved one, or else the majority of the people.
 
-        Where as many people say one thing as another the label is null, `agreed` false.
+        In case of a tie, the label is null and `agreed` is false.
         """
         answers = self.answers().filter(pl.col("label").is_not_null())
         rows = [
@@ -132,7 +132,7 @@ class LabelStore:
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
             with open_database(self.path, _SCHEMA) as connection:
-                # Flushed at every commit: neither a killed process nor a power cut loses an answer.
+                # Flush at every commit, so that no crash or power failure loses an answer.
                 connection.execute("PRAGMA synchronous = FULL")
                 yield connection
         except (sqlite3.Error, OSError) as error:

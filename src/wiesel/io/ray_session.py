@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster: the program's own, or one for as long as it is needed."""
+"""The connection to a Ray cluster: the program's existing one, or a temporary one."""
 
 import logging
 import socket
@@ -16,7 +16,7 @@ _PATIENCE = 10.0
 
 
 def load_ray() -> Any:
-    """Return the package `ray`, or say how to install it."""
+    """Return the package `ray`; if it is missing, the error says how to install it."""
     try:
         import ray
     except ImportError as error:
@@ -26,13 +26,13 @@ def load_ray() -> Any:
 
 @contextmanager
 def ray_session(address: str | None = None) -> Iterator[Any]:
-    """Give the package `ray`, connected to a cluster.
+    """Yield the package `ray`, connected to a cluster.
 
-    A connection that the program already has is used and left as it is. Otherwise one is made
-    for the time being: to `address` (`host:port`, `auto`, or `local` for a new one on this
-    machine), or without it to the cluster that `RAY_ADDRESS` names or that runs on this machine,
-    or to a new one on this machine. The workers of such a connection do not import modules from
-    the current folder.
+    An existing connection of the program is used and left open. Otherwise a temporary one is made
+    to `address` (`host:port`, `auto`, or `local` for a new cluster on this machine). Without
+    `address`, it connects to the cluster in `RAY_ADDRESS`, to one that runs on this machine, or to
+    a new one on this machine. Workers of a temporary connection do not import modules from the
+    current folder.
     """
     ray = load_ray()
     if ray.is_initialized():
@@ -49,7 +49,7 @@ def _connect(ray: Any, address: str | None) -> None:
     try:
         _check_reachable(address)
         with tempfile.TemporaryDirectory(prefix="wiesel-") as nothing:
-            # The user's logging set-up stays as it is; what workers print is passed on by Ray.
+            # The user's logging setup is not changed; Ray forwards what workers print.
             # Without a working_dir, Ray puts the current folder first on the search path of every
             # worker, where a polars.py among downloaded data would be imported.
             ray.init(
@@ -67,7 +67,7 @@ def _connect(ray: Any, address: str | None) -> None:
 
 
 def _check_reachable(address: str | None) -> None:
-    """Refuse an address without a listening server, which Ray would retry for minutes."""
+    """Reject an address without a listening server, which Ray would retry for minutes."""
     host, _, port = (address or "").rpartition(":")
     if port.isdigit() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=_PATIENCE).close()

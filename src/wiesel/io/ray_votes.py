@@ -1,4 +1,4 @@
-"""Votes in many files, summed up by the machines of a Ray cluster."""
+"""Votes in many files, summed by the machines of a Ray cluster."""
 
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -17,14 +17,14 @@ from wiesel.votes import Statistics, VoteMatrix
 __all__ = ["RayVoteParts"]
 
 _RETRIES = 10
-"""How often a sum is started again after its machine was lost."""
+"""The number of times a sum is restarted after its machine was lost."""
 
 
 class RayVoteParts(VoteParts):
-    """Votes in files that every machine of a Ray cluster can read; each sums up some of them.
+    """Votes in files that every machine of a Ray cluster can read; each machine sums some of them.
 
-    Only the sums travel. A label model asks for many of them: connect first, by
-    `ray.init(address=...)`, or every sum opens its own connection.
+    Only the sums are sent. A label model needs many sums, so connect first with
+    `ray.init(address=...)`; otherwise every sum opens a new connection.
 
     >>> import tempfile, pathlib
     >>> from wiesel.io import write_votes
@@ -36,7 +36,7 @@ class RayVoteParts(VoteParts):
 
     def __init__(self, files: FilePath | Sequence[FilePath], address: str | None = None) -> None:
         super().__init__(files)
-        self.files = tuple(file.resolve() for file in self.files)  # workers start elsewhere
+        self.files = tuple(file.resolve() for file in self.files)  # workers start in another folder
         self.address = address
 
     def sum(self, statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
@@ -47,13 +47,13 @@ class RayVoteParts(VoteParts):
             n_tasks = int(ray.cluster_resources().get("CPU", 1))
             asked = [task.remote(files, shared) for files in _groups(self.files, n_tasks)]
             sums = (_fetched(ray, each) for each in asked)
-            # Ray returns read-only arrays; callers may change their sums.
+            # Ray returns read-only arrays, but callers may modify their sums.
             first = tuple(np.array(array) for array in next(sums))
             return reduce(add_statistics, sums, first)
 
 
 def _groups(files: Sequence[Path], n_groups: int) -> list[tuple[Path, ...]]:
-    """Neighboring files, about as many in each group."""
+    """Groups of consecutive files of about equal size."""
     edges = np.linspace(0, len(files), min(max(1, n_groups), len(files)) + 1).astype(int)
     return [tuple(files[start:end]) for start, end in pairwise(edges)]
 

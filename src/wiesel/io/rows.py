@@ -1,4 +1,4 @@
-"""Tables of rows in files: Parquet, CSV, TSV and JSON lines, whole or in batches."""
+"""Reads and writes tables: Parquet, CSV, TSV and JSON lines, whole or in batches."""
 
 from collections.abc import Iterator, Sequence
 from glob import escape
@@ -34,8 +34,8 @@ def read_rows(
 ) -> pl.DataFrame:
     r"""Return the rows of a Parquet, CSV, TSV or JSONL file, or of all files a pattern matches.
 
-    What separates the columns of a CSV file (commas, semicolons, tabs or bars), and whether it is
-    UTF-8, UTF-16 or Windows-1252, is seen by itself, or said by `separator` and `encoding`.
+    The separator of a CSV file (comma, semicolon, tab or bar) and its encoding (UTF-8, UTF-16 or
+    Windows-1252) are detected, unless `separator` and `encoding` are given.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "mails.csv"
@@ -62,8 +62,8 @@ def scan_rows(
 ) -> pl.LazyFrame:
     """Return the rows of a file, or of all files a pattern matches, as a lazy frame.
 
-    Column types are those that fit every row, not the first hundred, so that a name that turns up
-    late in a column of numbers is no surprise.
+    Column types are inferred from all rows, not just the first hundred, so a name late in a column
+    of numbers causes no error.
     """
     files = matching_files(path)
     with explained(path):
@@ -81,7 +81,7 @@ def scan_rows(
 def read_batches(
     path: FilePath, columns: Sequence[str] | None = None, batch_size: int = 50_000
 ) -> Iterator[pl.DataFrame]:
-    """Yield the rows in order, `batch_size` at a time, so that a file may exceed the memory.
+    """Yield the rows in order, `batch_size` at a time, so that a file may be larger than memory.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "mails.jsonl"
@@ -103,7 +103,7 @@ def read_batches(
 
 
 def write_rows(rows: Any, path: FilePath) -> None:
-    """Write a table of any common kind in the format of the file's extension, all or nothing.
+    """Write a table of any common type in the format of the file extension, all or nothing.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "mails.parquet"
@@ -124,7 +124,7 @@ def write_rows(rows: Any, path: FilePath) -> None:
 
 
 def matching_files(path: FilePath) -> list[Path]:
-    """Return the file itself, or the files that match it as a pattern, all of one format."""
+    """Return the file, or the files that match it as a pattern; all have the same format."""
     if not any(sign in str(path) for sign in "*?[") or Path(path).exists():
         return [existing_file(path)]
     pattern = Path(path)
@@ -138,9 +138,9 @@ def matching_files(path: FilePath) -> list[Path]:
 
 
 def refuse_oversized(files: Sequence[Path]) -> None:
-    """Refuse Parquet files that say of themselves that they do not fit into memory.
+    """Reject Parquet files that do not fit into memory, according to their metadata.
 
-    A few bytes can stand for a million million equal cells.
+    A few bytes can encode a trillion equal cells.
     """
     lazy = pl.scan_parquet(list(files), glob=False)
     n_cells = lazy.select(pl.len()).collect().item() * len(lazy.collect_schema())
@@ -149,7 +149,7 @@ def refuse_oversized(files: Sequence[Path]) -> None:
 
 
 def _refuse_long_lines(files: list[Path]) -> None:
-    """Such a line would take many times its size in memory before anything is said about it."""
+    """Reject very long lines, which would take many times their size in memory before failing."""
     for file in files:
         number = first_long_line(file)
         if number is not None:
@@ -162,7 +162,7 @@ def _refuse_long_lines(files: list[Path]) -> None:
 def _scan(
     files: list[Path], kind: str, separator: str | None, encoding: str | None
 ) -> pl.LazyFrame:
-    # From here on names are literal: a bracket in one is no pattern.
+    # From here on, names are literal: a bracket is not a pattern.
     if kind == "parquet":
         return pl.scan_parquet(files, glob=False)
     if kind == "jsonl":
@@ -177,7 +177,7 @@ def _scan(
 
 
 def _csv(files: list[Path], dialect: Dialect) -> pl.LazyFrame:
-    """Files of one dialect; those that are not UTF-8 are read as a whole."""
+    """The rows of files in one dialect; files that are not UTF-8 are read whole."""
     source: Any = files
     if not dialect.is_utf8:
         source = BytesIO(decoded_file(files[0], dialect.encoding))
@@ -185,7 +185,7 @@ def _csv(files: list[Path], dialect: Dialect) -> pl.LazyFrame:
 
 
 def _check_header(lazy: pl.LazyFrame) -> None:
-    """Refuse what Polars repairs in silence in a CSV header: bad bytes, a name given twice."""
+    """Reject CSV headers that Polars would silently repair: bad bytes or duplicate names."""
     names = lazy.collect_schema().names()
     for name in names:
         if "\N{REPLACEMENT CHARACTER}" in name:

@@ -1,4 +1,4 @@
-"""The states that a text went through, in a SQLite file: what changed, when, and how it scored."""
+"""Stores the versions of a text in a SQLite file: what changed, when, and the scores."""
 
 import json
 import sqlite3
@@ -23,7 +23,7 @@ _SCHEMA = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One state of the text, and the change that led to it."""
+    """One version of the text, and the change that led to it."""
 
     number: int
     text: str
@@ -34,7 +34,7 @@ class Snapshot:
 
 @dataclass(eq=False)
 class SnapshotStore:
-    """Keeps every state of a text, and entries that were refused.
+    """Stores every version of a text, and the rejected entries.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -49,7 +49,7 @@ class SnapshotStore:
     path: FilePath
 
     def add(self, text: str, change: str) -> int:
-        """Keep a state and return its number."""
+        """Store a version and return its number."""
         with self._open() as connection, connection:
             done = connection.execute(
                 "INSERT INTO snapshots (text, change, time, figures) VALUES (?, ?, ?, '{}')",
@@ -58,9 +58,9 @@ class SnapshotStore:
             return int(done.lastrowid or 0)
 
     def follow(self, text: str) -> None:
-        """Keep the text if it is not the last state already: `start`, or `changed outside`."""
+        """Store the text if it differs from the last version, as `start` or `changed outside`."""
         with self._open() as connection, connection:
-            # Taken before looking: two that look at the same time would both add it.
+            # Lock before reading: otherwise two processes could both add the same version.
             connection.execute("BEGIN IMMEDIATE")
             last = connection.execute(
                 "SELECT text FROM snapshots ORDER BY number DESC LIMIT 1"
@@ -73,7 +73,7 @@ class SnapshotStore:
                 )
 
     def note(self, number: int, figures: Mapping[str, float]) -> None:
-        """Keep how a state scored."""
+        """Store the scores of a version."""
         with self._open() as connection, connection:
             connection.execute(
                 "UPDATE snapshots SET figures = ? WHERE number = ?",
@@ -81,12 +81,12 @@ class SnapshotStore:
             )
 
     def drop(self, number: int) -> None:
-        """Forget a state: it was undone."""
+        """Delete a version that was undone."""
         with self._open() as connection, connection:
             connection.execute("DELETE FROM snapshots WHERE number = ?", (number,))
 
     def all(self) -> list[Snapshot]:
-        """Return all states, the oldest first."""
+        """Return all versions, the oldest first."""
         with self._open() as connection:
             rows = connection.execute(
                 "SELECT number, text, change, time, figures FROM snapshots ORDER BY number"
@@ -97,12 +97,12 @@ class SnapshotStore:
         ]
 
     def refuse(self, entry: str) -> None:
-        """Remember an entry that shall not be offered again."""
+        """Store an entry that must not be suggested again."""
         with self._open() as connection, connection:
             connection.execute("INSERT OR REPLACE INTO refused VALUES (?, ?)", (entry, time.time()))
 
     def refused(self) -> set[str]:
-        """Return the entries that were refused."""
+        """Return the rejected entries."""
         with self._open() as connection:
             return {entry for (entry,) in connection.execute("SELECT entry FROM refused")}
 

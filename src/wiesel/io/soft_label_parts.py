@@ -1,4 +1,4 @@
-"""Soft labels of votes in many files: one file of labels for each, and none is done twice."""
+"""Writes the soft labels of votes in many files: one label file each, and none is done twice."""
 
 import dataclasses
 import hashlib
@@ -24,7 +24,7 @@ _KEY = "wiesel_soft_labels"
 
 
 class FittedLabelModel(Protocol):
-    """What a label model must provide."""
+    """The interface that a label model must provide."""
 
     labels_: LabelSpace
 
@@ -38,12 +38,12 @@ def write_soft_label_parts(
     folder: FilePath,
     done: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
-    """Write P(class) of every item, a Parquet file for each file of votes, and return the files.
+    """Write P(class) of each item, one Parquet file per vote file, and return the files.
 
-    A file has the item's id and a column of probabilities for each class, and the name of its
-    file of votes. One part is in memory at a time. Files of an earlier call with the same model
-    and the same votes are kept, so that an interrupted call goes on where it was; those of another
-    model are replaced. `done(part, parts)` is called after each part.
+    A file has the same name as its vote file, and contains the item ids and one column of
+    probabilities per class. Only one part is in memory at a time. Files from an earlier call with
+    the same model and votes are kept, so that an interrupted call continues where it stopped; files
+    from another model are replaced. `done(part, parts)` is called after each part.
 
     >>> import tempfile, pathlib
     >>> from wiesel import MajorityVote
@@ -83,7 +83,7 @@ def write_soft_label_parts(
 
 
 def soft_label_frame(model: FittedLabelModel, votes: VoteMatrix) -> pl.DataFrame:
-    """Return the id and the probability of every class, for every item.
+    """Return the id and the class probabilities of each item.
 
     >>> from wiesel import MajorityVote
     >>> soft_label_frame(MajorityVote().fit(votes), votes).columns
@@ -95,7 +95,7 @@ def soft_label_frame(model: FittedLabelModel, votes: VoteMatrix) -> pl.DataFrame
 
 
 def _known_key(file: Path) -> str | None:
-    """What the soft labels in a file were made of; None where there is no such file."""
+    """The key of the model and votes behind a file of soft labels; None if there is no file."""
     if not file.exists():
         return None
     with explained(file):
@@ -103,7 +103,7 @@ def _known_key(file: Path) -> str | None:
 
 
 def _fingerprint(model: Any) -> str:
-    """Changes with the options of a model and with what it learned."""
+    """A hash of the options and the fitted values of a model."""
     digest = hashlib.sha256(type(model).__qualname__.encode())
     for field in dataclasses.fields(model):
         value = getattr(model, field.name, None)

@@ -1,4 +1,4 @@
-"""Bytes under keys in a SQLite file, which several processes may use at a time."""
+"""A key-value store of bytes in a SQLite file, which several processes may use at once."""
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ _SCHEMA = (
 
 
 class KeyedStore:
-    """A file of results that may be deleted at any time: what is missing is computed again.
+    """A cache file that may be deleted at any time: missing results are computed again.
 
     >>> import tempfile
     >>> store = KeyedStore(Path(tempfile.mkdtemp()) / "answers.sqlite")
@@ -30,7 +30,7 @@ class KeyedStore:
         self.path = path
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return what is known, by key."""
+        """Return the stored entries, by key."""
         found: dict[str, bytes] = {}
         with self._open() as connection:
             for key in keys:
@@ -39,7 +39,7 @@ class KeyedStore:
         return found
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        """Keep contents under their keys."""
+        """Store entries under their keys."""
         with self._open() as connection, connection:
             connection.executemany(
                 "INSERT OR REPLACE INTO entries VALUES (?, ?)", list(entries.items())

@@ -1,4 +1,4 @@
-"""Votes in Parquet files: a table people can open, and exactly the same votes when read back."""
+"""Votes in Parquet files: readable as tables, and read back exactly."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -37,12 +37,12 @@ _WIDE_CELLS = 50_000_000
 
 
 def write_votes(votes: VoteMatrix, path: FilePath, layout: Layout = "auto") -> None:
-    """Write votes to a Parquet file; `read_votes` gives back exactly these.
+    """Write votes to a Parquet file; `read_votes` returns exactly the same votes.
 
-    `wide` has a column per voter with the class names, null where it abstains: any tool opens it.
-    `list` has one row per item with the positions of its voters and classes, and distributions
-    where votes are probabilistic. `auto` takes `wide` for hard votes of up to 1,000 voters, unless
-    the table would be enormous. Class and voter names are in the file's metadata.
+    `wide` has a column per voter with the class names, null for abstentions; any tool can open it.
+    `list` has one row per item with the indices of its voters and classes, and distributions if
+    votes are probabilistic. `auto` uses `wide` for hard votes of up to 1,000 voters, unless the
+    table would be enormous. Class and voter names are in the file's metadata.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "votes.parquet"
@@ -56,14 +56,14 @@ def write_votes(votes: VoteMatrix, path: FilePath, layout: Layout = "auto") -> N
         raise DataError(f"Votes are written as Parquet; give {path} the extension .parquet.")
     chosen = _chosen_layout(votes, layout)
     frame, note = _as_table(votes, chosen)
-    # Fits read large files of lists again and again: LZ4 is twice as large, and as fast again.
+    # Fits read large list files repeatedly: LZ4 is twice as large, but twice as fast.
     compression: Literal["lz4", "zstd"] = "lz4" if chosen == "list" else "zstd"
     with replacing(path) as temporary:
         frame.write_parquet(temporary, compression=compression, metadata={_KEY: note})
 
 
 def _as_table(votes: VoteMatrix, chosen: str) -> tuple[pl.DataFrame, str]:
-    """The table of a file of votes, and what its metadata say."""
+    """The table of a vote file, and its metadata."""
     id_column = _free_name("id", votes.voters if chosen == "wide" else ())
     items = _id_column(votes.ids, id_column)
     columns = _wide_columns(votes) if chosen == "wide" else _list_columns(votes)
@@ -86,11 +86,11 @@ def read_votes(
     id_column: str | None = None,
     voters: str | Sequence[str] | None = None,
 ) -> VoteMatrix:
-    r"""Return the votes of a file written by `write_votes`, or of any table of votes.
+    r"""Return the votes in a file written by `write_votes`, or in any table of votes.
 
-    For tables of others, with a row per item and a column per voter: `labels` are the class names,
-    the cells are names or indices (missing or -1 abstains), `voters` the columns to take, as a
-    list or as a pattern such as `"lf_*"` (default: all but `id_column`).
+    Other tables have a row per item and a column per voter. `labels` are the class names; cells are
+    names or indices (missing or -1 is an abstention). `voters` are the columns to read, as a list
+    or as a pattern such as `"lf_*"` (default: all except `id_column`).
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "votes.csv"
@@ -111,7 +111,7 @@ def read_votes(
 
 
 def votes_as_bytes(votes: VoteMatrix) -> bytes:
-    """Return votes as the contents of a Parquet file."""
+    """Return votes as the content of a Parquet file."""
     frame, note = _as_table(votes, _chosen_layout(votes, "auto"))
     content = BytesIO()
     frame.write_parquet(content, metadata={_KEY: note})
@@ -153,7 +153,7 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
 
 
 def _id_column(ids: npt.NDArray[Any], name: str) -> pl.Series:
-    item_ids(ids, len(ids))  # votes[[0, 0]] has an id twice, which could not be read back
+    item_ids(ids, len(ids))  # votes[[0, 0]] has a duplicate id, which could not be read back
     column = id_series(ids)
     if column.dtype == pl.Object:
         strange = next(value for value in ids if not isinstance(value, str))
@@ -188,7 +188,7 @@ def _list_columns(votes: VoteMatrix) -> list[pl.Series]:
 
 
 class VoteNote(NamedTuple):
-    """What `write_votes` says about its file, in the file's metadata."""
+    """The metadata that `write_votes` stores in its file."""
 
     layout: str
     id_column: str
@@ -198,7 +198,7 @@ class VoteNote(NamedTuple):
 
 
 def vote_note(path: Path) -> VoteNote | None:
-    """Return what `write_votes` noted in the file; None for the files of others."""
+    """Return the metadata that `write_votes` stored in the file; None for other files."""
     if table_format(path) != "parquet":
         return None
     return _note_in(pl.read_parquet_metadata(path), path)
@@ -236,7 +236,7 @@ def _votes_of_lists(frame: pl.DataFrame, note: VoteNote) -> VoteMatrix:
     require_columns(frame, (note.id_column, *kinds), "a part of the list layout")
     lengths = frame["voters"].list.len().fill_null(0).to_numpy()
     cast = frame if lengths.all() else frame.filter(pl.Series(lengths > 0))
-    # A strict cast: a number too large for its type must not wrap around into a valid one.
+    # Use a strict cast: a number too large for its type must not wrap around to a valid one.
     flat = {name: cast[name].explode().cast(kind) for name, kind in kinds.items()}
     if any(column.null_count() for column in flat.values()):
         raise VoteError("A voter, a class or a distribution is missing.")
@@ -255,7 +255,7 @@ def _votes_of_lists(frame: pl.DataFrame, note: VoteNote) -> VoteMatrix:
 
 
 def _check_distributions(votes: VoteMatrix) -> None:
-    """Refuse distributions that are none, or whose largest entry is not the class noted."""
+    """Reject invalid distributions, and those whose largest entry is not the stored class."""
     rows = votes.vote_rows()
     total = rows.sum(axis=1)
     fits = np.isfinite(rows).all(axis=1) & (rows >= 0).all(axis=1) & (np.abs(total - 1) < 1e-3)

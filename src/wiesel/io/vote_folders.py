@@ -1,4 +1,4 @@
-"""Votes on rows in many files, a file of votes for each; what is done is not done again."""
+"""Votes on rows in many files: one vote file each, and finished files are not repeated."""
 
 import dataclasses
 import json
@@ -27,9 +27,9 @@ def vote_into_folder(
 ) -> VoteParts:
     """Write `vote(file)` for every file of rows, and return all votes.
 
-    A note beside the votes says what they were made of. A file whose rows have not changed is not
-    voted on again; votes of other labeling functions are not mixed with these. `numbered` items
-    are numbered on from file to file.
+    A note next to the votes records their inputs. A file whose rows have not changed is not voted
+    on again; votes of other labeling functions are not mixed in. With `numbered`, the item numbers
+    continue from file to file.
     """
     files = [path for path in matching_files(_pattern(Path(rows))) if path.is_file()]
     place = Path(folder)
@@ -43,7 +43,7 @@ def vote_into_folder(
             votes = vote(file)
             if numbered:
                 votes = dataclasses.replace(votes, ids=np.arange(votes.n_items) + n_before)
-            write_votes(votes, target, layout="list")  # read again and again by fits
+            write_votes(votes, target, layout="list")  # fits read it repeatedly
             note["files"][name] = state
             with replacing(place / _NOTE) as temporary:
                 temporary.write_text(json.dumps(note))

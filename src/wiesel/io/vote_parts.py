@@ -1,4 +1,4 @@
-"""Votes in many Parquet files: summed up part by part, so that all of them need not fit."""
+"""Votes in many Parquet files: summed part by part, so that they need not fit into memory."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
@@ -19,13 +19,13 @@ __all__ = ["VoteParts", "add_statistics", "sum_files"]
 
 
 class VoteParts:
-    """Votes of the same voters in several files of `write_votes`, one part of the items each.
+    """Votes of the same voters in several files of `write_votes`, each with a part of the items.
 
-    `fit` of a label model takes it in place of a `VoteMatrix`: the model asks for sums over the
-    items, and these are added up part by part, with one part in memory at a time. Making it
-    reads no votes, only what the files say about themselves. `keep` is a folder for the sums: a
-    fit or a summary that was killed goes on where it was when it is started again, and models
-    that need the same sums find them there.
+    Pass it to a label model's `fit` instead of a `VoteMatrix`. The model needs sums over the items,
+    which are computed part by part, with one part in memory at a time. Creating it reads only the
+    files' metadata, no votes. `keep` is a folder that caches the sums: a fit or summary that was
+    killed continues where it stopped when it is restarted, and models that need the same sums
+    reuse them.
 
     >>> import tempfile, pathlib
     >>> from wiesel import MajorityVote
@@ -54,7 +54,7 @@ class VoteParts:
                     "parts are votes of the same voters, in the same order."
                 )
         self.kept = None if keep is None else KeptSums(keep, self.files)
-        """Sums that outlast this process."""
+        """The sums cached on disk; None without `keep`."""
 
     @property
     def labels(self) -> LabelSpace:
@@ -75,11 +75,11 @@ class VoteParts:
         return len(self.files)
 
     def __iter__(self) -> Iterator[VoteMatrix]:
-        """Read part after part."""
+        """Read one part after another."""
         return map(read_votes, self.files)
 
     def parts(self) -> Iterator[VoteMatrix]:
-        """Read part after part, with one in memory at a time."""
+        """Read one part after another, with one in memory at a time."""
         return iter(self)
 
     def __repr__(self) -> str:
@@ -95,19 +95,19 @@ class VoteParts:
         return sum_files(self.files, statistic)
 
     def read(self) -> VoteMatrix:
-        """Return all votes as one matrix, which must fit into memory; no id may occur twice."""
+        """Return all votes as one matrix. It must fit into memory, and ids must be unique."""
         votes = VoteMatrix.concatenate(list(self))
         item_ids(votes.ids, votes.n_items)
         return votes
 
 
 def sum_files(files: Sequence[Path], statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
-    """Return the sum of a statistic over files of votes, holding the votes of one at a time."""
+    """Return the sum of a statistic over vote files, with one file in memory at a time."""
     return reduce(add_statistics, (statistic(read_votes(file)) for file in files))
 
 
 def _part_files(files: FilePath | Sequence[FilePath]) -> tuple[Path, ...]:
-    """The files of a folder or a pattern, in the order of their names, or the files given."""
+    """The files in a folder or matching a pattern, sorted by name, or the given files."""
     if isinstance(files, Sequence) and not isinstance(files, str):
         found = tuple(file for each in files for file in matching_files(each))
     else:
@@ -119,7 +119,7 @@ def _part_files(files: FilePath | Sequence[FilePath]) -> tuple[Path, ...]:
 
 
 def _head(file: Path) -> tuple[LabelSpace, tuple[str, ...], int]:
-    """The classes, the voters and the number of items of a file, from its metadata."""
+    """The classes, voters and number of items of a file, from its metadata."""
     with explained(file):
         note = vote_note(file)
         if note is None:

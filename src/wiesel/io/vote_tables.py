@@ -1,4 +1,4 @@
-"""Votes from tables of others: a row per item, a column per voter."""
+"""Reads votes from other tables: a row per item, a column per voter."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -17,7 +17,7 @@ __all__ = ["id_array", "matching_names", "votes_of_table"]
 
 
 def id_array(column: pl.Series) -> npt.NDArray[Any]:
-    """Return a column of ids as `VoteMatrix` keeps them; none may be missing."""
+    """Return a column of ids in the form that `VoteMatrix` uses; none may be missing."""
     if column.null_count():
         raise VoteError(f"Item ids must not be missing; {column.null_count()} are.")
     ids = column.to_numpy()
@@ -30,7 +30,7 @@ def votes_of_table(
     id_column: str | None,
     voters: str | Sequence[str] | None,
 ) -> VoteMatrix:
-    """Return the votes in the cells: class names or indices, missing or -1 where one abstains.
+    """Return the votes in the cells: class names or indices, missing or -1 for an abstention.
 
     >>> table = pl.DataFrame({"mail": ["m1", "m2"], "link": ["spam", None], "free": [None, "ham"]})
     >>> votes_of_table(table, ["ham", "spam"], "mail", None).dense().tolist()
@@ -49,14 +49,14 @@ def votes_of_table(
         )
     labels = LabelSpace.of(labels)
     ids = None if id_column is None else id_array(frame[id_column])
-    # Not by `select`, which takes a voter named "*" for all columns.
+    # Do not use `select`, which reads a voter named "*" as all columns.
     voted = pl.DataFrame([frame.get_column(name) for name in chosen])
     dense = _cells(voted, labels) if chosen else np.empty((len(frame), 0), np.int16)
     return VoteMatrix.from_dense(dense, labels, chosen, ids)
 
 
 def matching_names(voters: str | Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the voters given, or the names that a pattern such as `lf_*` matches."""
+    """Return the given voters, or the names that match a pattern such as `lf_*`."""
     if not isinstance(voters, str):
         return list(voters)
     found = [name for name in names if fnmatchcase(name, voters)]
@@ -66,15 +66,15 @@ def matching_names(voters: str | Sequence[str], names: Sequence[str]) -> list[st
 
 
 def _cells(frame: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
-    """Indices where all cells are indices or class names, else the cells as they are."""
+    """Indices if all cells are indices or class names, otherwise the unchanged cells."""
     kinds = set(frame.schema.dtypes())
     if all(kind.is_integer() or kind == pl.Null for kind in kinds):
         return frame.cast(pl.Int64).fill_null(ABSTAIN).to_numpy()
-    if kinds == {pl.Enum(labels.names)}:  # as `write_votes` wrote it: the codes are the indices
+    if kinds == {pl.Enum(labels.names)}:  # written by `write_votes`: the codes are the indices
         return frame.select(pl.all().to_physical().cast(pl.Int16)).fill_null(ABSTAIN).to_numpy()
     named = frame.with_columns(pl.col(pl.Enum, pl.Categorical).cast(pl.String))
     if set(named.schema.dtypes()) <= {pl.String(), pl.Null()}:
         coded = named.cast(pl.Enum(labels.names), strict=False)
         if coded.null_count().row(0) == named.null_count().row(0):
             return coded.select(pl.all().to_physical().cast(pl.Int16)).fill_null(ABSTAIN).to_numpy()
-    return named.to_numpy()  # `from_dense` names the voter and the row that are wrong
+    return named.to_numpy()  # `from_dense` reports the wrong voter and row

@@ -1,4 +1,4 @@
-"""Folders of the WRENCH benchmark: one JSON file per split, and the class names."""
+"""Reads folders of the WRENCH benchmark: one JSON file per split, and the class names."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ _SPLITS = ("train", "valid", "test")
 def load_wrench(folder: FilePath, voters: Sequence[str] | None = None) -> Dataset:
     """Return a data set in the format of WRENCH.
 
-    The folder has `label.json` (index to class name) and `train.json`, `valid.json`, `test.json`:
-    by id, an object with `label`, `weak_labels` (-1 abstains) and `data`, whose `feature` becomes
-    the features and whose other entries become columns. `voters` names the voters, which the
-    format does not.
+    The folder has `label.json` (index to class name) and `train.json`, `valid.json`, `test.json`.
+    These map each id to an object with `label`, `weak_labels` (-1 is an abstention) and `data`. The
+    entry `feature` of `data` becomes the features; other entries become columns. `voters` are the
+    names of the voters, which the format does not have.
     """
     root = existing_folder(folder)
     labels = _label_space(read_json(root / "label.json"), root / "label.json")
@@ -40,7 +40,7 @@ def load_wrench(folder: FilePath, voters: Sequence[str] | None = None) -> Datase
 
 
 def read_json(path: FilePath) -> Any:
-    """Return what a JSON file holds."""
+    """Return the content of a JSON file."""
     found = existing_file(path)
     try:
         return json.loads(found.read_bytes())
@@ -82,7 +82,7 @@ def _weak_labels(items: Mapping[str, Any]) -> npt.NDArray[np.int64]:
 
 
 def _features(data: list[dict[str, Any]]) -> npt.NDArray[np.float32] | None:
-    """The vectors under `feature`, taken out of the rows; None unless every item has one."""
+    """The vectors under `feature`, removed from the rows; None unless every item has one."""
     if not all("feature" in row for row in data):
         return None
     return np.array([row.pop("feature") for row in data], dtype=np.float32)

@@ -1,4 +1,4 @@
-"""The contracts that every method keeps, for our own tests and for authors of further methods."""
+"""The contracts that every method must satisfy, for our tests and for authors of new methods."""
 
 from wiesel.testing.contract import ContractError
 from wiesel.testing.end_to_end import check_end_to_end

@@ -11,7 +11,7 @@ __all__ = ["ContractError", "require", "require_equal", "require_error"]
 
 
 class ContractError(AssertionError):
-    """A method does not do what every method must."""
+    """A method violates the contract."""
 
 
 def require(condition: object, message: str) -> None:
@@ -24,21 +24,21 @@ def require(condition: object, message: str) -> None:
 
 
 def require_equal(first: Any, second: Any, message: str) -> None:
-    """Raise `ContractError` unless two arrays are equal, number by number."""
+    """Raise `ContractError` unless two arrays are exactly equal."""
     first, second = np.asarray(first), np.asarray(second)
     same = first.shape == second.shape and np.array_equal(first, second)
     require(same, f"{message}: {first!r:.200} against {second!r:.200}")
 
 
 def require_error(kind: type[WieselError], *words: str, doing: Callable[[], Any]) -> None:
-    """Raise `ContractError` unless `doing` is refused with an error that says these words."""
+    """Raise `ContractError` unless `doing` raises an error whose message contains these words."""
     try:
         doing()
     except kind as error:
         missing = [word for word in words if word not in str(error)]
         require(not missing, f"the message must say {missing}; it is: {error}")
         return
-    except Exception as error:  # any other kind is what this looks for
+    except Exception as error:  # any other kind violates the contract
         raise ContractError(f"expected {kind.__name__}, got {type(error).__name__}: {error}") from (
             error
         )

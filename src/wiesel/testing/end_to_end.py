@@ -44,10 +44,10 @@ __all__ = ["check_end_to_end"]
 
 
 def check_end_to_end(model: EndToEndModel) -> tuple[str, ...]:
-    """Raise `ContractError` unless a method keeps the contract; return what was checked.
+    """Raise `ContractError` unless a method satisfies the contract; return the checks.
 
-    The model is an unfitted one with the options to check; its end model is replaced by small
-    ones, and it is trained many times for a few epochs. Nothing about `model` is changed.
+    Pass an unfitted model with the options to check. Its end model is replaced by small networks,
+    and it is trained many times for a few epochs. `model` itself is not changed.
 
     >>> from wiesel import MajorityVote, TwoStage
     >>> checked = check_end_to_end(TwoStage(MajorityVote(), nn.Linear(3, 3), lr=0.01))
@@ -55,7 +55,7 @@ def check_end_to_end(model: EndToEndModel) -> tuple[str, ...]:
     True
     """
     with warnings.catch_warnings():
-        # Few epochs on few items may well collapse; that is not what is checked here.
+        # A few epochs on a few items may collapse; that is not checked here.
         warnings.simplefilter("ignore", WieselWarning)
         fits.forget_fits()
         for check in _CHECKS:
@@ -109,10 +109,10 @@ def _every_kind_of_input_gives_the_same_answer(model: EndToEndModel) -> None:
     got = fits.fit(fits.fresh(model), task, as_tensor).predict_proba(as_tensor)
     require_equal(expected, got, "a tensor and an array must give the same")
     if isinstance(model, Committee):
-        return  # One of its members reads vectors, and has to do without where there are none.
+        return  # One member reads vectors, and must do without them if there are none.
     if isinstance(model, WeaSEL):
-        # Dicts and Datasets are no encoder features; see `fit(..., encoder_X=)`.
-        # Nor can they confirm the votes it starts from.
+        # Dicts and Datasets cannot be encoder features (see `fit(..., encoder_X=)`), and they
+        # cannot confirm the votes that training starts from.
         layers = EncoderLayers(hidden=(8,), features=False)
         model = fits.fresh(model, encoder=layers, start=MajorityVote())
         expected = fits.fit(fits.fresh(model), task).predict_proba(task.X)
@@ -237,13 +237,13 @@ def _items_without_votes_are_not_trained_on(model: EndToEndModel) -> None:
 
 def _an_interrupt_keeps_the_best_weights(model: EndToEndModel) -> None:
     task = small_task()
-    # 38 covered items (40 with gold) are 5 steps of 8: epoch 3 is interrupted.
+    # 38 covered items (40 with gold) make 5 steps of 8, so epoch 3 is interrupted.
     two_epochs = fits.fit(fits.fresh(model, Interrupted(network(), 10_000), epochs=2), task)
     stopped = fits.fit(fits.fresh(model, Interrupted(network(), 12)), task)
     require(stopped.history_.interrupted, "history_.interrupted must say so")
     require(len(stopped.history_) == 2, f"2 epochs were finished, not {len(stopped.history_)}")
     if isinstance(model, Committee):
-        return  # It has the networks that were begun: this one has no stacked form.
+        return  # It has the networks it started: this one has no stacked form.
     require_equal(weights(two_epochs.end_model_), weights(stopped.end_model_), "the weights differ")
 
 
@@ -273,7 +273,7 @@ def _a_saved_model_comes_back_equal(model: EndToEndModel) -> None:
 
 def _an_ensemble_averages_its_members(model: EndToEndModel) -> None:
     if isinstance(model, Committee):
-        return  # Its members are methods, and weighted.
+        return  # Its members are methods with weights.
     task = small_task()
     fitted = fits.fit(fits.fresh(model, seed=3, members=2), task)
     probas = fitted.member_probas(task.X)
@@ -344,7 +344,7 @@ def _sentence(check: Callable[[EndToEndModel], None]) -> str:
 
 
 def _with_votes(task: Task, dense: Any) -> Task:
-    """Return the task with other votes of as many voters as there are columns."""
+    """Return the task with other votes; each column is a voter."""
     return task._replace(votes=VoteMatrix.from_dense(dense, task.votes.labels))
 
 

@@ -1,4 +1,4 @@
-"""Fits of the method to check: quick ones, shared by all checks that only look at them."""
+"""Quick fits of the method to check, shared by all checks that do not modify them."""
 
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -13,18 +13,18 @@ from wiesel.testing.modules import Task, network, small_task, weights
 __all__ = ["FirstFit", "first_fit", "fit", "fitted", "forget_fits", "fresh", "with_another_seed"]
 
 _QUICK = {"epochs": 3, "epoch_size": None, "batch_size": 8, "progress": False}
-"""What makes fits short; everything else is as the model to check has it."""
+"""Options that make fits short; all other options are those of the model to check."""
 
 
 def fresh(model: EndToEndModel, end_model: nn.Module | None = None, **options: Any) -> Any:
-    """A copy of the model that trains quickly, on a network of our own."""
+    """A copy of the model that trains quickly, with a small test network."""
     unfitted = clone(model, safe=False)
     unfitted.set_params(**{**_QUICK, "end_model": end_model or network(), **options})
     return unfitted
 
 
 def fit(model: Any, task: Task, X: Any = None, validation: Any = None) -> Any:
-    """Fit on votes, or on gold where the method learns from that."""
+    """Fit on votes, or on gold labels if the method learns from those."""
     X = task.X if X is None else X
     validation = task.validation if validation is None else validation
     if isinstance(model, Supervised):
@@ -34,7 +34,7 @@ def fit(model: Any, task: Task, X: Any = None, validation: Any = None) -> Any:
 
 
 class FirstFit(NamedTuple):
-    """A fit on the small task, and the state of things before and after it."""
+    """A fit on the small task, and the state before and after it."""
 
     fitted: Any
     returned: Any
@@ -45,7 +45,7 @@ class FirstFit(NamedTuple):
 
 @lru_cache(maxsize=1)
 def first_fit(model: EndToEndModel) -> FirstFit:
-    """Fit the model on the small task once, for all checks that only look at it."""
+    """Fit the model on the small task once, for all checks that do not modify it."""
     task, net = small_task(), network()
     own = fresh(model, net)
     if isinstance(own, Supervised):
@@ -78,6 +78,6 @@ def with_another_seed(model: EndToEndModel) -> Any:
 
 
 def forget_fits() -> None:
-    """Let the next check fit anew."""
+    """Clear the cached fits, so that the next check fits again."""
     first_fit.cache_clear()
     with_another_seed.cache_clear()

@@ -24,10 +24,10 @@ __all__ = ["check_label_model"]
 
 
 def check_label_model(model: LabelModel) -> tuple[str, ...]:
-    """Raise `ContractError` unless a label model keeps the contract; return what was checked.
+    """Raise `ContractError` unless a label model satisfies the contract; return the checks.
 
-    The model is one with the options to check, fitted or not; it is copied for every check and
-    stays as it is. Options that name voters cannot be checked: the voters are of the check's own.
+    Pass a model with the options to check, fitted or not. It is copied for every check and not
+    changed. Options that name voters cannot be checked, because the checks create their own voters.
 
     >>> from wiesel import MajorityVote
     >>> checked = check_label_model(MajorityVote(hard=True))
@@ -35,7 +35,7 @@ def check_label_model(model: LabelModel) -> tuple[str, ...]:
     True
     """
     with warnings.catch_warnings():
-        # A model may warn that it falls back, for instance on a single voter.
+        # A model may warn about a fallback, for example with a single voter.
         warnings.simplefilter("ignore", WieselWarning)
         _fitted.cache_clear()
         for check in _CHECKS:
@@ -44,7 +44,7 @@ def check_label_model(model: LabelModel) -> tuple[str, ...]:
 
 
 class _Parts:
-    """A vote matrix cut into pieces that are only ever summed over, as on several machines."""
+    """A vote matrix in parts that only support sums, as on several machines."""
 
     def __init__(self, votes: VoteMatrix, *cuts: int) -> None:
         self._parts = [votes[a:b] for a, b in pairwise((0, *cuts, votes.n_items))]
@@ -56,7 +56,7 @@ class _Parts:
         return tuple(np.sum(arrays, axis=0) for arrays in zip(*each, strict=True))
 
     def parts(self) -> Iterator[VoteMatrix]:
-        """Yield part after part."""
+        """Yield one part after another."""
         return iter(self._parts)
 
 
@@ -66,7 +66,7 @@ def _fresh(model: LabelModel) -> LabelModel:
 
 
 def _votes(n_items: int = 300, n_voters: int = 6, n_classes: int = 3, seed: int = 0) -> VoteMatrix:
-    """Votes of voters that are right in 60 to 90 %; two items have none."""
+    """Votes with accuracies from 60 to 90 %; two items have no votes."""
     votes, _ = make_votes(n_items, n_voters, n_classes, coverage=0.6, seed=seed)
     dense = votes.dense()
     dense[[0, 5]] = ABSTAIN
@@ -75,7 +75,7 @@ def _votes(n_items: int = 300, n_voters: int = 6, n_classes: int = 3, seed: int 
 
 @lru_cache(maxsize=1)
 def _fitted(model: LabelModel) -> LabelModel:
-    """The model, fitted on `_votes()` once for all checks that only ask it something."""
+    """The model, fitted on `_votes()` once for all checks that do not modify it."""
     return _fresh(model).fit(_votes())
 
 

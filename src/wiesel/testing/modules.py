@@ -1,4 +1,4 @@
-"""End models and data for the checks: each goes wrong, or is unusual, in one way."""
+"""End models and data for the checks; each fails or is unusual in one way."""
 
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ N_FEATURES = 3
 
 
 class Task(NamedTuple):
-    """Features, votes and what they were drawn from."""
+    """Features, votes, and the gold labels they were drawn from."""
 
     X: npt.NDArray[np.float32]
     votes: VoteMatrix
@@ -40,7 +40,7 @@ class Task(NamedTuple):
 
 
 def small_task(n_items: int = 40, n_classes: int = 3, n_voters: int = 5, seed: int = 0) -> Task:
-    """Return well separated classes and voters of mixed quality; two items have no votes.
+    """Return well-separated classes and voters of mixed quality; two items have no votes.
 
     >>> small_task().votes.covered.sum()
     np.int64(38)
@@ -94,7 +94,7 @@ class Rows(Dataset[Any]):
 
 
 class _Countdown:
-    """Counts across copies of the module that holds it: `fit` trains a copy."""
+    """A counter shared by all copies of its module, because `fit` trains a copy."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -112,7 +112,7 @@ class Interrupted(nn.Module):
         self.left = _Countdown(steps)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the logits, or interrupt."""
+        """Return the logits, or raise `KeyboardInterrupt`."""
         if self.training:
             if self.left.steps == 0:
                 raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of estimators, run on methods that learn from votes."""
+"""Runs scikit-learn's estimator checks on methods that learn from votes."""
 
 import sys
 import warnings
@@ -28,21 +28,21 @@ def check_scikit_learn(
     expected: Mapping[str, str] | None = None,
     whole: bool = True,
 ) -> tuple[str, ...]:
-    """Raise `ContractError` unless a method passes scikit-learn's checks; return those it passed.
+    """Raise `ContractError` unless a method passes scikit-learn's checks; return the passed ones.
 
-    The checks give features and labels. An end-to-end method gets the labels as the votes of three
-    voters that agree, and a linear network of the right size; a label model gets every feature as
-    a voter. All else is the method itself.
+    The checks provide features and labels. An end-to-end method gets the labels as the votes of
+    three voters that agree, and a linear network of the right size. A label model gets every
+    feature as a voter. Everything else is the unchanged method.
 
     Parameters
     ----------
     model
         An unfitted model with options that make it quick.
     expected
-        The checks that are expected to fail, each with the reason; one that passes all the same
-        is an error, too, so that the list stays true.
+        The checks that are expected to fail, each with the reason. If one of them passes, that is
+        an error too, so that the list stays accurate.
     whole
-        Whether to run all checks, or those of the interface only.
+        Whether to run all checks, or only those of the interface.
 
     >>> from wiesel import MajorityVote
     >>> "check_estimators_unfitted" in check_scikit_learn(MajorityVote(), whole=False)
@@ -50,7 +50,7 @@ def check_scikit_learn(
     """
     expected = dict(expected or {})
     with warnings.catch_warnings():
-        # A few steps on a few items may well end in a warning; that is not what is checked here.
+        # A few steps on a few items may cause warnings, which are not checked here.
         warnings.simplefilter("ignore")
         results = check_estimator(
             _adapted(model),
@@ -102,7 +102,7 @@ class _FromLabels:
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.classifier_tags.poor_score = True  # it is trained for a few steps only
+        tags.classifier_tags.poor_score = True  # it is trained for only a few steps
         return tags
 
 
@@ -139,7 +139,7 @@ class _FromColumns:
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.two_d_array = True
-        tags.classifier_tags.poor_score = True  # it does not look at labels
+        tags.classifier_tags.poor_score = True  # it does not use labels
         return tags
 
 
@@ -151,7 +151,7 @@ def _target(y: Any) -> Any:
 
 
 def _adapted(model: EndToEndModel | LabelModel) -> Any:
-    """The model with the adapter before its class, which the module keeps, so that it pickles."""
+    """The model with an adapted class, which the module stores so that it can be pickled."""
     adapter = _FromLabels if isinstance(model, EndToEndModel) else _FromColumns
     name = f"Checked{type(model).__name__}"
     cls: Any = type(name, (adapter, type(model)), {"__module__": __name__})

@@ -1,4 +1,4 @@
-"""Answers from annotation tools, and soft labels back to them as predictions."""
+"""Reads answers from annotation tools, and writes soft labels for them as predictions."""
 
 from wiesel.io.annotation.reading import (
     TOOLS,

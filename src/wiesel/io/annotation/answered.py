@@ -1,4 +1,4 @@
-"""What the readers of all annotation tools find, before it becomes votes."""
+"""The common result of all annotation readers, before it is converted to votes."""
 
 import dataclasses
 from collections.abc import Hashable, Iterable, Mapping
@@ -10,7 +10,7 @@ __all__ = ["Answer", "Answered", "Prediction", "Target", "only_label", "pick_que
 
 
 class Answer(NamedTuple):
-    """One answer: the position of the item, who answered, and the class."""
+    """One answer: the position of the item, the annotator, and the class."""
 
     item: int
     voter: str
@@ -19,35 +19,35 @@ class Answer(NamedTuple):
 
 @dataclasses.dataclass
 class Answered:
-    """Items, the answers to them, and what is known to be right."""
+    """Items, their answers, and the known correct classes."""
 
     question: str = "label"
-    """The question that was answered, as the tool calls it."""
+    """The tool's name of the question."""
     field: str = "text"
-    """What was shown, as the tool calls it."""
+    """The tool's name of the field that was shown."""
     rows: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     answers: list[Answer] = dataclasses.field(default_factory=list)
     gold: dict[int, str] = dataclasses.field(default_factory=dict)
-    """The right class by the position of the item."""
+    """The correct class, by the position of the item."""
     classes: set[str] = dataclasses.field(default_factory=set)
-    """The classes that could be chosen, where the file says so."""
+    """The classes that could be chosen, if the file lists them."""
     _position: dict[Hashable, int] = dataclasses.field(default_factory=dict)
 
     def item(self, key: Hashable, row: Mapping[str, Any]) -> int:
-        """Return the position of an item, which is new if its key is."""
+        """Return the position of an item; an item with a new key is added."""
         if key not in self._position:
             self._position[key] = len(self.rows)
             self.rows.append(dict(row))
         return self._position[key]
 
     def answer(self, item: int, voter: Any, label: str | None) -> None:
-        """Add an answer; None is none."""
+        """Add an answer; None adds nothing."""
         if label is not None:
             self.answers.append(Answer(item, str(voter), label))
 
 
 class Prediction(NamedTuple):
-    """What is written for one item."""
+    """The prediction that is written for one item."""
 
     row: dict[str, Any]
     label: str
@@ -56,17 +56,17 @@ class Prediction(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What predictions are answers to, and who makes them."""
+    """The question that predictions answer, and the name of the predictor."""
 
     labels: tuple[str, ...]
     question: str
     field: str
     name: str
-    """Who predicts: a model version, an agent, an annotator."""
+    """The predictor: a model version, an agent or an annotator."""
 
 
 def only_label(chosen: Any, voter: object, item: object) -> str | None:
-    """Return the class that was chosen, None if none was; two are refused.
+    """Return the chosen class; None if none was chosen. Two classes raise an error.
 
     >>> only_label(["spam"], "ann", 7), only_label([], "ann", 7), only_label(4, "ann", 7)
     ('spam', None, '4')
@@ -84,7 +84,7 @@ def only_label(chosen: Any, voter: object, item: object) -> str | None:
 
 
 def pick_question(found: Iterable[str], wanted: str | None, tool: str) -> str:
-    """Return the question to read: the requested one, else the only one."""
+    """Return the question to read: the requested one, or the only one."""
     names = list(dict.fromkeys(found))
     if wanted is not None:
         if wanted not in names:

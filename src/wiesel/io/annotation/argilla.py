@@ -1,4 +1,4 @@
-"""Argilla: records with responses of people and suggestions of models."""
+"""Argilla: records with people's responses and models' suggestions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ __all__ = ["argilla_records", "is_argilla", "read_argilla"]
 
 
 def is_argilla(record: Mapping[str, Any]) -> bool:
-    """Whether a record is one of Argilla: fields, with responses or suggestions."""
+    """Whether a record is from Argilla: fields, with responses or suggestions."""
     parts = "responses" in record or "suggestions" in record
     return isinstance(record.get("fields"), Mapping) and parts
 
@@ -31,7 +31,7 @@ def read_argilla(records: Sequence[Mapping[str, Any]], question: str | None) -> 
 
 
 def _answers(record: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Question, voter and value of every response and suggestion."""
+    """The question, voter and value of each response and suggestion."""
     yield from _responses(record)
     suggestions = record.get("suggestions") or {}
     if isinstance(suggestions, Mapping):
@@ -48,7 +48,7 @@ def _responses(record: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
         for name, given in responses.items():
             for each in given:
                 yield name, str(each.get("user_id")), each.get("value")
-    else:  # version 1: a response is all answers of one user
+    else:  # version 1: a response has all answers of one user
         for each in responses:
             if each.get("status", "submitted") == "submitted":
                 for name, value in (each.get("values") or {}).items():
@@ -56,7 +56,7 @@ def _responses(record: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def argilla_records(predictions: Iterable[Prediction], target: Target) -> Iterator[dict[str, Any]]:
-    """Yield records with a suggestion each, as `dataset.records.from_json` takes them."""
+    """Yield records with one suggestion each, for `dataset.records.from_json`."""
     for row, label, score in predictions:
         others = {key: value for key, value in row.items() if key not in ("id", target.field)}
         yield {

@@ -1,4 +1,4 @@
-"""doccano: a text and its labels in each line, a file for each annotator."""
+"""doccano: a text and its labels on each line, one file per annotator."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,19 +14,19 @@ _NOT_SHOWN = {*_LABELS, *_PEOPLE, "annotations", "Comments", "comments", "_file"
 
 
 def is_doccano(record: Mapping[str, Any]) -> bool:
-    """Whether a record is a line of doccano: a text with a list of labels or of annotations."""
+    """Whether a record is from doccano: a text with a list of labels or annotations."""
     if not isinstance(record.get("text", record.get("data")), str):
         return False
     return isinstance(labels_of(record), list) or isinstance(record.get("annotations"), list)
 
 
 def labels_of(record: Mapping[str, Any]) -> Any:
-    """Return the labels of a line, under any name that versions of doccano use."""
+    """Return the labels of a line, under any of the names that doccano versions use."""
     return next((record[name] for name in _LABELS if name in record), None)
 
 
 def read_doccano(records: Sequence[Mapping[str, Any]], question: str | None) -> Answered:
-    """Return the answers; who answered is named in the line, or by the file (`_file`)."""
+    """Return the answers; the annotator is named in the line or by the file (`_file`)."""
     found = Answered(question=question or "label")
     for number, record in enumerate(records, start=1):
         text = record.get("text", record.get("data"))

@@ -1,4 +1,4 @@
-"""Label Studio: tasks with annotations of people and predictions of models."""
+"""Label Studio: tasks with people's annotations and models' predictions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,12 +10,12 @@ __all__ = ["is_label_studio", "label_studio_records", "prediction_task", "read_l
 
 _TITLE = "Label Studio"
 _CHOSEN = {"choices": "choices", "rating": "rating"}
-"""The types of answers that name one class, and where their value is."""
+"""The types of answers that name one class, and the key of their value."""
 _ABOUT_THE_ANNOTATION = ("annotation_id", "annotator", "created_at", "updated_at", "lead_time")
 
 
 def is_label_studio(record: Mapping[str, Any]) -> bool:
-    """Whether a record is a task of Label Studio, or a line of its short export (JSON-MIN)."""
+    """Whether a record is a Label Studio task, or a line of its short export (JSON-MIN)."""
     if isinstance(record.get("data"), Mapping):
         return True
     return "annotation_id" in record and "annotator" in record
@@ -58,14 +58,14 @@ def _question(results: Sequence[Mapping[str, Any]], wanted: str | None) -> str:
 
 
 def _results(task: Mapping[str, Any]) -> Iterator[tuple[str, bool, Mapping[str, Any]]]:
-    """Who, whether it is the truth, and one result, of people first."""
+    """The voter, whether it is ground truth, and one result; people come first."""
     for annotation in task.get("annotations") or task.get("completions") or ():
         if isinstance(annotation, Mapping) and not annotation.get("was_cancelled"):
             truth = bool(annotation.get("ground_truth"))
             for result in annotation.get("result") or ():
                 yield _person(annotation.get("completed_by")), truth, result
     for prediction in task.get("predictions") or ():
-        if isinstance(prediction, Mapping):  # short exports list numbers only
+        if isinstance(prediction, Mapping):  # short exports only list numbers
             version = str(prediction.get("model_version") or "model")
             for result in prediction.get("result") or ():
                 yield version, False, result
@@ -86,7 +86,7 @@ def _value(result: Mapping[str, Any]) -> Any:
 
 
 def _read_short(records: Sequence[Mapping[str, Any]], question: str | None) -> Answered:
-    """JSON-MIN: a record for each annotation, with the data and the answers side by side."""
+    """JSON-MIN: one record per annotation, with data and answers side by side."""
     if question is None:
         # Columns after `id` that differ between annotations of one task are answers.
         question = pick_question(_answered_columns(records), None, _TITLE)
@@ -110,7 +110,7 @@ def _read_short(records: Sequence[Mapping[str, Any]], question: str | None) -> A
 
 
 def _answered_columns(records: Sequence[Mapping[str, Any]]) -> Iterable[str]:
-    """The columns that may hold answers: few different values, each many times."""
+    """The columns that may contain answers: few distinct values, each repeated often."""
     names = [name for name in records[0] if name not in ("id", "text", *_ABOUT_THE_ANNOTATION)]
     by_task: dict[Any, dict[str, set[str]]] = {}
     for number, record in enumerate(records):
@@ -124,7 +124,7 @@ def _answered_columns(records: Sequence[Mapping[str, Any]]) -> Iterable[str]:
 def label_studio_records(
     predictions: Iterable[Prediction], target: Target
 ) -> Iterator[dict[str, Any]]:
-    """Yield tasks with one prediction each, which Label Studio imports."""
+    """Yield tasks with one prediction each, for import into Label Studio."""
     for number, (row, label, score) in enumerate(predictions):
         result = {
             "id": f"choice{number}",

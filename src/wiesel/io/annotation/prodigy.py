@@ -1,4 +1,4 @@
-"""Prodigy: a line for each answer, accepted or rejected, or a choice among options."""
+"""Prodigy: one line per answer, which is accept, reject, or a choice among options."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _NOT_SHOWN = {
 
 
 def is_prodigy(record: Mapping[str, Any]) -> bool:
-    """Whether a record is an answer or a task of Prodigy."""
+    """Whether a record is a Prodigy answer or task."""
     if any(name in record for name in ("_input_hash", "_task_hash", "_view_id")):
         return True
     return record.get("answer") in ("accept", "reject", "ignore")
@@ -23,8 +23,8 @@ def is_prodigy(record: Mapping[str, Any]) -> bool:
 def read_prodigy(records: Sequence[Mapping[str, Any]], question: str | None) -> Answered:
     """Return the answers of every annotator.
 
-    A rejected label is a vote where only one other class is left: for the other one of two
-    labels, or for 'not SPAM' where SPAM is the only label. Else it abstains.
+    A rejected label is a vote only if a single other class is left: the other of two labels, or
+    'not SPAM' if SPAM is the only label. Otherwise it is an abstention.
     """
     found = Answered(question=question or "label")
     names = {str(record["label"]) for record in records if record.get("label") is not None}
@@ -69,9 +69,9 @@ def _shown(record: Mapping[str, Any], key: object) -> dict[str, Any]:
 
 
 def prodigy_records(predictions: Iterable[Prediction], target: Target) -> Iterator[dict[str, Any]]:
-    """Yield answers by choice of an annotator, with the score shown below the text.
+    """Yield choice answers of one annotator, with the score shown below the text.
 
-    As they are, `prodigy db-in` takes them; without `answer`, they are tasks with a choice made.
+    `prodigy db-in` imports them unchanged. Without `answer`, they are tasks with a preset choice.
     """
     options = [{"id": name, "text": name} for name in target.labels]
     for row, label, score in predictions:

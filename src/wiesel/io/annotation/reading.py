@@ -1,4 +1,4 @@
-"""Files of annotation tools as rows, votes and gold labels."""
+"""Reads the files of annotation tools as rows, votes and gold labels."""
 
 import io
 import zipfile
@@ -38,26 +38,26 @@ _READERS = {
     "doccano": _Tool(is_doccano, read_doccano),
 }
 TOOLS = tuple(_READERS)
-"""The annotation tools whose files are read and written."""
+"""The supported annotation tools."""
 
 _EXTENSIONS = (".json", ".jsonl", ".ndjson", ".zip")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Annotations:
-    """What people and models answered in an annotation tool; row `i` of all is the same item."""
+    """The answers from an annotation tool; row `i` of every field belongs to the same item."""
 
     rows: pl.DataFrame
-    """`id`, and what the tool showed or knows of the item."""
+    """`id`, and the data that the tool has for the item."""
     votes: VoteMatrix
     """The answers: annotators and model versions are voters."""
     gold: npt.NDArray[np.int64]
-    """Class indices where the tool knows the truth, else -1."""
+    """Class indices if the tool knows the truth, otherwise -1."""
     tool: str
     question: str
-    """The question that was answered, as the tool calls it."""
+    """The tool's name of the question."""
     field: str
-    """What was shown, as the tool calls it."""
+    """The tool's name of the field that was shown."""
 
     def write(self, path: FilePath, proba: Any, name: str = "wiesel") -> None:
         """Write soft labels of items with votes as predictions for the same tool and question."""
@@ -88,19 +88,19 @@ def read_annotations(
     question: str | None = None,
     labels: LabelSpace | Sequence[str] | None = None,
 ) -> Annotations:
-    """Return the answers in a file of Label Studio, doccano, Prodigy or Argilla.
+    """Return the answers in a file from Label Studio, doccano, Prodigy or Argilla.
 
     Parameters
     ----------
     source
         A JSON or JSONL file, or its records as a list of dicts. For doccano also its zip file or
-        a folder, with a file for each annotator.
+        a folder, with one file per annotator.
     tool
-        One of `TOOLS`; recognized by the records if it is not given.
+        One of `TOOLS`; by default, detected from the records.
     question
-        Which question to read, where several were answered: `from_name` of Label Studio.
+        The question to read if there are several; in Label Studio, the `from_name`.
     labels
-        The classes in order; those that were answered, sorted, by default.
+        The classes in order; by default, the answered classes, sorted.
 
     >>> task = {"id": 7, "data": {"text": "win a prize"}, "annotations": [], "predictions": []}
     >>> for person, label in ((1, "spam"), (2, "ham")):
@@ -122,7 +122,7 @@ def read_annotations(
 
 
 def is_annotation_file(path: FilePath) -> bool:
-    """Whether this is a file of an annotation tool, by its extension and its first record.
+    """Whether a file is from an annotation tool, judged by its extension and first record.
 
     >>> is_annotation_file("votes.parquet")
     False
@@ -142,7 +142,7 @@ def is_annotation_file(path: FilePath) -> bool:
 
 
 def tool_name(tool: str) -> str:
-    """Return the name of a tool as we write it: `label-studio` is `label_studio`."""
+    """Return the normalized name of a tool: `label-studio` becomes `label_studio`."""
     name = tool.lower().replace("-", "_").replace(" ", "_")
     if name not in TOOLS:
         raise ParameterError(f"There is no tool {tool!r}. {suggest(name, TOOLS)}")
@@ -173,7 +173,7 @@ def _records(source: Any) -> list[dict[str, Any]]:
 
 
 def _named_after(annotator: str, text: str) -> list[dict[str, Any]]:
-    """The records of one of several files, each of which is named after its annotator."""
+    """The records of one of several files, each named after its annotator."""
     return [{**record, "_file": annotator} for record in json_records(text)]
 
 
@@ -222,7 +222,7 @@ def _annotations(
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Rows as a table, with the union of their columns; what has no one type becomes text."""
+    """Rows as a table with the union of their columns; mixed types become text."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pl.DataFrame([_column(name, [row.get(name) for row in rows]) for name in names])
 

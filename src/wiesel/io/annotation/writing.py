@@ -1,4 +1,4 @@
-"""Soft labels as predictions that annotation tools import."""
+"""Writes soft labels as predictions that annotation tools can import."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ _LINES = ("prodigy", "doccano")
 """The tools that read JSON lines; the others read a list."""
 
 
-def write_predictions(  # noqa: PLR0913 - three of them are names that the tool has
+def write_predictions(  # noqa: PLR0913 - three of them are names in the tool
     path: FilePath,
     rows: Any,
     proba: Any,
@@ -42,12 +42,12 @@ def write_predictions(  # noqa: PLR0913 - three of them are names that the tool 
     field: str = "text",
     name: str = "wiesel",
 ) -> None:
-    """Write the likeliest class of every row, with its probability as score, for a tool to import.
+    """Write the most probable class of each row, with its probability as score, for a tool.
 
-    `rows` is a table with `id` and what the tool shows; `proba` has a row for each. `question` and
-    `field` are what the tool calls the question and what it shows (`from_name` and `to_name` of
-    Label Studio), `name` is the model version or annotator. Leave out items without votes: of
-    those only the prior is known.
+    `rows` is a table with `id` and the data to show; `proba` has one row for each. `question` and
+    `field` are the tool's names of the question and of the field it shows (`from_name` and
+    `to_name` in Label Studio). `name` is the model version or annotator. Leave out items without
+    votes: for these, only the prior is known.
 
     >>> import tempfile, pathlib
     >>> from wiesel.io import read_annotations

@@ -1,7 +1,7 @@
 """Conditions as text: the small language of expressions in rules files.
 
 It has columns, constants, comparisons, arithmetic and the functions in `functions.FUNCTIONS`,
-and nothing else: a text from a stranger can neither open a file nor run code.
+and nothing else, so an untrusted condition can neither open a file nor run code.
 """
 
 from wiesel.lfs.conditions.functions import FUNCTIONS

@@ -8,7 +8,7 @@ import polars as pl
 __all__ = ["FUNCTIONS", "Function"]
 
 Kind = str
-"""`text`, `number`, `truth`, or `any` where only the table knows."""
+"""`text`, `number`, `truth`, or `any` if it depends on the table."""
 
 
 @dataclass(frozen=True)
@@ -16,17 +16,17 @@ class Function:
     """A function of conditions."""
 
     arguments: tuple[Kind, ...]
-    """What it takes; a trailing `constant ...` is a value that must stand in the condition."""
+    """The kinds of the arguments; a trailing `constant ...` must be a literal in the condition."""
     gives: Kind
     make: Callable[..., pl.Expr]
     meaning: str
     """One line for the documentation."""
     n_required: int | None = None
-    """How many arguments must be given; None for all."""
+    """The number of required arguments; None for all."""
 
     @property
     def least(self) -> int:
-        """The number of arguments it needs."""
+        """The minimum number of arguments."""
         return len(self.arguments) if self.n_required is None else self.n_required
 
 
@@ -118,4 +118,4 @@ FUNCTIONS: Mapping[str, Function] = {
         "the second if the first is null",
     ),
 }
-"""Every function of conditions by its name."""
+"""The functions of conditions, by name."""

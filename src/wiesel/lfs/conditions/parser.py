@@ -1,4 +1,4 @@
-r"""The grammar of conditions, read by recursive descent into a Polars expression.
+r"""The grammar of conditions, parsed by recursive descent into a Polars expression.
 
 or          = and ("or" and)*
 and         = not ("and" not)*
@@ -25,9 +25,9 @@ from wiesel.lfs.conditions.tokens import Token, problem, tokens_of
 __all__ = ["parse_condition"]
 
 _DEEPEST = 40
-"""Brackets and signs within each other; each costs some calls on Python's stack."""
+"""The maximum nesting of brackets and signs; each level takes some of Python's call stack."""
 _MOST_TOKENS = 1_000
-"""Polars takes time that grows with the square of an expression's size."""
+"""The maximum size: Polars takes time quadratic in the size of an expression."""
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "==": operator.eq,
@@ -49,9 +49,9 @@ _LARGEST_WHOLE = 2**63 - 1
 
 
 def parse_condition(condition: str, check_pattern: Callable[[str], None]) -> pl.Expr:
-    """Return the Polars expression of a condition; errors name the place.
+    """Return the Polars expression of a condition. Errors show the position.
 
-    `check_pattern` refuses regular expressions that cannot be used.
+    `check_pattern` rejects regular expressions that cannot be used.
 
     >>> condition = parse_condition("n > 3 and lower(text) = 'free'", lambda pattern: None)
     >>> pl.DataFrame({"n": [4, 4], "text": ["Free", "see you"]}).select(x=condition)["x"].to_list()
@@ -65,7 +65,7 @@ def parse_condition(condition: str, check_pattern: Callable[[str], None]) -> pl.
 
 
 class _Parser:
-    """Reads a condition from left to right; every method reads one line of the grammar."""
+    """Parses a condition from left to right; each method parses one line of the grammar."""
 
     def __init__(self, condition: str, check_pattern: Callable[[str], None]) -> None:
         self.condition = condition
@@ -185,7 +185,7 @@ class _Parser:
             need(self.condition, term, "number", sign)
         one, two = left.expression, right.expression
         made = {"+": one + two, "-": one - two, "*": one * two}
-        if sign in "/%":  # what is divided by zero is unknown, rather than infinite or NaN
+        if sign in "/%":  # division by zero gives null, not infinity or NaN
             made |= {sign: pl.when(two != 0).then(one / two if sign == "/" else one % two)}
         return Term(made[sign], "number", left.place)
 
@@ -209,7 +209,7 @@ class _Parser:
     def column(self, token: Token) -> Term:
         name = token.text if token.kind == "word" else token.value
         if name == "*" or (name.startswith("^") and name.endswith("$")):
-            # Polars would take all columns, or those that match.
+            # Polars would select all columns, or those that match.
             what = f"a column cannot be named {name!r} here. Rename it in the table."
             raise problem(self.condition, token.place, what)
         return Term(pl.col(name), "any", token.place)
@@ -250,7 +250,7 @@ class _Parser:
         return value
 
     def constant(self, like: Term) -> Term:
-        """Read a constant, of the kind of another part."""
+        """Read a constant of the same kind as `like`."""
         token = self.next
         term = self.atom() if self.next.text == "-" else self.literal()
         if not term.constant or term.value is None:
@@ -290,7 +290,7 @@ class _Parser:
         return function.make(*given)
 
     def fixed(self, term: Term, what: str, who: str) -> Any:
-        """Return the value of an argument that must stand in the condition itself."""
+        """Return the value of an argument that must be a literal."""
         if what == "digits":
             if term.constant and type(term.value) is int and 0 <= term.value <= 15:
                 return term.value
@@ -311,18 +311,18 @@ class _Parser:
             return terms[0]
         for term in terms:
             need(self.condition, term, "truth", word)
-        # One node for all of them: Polars walks nested ones by recursion.
+        # A single node for all of them, because Polars recurses into nested ones.
         expression = join([term.expression for term in terms])
         return Term(expression, "truth", terms[0].place)
 
     @property
     def next(self) -> Token:
-        """The token to be read."""
+        """The token to read next."""
         return self.tokens[self.position]
 
     @property
     def following(self) -> Token:
-        """The token after that."""
+        """The token after `next`."""
         return self.tokens[min(self.position + 1, len(self.tokens) - 1)]
 
     def advance(self) -> Token:
@@ -331,7 +331,7 @@ class _Parser:
         return token
 
     def take(self, text: str) -> bool:
-        """Go on if a sign or keyword comes next; return whether it does."""
+        """Consume the next token if it is this sign or keyword; return whether it was."""
         found = self.next.kind in ("sign", "keyword") and self.next.text == text
         self.position += found
         return found

@@ -1,4 +1,4 @@
-"""The parts of a condition: a Polars expression, and what is known of its values."""
+"""The parts of a condition: a Polars expression, and what is known about its values."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ class Term:
 
     expression: pl.Expr
     kind: str
-    """`text`, `number`, `truth`, or `any` where only the table knows."""
+    """`text`, `number`, `truth`, or `any` if it depends on the table."""
     place: int
     """Where it starts in the condition."""
     constant: bool = False
@@ -27,7 +27,7 @@ class Term:
 
 
 def need(condition: str, term: Term, kind: str, who: str) -> None:
-    """Refuse a part of the wrong kind."""
+    """Raise an error for a part of the wrong kind."""
     if "any" not in (kind, term.kind) and term.kind != kind:
         raise problem(
             condition,
@@ -37,7 +37,7 @@ def need(condition: str, term: Term, kind: str, who: str) -> None:
 
 
 def check_alike(condition: str, first: Term, second: Term) -> None:
-    """Refuse the comparison of a text with a number, and the like."""
+    """Raise an error for a comparison of different kinds, such as a text and a number."""
     if "any" not in (first.kind, second.kind) and first.kind != second.kind:
         raise problem(
             condition,

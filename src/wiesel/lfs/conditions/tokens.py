@@ -1,4 +1,4 @@
-"""A condition cut into words, numbers, texts and signs, each with its place."""
+"""Splits a condition into words, numbers, texts and signs, each with its position."""
 
 import re
 from collections.abc import Iterator
@@ -30,19 +30,19 @@ class Token:
     kind: str
     """`number`, `text`, `column`, `word`, `keyword`, `sign` or `end`."""
     text: str
-    """As it stands there; keywords in small letters."""
+    """As written in the condition; keywords in lower case."""
     place: int
-    """Characters before it."""
+    """The number of characters before it."""
 
     @property
     def value(self) -> str:
-        """What stands between the quotes."""
+        """The text between the quotes."""
         mark = self.text[0]
         return self.text[1:-1].replace(mark * 2, mark)
 
 
 def tokens_of(condition: str) -> list[Token]:
-    """Return the pieces of a condition; the last one is its end.
+    """Return the tokens of a condition; the last one marks its end.
 
     >>> [token.text for token in tokens_of("length(text) < 20")]
     ['length', '(', 'text', ')', '<', '20', '']
@@ -86,7 +86,7 @@ def _unreadable(character: str) -> str:
 
 
 def problem(condition: str, place: int, what: str) -> ParameterError:
-    """Return the error that says what is wrong with a condition, and where."""
+    """Return an error that describes what is wrong with a condition, and where."""
     before, after = condition[max(0, place - 25) : place], condition[place : place + 25]
     where = f"{before}>>>{after}" if after else f"{before}>>> (its end)"
     return ParameterError(f"The condition, character {place + 1} ({where}): {what}")

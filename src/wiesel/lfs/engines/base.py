@@ -33,7 +33,7 @@ class Job:
 
     @property
     def batch_rows(self) -> int:
-        """How many rows to vote on at once."""
+        """The number of rows per batch."""
         return BATCH_ROWS if all(isinstance(lf, Rule) for lf in self.lfs) else SLOW_BATCH_ROWS
 
     def report(self, failures: Iterable[Failure]) -> None:
@@ -48,8 +48,8 @@ class Job:
 class Engine(ABC):
     """Applies labeling functions to rows, on this machine or on others.
 
-    Every engine gives the same votes in the same order. One that leaves this process sends
-    labeling functions by `wiesel.lfs.engines.portable` and lets `vote_on_batch` run there.
+    Every engine returns the same votes in the same order. An engine that uses other processes
+    serializes labeling functions with `wiesel.lfs.engines.portable` and runs `vote_on_batch` there.
     """
 
     @abstractmethod

@@ -16,8 +16,8 @@ _CODE = (
     "import sys; sys.path.extend(place for place in sys.argv[2:] if place not in sys.path); "
     "from wiesel.lfs.engines.worker import main; main()"
 )
-"""The search path of this process goes to the end, so that a polars.py in the current folder, or
-beside a script, is not imported in the place of Polars."""
+"""The search path of this process is appended at the end, so that a polars.py in the current
+folder, or next to a script, is not imported instead of Polars."""
 
 
 class ChildWorker:
@@ -30,11 +30,11 @@ class ChildWorker:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be talked to."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     def start(self) -> None:
-        """Start a process in the place of one that has died; not after `kill`."""
+        """Replace a process that has died; not possible after `kill`."""
         with self._changing:
             if self._ended:
                 raise WorkerDied("it was ended")
@@ -56,24 +56,24 @@ class ChildWorker:
             raise WorkerDied(self.how_it_ended()) from None
 
     def how_it_ended(self) -> str:
-        """Return the exit code, or the signal, of a process that closed its pipe."""
+        """Return the exit code or the signal of a process that closed its pipe."""
         self._wait()
         code = self._process.returncode
         return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
     def kill(self) -> None:
-        """Kill it for good."""
+        """Kill the process; it cannot be restarted."""
         with self._changing:
             self._ended = True
             self._process.kill()
 
     def close(self) -> None:
-        """Wait for the end of a process that was killed."""
+        """Wait until a killed process has ended."""
         self._wait()
         self._close_pipes()
 
     def _wait(self) -> None:
-        while True:  # Ctrl-C does not interrupt a wait without an end
+        while True:  # Ctrl-C does not interrupt a wait without a timeout
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=0.1)
                 return
@@ -86,7 +86,7 @@ class ChildWorker:
 
 
 def _started() -> subprocess.Popen[bytes]:
-    # -P: the folder in which the user works may hold data, and modules, of strangers.
+    # -P: the current folder may contain data and modules from untrusted sources.
     options = ["-P"]
     options += ["-E"] if sys.flags.ignore_environment else []
     options += ["-s"] if sys.flags.no_user_site else []

@@ -1,7 +1,7 @@
 """Finds rows that crash the voting process, by bisection, and sets them aside.
 
-Every engine that starts processes uses it. Each crash costs the start of a process, so their
-number is bounded.
+Every engine that starts processes uses it. Each crash costs one process start, so the number of
+crashes is bounded.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ __all__ = ["DeathSearch", "WorkerDied"]
 
 Votes = TypeVar("Votes")
 Vote = Callable[[int, int, tuple[int, ...]], Votes]
-"""Votes on `count` rows from `first` on, without some of the labeling functions."""
+"""Votes on `count` rows starting at `first`, without the skipped labeling functions."""
 Found = Callable[[int, int, str], None]
-"""Called with a row, the labeling function that kills workers on it, and how they end."""
+"""Called with a row, the labeling function that crashes on it, and the exit code or signal."""
 
 _MOST_DEATHS = 40
-"""Of one piece of rows: some rows among thousands, not all of them."""
+"""The maximum per piece: enough for a few bad rows among thousands."""
 
 
 class WorkerDied(Exception):
@@ -26,7 +26,7 @@ class WorkerDied(Exception):
 
 
 class DeathSearch(Generic[Votes]):
-    """Gets votes on rows although some of them end the process that votes.
+    """Collects votes on rows even if some of them crash the voting process.
 
     >>> def vote(first, count, skipped):
     ...     if first <= 5 < first + count and 1 not in skipped:
@@ -49,7 +49,7 @@ class DeathSearch(Generic[Votes]):
         self._deaths_left = most_deaths
 
     def votes(self, first: int, count: int) -> list[tuple[Votes, int]]:
-        """Return the votes on rows, in parts with their number of rows."""
+        """Return the votes in parts, each with its number of rows."""
         how = ""
         try:
             return [(self._attempt(first, count, ()), count)]
@@ -61,7 +61,7 @@ class DeathSearch(Generic[Votes]):
         return [(self._row(first, how), 1)]
 
     def _row(self, row: int, how: str) -> Votes:
-        """The votes on a row of the labeling functions that do not crash on it."""
+        """The votes on a row by the labeling functions that do not crash on it."""
         everyone = range(self._n_lfs)
         alone = [tuple(k for k in everyone if k != own) for own in everyone]
         deadly = [k for k in everyone if self._n_lfs == 1 or self._dies(row, alone[k])]

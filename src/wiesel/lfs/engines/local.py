@@ -27,24 +27,24 @@ from wiesel.votes import VoteMatrix
 __all__ = ["LocalEngine"]
 
 _FIRST_ROWS, _FIRST_TEXTS = 64, 2048
-"""The first piece: functions may be slow, the pass over texts is fast."""
+"""The size of the first piece: Python functions may be slow, keyword search is fast."""
 _START_AFTER = 1.0
-"""Seconds of work, done or to be expected, from which on other processes pay: starting one takes
-half as long."""
+"""Seconds of work, done or expected, from which more processes pay off. Starting one takes half
+as long."""
 
 
 class LocalEngine(Engine):
     """Applies labeling functions on this machine; rows in files are read batch by batch.
 
-    Work that runs in Polars uses all cores by itself. Python functions and keywords run in this
-    process at first; where the rest is expected to take more than a second (`start_after`), or the
-    rows before took as long, `workers - 1` more processes are started and share the remaining rows
-    with it. They are fresh processes: what a function writes into a global variable stays there.
-    A function that cannot be sent, such as one that holds an open file, stays in this process.
-    A row on which a function ends its worker is found and reported (set aside with
-    `on_error="abstain"`); this process then leaves the other rows to workers. It cannot survive
-    one that it votes on itself before that: with `isolate=True` (`engine="isolated"`) workers vote
-    from the first row on.
+    Polars uses all cores by itself. Python functions and keywords start in this process. If the
+    rest is expected to take more than a second (`start_after`), or the previous rows took that
+    long, `workers - 1` more processes start and share the remaining rows. Workers do not share
+    memory: a global variable that a function sets changes only in its own process. A function that
+    cannot be sent, for example because it refers to an open file, stays in this process.
+
+    If a function crashes its worker, the row is found and reported (with `on_error="abstain"`, set
+    aside), and only workers vote on the remaining rows. A crash in this process before that ends
+    the program. With `isolate=True` (`engine="isolated"`), workers vote from the first row on.
 
     >>> from wiesel import apply_lfs, keywords
     >>> spam = keywords("spam", ["free"], column="text")
@@ -105,7 +105,7 @@ class _Step:
 
     places: list[int]
     share: Share | None
-    """Where workers may run them too: the rows, handed out piece by piece."""
+    """The rows, handed out piece by piece; None if workers cannot run these functions."""
 
 
 @dataclass(eq=False)
@@ -114,13 +114,13 @@ class _Open:
 
     batch: Batch
     keys: list[str]
-    """The keys of the cache, one for each labeling function; none without a cache."""
+    """The cache keys, one per labeling function; empty without a cache."""
     columns: dict[int, ColumnVotes]
     steps: list[_Step]
 
 
 class _Run:
-    """One call of `apply`: the job, the workers, and the batches that are open."""
+    """One call of `apply`: the job, the workers, and the open batches."""
 
     def __init__(
         self, job: Job, pool: WorkerPool, engine: LocalEngine, show: Callable[[int], None]
@@ -139,8 +139,9 @@ class _Run:
     def parts(self, batches: Iterable[Batch]) -> Iterator[VoteMatrix]:
         """Yield the votes on every batch.
 
-        Workers are given a batch ahead, so that they go on while this process reads the next one
-        or puts votes together. It waits for theirs on a batch only after its own part of the next.
+        Workers get one batch in advance, so that they keep working while this process reads the
+        next one or assembles votes. This process does its part of the next batch before it waits
+        for the workers' votes on the current one.
         """
         try:
             for batch in batches:
@@ -201,7 +202,7 @@ class _Run:
                 self._take_in(own, step, run_pass(lfs, own.batch, self.job.labels))
 
     def _votes(self, share: Share) -> list[ColumnVotes]:
-        """Wait for the votes of workers; vote here on the rows they left."""
+        """Wait for the workers' votes; vote here on the rows they left."""
         votes = share.votes()
         if share.complete:
             return votes
@@ -216,7 +217,7 @@ class _Run:
         return vote
 
     def _work_on(self, share: Share) -> None:
-        """Vote on pieces of a batch here, and on workers too where that pays."""
+        """Vote on pieces of a batch here, and in workers too if that pays off."""
         vote = self._voting(share)
 
         def stays_alone(n_rows: int, seconds: float) -> bool:
@@ -232,7 +233,7 @@ class _Run:
         share.work(vote)
 
     def _take_in(self, own: _Open, step: _Step, votes: Sequence[ColumnVotes]) -> None:
-        """Keep votes, and stop the job where a failure is to stop it."""
+        """Store votes, and stop the job at a failure that should stop it."""
         fresh = dict(zip(step.places, votes, strict=True))
         if self.job.cache is not None:
             self.job.cache.put({own.keys[place]: column for place, column in fresh.items()})

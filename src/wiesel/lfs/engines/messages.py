@@ -12,7 +12,7 @@ from wiesel.lfs.failures import Failure
 __all__ = ["read_message", "read_votes", "write_message", "write_votes"]
 
 _SIZE = 8
-"""Bytes that hold the length of what follows."""
+"""The size in bytes of the length prefix."""
 
 
 def write_message(stream: BinaryIO, message: dict[str, Any]) -> None:
@@ -30,7 +30,7 @@ def read_message(stream: BinaryIO) -> dict[str, Any]:
 
 
 def write_votes(columns: Sequence[ColumnVotes]) -> tuple[dict[str, Any], bytes]:
-    """Return votes as a message and the bytes that go with it.
+    """Return votes as a message and its binary content.
 
     >>> head, body = write_votes([ColumnVotes.of_class(np.array([1, 4]), 0)])
     >>> read_votes(head, body)[0].rows
@@ -53,7 +53,7 @@ def write_votes(columns: Sequence[ColumnVotes]) -> tuple[dict[str, Any], bytes]:
 
 
 def read_votes(head: dict[str, Any], body: bytes) -> list[ColumnVotes]:
-    """Return the votes of a message and its bytes."""
+    """Return the votes in a message and its binary content."""
     columns, place = [], 0
 
     def take(dtype: type[np.generic], count: int) -> Any:

@@ -50,7 +50,7 @@ class Piece(TypedDict):
 
 
 class Task(TypedDict):
-    """The data shared by all pieces; plain data, so that no user objects are pickled."""
+    """What all pieces share, as plain data, so that no user objects are pickled."""
 
     lfs: str
     fingerprints: list[str]
@@ -61,25 +61,25 @@ class Task(TypedDict):
     search_path: list[str]
     """The module search path of the main process."""
     folder: str | None
-    """Where the votes are written; None to have them returned."""
+    """The folder the votes are written to; None returns them instead."""
     skipped: list[int]
-    """The labeling functions, by their place, that abstain without being run."""
+    """The indices of labeling functions that abstain without being run."""
 
 
 class Record(TypedDict):
-    """The record of a piece that was voted on."""
+    """The result for one piece."""
 
     number: int
     votes: bytes
-    """A file of votes, empty where it was written to the folder."""
+    """The content of a vote file; empty if the votes were written to the folder."""
     report: str
-    """JSON: `failures`, or the `error` and its `message`."""
+    """JSON with `failures`, or with `error` and `message`."""
 
 
 def cut(source: RowSource, size: int) -> list[Piece]:
-    """Return the rows of Parquet files in pieces of at most `size`, none across two files.
+    """Return the rows of Parquet files in pieces of at most `size` rows.
 
-    Only the files' footers are read.
+    No piece spans two files. Only the file footers are read.
     """
     pieces: list[Piece] = []
     start = 0
@@ -116,7 +116,7 @@ def _n_rows(file: Path) -> int:
 
 
 def task_of(job: Job, folder: Path | None = None) -> Task:
-    """Return the job as plain data, or say which labeling function cannot be sent."""
+    """Return the job as plain data. The error names a labeling function that cannot be sent."""
     staying = [lf.name for lf in job.lfs if not is_portable(lf)]
     if staying:
         raise LabelingFunctionError(
@@ -138,9 +138,9 @@ def task_of(job: Job, folder: Path | None = None) -> Task:
 
 
 def vote_on_piece(piece: Piece, task: Task) -> Record:
-    """Vote on a piece, and return the votes or write them: the same file whenever it is repeated.
+    """Vote on a piece, and return or write the votes. A repeated call writes the same file.
 
-    A problem is recorded rather than raised, so that it reaches the user as it is.
+    A problem is recorded rather than raised, so that it reaches the user unchanged.
     """
     try:
         votes, failures = _votes_on(piece, task)
@@ -166,7 +166,7 @@ def _votes_on(piece: Piece, task: Task) -> tuple[VoteMatrix, list[Failure]]:
 def _loaded(
     packed: str, fingerprints: tuple[str, ...], search_path: tuple[str, ...]
 ) -> Sequence[LabelingFunction]:
-    """The labeling functions of a task, made once in every process."""
+    """The labeling functions of a task, loaded once per process."""
     sys.path.extend(place for place in search_path if place not in sys.path)
     try:
         lfs = unpack_lfs(packed)
@@ -184,7 +184,7 @@ def _loaded(
 
 
 def delivered(votes: VoteMatrix, number: int, folder: str | None) -> bytes:
-    """Write votes to the folder, or return them as bytes where there is none."""
+    """Write votes to the folder, or return them as bytes if there is no folder."""
     if folder is not None:
         write_votes(votes, Path(folder) / part_name(number), layout="list")
         return b""
@@ -192,7 +192,7 @@ def delivered(votes: VoteMatrix, number: int, folder: str | None) -> bytes:
 
 
 def part_name(number: int) -> str:
-    """Return the name of the file with the votes on a piece; names sort like numbers.
+    """Return the file name for the votes on a piece; names sort like numbers.
 
     >>> part_name(7)
     'part-00000007.parquet'
@@ -201,5 +201,5 @@ def part_name(number: int) -> str:
 
 
 def votes_in(record: Record) -> VoteMatrix:
-    """Return the votes that a record carries."""
+    """Return the votes in a record."""
     return votes_of_bytes(record["votes"])

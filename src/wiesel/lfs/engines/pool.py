@@ -26,13 +26,13 @@ from wiesel.lfs.failures import Failure
 __all__ = ["WorkerPool"]
 
 _AHEAD = 2
-"""Pieces a worker has at once: it votes on one while the other is being written for it."""
+"""Pieces per worker: it votes on one while the next is being written."""
 
 
 class WorkerPool:
-    """Worker processes that vote on pieces of batches; started when first needed.
+    """Worker processes that vote on pieces of batches. They start when first needed.
 
-    Use it as a context manager: leaving it ends the processes.
+    Use it as a context manager: leaving the context ends the processes.
     """
 
     def __init__(self, n_workers: int) -> None:
@@ -49,7 +49,7 @@ class WorkerPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for errand in self._errands:  # all of them before any is waited for
+        for errand in self._errands:  # kill all of them before waiting for any
             errand.kill()
         for errand in self._errands:
             errand.end()
@@ -63,7 +63,7 @@ class WorkerPool:
         return bool(self._errands)
 
     def help(self, share: Share, labels: LabelSpace) -> None:
-        """Let every worker take pieces of a share, once it has done with earlier ones."""
+        """Let every worker take pieces of a share after it has finished earlier shares."""
         if self._exchange is None:
             room = 2 * _AHEAD * share.batch.frame.estimated_size()
             self._exchange = Exchange(room)
@@ -80,7 +80,7 @@ class WorkerPool:
 
 
 class _Offer:
-    """A share, as it is sent to workers."""
+    """A share in the form that is sent to workers."""
 
     def __init__(self, share: Share, labels: LabelSpace) -> None:
         self.share = share
@@ -91,7 +91,7 @@ class _Offer:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Equal for shares of the same labeling functions."""
+        """A key that is equal for shares of the same labeling functions."""
         return (self.names, self.fingerprints, self.labels.names)
 
     def task(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class _Offer:
 
 
 def _columns_read(share: Share) -> pl.DataFrame:
-    """The rows with the columns that labeling functions and messages need."""
+    """The rows, with only the columns that labeling functions and messages need."""
     batch = share.batch
     names = [] if batch.id_column is None else [batch.id_column]
     for lf in share.lfs:
@@ -112,10 +112,10 @@ def _columns_read(share: Share) -> pl.DataFrame:
 
 
 class _Errand(threading.Thread):
-    """The thread beside one worker: gives it pieces of the shares on offer, two at a time.
+    """The thread that serves one worker: it sends pieces of the open shares, two at a time.
 
-    The thread waits for the interpreter's lock whenever it comes back from a file or a pipe, while
-    this process votes too; with a second piece at hand, the worker does not wait for the thread.
+    This process votes too, so the thread must wait for the interpreter's lock after every access
+    to a file or a pipe. With a second piece queued, the worker never waits for the thread.
     """
 
     def __init__(self, exchange: Exchange, number: int) -> None:
@@ -130,7 +130,7 @@ class _Errand(threading.Thread):
         self._under_way: deque[tuple[_Offer, Piece, Path]] = deque()
 
     def run(self) -> None:
-        """Send pieces and take in votes until the pool is closed."""
+        """Send pieces and collect votes until the pool is closed."""
         try:
             while self._step():
                 pass
@@ -140,18 +140,18 @@ class _Errand(threading.Thread):
                     offer.share.stop(problem)
 
     def kill(self) -> None:
-        """Kill the process without starting another."""
+        """Kill the process and do not replace it."""
         self._worker.kill()
         self.offers.put(None)
 
     def end(self) -> None:
-        """Wait for the end of the process and of the thread."""
+        """Wait until the process and the thread have ended."""
         self._worker.close()
-        while self.is_alive():  # Ctrl-C does not interrupt a wait without an end
+        while self.is_alive():  # Ctrl-C does not interrupt a wait without a timeout
             self.join(timeout=0.1)
 
     def _step(self) -> bool:
-        """Do some work; return whether there was any."""
+        """Do some work. Return whether there was any."""
         try:
             if not self._fill():
                 return False
@@ -161,7 +161,7 @@ class _Errand(threading.Thread):
         return True
 
     def _survive(self) -> None:
-        """Start another process, and find the rows that ended this one."""
+        """Start a new process, and find the rows that crashed the old one."""
         if self._offer is not None:
             self._offer.share.dangerous = True
         if not self._under_way:  # it ended before it voted on anything
@@ -178,7 +178,7 @@ class _Errand(threading.Thread):
             self._files.append(file)
 
     def _searched(self, offer: _Offer, piece: Piece, file: Path) -> list[ColumnVotes]:
-        """The votes on a piece of which some rows may end the process."""
+        """The votes on a piece in which some rows may crash the process."""
         batch, lfs = offer.share.batch, offer.share.lfs
         failures: dict[int, list[Failure]] = {place: [] for place in range(len(lfs))}
 
@@ -206,7 +206,7 @@ class _Errand(threading.Thread):
         ]
 
     def _fill(self) -> bool:
-        """Give the worker as many pieces as it may have; return whether it has any."""
+        """Fill the worker's queue of pieces. Return whether it has any."""
         while len(self._under_way) < _AHEAD:
             piece = self._next_piece()
             if piece is None or self._offer is None:
@@ -215,7 +215,7 @@ class _Errand(threading.Thread):
         return bool(self._under_way)
 
     def _next_piece(self) -> Piece | None:
-        """The next piece of the first share that has one; None where there is nothing to do."""
+        """The next piece of the first share that has one; None if there is no work."""
         while self._offer is not None or self._accept():
             if self._offer is not None:
                 piece = self._offer.share.take(self._pace.rows)
@@ -226,7 +226,7 @@ class _Errand(threading.Thread):
         return None
 
     def _accept(self) -> bool:
-        """Turn to the next share; return whether there was one. Wait only if the worker is idle."""
+        """Move on to the next share. Return whether there was one. Wait only if idle."""
         try:
             offer = self.offers.get(block=not self._under_way)
         except queue.Empty:
@@ -240,7 +240,7 @@ class _Errand(threading.Thread):
         return True
 
     def _load(self, offer: _Offer) -> bool:
-        """Tell the worker of labeling functions; return whether they are the same there."""
+        """Send labeling functions to the worker. Return whether it has identical ones."""
         while self._under_way:
             self._receive()
         if not self._worker.alive:
@@ -275,7 +275,7 @@ class _Errand(threading.Thread):
         )
 
     def _receive(self) -> None:
-        """Take in the votes on the piece that was sent first."""
+        """Collect the votes on the piece that was sent first."""
         offer, piece, file = self._under_way[0]
         head = self._worker.answer()
         if "error" in head:
@@ -293,5 +293,5 @@ class _Errand(threading.Thread):
 
 
 def _answer_file(file: Path) -> Path:
-    """The file for the votes on the rows of another."""
+    """The file for the votes on the rows in `file`."""
     return file.with_suffix(".votes")

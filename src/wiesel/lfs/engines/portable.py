@@ -72,7 +72,7 @@ def pack_lfs(lfs: Sequence[LabelingFunction]) -> str:
 
 
 def unpack_lfs(text: str) -> list[LabelingFunction]:
-    """Return the labeling functions of a text made by `pack_lfs` in a process of this program.
+    """Return the labeling functions in a text that `pack_lfs` wrote in a process of this program.
 
     >>> from wiesel import keywords
     >>> unpack_lfs(pack_lfs([keywords("spam", ["free"], column="text")]))
@@ -84,7 +84,7 @@ def unpack_lfs(text: str) -> list[LabelingFunction]:
 
 
 class _Packer:
-    """Collects the functions that values refer to, each once, so that they may refer to another."""
+    """Collects each referenced function once, so that functions may refer to each other."""
 
     def __init__(self) -> None:
         self.functions: list[dict[str, Any]] = []
@@ -110,11 +110,11 @@ class _Packer:
     def preprocessor(self, use: Preprocessor) -> dict[str, Any]:
         function = self.value(use.function)
         uses = [self.preprocessor(other) for other in use.uses]
-        # The same preprocessor must be one object again, or it would run once for each user.
+        # A shared preprocessor must stay one object, or it would run once per labeling function.
         return {"function": function, "name": use.name, "uses": uses, "key": id(use)}
 
     def value(self, value: Any) -> Any:
-        """A value as JSON: scalars as they are, everything else as [kind, content]."""
+        """A value as JSON: scalars unchanged, everything else as [kind, content]."""
         if type(value) in _SCALARS:
             return value
         if type(value) is dict:
@@ -146,11 +146,11 @@ class _Packer:
         return self.lf(value) if isinstance(value, PythonFunction) else self.preprocessor(value)
 
     def _function(self, function: types.FunctionType) -> int:
-        """The place of a function among the functions; its parts are packed after it has one."""
+        """The index of a function. It is assigned before the parts are packed."""
         if id(function) in self._places:
             return self._places[id(function)]
         place = self._places[id(function)] = len(self.functions)
-        self._kept.append(function)  # while it lives, no other object gets its id
+        self._kept.append(function)  # while it is alive, no other object gets its id
         self.functions.append({})
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         self.functions[place] = {
@@ -167,7 +167,7 @@ class _Packer:
 
 
 class _Unpacker:
-    """Makes functions first and fills in what they refer to afterwards, as they may be cyclic."""
+    """Creates all functions first, then fills in their references, which may be cyclic."""
 
     def __init__(self, packed: list[dict[str, Any]]) -> None:
         self._uses: dict[int, Preprocessor] = {}
@@ -235,7 +235,7 @@ def _empty_function(packed: dict[str, Any]) -> types.FunctionType:
 
 
 def _reference(value: Any) -> list[str] | None:
-    """Module, name and file by which another process finds the same object, if there is a way."""
+    """The module, name and file by which another process finds the object; None if it cannot."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or "<" in name:
         return None
@@ -256,7 +256,7 @@ def _named(reference: list[str]) -> Any:
 
 
 def _plain_function(value: Any) -> Any:
-    """The function below a decorated one."""
+    """The undecorated function."""
     return value.function if isinstance(value, (PythonFunction, Preprocessor)) else value
 
 

@@ -22,11 +22,12 @@ __all__ = ["RayEngine"]
 class RayEngine(Engine):
     """Applies labeling functions with Ray; rows are Parquet files that all machines can open.
 
-    This process reads the files' footers and cuts the rows into parts; the machines read, vote
-    and hand back votes, or write them (`write`), so no process holds more rows than a part.
-    A part whose machine is lost is voted on again, by another, three times at most; then the rows
-    that end the process are looked for, and named or set aside (`on_error`). `address` is that of a
-    cluster; without it the connection that the program has is used, or a cluster on this machine.
+    This process reads only the file footers and splits the rows into parts. The machines read the
+    rows, vote, and return the votes or write them (`write`), so no process keeps more than one part
+    in memory. A part whose machine is lost is retried elsewhere, with at most three attempts. After
+    that, the rows that crash the process are located and reported or set aside (`on_error`).
+    `address` is the address of a cluster. Without it, the program's existing connection is used,
+    or a cluster on this machine.
 
     >>> RayEngine(address="auto", part_rows=20_000)
     RayEngine(address='auto', part_rows=20000)
@@ -46,19 +47,19 @@ class RayEngine(Engine):
         return VoteMatrix.concatenate([votes_in(record) for record in self._records(job)])
 
     def write(self, job: Job, folder: FilePath) -> VoteParts:
-        """Let the machines write the votes to files in a new folder, which all can reach.
+        """Let the machines write the votes to files in a new folder that all of them can access.
 
-        The folder appears when all parts are there.
+        The folder appears once all parts are complete.
         """
         with appearing_folder(folder) as unfinished:
             for _ in self._records(job, unfinished):
                 pass
-            for leftover in unfinished.glob(".part-*"):  # of a machine that was lost
+            for leftover in unfinished.glob(".part-*"):  # from a lost machine
                 leftover.unlink()
         return VoteParts(folder)
 
     def _records(self, job: Job, folder: Path | None = None) -> Iterator[Record]:
-        """Yield the record of every piece, in their order; raise what stops the job."""
+        """Yield the record of every piece, in order; raise the error that stops the job."""
         load_ray()
         if job.cache is not None:
             raise ParameterError(

@@ -19,20 +19,20 @@ __all__ = ["PieceJob", "done_here", "done_on_ray"]
 
 
 class PieceJob(Protocol):
-    """What is done to every piece. A process of the cluster gets one copy of it."""
+    """The work to do on every piece. Each process of the cluster gets one copy."""
 
     columns: list[str] | None
-    """The columns that it reads; None for all."""
+    """The columns to read; None for all."""
 
     def __call__(self, piece: Piece, rows: pl.DataFrame) -> bytes:
-        """Do the piece, of which these are the rows, and return what the asking process needs.
+        """Process the rows of a piece and return the result for the calling process.
 
-        A piece whose machine is lost is done again, so that doing it twice must not matter.
+        A piece whose machine is lost is processed again, so the call must be idempotent.
         """
 
 
 def done_here(job: PieceJob, pieces: Sequence[Piece]) -> Iterator[bytes]:
-    """Yield what came of every piece, done in this process."""
+    """Process every piece in this process and yield the results."""
     for piece in pieces:
         yield job(piece, _rows_of(piece, job.columns))
 
@@ -40,7 +40,7 @@ def done_here(job: PieceJob, pieces: Sequence[Piece]) -> Iterator[bytes]:
 def done_on_ray(
     job: PieceJob, pieces: Sequence[Piece], address: str | None = None
 ) -> Iterator[bytes]:
-    """Yield what came of every piece, each once and in any order, done on a cluster."""
+    """Process every piece on a cluster and yield each result once, in any order."""
     with ray_session(address) as ray:
         from ray import data
 
@@ -65,13 +65,13 @@ def done_on_ray(
 
 
 class PieceWorker:
-    """A process of the cluster that does one piece after another."""
+    """A process of the cluster that handles one piece after another."""
 
     def __init__(self, job: PieceJob) -> None:
         self._job = job
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        """Do the pieces of a batch; a problem is recorded, so that it arrives as it is."""
+        """Process the pieces of a batch. A problem is recorded, so that it arrives unchanged."""
         numbers = [int(number) for number in batch["number"]]
         contents, problems = [], []
         for k in range(len(numbers)):

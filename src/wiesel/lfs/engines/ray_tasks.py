@@ -1,6 +1,6 @@
-"""Pieces of rows as tasks of a Ray cluster: in order, with bounded retries that are reported.
+"""Runs pieces of rows as Ray tasks: results in order, with a limited number of logged retries.
 
-Ray would repeat a task whose process ended for ever and in silence, so it is set to repeat none.
+Ray itself would retry a crashed task silently and without limit, so its retries are turned off.
 """
 
 import json
@@ -20,9 +20,9 @@ from wiesel.votes import VoteMatrix
 __all__ = ["RayTasks"]
 
 _ATTEMPTS = 3
-"""How often a piece is voted on before its rows are looked at one by one."""
+"""Attempts at a piece before the search for the rows that crash it."""
 _AHEAD = 2
-"""Pieces for every core of the cluster that are under way or wait for an earlier one."""
+"""Pieces per core of the cluster that are running or wait for an earlier one."""
 _MOMENT = 0.2
 """Seconds between two checks for Ctrl-C."""
 _LOST = (
@@ -33,7 +33,7 @@ _LOST = (
     "OwnerDiedError",
     "WorkerCrashedError",
 )
-"""What Ray raises where a process or a machine has gone."""
+"""The errors that Ray raises when a process or a machine is lost."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,14 +52,14 @@ class RayTasks:
         self._attempts: Counter[int] = Counter()
 
     def run(self, pieces: Sequence[Piece]) -> Iterator[Record]:
-        """Yield the record of every piece, in their order."""
+        """Yield the record of every piece, in order."""
         waiting: deque[Piece] = deque(pieces)
         under_way: dict[Any, Piece] = {}
         done: dict[int, Record] = {}
         place = 0
         try:
             while place < len(pieces):
-                # What is voted on again is the first to be waited for: it must not wait itself.
+                # A retried piece must start at once, because all later results wait for it.
                 while waiting and (not under_way or len(under_way) + len(done) < self._room()):
                     piece = waiting.popleft()
                     under_way[self._vote.remote(piece, self._shared_task)] = piece
@@ -78,7 +78,7 @@ class RayTasks:
                 self._ray.cancel(asked, force=True)
 
     def _room(self) -> int:
-        """How many pieces may be under way or wait for an earlier one."""
+        """The number of pieces that may be running or wait for an earlier one."""
         return max(1, _AHEAD * int(self._ray.cluster_resources().get("CPU", 1)))
 
     def _ready(self, asked: list[Any]) -> list[Any]:
@@ -88,7 +88,7 @@ class RayTasks:
         return list(ready)
 
     def _record(self, piece: Piece, asked: Any) -> Record | None:
-        """The record of a piece; None where it is to be voted on again."""
+        """The record of a piece; None if it must be retried."""
         try:
             return self._fetched(asked)
         except WorkerDied as death:
@@ -115,7 +115,7 @@ class RayTasks:
         return record
 
     def _searched(self, piece: Piece) -> Record:
-        """The record of a piece of which some rows may end the process."""
+        """The record of a piece in which some rows may crash the process."""
         failures: list[Failure] = []
         report: list[dict[str, Any]] = []
 
@@ -132,7 +132,9 @@ class RayTasks:
 
         def found(row: int, place: int, how: str) -> None:
             item = f"row {piece['start'] + row}"
-            if self._task["id_column"] is not None:  # an id is read, but nothing is run
+            if (
+                self._task["id_column"] is not None
+            ):  # reads the id without running any labeling function
                 item += f" (id {vote(row, 1, tuple(range(len(self._job.lfs)))).ids[0]!r})"
             reason = f"it ended its process ({how})"
             failure = Failure(self._job.lfs[place].name, item, reason)

@@ -1,4 +1,4 @@
-"""Running labeling functions on one batch, the same in every engine and every process."""
+"""Runs labeling functions on one batch, identically in every engine and every process."""
 
 from collections.abc import Collection, Hashable, Sequence
 from contextlib import nullcontext
@@ -19,9 +19,9 @@ __all__ = ["passes", "run_in_order", "run_pass", "vote_on_batch"]
 
 
 def passes(lfs: Sequence[LabelingFunction]) -> list[list[int]]:
-    """Return the positions of labeling functions that are run together, pass by pass.
+    """Return the positions of the labeling functions that run together, pass by pass.
 
-    Rules come first, so that a mistake in one shows before slow functions run.
+    Rules come first, so that a mistake in a rule shows before slow functions run.
     """
     groups: dict[Hashable, list[int]] = {}
     for position, lf in enumerate(lfs):
@@ -35,7 +35,7 @@ def run_pass(
     """Return the votes of labeling functions of one class on a batch."""
     kind: Any = type(lfs[0])
     try:
-        # Python functions count their own time, each for itself.
+        # Each Python function records its own time.
         with nullcontext() if kind is PythonFunction else timed(_name(lfs)):
             votes: list[ColumnVotes] = kind.run_together(lfs, batch, labels)
     except WieselError:
@@ -43,7 +43,7 @@ def run_pass(
     except Exception as error:  # noqa: BLE001 - an expression may raise whatever Polars raises
         if len(lfs) == 1:
             return [ColumnVotes.none([_failure(lfs[0], batch, error)])]
-        # Together they cannot say which of them failed; one by one they can.
+        # Run them one by one to find out which one failed.
         return [run_pass([lf], batch, labels)[0] for lf in lfs]
     return votes
 
@@ -58,7 +58,7 @@ def run_in_order(
     labels: LabelSpace,
     skipped: Collection[int] = (),
 ) -> list[ColumnVotes]:
-    """Return the votes of all labeling functions on a batch, pass by pass; some may be skipped."""
+    """Return the votes of labeling functions on a batch, pass by pass; those skipped abstain."""
     columns = {position: ColumnVotes.none() for position in skipped}
     for group in passes(lfs):
         positions = [position for position in group if position not in skipped]
@@ -74,9 +74,9 @@ def vote_on_batch(
     labels: LabelSpace,
     skipped: Collection[int] = (),
 ) -> tuple[VoteMatrix, list[Failure]]:
-    """Return the votes on one batch as a part of the vote matrix, and what failed.
+    """Return the votes on one batch as part of the vote matrix, and the failures.
 
-    Failures come in the order of the passes, so that every engine stops at the same one.
+    Failures are in the order of the passes, so that every engine stops at the same one.
     """
     columns = run_in_order(lfs, batch, labels, skipped)
     in_turn = [columns[position] for group in passes(lfs) for position in group]

@@ -11,12 +11,12 @@ from wiesel.lfs.function import LabelingFunction
 __all__ = ["Pace", "Piece", "Share", "Vote"]
 
 Piece = tuple[int, int]
-"""The first row of a piece, and how many rows it has."""
+"""The first row of a piece, and its number of rows."""
 Vote = Callable[[int, int], list[ColumnVotes]]
 """Returns the votes on a piece."""
 
 _PIECE_SECONDS = 0.2
-"""How long a piece should take: long beside what sending it costs, short to wait for."""
+"""The target time per piece: long compared with the cost of sending it, but short to wait for."""
 
 
 _MOMENT = 0.1
@@ -24,7 +24,7 @@ _MOMENT = 0.1
 
 
 class Pace:
-    """The number of rows to take at once, adapted to the time of the last piece.
+    """The number of rows per piece, adapted to the time that the last piece took.
 
     >>> pace = Pace(100)
     >>> pace.note(100, seconds=0.1)
@@ -36,15 +36,16 @@ class Pace:
         self.rows = first_rows
 
     def note(self, n_rows: int, seconds: float) -> None:
-        """Take note of a piece."""
+        """Record the size and the time of a piece."""
         fitting = int(_PIECE_SECONDS * n_rows / max(seconds, 1e-9))
         self.rows = max(1, min(fitting, 8 * self.rows))
 
 
 class Share:
-    """Hands out the rows of a batch, less at once towards the end of all, and collects the votes.
+    """Hands out the rows of a batch in pieces and collects the votes.
 
-    Work is balanced: a worker that is done takes the next piece.
+    A worker that is done takes the next piece. Pieces get smaller towards the end of all rows, so
+    that the work is balanced.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Share:
         self.n_takers = n_takers
         self.problem: BaseException | None = None
         self.dangerous = False
-        """Whether a worker has died: then this process takes no more rows, for one may end it."""
+        """Whether a worker has died. This process then takes no more rows: one might crash it."""
         self._results: dict[int, tuple[int, list[ColumnVotes]]] = {}
         self._next = 0
         self._n_helpers = 0
@@ -68,11 +69,11 @@ class Share:
         return len(self.batch) - self._next
 
     def take(self, wanted: int) -> Piece | None:
-        """Return the next piece, None at the end."""
+        """Return the next piece; None at the end."""
         with self._changed:
             if self.problem is not None or not self.remaining:
                 return None
-            # Whoever is done with a batch goes on with the next; only the last has an end to share.
+            # A finished worker continues with the next batch, so only the last one is cut finely.
             to_share = len(self.batch) if self.batch.ahead else self.remaining
             fair = max(self.first_rows, -(-to_share // (2 * self.n_takers)))
             first, count = self._next, min(wanted, fair, self.remaining)
@@ -80,15 +81,15 @@ class Share:
             return first, count
 
     def put(self, piece: Piece, votes: list[ColumnVotes]) -> None:
-        """Take in the votes on a piece."""
+        """Store the votes on a piece."""
         with self._changed:
             self._results[piece[0]] = piece[1], votes
             self._changed.notify_all()
 
     def work(self, vote: Vote, goes_on: Callable[[int, float], bool] | None = None) -> bool:
-        """Vote on pieces until none is left or `goes_on` says no; return whether none is left.
+        """Vote on pieces until none is left or `goes_on` is false; return whether none is left.
 
-        `goes_on` gets the size of each piece and how many seconds it took.
+        `goes_on` is called with the size of each piece and the seconds it took.
         """
         pace = Pace(self.first_rows)
         while not self._is_for_others and (piece := self.take(pace.rows)):
@@ -116,7 +117,7 @@ class Share:
             self._changed.notify_all()
 
     def stop(self, problem: BaseException) -> None:
-        """Hand out no more rows, and keep the problem for whoever waits."""
+        """Hand out no more rows, and keep the problem for the waiting thread."""
         with self._changed:
             self.problem = self.problem or problem
             self._changed.notify_all()
@@ -131,9 +132,9 @@ class Share:
         return sum(count for count, _ in self._results.values())
 
     def votes(self) -> list[ColumnVotes]:
-        """Wait for those who took pieces and return the votes, or raise the problem of a worker."""
+        """Wait for all workers and return the votes, or raise a worker's problem."""
         with self._changed:
-            # After Polars has been imported, Ctrl-C does not interrupt a wait without an end.
+            # Once Polars is imported, Ctrl-C does not interrupt a wait without a timeout.
             while not self._changed.wait_for(self._is_over, timeout=_MOMENT):
                 pass
         if self.problem is not None:

@@ -1,7 +1,7 @@
-"""The other side of `wiesel.lfs.engines.pool`: a process that votes on the rows it is sent.
+"""The worker's side of `wiesel.lfs.engines.pool`: a process that votes on the rows it receives.
 
-It is a new Python process that imports what it needs. Forking a process in which Polars or torch
-have started threads can hang, and `multiprocessing` with spawn runs the user's script again.
+A worker is a new Python process that imports what it needs. Forking can hang after Polars or torch
+have started threads, and `multiprocessing` with spawn runs the user's script again.
 """
 
 import os
@@ -25,39 +25,39 @@ from wiesel.lfs.function import LabelingFunction
 __all__ = ["error_message", "error_of_message", "main"]
 
 _SIGNAL_AT_DEATH_OF_PARENT = 1
-"""PR_SET_PDEATHSIG of Linux."""
+"""`PR_SET_PDEATHSIG` on Linux."""
 
 
 def main() -> None:
     """Answer requests until the other side closes the pipe."""
     _end_with_parent()
     requests = sys.stdin.buffer
-    # What labeling functions print must not get between the answers.
+    # Keep the output that labeling functions print out of the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     worker = _Worker()
     while True:
         try:
             worker.answer(read_message(requests), answers)
-        except (EOFError, BrokenPipeError):  # the other side has gone
+        except (EOFError, BrokenPipeError):  # the main process has ended
             return
 
 
 def _end_with_parent() -> None:
-    """Let this process end when the one that started it is killed, even within a function.
+    """End this process when its parent is killed, even while a labeling function runs.
 
-    Without this, a worker in an endless loop would go on for ever: it notices that the pipe is
-    closed only when it reads from it.
+    Without this, a worker in an endless loop would run forever: it notices a closed pipe only when
+    it reads from it.
     """
     parent = int(sys.argv[1])
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_SIGNAL_AT_DEATH_OF_PARENT, signal.SIGKILL)
-    if os.getppid() != parent:  # it has gone meanwhile
+    if os.getppid() != parent:  # the parent has already ended
         os._exit(1)
 
-    def watch() -> None:  # for other systems, and for a thread of the parent that has ended
+    def watch() -> None:  # for other systems, and for a parent thread that has ended
         while os.getppid() == parent:
             time.sleep(1.0)
         os._exit(1)
@@ -80,16 +80,16 @@ class _Worker:
         write_message(answers, reply)
 
     def load(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Take over labeling functions, if they are the same here as they are there."""
+        """Load labeling functions if they are identical to those of the main process."""
         self.labels = LabelSpace(*head["labels"])
         try:
             self.lfs = unpack_lfs(head["lfs"])
-        except Exception:  # noqa: BLE001 - whatever a module needs may be missing here
+        except Exception:  # noqa: BLE001 - anything a module needs may be missing here
             return {"same": False}
         return {"same": [lf.fingerprint for lf in self.lfs] == head["fingerprints"]}
 
     def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Vote on the rows of a file, and write the votes to another."""
+        """Vote on the rows of one file and write the votes to another."""
         began = time.perf_counter()
         rows = read_exchanged(Path(head["file"]))
         batch = Batch(rows, head["start"], head["id_column"], head["stop_at_failure"])
@@ -100,14 +100,14 @@ class _Worker:
 
 
 def error_message(error: Exception) -> dict[str, str]:
-    """Return an error as data, for `error_of_message` on the other side."""
+    """Return an error as data, for `error_of_message` in the main process."""
     own = isinstance(error, WieselError) and hasattr(errors, type(error).__name__)
     kind = type(error).__name__ if own else "LabelingFunctionError"
     return {"error": kind, "message": str(error)}
 
 
 def error_of_message(head: dict[str, Any]) -> WieselError:
-    """Return the error that a worker sent, as the kind it was there."""
+    """Return the error that a worker sent, with its original type."""
     kind = getattr(errors, head["error"], errors.LabelingFunctionError)
     problem: WieselError = kind(head["message"])
     return problem
