@@ -66,9 +66,10 @@ def test_the_rows_behind_every_kind_of_finding():
     dense = np.vstack([dense, np.full((60, 4), -1)])
     votes = VoteMatrix.from_dense(dense, ["x", "y"], ["a", "twin", "nearly", "against"])
     rows, gold = {"text": np.arange(100)}, np.tile([0, 1], 50)
-    # With gold, a voter that is mostly wrong is reported once, not again by its conflicts.
-    both = [*findings(votes, gold).to_records(), *findings(votes).to_records()]
-    records = {r["kind"]: r for r in reversed(both)}
+    records = {r["kind"]: r for r in reversed(findings(votes, gold).to_records())}
+    # "against" contradicts everybody: that is one finding, and no conflict with each of them.
+    assert "conflict" not in records
+    records["conflict"] = {"kind": "conflict", "voters": ["a", "against"]}
 
     def behind(kind):
         return texts(disagreements(votes, rows, finding=records[kind], gold=gold_of(kind)))
@@ -79,6 +80,7 @@ def test_the_rows_behind_every_kind_of_finding():
     assert behind("duplicate") == list(range(40))
     assert behind("near_duplicate") == [0]
     assert behind("conflict") == list(range(40))
+    assert behind("contrary") == list(range(40))
     assert behind("worse_than_chance") == list(range(40))
     assert behind("low_coverage") == list(range(40, 100))
 
