@@ -16,15 +16,15 @@ Record = dict[str, Any]
 class Objective(nn.Module):
     """What is trained: the networks of a method, and the losses of one batch.
 
-    A class writes `losses`; or `outputs` and `compare`, so that several workers can train it.
+    A subclass implements `losses`, or `outputs` and `compare` so that several workers can train it.
 
     Everything that must survive an interruption is a parameter or a buffer.
 
-    A class that declares `stackable = True` can be trained as a stack of several: `losses` then
-    gets tensors with a first dimension of members, (members, n_items, ...), and returns a loss
-    for each member; buffers and parameters have that dimension too. Code that addresses
-    dimensions from the last, and broadcasts a buffer over items with `unsqueeze(-2)`, serves one
-    network and a stack alike.
+    Several objectives of a class that declares `stackable = True` can be trained as a stack.
+    `losses` then gets tensors whose first dimension is members, (members, n_items, ...), and
+    returns one loss for each member. Buffers and parameters have that dimension too. Code works
+    for both a single network and a stack if it counts dimensions from the last and broadcasts
+    buffers over items with `unsqueeze(-2)`.
     """
 
     end_model: nn.Module

@@ -21,7 +21,7 @@ _MANY = 2**20
 """Up to this many items are shuffled as a whole."""
 _BLOCK = 256
 _WINDOW = 64
-"""How many blocks are shuffled into each other: 16,384 items."""
+"""How many blocks are shuffled together: 16,384 items."""
 
 
 def shuffled(permutation: Permutation, n_items: int, epoch_size: int) -> Tensor:
