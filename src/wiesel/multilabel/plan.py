@@ -178,7 +178,7 @@ def read_votes_on(label_model: LabelModel, plan: MultiLabelPlan) -> SoftLabels:
     def fit_one(label: str, own: VoteMatrix, known: Array | None) -> LabelModel:
         return fit_label_model(label_model, plan.of_label(label, own), known)
 
-    # Solvers that use features already use all cores, or gain nothing from more.
+    # Solvers that use features decide themselves how many cores they use.
     in_threads = not isinstance(label_model, FeatureReading)
     models = fit_each(plan.votes, plan.balance, fit_one, in_threads)
     return SoftLabels(models, posteriors_of(models, plan.votes, plan.inputs))
