@@ -124,7 +124,7 @@ def _figures(wanted: Any, found: Any, names: Sequence[str], agrees: Any) -> Span
 
 
 def _f1(precision: float, recall: float) -> float:
-    """F1; 0 if no gold span was found, or if there was none to find."""
+    """F1; 0 if no span is correct, NaN if there are neither gold nor predicted spans."""
     if np.isnan(precision) and np.isnan(recall):
         return float("nan")
     p, r = np.nan_to_num(precision), np.nan_to_num(recall)

@@ -121,7 +121,7 @@ def _tagger(
     if isinstance(model, SpanTwoStage):
         model.label_model_ = _restored(manifest["label_model"])
     elif isinstance(model, SpanWeaSEL):
-        # One additional voter: abstentions by all.
+        # One additional voter: the one of `TokenVotes.with_silence`.
         sizes = {"n_voters": len(model.voters_) + 1, "n_tags": len(model.labels_)}
         model.encoder_ = _ours(TokenEncoder, {**sizes, "hidden": model.hidden}, files[_ENCODER])
     model.end_model_ = _module(manifest, files[_WEIGHTS], model.features_, end_model)
