@@ -29,7 +29,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["RuleModel", "RuleNetwork", "RuleObjective", "RuleParts"]
 
 _LABELED_SHARE = 0.25
-"""Labeled items are repeated until they are at least this share of the training items."""
+"""Labeled items are repeated until they are about this share of the training items, or more."""
 _ITEMS_AT_ONCE = 2048
 
 
