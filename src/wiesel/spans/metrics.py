@@ -35,8 +35,8 @@ class SpanReport:
     exact: dict[str, SpanFigures]
     """A predicted span is correct if a gold span has the same start, end and label."""
     overlap: dict[str, SpanFigures]
-    """A span is correct if it shares a character with a span of the same label on the other side.
-    The two sides are gold and predicted spans."""
+    """A predicted span is correct if it shares a character with a gold span of the same label, and
+    a gold span is found if it shares one with such a predicted span."""
     token_accuracy: float
     """The share of tokens with the correct BIO tag."""
 
