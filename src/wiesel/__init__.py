@@ -1,7 +1,6 @@
 """Wiesel: end-to-end weak supervision.
 
-The public names, imported when they are first used, so that `import wiesel` is fast and does not
-load torch.
+The public names are imported on first use, so `import wiesel` is fast and does not load torch.
 """
 
 import sys
@@ -231,7 +230,7 @@ def __dir__() -> list[str]:
 
 
 class _FrontDoor(ModuleType):
-    """The package: a public name stays what it is, even if a submodule is called the same."""
+    """The package: a public name is not overwritten by a submodule with the same name."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Importing wiesel.compare binds the submodule here; the public name is its function.

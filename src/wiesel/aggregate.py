@@ -1,4 +1,4 @@
-"""Crowd answers to labels in one call: a table in, tables out, no features needed."""
+"""Turns crowd answers into labels in one call: a table in, tables out, no features needed."""
 
 import sys
 from collections.abc import Sequence
@@ -42,14 +42,14 @@ def aggregate(
     answers
         One row per answer: a Polars or pandas table, a dict of columns, or a list of dicts.
     item, worker, label
-        The columns; those not named are guessed by their names.
+        The columns; columns that are not given are guessed from their names.
     method
         A label model or the name of one: `wiesel methods` lists them.
     labels
-        The classes in order; as found in the answers, sorted, by default.
+        The classes in order; by default those in the answers, sorted.
     repeated
-        What counts where a worker answered an item more than once: the `last` or the `first`
-        answer, `all` of them (each as one of a worker of its own, 'ann (2)'), or `refuse`.
+        What counts if a worker answered an item more than once: the `last` or the `first` answer,
+        `all` of them (each as the answer of a separate worker, 'ann (2)'), or `refuse`.
 
     >>> rows = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")]
     >>> rows += [("t2", "ann", "dog"), ("t2", "bob", "dog"), ("t2", "eve", "dog")]
@@ -84,7 +84,7 @@ def aggregate(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Aggregation:
-    """Labels, workers and mistakes: tables of the kind that the answers came in."""
+    """Labels, workers and mistakes, as tables of the same type as the answers."""
 
     votes: VoteMatrix
     """The answers."""
@@ -93,7 +93,7 @@ class Aggregation:
     proba: npt.NDArray[np.float64]
     """P(class) of every item."""
     columns: AnswerColumns
-    """Which columns of the answers were taken for what."""
+    """Which column of the answers was used for what."""
     kind: str = "polars"
     label_dtype: Any = pl.String
     n_repeated: int = 0
@@ -101,7 +101,7 @@ class Aggregation:
 
     @property
     def labels(self) -> Any:
-        """A row per item: its label, the confidence in it, the answers, and their disagreement.
+        """A row per item: its label, its confidence, the number of answers, and their disagreement.
 
         Disagreement is the share of the answers that name another class than the label.
         """
@@ -114,12 +114,12 @@ class Aggregation:
 
     @property
     def mistakes(self) -> Any:
-        """A row per worker, true class and wrong answer: how often, the commonest first."""
+        """A row per worker, true class and wrong answer: how often, the most frequent first."""
         return self._as_given(self.mistake_frame)
 
     @cached_property
     def label_frame(self) -> pl.DataFrame:
-        """The labels as a Polars frame."""
+        """The labels as a Polars data frame."""
         best, covered = self.proba.argmax(axis=1), self.votes.covered
         n_answers = self.votes.votes_per_item
         agreeing = self.votes.counts()[np.arange(len(best)), best]
@@ -146,7 +146,7 @@ class Aggregation:
 
     @cached_property
     def mistake_frame(self) -> pl.DataFrame:
-        """The mistakes as a Polars frame."""
+        """The mistakes as a Polars data frame."""
         return worker_mistakes(self.model, self.votes, self.proba)
 
     def class_shares(self) -> dict[str, float]:
@@ -179,7 +179,7 @@ class Aggregation:
         return lines
 
     def _free(self, name: str) -> str:
-        """A name for a column that the column of items does not have already."""
+        """A column name that differs from the name of the item column."""
         return f"{name}_" if name == self.columns.item else name
 
     def _as_given(self, frame: pl.DataFrame) -> Any:
@@ -190,7 +190,7 @@ class Aggregation:
 
 def _label_model(method: str | LabelModel) -> LabelModel:
     if isinstance(method, LabelModel):
-        # A copy: the user's own model stays as it is.
+        # A copy: the user's model stays unchanged.
         return type(method)(**method.get_params(deep=False))
     if method not in REGISTRY:
         raise ParameterError(f"There is no label model {method!r}. {suggest(method, REGISTRY)}")
@@ -199,7 +199,7 @@ def _label_model(method: str | LabelModel) -> LabelModel:
 
 
 def _typed(names: pl.Series, dtype: Any) -> pl.Series:
-    """Labels as they came: numbers stay numbers."""
+    """Labels in their original type: numbers stay numbers."""
     if not dtype.is_numeric():
         return names
     numbers = names.cast(pl.Float64, strict=False)

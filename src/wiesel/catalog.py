@@ -1,4 +1,4 @@
-"""Every method in one view, and loading of saved models."""
+"""Lists all methods, and loads saved models."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,11 +23,11 @@ __all__ = ["METHODS", "load_model", "method"]
 METHODS: Mapping[str, Method] = JoinedRegistries(
     label_models.REGISTRY, readings.REGISTRY, end_to_end.REGISTRY
 )
-"""All methods by name: label models, readings and end-to-end methods; yours, too."""
+"""All methods by name: label models, readings and end-to-end methods, including yours."""
 
 
 def method(name: str) -> Method:
-    """Return the method of a name.
+    """Return the method with this name.
 
     >>> method("majority_vote").cls.__name__
     'MajorityVote'

@@ -1,4 +1,4 @@
-"""Methods on the same data, several seeds each, in one table."""
+"""Compares methods on the same data, with several seeds each, in one table."""
 
 import copy
 import time
@@ -24,9 +24,9 @@ __all__ = ["build_method", "compare", "compare_datasets", "score_table"]
 
 Model = EndToEndModel | LabelModel
 _TASK = ("X", "votes", "test", "validation")
-"""What a data set consists of; the last may be missing."""
+"""The parts of a data set; the last is optional."""
 NETWORKS = 5
-"""How many networks a method averages that is given by name."""
+"""How many networks a method averages if it is given by name."""
 _SHOWN = {"accuracy": "accuracy", "f1": "F1", "auc": "ROC-AUC", "log_loss": "log loss"}
 _SHOWN_OF_LABELS = {
     "micro_f1": "micro F1",
@@ -34,7 +34,7 @@ _SHOWN_OF_LABELS = {
     "average_precision": "average precision",
     "exact_match": "exact match",
 }
-"""What is shown of figures over several labels."""
+"""The scores over several labels that are shown."""
 _SHOWN_OF_SPANS = {
     "precision": "precision",
     "recall": "recall",
@@ -42,7 +42,7 @@ _SHOWN_OF_SPANS = {
     "overlap_f1": "overlap F1",
     "token_accuracy": "tokens",
 }
-"""What is shown of figures on spans."""
+"""The scores for spans that are shown."""
 
 
 def compare(
@@ -55,7 +55,7 @@ def compare(
     end_model: Any = "mlp",
     seeds: Sequence[int] = (0,),
 ) -> Table:
-    """Return a row for each method: its figures on `test=(X, y)`, mean and spread over seeds.
+    """Return a row for each method: its scores on `test=(X, y)`, mean and spread over seeds.
 
     Methods are names (of `wiesel methods`), names with options, or your own models by name. A label
     model trains the end model on its soft labels. `end_model` is a name or a module, for label
@@ -83,7 +83,7 @@ def compare_datasets(
     end_model: Any = "mlp",
     seeds: Sequence[int] = (0,),
 ) -> Table:
-    """Return a row for each data set and method; a data set is what `compare` takes, by name.
+    """Return a row for each data set and method; a data set contains the arguments of `compare`.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> def task(seed):
@@ -109,7 +109,7 @@ def compare_datasets(
 def _runs(
     methods: Any, task: Mapping[str, Any], end_model: Any, seeds: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """The figures of every method and seed on one data set."""
+    """The scores of every method and seed on one data set."""
     for key in task:
         if key not in _TASK:
             raise ParameterError(f"A data set has no {key!r}. {suggest(key, _TASK)}")
@@ -133,7 +133,7 @@ def _runs(
 
 
 def _references(task: Mapping[str, Any], end_model: Any, seed: int) -> list[dict[str, Any]]:
-    """What takes no votes: the commonest class, and the gold labels of the validation set alone."""
+    """Baselines without votes: the most frequent class, and training on validation gold only."""
     (X_test, y_test), labels = task["test"], task["votes"].labels
     name, report = commonest_class(y_test, labels)
     rows = [{"method": f"always {name!r}", "seed": seed, "seconds": 0.0, **_figures(report)}]
@@ -145,7 +145,7 @@ def _references(task: Mapping[str, Any], end_model: Any, seed: int) -> list[dict
         return rows
     if isinstance(end_model, str):
         end_model = end_model_by_name(end_model, X, len(labels))
-    if is_classifier(end_model):  # one of scikit-learn's learns from label models only
+    if is_classifier(end_model):  # a scikit-learn classifier learns only from label models
         return rows
     model = build_method("supervised", end_model, labels, {"seed": seed, "progress": False})
     start = time.perf_counter()
@@ -165,9 +165,9 @@ def build_method(
 ) -> EndToEndModel:
     """Return an unfitted model by the name of its method.
 
-    A label model becomes the first stage of `TwoStage`. Options that both stages have are meant
-    for training the end model; `label_model__epochs` reaches the label model. Every method trains
-    alike, and averages five networks unless `members` says otherwise.
+    A label model becomes the first stage of `TwoStage`. Options that both stages have apply to
+    training the end model; `label_model__epochs` reaches the label model. All methods use the same
+    training, and average five networks unless `members` is set.
 
     >>> build_method("snorkel", None, LabelSpace("ham", "spam"), {"epochs": 3}).epochs
     3
@@ -182,7 +182,7 @@ def build_method(
             "Use a network, or a method with a label model, such as majority_vote or snorkel."
         )
     if cls is not Committee and not is_classifier(end_model):
-        # As fair as can be: the committee averages several networks, too.
+        # For a fair comparison: the committee also averages several networks.
         given.setdefault("members", NETWORKS)
     if cls is Supervised:
         return Supervised(end_model, labels=labels, **given)
@@ -193,7 +193,7 @@ def build_method(
 
 
 def _two_stage(name: str, cls: type[LabelModel], end_model: Any, given: dict[str, Any]) -> TwoStage:
-    """A label model as the first of two stages; options go where they belong."""
+    """A label model as the first of two stages; each option goes to the stage it belongs to."""
     own = [key for key in cls.option_names() if key not in TwoStage.option_names()]
     first = cls(**{key: given.pop(key) for key in own if key in given})
     nested = {key: given.pop(key) for key in list(given) if key.startswith("label_model__")}
@@ -207,7 +207,7 @@ def _two_stage(name: str, cls: type[LabelModel], end_model: Any, given: dict[str
 
 
 def score_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the mean and the spread over seeds of the figures of every method.
+    """Return the mean and the spread over seeds of the scores of every method.
 
     Rows with `data`, the name of a data set, are grouped by it.
 
@@ -241,7 +241,7 @@ def score_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def _named_models(
     methods: Any, X: Any, labels: LabelSpace, end_model: Any
 ) -> dict[str, EndToEndModel]:
-    """Every method as a model, by the name of its row."""
+    """All methods as models, by the name of their row."""
     models: dict[str, EndToEndModel] = {}
     for name, entry in _entries(methods):
         if name in models:
@@ -265,7 +265,7 @@ def _named_models(
 
 
 def _entries(methods: Any) -> Iterable[tuple[str, Any]]:
-    """Names with models or options, however they were given."""
+    """Pairs of names and models or options, from any form of the argument."""
     if isinstance(methods, Mapping):
         return methods.items()
     given = [methods] if isinstance(methods, (str, EndToEndModel, LabelModel)) else list(methods)

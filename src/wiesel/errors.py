@@ -1,4 +1,4 @@
-"""Everything Wiesel raises or warns with, as one small tree.
+"""All errors and warnings of Wiesel, as one small class hierarchy.
 
 A message says who, where, what was given, what is allowed and what to do.
 """
@@ -59,7 +59,7 @@ class NotFittedError(WieselError, ValueError, AttributeError):
 
 
 class TrainingError(WieselError):
-    """Training cannot go on, for instance because a loss is not finite."""
+    """Training cannot continue, for instance because a loss is not finite."""
 
 
 class SavedModelError(WieselError):
@@ -105,7 +105,7 @@ def listed(values: Iterable[object], limit: int = 12) -> str:
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside of Wiesel that led here, however deep inside it was noticed.
+    """Warn with the line outside of Wiesel that led here, no matter how deep the call stack is.
 
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")

@@ -10,7 +10,7 @@ __all__ = ["Explanation", "MemberView", "Push", "predicted_class"]
 
 
 def predicted_class(proba: Sequence[float], threshold: float | None) -> int:
-    """Return the class `predict` gives: the most probable, or the second from `threshold` on.
+    """Return the class of `predict`: the most probable one, or the second from `threshold` on.
 
     >>> predicted_class((0.6, 0.4), None), predicted_class((0.6, 0.4), 0.3)
     (0, 1)
@@ -22,7 +22,7 @@ def predicted_class(proba: Sequence[float], threshold: float | None) -> int:
 
 @dataclass(frozen=True)
 class Push:
-    """What one voter said about an item, and how much it counted.
+    """One voter's vote on an item, and how much it counted.
 
     >>> Push("link", "spam", weight=1.1, effect=-1.1).voter
     'link'
@@ -30,9 +30,9 @@ class Push:
 
     voter: str
     vote: str
-    """The class it voted for (its most probable one, if it gave a distribution)."""
+    """The class it voted for (the most probable one, if the vote is a distribution)."""
     weight: float
-    """The accuracy the model gave it for this item."""
+    """The accuracy that the model gave it for this item."""
     effect: float
     """What it adds to the log-odds of the explained class against the others."""
 
@@ -52,7 +52,7 @@ class MemberView:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Which voter pushed an item which way, and what came of it.
+    """Which voter pushed an item which way, and the result.
 
     >>> labels = LabelSpace("ham", "spam")
     >>> print(Explanation(17, labels, (0.1, 0.9), (0.25, 0.75), (Push("link", "spam", 1.1, 1.1),),
@@ -68,19 +68,19 @@ class Explanation:
     end_proba: tuple[float, ...]
     """The end model's probability of every class."""
     soft_label: tuple[float, ...]
-    """What the weighted votes say, as a probability of every class."""
+    """The soft label of the weighted votes: a probability of every class."""
     pushes: tuple[Push, ...]
     """The voters that voted, strongest effect first."""
     n_abstaining: int
     abstaining_share: float
     threshold: float | None = None
-    """Two classes: the second is predicted from this probability on; None: the larger one is."""
+    """For two classes: the second is predicted from this probability on; None: the larger one."""
     members: tuple[MemberView, ...] = ()
     """The soft label of each member of a committee."""
 
     @property
     def label(self) -> str:
-        """The class that is predicted."""
+        """The predicted class."""
         return self.labels.names[predicted_class(self.end_proba, self.threshold)]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Class names outside, class indices inside."""
+"""Translates between class names, which users see, and class indices."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ class LabelSpace:
     def indices(self, values: Any, *, allow_unknown: bool = False) -> npt.NDArray[np.int64]:
         """Return class indices of gold labels given as names or as indices.
 
-        With `allow_unknown`, `None`, NaN and -1 mean that the label is not known and give -1.
+        With `allow_unknown`, `None`, NaN and -1 mean that the label is unknown; the result is -1.
         """
         array = _as_vector(values)
         if array.dtype.kind in "iub":
@@ -91,7 +91,7 @@ class LabelSpace:
 
     def _indices_of_names(self, array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         known: dict[object, int] = {name: index for index, name in enumerate(self.names)}
-        # A list of indices with a None in it arrives here too, because NumPy makes it objects.
+        # A list of indices that contains None also gets here: NumPy makes it an object array.
         known.update({index: index for index in range(ABSTAIN, len(self))})
         known.update({None: ABSTAIN})
         unknown_name = ABSTAIN - 1
@@ -109,7 +109,7 @@ class LabelSpace:
 def class_prior(
     labels: LabelSpace, balance: Mapping[str, float] | Sequence[float] | FloatArray | None
 ) -> npt.NDArray[np.float64]:
-    """Return P(class) as a vector that sums to 1; `None` is uniform.
+    """Return P(class) as a vector that sums to 1; `None` means uniform.
 
     >>> class_prior(LabelSpace("ham", "spam"), {"ham": 3, "spam": 1})
     array([0.75, 0.25])
@@ -126,7 +126,7 @@ def class_prior(
     try:
         prior = np.asarray(balance, dtype=np.float64)
     except (ValueError, TypeError):
-        prior = np.empty(0)  # refused below, with the rest
+        prior = np.empty(0)  # refused below, like other bad values
     if prior.shape != (n_classes,) or not np.isfinite(prior).all() or (prior <= 0).any():
         raise ParameterError(
             f"The class balance must be {n_classes} positive numbers, one for each of "
@@ -152,13 +152,13 @@ def _as_vector(values: Any) -> npt.NDArray[Any]:
 
 
 def _whole_numbers(array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Float indices as integers: NaN is unknown, a fraction is not a class."""
+    """Convert float indices to integers: NaN is unknown, a fraction is not a class."""
     numbers = np.where(np.isnan(array), ABSTAIN, array)
     whole = (np.abs(numbers) < 2**31) & (np.floor(numbers) == numbers)
     return np.where(whole, numbers, ABSTAIN - 1).astype(np.int64)
 
 
 def _plain(value: object) -> object:
-    """A NumPy scalar as the Python value a message should show; NaN as None."""
+    """Convert a NumPy scalar to the Python value that a message should show; NaN to None."""
     plain = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(plain, float) and np.isnan(plain) else plain

@@ -1,4 +1,4 @@
-"""How much memory there is, so that what cannot fit is refused in advance."""
+"""The size of memory, so that data that cannot fit is refused in advance."""
 
 import os
 from contextlib import suppress
@@ -13,7 +13,7 @@ _CONTAINER_LIMITS = (
 
 
 def memory_size() -> int:
-    """Return the bytes of memory of this machine, or of the container this runs in.
+    """Return the memory of this machine, or of the container this runs in, in bytes.
 
     >>> memory_size() > 2**20
     True
@@ -22,6 +22,6 @@ def memory_size() -> int:
     with suppress(AttributeError, OSError, ValueError):
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for file in _CONTAINER_LIMITS:
-        with suppress(OSError, ValueError):  # "max" is no number: there is no limit
+        with suppress(OSError, ValueError):  # "max" is not a number: there is no limit
             sizes.append(int(Path(file).read_text(encoding="ascii")))
     return min(size for size in sizes if size > 0)

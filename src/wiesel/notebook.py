@@ -1,4 +1,4 @@
-"""Notebooks: whether one is watching, and a line in it that changes instead of growing."""
+"""Notebooks: detects them, and shows a line of output that is replaced instead of growing."""
 
 import sys
 from html import escape
@@ -12,7 +12,7 @@ _BLUE, _TRACK = "#2a78d6", "rgba(128,128,128,.25)"
 
 
 def in_notebook() -> bool:
-    """Return whether this code runs in the kernel of a notebook; IPython is not imported for it.
+    """Return whether this code runs in the kernel of a notebook, without importing IPython.
 
     >>> in_notebook()
     False
@@ -23,7 +23,7 @@ def in_notebook() -> bool:
 
 
 class NotebookLine:
-    """One output of a cell that is replaced as work goes on; it needs no widgets.
+    """One output of a cell that is replaced as work progresses; it needs no widgets.
 
     Every front end that shows outputs can show it, and a saved notebook keeps its last state.
     """
@@ -32,7 +32,7 @@ class NotebookLine:
         self._handle: Any = None
 
     def show(self, text: str, share: float | None = None) -> None:
-        """Replace what the line says; `share` of the work done is drawn as a bar."""
+        """Replace the text of the line; the `share` of the work done is drawn as a bar."""
         bundle = {"text/plain": text, "text/html": line_html(text, share)}
         if self._handle is None:
             self._handle = import_module("IPython.display").DisplayHandle()
@@ -42,7 +42,7 @@ class NotebookLine:
 
 
 def line_html(text: str, share: float | None = None) -> str:
-    """Return a line of text, behind a bar where a share is given.
+    """Return a line of text as HTML, after a bar if a share is given.
 
     >>> line_html("a < b")
     '<div style="font-variant-numeric:tabular-nums">a &lt; b</div>'

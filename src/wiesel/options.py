@@ -44,7 +44,7 @@ def _set_docstring(cls: type, text: str | None) -> None:
     type.__dict__["__doc__"].__set__(cls, text)
 
 
-class DescribedClass(ABCMeta):  # noqa: D101 - its docstring is the one of its instances
+class DescribedClass(ABCMeta):  # noqa: D101 - its docstring is that of its instances
     # The class of estimator classes. Docstrings are composed when they are read, because reading
     # the source would slow down imports.
     __doc__ = property(_docstring, _set_docstring)
@@ -75,7 +75,7 @@ def _option(cls: type, field: "Field[Any]") -> Option:
 
 
 def _spelled_out(annotation: str, owner: type) -> str:
-    """The annotation with the allowed words in place of a name for them, such as `Encoding`."""
+    """The annotation with type aliases such as `Encoding` replaced by the allowed words."""
     named = getattr(sys.modules.get(owner.__module__), annotation, None)
     if get_origin(named) is not Literal:
         return annotation

@@ -1,4 +1,4 @@
-"""Options by name, as scikit-learn expects them of every estimator."""
+"""Options by name, as scikit-learn expects from every estimator."""
 
 import math
 from dataclasses import MISSING, Field, fields
@@ -18,8 +18,8 @@ class Parameterized(metaclass=DescribedClass):
 
     Options are the fields with `init=True`, stored untouched. What `fit` learns is declared as
     `name_: Type = field(init=False, repr=False)` and exists only after `fit`.
-    `sklearn.base.clone` and grid search work on it. The string under a field says what it means;
-    the class's docstring lists all options with it.
+    `sklearn.base.clone` and grid search work with it. The string under a field describes it;
+    the docstring of the class lists all options with their descriptions.
 
     >>> from wiesel import MajorityVote
     >>> MajorityVote(hart=True)
@@ -28,7 +28,7 @@ class Parameterized(metaclass=DescribedClass):
     """
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
-        """Refuse unknown options before the dataclass's own constructor sees them."""
+        """Refuse unknown options before the dataclass's constructor sees them."""
         # __new__ is called with the arguments of __init__; copying and unpickling give it none.
         for name in options:
             cls._refuse_unknown(name)
@@ -50,7 +50,7 @@ class Parameterized(metaclass=DescribedClass):
         return tuple(f.name for f in fields(cls) if not f.init)  # type: ignore[arg-type]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the options by name; with `deep`, those of nested estimators too."""
+        """Return the options by name; with `deep`, including those of nested estimators."""
         params = {name: getattr(self, name) for name in self.option_names()}
         if deep:
             for name, value in list(params.items()):
@@ -81,7 +81,7 @@ class Parameterized(metaclass=DescribedClass):
         return self
 
     def check_options(self) -> None:
-        """Refuse options that make no sense; `fit` begins with it.
+        """Refuse invalid options; `fit` begins with this check.
 
         >>> from wiesel import MajorityVote
         >>> MajorityVote(hard="no").check_options()
@@ -95,7 +95,7 @@ got 'no'.
         self._check_options()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What notebooks show: the options that are not the defaults, networks by class."""
+        """What notebooks show: the options that differ from the defaults, networks by class."""
         options = [] if cycle else self._changed_options()
         printer.text(f"{type(self).__name__}({', '.join(options)})")
 
@@ -111,7 +111,7 @@ got 'no'.
         return changed
 
     def _check_options(self) -> None:
-        """Refuse what is wrong about a class's own options."""
+        """Refuse invalid values of the options that the class itself declares."""
 
     def check_fitted(self) -> None:
         """Raise `NotFittedError` unless `fit` has run."""
@@ -131,7 +131,7 @@ def _default_of(option: "Field[Any]") -> Any:
 
 
 def _has_options(value: object) -> bool:
-    """Whether this is an estimator, ours or scikit-learn's; a class is none."""
+    """Whether this is an estimator, ours or scikit-learn's; a class is not."""
     return hasattr(value, "get_params") and not isinstance(value, type)
 
 
@@ -144,7 +144,7 @@ def _check_flag(owner: object, name: str, value: object) -> None:
 
 
 def check_choice(owner: object, name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Refuse an option that is none of the allowed words."""
+    """Refuse an option that is not one of the allowed words."""
     if value not in allowed:
         close = suggest(value, allowed)
         meant = f" {close}" if close.startswith("Did you mean") else ""
@@ -163,12 +163,12 @@ def check_number(
     high: float | None = None,
     whole: bool = False,
 ) -> None:
-    """Refuse an option that is not a finite number in [low, high]; NumPy's numbers count."""
+    """Refuse an option that is not a finite number in [low, high]; NumPy numbers are allowed."""
     fits = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
     if fits:
         try:
             number = float(value)  # type: ignore[arg-type]
-        except OverflowError:  # a whole number of hundreds of digits
+        except OverflowError:  # an integer with hundreds of digits
             number = math.inf
         fits = math.isfinite(number) and (low is None or number >= low)
         fits = fits and (high is None or number <= high)

@@ -1,4 +1,4 @@
-"""What a person sees while something slow runs: what it is, and how far it has come."""
+"""Shows the progress of slow work: what it is, and how far it has come."""
 
 import sys
 import time
@@ -12,16 +12,16 @@ Listener = Callable[[str], None]
 """Receives the progress of slow work, as text."""
 
 Show = Callable[..., None]
-"""`show(done, note)`: so much is done, and a word about it."""
+"""`show(done, note)`: shows how much is done, with a short note."""
 
 _LISTENER: ContextVar[tuple[Listener, float] | None] = ContextVar("listener", default=None)
 _DRAWING: ContextVar[bool] = ContextVar("drawing", default=False)
-"""Whether a bar is drawn already: a terminal has one last line."""
+"""Whether a bar is already drawn: a terminal has only one last line."""
 
 
 @contextmanager
 def listening(tell: Listener, after: float = 0.0) -> Iterator[None]:
-    """Tell `tell` how far slow work inside has come, instead of drawing a bar.
+    """Report the progress of slow work inside to `tell`, instead of drawing a bar.
 
     With `after`, the first report comes after that many seconds, later ones less and less often.
 
@@ -38,7 +38,7 @@ def listening(tell: Listener, after: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterator[Show]:
-    """Yield a function that shows how much is done: to a listener, on a terminal, or nowhere.
+    """Yield a function that shows how much is done, to a listener, on a terminal, or nowhere.
 
     >>> with progress("embeddings", 200, "texts") as show:
     ...     show(50, "nearly there")
@@ -69,7 +69,7 @@ def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterato
 
 
 def _rarely(tell: Listener, after: float) -> Listener:
-    """A listener that passes on what it hears after so many seconds, then ever more rarely."""
+    """A listener that forwards reports after this many seconds, then less and less often."""
     start, due = time.monotonic(), after
 
     def pass_on(text: str) -> None:

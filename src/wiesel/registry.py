@@ -1,4 +1,4 @@
-"""Methods by name: those of Wiesel, those that are registered, those of installed packages."""
+"""Methods by name: those of Wiesel, registered methods, and those of installed packages."""
 
 import dataclasses
 import inspect
@@ -22,45 +22,45 @@ __all__ = [
 ]
 
 GROUP = "wiesel.methods"
-"""The group of entry points in which packages name their methods."""
+"""The group of entry points in which packages declare their methods."""
 
 Estimator = TypeVar("Estimator", bound=type)
 
 
 @dataclass(frozen=True)
 class Method:
-    """A registered method: its class and what a reader of a list wants to know."""
+    """A registered method: its class and its description in lists."""
 
     name: str
-    """The word for it on the command line and in tables, such as `dawid_skene`."""
+    """Its name on the command line and in tables, such as `dawid_skene`."""
     cls: type
     """The estimator class; its options are the constructor's arguments."""
     summary: str
-    """One line: what it does."""
+    """What it does, in one line."""
     paper: str
-    """Where it comes from: authors, year, title or venue."""
+    """Its source: authors, year, title or venue."""
     needs: str = "votes"
-    """What `fit` must be given: `votes`, `features and votes`, or `features and gold`."""
+    """What `fit` needs: `votes`, `features and votes`, or `features and gold`."""
 
     @property
     def package(self) -> str:
-        """The package that the method is part of."""
+        """The package that contains the method."""
         return self.cls.__module__.partition(".")[0]
 
 
 class Registry(Mapping[str, Method]):
-    """The methods of one kind, by name. What packages offer is looked up on first use."""
+    """The methods of one kind, by name. Methods of packages are looked up on first use."""
 
     def __init__(self, base: type, *methods: Method) -> None:
         self.base = base
-        """What every class in it is derived from."""
+        """The base class of every class in the registry."""
         self._methods: dict[str, Method] = {}
         _REGISTRIES.append(self)
         for method in methods:
             self.add(method)
 
     def add(self, method: Method) -> None:
-        """Add a method; the same class under the same name replaces what was there."""
+        """Add a method; the same class under the same name replaces the earlier entry."""
         for other in (other for index in _REGISTRIES for other in index._methods.values()):
             same_class = _origin(other.cls) == _origin(method.cls)
             if other.name == method.name and not same_class:
@@ -89,7 +89,7 @@ class Registry(Mapping[str, Method]):
 
 
 class JoinedRegistries(Mapping[str, Method]):
-    """Several registries in one view, which sees what is added to them later."""
+    """A view of several registries, which includes methods that are added to them later."""
 
     def __init__(self, *registries: Registry) -> None:
         self._registries = registries
@@ -110,7 +110,7 @@ class JoinedRegistries(Mapping[str, Method]):
 
 _REGISTRIES: list[Registry] = []
 _LOADED: set[str] = set()
-"""The groups of entry points that were looked at."""
+"""The groups of entry points that have been loaded."""
 
 
 def register(
@@ -123,21 +123,21 @@ def register(
 ) -> Estimator:
     """Register your own method, so that it can be listed, compared, saved and loaded by name.
 
-    It returns the class, so it also works as a decorator. A package can declare entry points of the
-    group `wiesel.methods` instead.
+    It returns the class, so it also works as a decorator. A package can instead declare entry
+    points in the group `wiesel.methods`.
 
     Parameters
     ----------
     cls
         A dataclass derived from `LabelModel` or `EndToEndModel`.
     name
-        The word for it on the command line and in tables; by default made from the class's name.
+        Its name on the command line and in tables; by default derived from the class name.
     summary
         What it does, in one line; by default the first line of the docstring.
     paper
-        Where it comes from; by default the package's name.
+        Its source; by default the package's name.
     needs
-        What `fit` must be given; by default what methods of its kind need.
+        What `fit` needs; by default what methods of its kind need.
 
     >>> from dataclasses import dataclass
     >>> from wiesel import MajorityVote
@@ -165,14 +165,14 @@ def register(
 
 
 def find_method(index: Mapping[str, Method], name: str) -> Method:
-    """Return the method of that name, or say which there are."""
+    """Return the method with this name, or raise an error that lists all names."""
     if name not in index:
         raise ParameterError(f"There is no method {name!r}. {suggest(name, index)}")
     return index[name]
 
 
 def method_name(cls: type) -> str:
-    """Return the name under which a class is registered; one made from its own name if it is not.
+    """Return the name under which a class is registered, or else one derived from its class name.
 
     >>> from wiesel import MaxMIG
     >>> method_name(MaxMIG)
@@ -189,7 +189,7 @@ def registered_classes(base: type) -> dict[str, Any]:
 
 
 def _registry_for(cls: type) -> Registry:
-    """The registry of a class's kind; says what is wrong with a class that cannot be a method."""
+    """The registry for a class's kind; raises an error for a class that cannot be a method."""
     if not isinstance(cls, type):
         raise ParameterError(f"register takes the class, not an instance; got {cls!r:.80}.")
     fitting = [index for index in _REGISTRIES if issubclass(cls, index.base)]
@@ -207,10 +207,10 @@ def _registry_for(cls: type) -> Registry:
 
 
 def _load_plug_ins() -> None:
-    """Register what installed packages offer, each once; one that fails is left out, and named."""
+    """Register the methods of installed packages, once; skip those that fail, with a warning."""
     if GROUP in _LOADED:
         return
-    # First, because a package may itself look at the methods while it is imported.
+    # First, because a package may itself use the methods while it is imported.
     _LOADED.add(GROUP)
     for point in entry_points(group=GROUP):
         try:
@@ -219,7 +219,7 @@ def _load_plug_ins() -> None:
                 _registry_for(found.cls).add(found)
             else:
                 register(found, name=point.name)
-        except Exception as error:  # noqa: BLE001 - whatever somebody else's package raises
+        except Exception as error:  # noqa: BLE001 - another package may raise anything
             warn_user(
                 f"The method {point.name!r} of an installed package ({point.value}) cannot be "
                 f"used: {type(error).__name__}: {error}",
@@ -228,7 +228,7 @@ def _load_plug_ins() -> None:
 
 
 def _origin(cls: type) -> tuple[str, str]:
-    """Equal for one class that is defined again, as when a notebook's cell is run again."""
+    """Equal for a class that is defined again, as when a notebook cell is rerun."""
     return cls.__module__, cls.__qualname__
 
 

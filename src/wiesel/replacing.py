@@ -1,4 +1,4 @@
-"""Files and folders that take the place of earlier ones as a whole, or not at all."""
+"""Replaces files and folders as a whole, or not at all."""
 
 import os
 import shutil
@@ -12,11 +12,11 @@ from wiesel.unfinished import remove_abandoned, unfinished_path
 __all__ = ["filling", "named_problems", "recover", "swap", "write_file", "write_synced"]
 
 _LONGEST_WAIT = 10.0
-"""Seconds to wait for a process that is between two renames; it has stopped, if it takes longer."""
+"""Seconds to wait for a process between its two renames; after that it must have stopped."""
 
 
 def write_file(path: str | Path, content: bytes) -> None:
-    """Write a file so that a crash leaves either the old one or the new one.
+    """Write a file so that a crash leaves either the old file or the new one.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -36,7 +36,7 @@ def write_file(path: str | Path, content: bytes) -> None:
 
 
 def write_synced(file: Path, content: bytes) -> None:
-    """Write a new file down to the disk."""
+    """Write a new file and sync it to the disk."""
     with named_problems(file), file.open("xb") as handle:
         handle.write(content)
         handle.flush()
@@ -45,22 +45,22 @@ def write_synced(file: Path, content: bytes) -> None:
 
 @contextmanager
 def named_problems(path: str | Path) -> Iterator[None]:
-    """Give errors of the system the name of the file; a full disk by itself names none."""
+    """Add the file name to system errors; the error of a full disk has none."""
     try:
         yield
     except OSError as error:
         if error.filename is not None:
             raise
-        if error.errno is None:  # NumPy and Polars say in words alone what went wrong
+        if error.errno is None:  # NumPy and Polars give only a message
             raise OSError(f"{path} cannot be written: {error}") from error
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 @contextmanager
 def filling(target: Path) -> Iterator[Path]:
-    """Give a new folder beside `target`, to be filled and put in its place by `swap`.
+    """Yield a new folder next to `target`, to be filled and then put in its place by `swap`.
 
-    What is left of it at the end is removed, and so is what killed processes left there.
+    What is left of the folder at the end is removed, and so are leftovers of killed processes.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(target.parent)
@@ -73,7 +73,7 @@ def filling(target: Path) -> Iterator[Path]:
 
 
 def swap(finished: Path, target: Path) -> None:
-    """Put a complete folder in the place of another; `recover` repairs a crash in between."""
+    """Replace a folder by a complete one; `recover` repairs a crash in between."""
     previous = _previous(target)
     with _locked(target.parent):
         _bring_back(target)
@@ -85,9 +85,9 @@ def swap(finished: Path, target: Path) -> None:
 
 
 def recover(folder: Path) -> None:
-    """Bring back the earlier folder if a crash fell between the two renames of `swap`.
+    """Restore the earlier folder after a crash between the two renames of `swap`.
 
-    Where a living process is between them, wait until it is through.
+    If a running process is between them, wait until it is done.
     """
     if folder.exists() or not _previous(folder).is_dir():
         return
@@ -106,9 +106,9 @@ def _previous(folder: Path) -> Path:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Be the only process that swaps in a folder, where the system has locks.
+    """Let only one process at a time swap in a folder, if the system has locks.
 
-    The system takes the lock from a process that dies; none is left behind.
+    The system releases the lock of a process that dies, so no lock is left behind.
     """
     try:
         import fcntl

@@ -1,6 +1,6 @@
 """Models on disk: a folder with a manifest and data files. Nothing in it is ever executed.
 
-`manifest.json` names every file with its SHA-256, so a truncated or edited folder is noticed
+`manifest.json` lists every file with its SHA-256, so a truncated or edited folder is detected
 before anything is built from it.
 """
 
@@ -38,7 +38,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _LEFT_BY_DESKTOPS = (".DS_Store", "Thumbs.db", "desktop.ini")
 _LARGEST_MANIFEST = 2**28
 _ATTEMPTS = 50
-"""How often a folder is read again if others keep replacing it."""
+"""How many times a folder is read if other processes keep replacing it."""
 
 Found = TypeVar("Found")
 
@@ -48,7 +48,7 @@ def write_folder(path: str | Path, manifest: Mapping[str, Any], files: Mapping[s
 
     An earlier model at `path` is replaced in one step; anything else there is left alone.
     """
-    # A link to a model is followed: the model it points at is replaced, the link stays.
+    # A link to a model is followed: its target is replaced, the link stays.
     target = Path(path).resolve()
     recover(target)
     _refuse_to_overwrite(target)
@@ -68,9 +68,9 @@ def write_folder(path: str | Path, manifest: Mapping[str, Any], files: Mapping[s
 
 
 def read_folder(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return the manifest and the content of every file, after checking all of it.
+    """Return the manifest and the content of every file, after checking everything.
 
-    A folder with files that its manifest does not name is refused: they are not part of the model.
+    A folder with files that its manifest does not list is refused: they are not part of the model.
     """
     return _steadily(Path(path), _checked_folder)
 
@@ -81,7 +81,7 @@ def read_manifest(path: str | Path) -> dict[str, Any]:
 
 
 def other_files(path: str | Path, manifest: Mapping[str, Any]) -> list[str]:
-    """Return what lies in the folder of a model and is not part of it."""
+    """Return the entries in a model's folder that are not part of the model."""
     ours = {_MANIFEST, *manifest["files"], *_LEFT_BY_DESKTOPS}
     return sorted({entry.name for entry in Path(path).iterdir()} - ours)
 
@@ -90,7 +90,7 @@ def read_json(content: bytes, file: str | Path) -> Any:
     """Return the value of a JSON text from a file that may be hostile."""
     try:
         value = json.loads(content)
-        # Nothing of ours nests deeply; what does is refused before anybody recurses into it.
+        # Our files never nest deeply; deep nesting is refused before any code recurses into it.
         _refuse_nesting(value)
     except (ValueError, RecursionError) as error:
         raise SavedModelError(f"{file} is not readable JSON: {error}") from error
@@ -98,7 +98,7 @@ def read_json(content: bytes, file: str | Path) -> Any:
 
 
 def encoded(value: Any) -> Any:
-    """Return a value as JSON can hold it; `decoded` is the way back.
+    """Return a value as JSON-compatible data; `decoded` is the inverse.
 
     >>> decoded(encoded({"balance": np.array([0.25, 0.75]), "hidden": (70, 70)}))
     {'balance': array([0.25, 0.75]), 'hidden': (70, 70)}
@@ -143,7 +143,7 @@ def decoded(value: Any) -> Any:
 
 
 def _plain_dtype(name: str) -> np.dtype[Any]:
-    """A dtype of numbers; never one of Python objects."""
+    """A numeric dtype, never one of Python objects."""
     dtype = np.dtype(name)
     if dtype.kind not in _NUMBERS:
         raise ValueError(f"arrays of {dtype} are not stored")
@@ -166,13 +166,13 @@ def _allowed_name(name: str, folder: str | Path) -> str:
 
 
 def _steadily(folder: Path, read: Callable[[Path], Found]) -> Found:
-    """What is read of a folder; read again if it was replaced meanwhile by a newer model."""
+    """The result of reading a folder, which is read again if it was replaced in the meantime."""
     for _ in range(_ATTEMPTS):
         recover(folder.resolve())
         before = _identity(folder)
         try:
             return read(folder)
-        except FileNotFoundError:  # gone for a moment: another one takes its place
+        except FileNotFoundError:  # missing for a moment: it is being replaced
             pass
         except SavedModelError:
             if _identity(folder) == before:
@@ -182,7 +182,7 @@ def _steadily(folder: Path, read: Callable[[Path], Found]) -> Found:
 
 
 def _identity(folder: Path) -> tuple[int, ...] | None:
-    """What differs between a folder and the one that takes its place."""
+    """Values that differ between a folder and its replacement."""
     try:
         state = folder.stat()
     except OSError:
@@ -238,7 +238,7 @@ def _noted_size(manifest: Mapping[str, Any], name: str) -> Any:
 
 
 def _content(file: Path, noted: Any, largest: int) -> bytes:
-    """The bytes of a file whose size was looked at first."""
+    """The bytes of a file, after a check of its size."""
     try:
         size = file.stat().st_size
         if noted is not None and size != noted:
@@ -269,7 +269,7 @@ def _refuse_nesting(value: Any, depth: int = 0) -> None:
 
 
 def _refuse_to_overwrite(target: Path) -> None:
-    """Only a model, and nothing beside it, may be replaced; an empty folder may be filled."""
+    """Allow only replacing a model without other files, or filling an empty folder."""
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     try:

@@ -32,13 +32,13 @@ class Classifier(Parameterized):
     """The voters seen in `fit`, in order."""
 
     def check_votes(self, votes: VoteMatrix) -> None:
-        """Refuse votes of other voters or classes than those the model was fitted on."""
+        """Refuse votes of voters or classes other than those the model was fitted on."""
         self.check_fitted()
         require_votes(votes)
         votes.check_same_voters(self.voters_, self.labels_)
 
     def check_fitted(self) -> None:
-        """Raise `NotFittedError` unless `fit` has run; scikit-learn's own, too, if it is loaded."""
+        """Raise `NotFittedError` unless `fit` has run; also scikit-learn's, if that is loaded."""
         try:
             super().check_fitted()
         except NotFittedError as error:
@@ -52,7 +52,7 @@ class Classifier(Parameterized):
 
     @property
     def n_features_in_(self) -> int:
-        """How many features `fit` saw; a label model's features are its voters."""
+        """The number of features in `fit`; a label model's features are its voters."""
         return int(self._fact("features"))
 
     @property
@@ -61,7 +61,7 @@ class Classifier(Parameterized):
         return np.array(self._fact("feature_names"), dtype=object)
 
     def _features_seen(self) -> Mapping[str, Any]:
-        """What is known of the features: `features`, how many, and `feature_names`."""
+        """What is known about the features: `features`, their number, and `feature_names`."""
         raise NotImplementedError
 
     def _fact(self, name: str) -> Any:
@@ -75,8 +75,8 @@ class Classifier(Parameterized):
         """Return the accuracy on gold labels `y`, given as names or indices.
 
         Items whose label is unknown (None or -1) are left out. If `y` are votes, as in
-        cross-validation without gold, it is the share of an item's votes that agree with the
-        prediction, averaged over the items with votes. `sample_weight` weighs the items.
+        cross-validation without gold, the score is the share of an item's votes that agree with
+        the prediction, averaged over the items with votes. `sample_weight` weights the items.
         """
         predicted = self.labels_.indices(self.predict(X))  # type: ignore[attr-defined]
         if isinstance(y, VoteMatrix):
@@ -137,7 +137,7 @@ def require_votes(votes: Any) -> None:
 
 
 def _known_to_scikit_learn(error: NotFittedError) -> NotFittedError:
-    """The error as one that `except sklearn.exceptions.NotFittedError` catches, if it can be."""
+    """The error in a form that `except sklearn.exceptions.NotFittedError` catches, if possible."""
     loaded = sys.modules.get("sklearn.exceptions")
     if loaded is None:
         return error
@@ -148,7 +148,7 @@ def _known_to_scikit_learn(error: NotFittedError) -> NotFittedError:
 
 
 def _as_plain_error(error: NotFittedError) -> tuple[Any, ...]:
-    """How it gets from one process to another: as what can be imported."""
+    """How the error is pickled: as an instance of a class that can be imported."""
     return NotFittedError, error.args
 
 

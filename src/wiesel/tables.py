@@ -1,4 +1,4 @@
-"""In-memory tables of any common kind as Polars frames."""
+"""Converts in-memory tables of all common kinds to Polars data frames."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ __all__ = ["as_frame", "require_columns"]
 
 
 def as_frame(table: Any) -> pl.DataFrame:
-    """Return a Polars frame of a Polars, pandas or Arrow table, a dict of columns or rows of dicts.
+    """Return a Polars frame from a Polars, pandas or Arrow table, a dict of columns or dict rows.
 
     >>> as_frame([{"task": 1, "label": "cat"}, {"task": 2, "label": "dog"}]).shape
     (2, 2)
@@ -38,7 +38,7 @@ def as_frame(table: Any) -> pl.DataFrame:
 
 
 def require_columns(frame: pl.DataFrame, columns: Iterable[str], purpose: str) -> None:
-    """Refuse a frame that lacks one of the columns, naming the nearest one it has."""
+    """Refuse a frame that lacks one of the columns, and name the most similar column it has."""
     for column in columns:
         if column not in frame.columns:
             close = suggest(column, frame.columns)
@@ -61,7 +61,7 @@ def _frame_of_pandas(table: Any) -> pl.DataFrame:
 
 
 def _pandas_column(name: str, column: Any) -> pl.Series:
-    """A column of pandas, whose NaN, NaT and NA all mean missing."""
+    """A pandas column, whose NaN, NaT and NA all mean missing."""
     missing = column.isna().to_numpy()
     plain = type(column.dtype).__module__.startswith("numpy") and column.dtype != object
     if plain or not missing.any():

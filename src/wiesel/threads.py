@@ -1,9 +1,9 @@
-"""How many threads work is worth: one for thousands of tiny products, all for a few large pieces.
+"""Chooses the number of threads: one for thousands of tiny products, all for a few large pieces.
 
-BLAS and torch hand every product to all cores. The products of label models and of small networks
-are so small that their threads mostly wait for each other, and on a busy machine for a core: the
-same fit then takes several times the CPU time. Such work runs inside `one_thread`. Work that falls
-into large independent pieces uses the cores by `map_in_threads`, one thread a piece.
+BLAS and torch distribute every product over all cores. The products of label models and of small
+networks are so small that their threads mostly wait for each other, and on a busy machine for a
+core. The same fit then takes several times the CPU time. Such work runs inside `one_thread`. Work
+that consists of large independent pieces uses all cores with `map_in_threads`, one thread a piece.
 """
 
 import os
@@ -24,15 +24,15 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 _WITH_POOLS = ("numpy", "scipy.linalg", "sklearn", "torch")
-"""Modules that bring a BLAS along when they are imported."""
+"""Modules that load a BLAS library when they are imported."""
 
 
 class _BlasLimit:
     """The limit of the BLAS pools, which all threads of a process share.
 
-    Only the thread that was first in sets it, and takes it back on its way out. If each restored
-    what it found, two threads that overlap could leave the limit behind for good; a thread that
-    loses the limit halfway is only slower.
+    Only the first thread to enter sets it, and removes it when it leaves. If each thread restored
+    the limit that it found, two overlapping threads could leave the limit in place forever. A
+    thread that loses the limit halfway is only slower.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class _BlasLimit:
         self._limiter: Any = None
 
     def set(self) -> bool:
-        """Whether there was no limit, so that the caller has to lift it again."""
+        """Set the limit; return whether there was none, so that the caller has to lift it."""
         with self._lock:
             if self._limiter is not None:
                 return False
@@ -58,9 +58,9 @@ _BLAS = _BlasLimit()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run what is inside on one thread of BLAS and torch; afterwards they are as they were.
+    """Run the code inside on one thread of BLAS and torch, then restore their settings.
 
-    May be nested, be entered by several threads at once, and decorate a function.
+    May be nested, entered by several threads at once, and used as a decorator.
 
     >>> from threadpoolctl import threadpool_info
     >>> def most_threads():
@@ -88,7 +88,7 @@ def one_thread() -> Iterator[None]:
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use; `OMP_NUM_THREADS` lowers it.
+    """Return how many cores this process may use; `OMP_NUM_THREADS` can lower the number.
 
     >>> usable_cores() >= 1
     True
@@ -106,8 +106,8 @@ def map_in_threads(
 ) -> Iterator[Result]:
     """Yield the result of every piece, in order, computed by a thread for each usable core.
 
-    Each thread computes on one thread of BLAS and torch, so the results do not depend on the
-    number of cores. A few pieces are taken ahead, never all. Worth it where a piece takes some
+    Each thread uses one thread of BLAS and torch, so the results do not depend on the number of
+    cores. A few pieces are taken ahead, never all. This pays off if a piece takes a few
     milliseconds or more and spends them outside Python.
 
     >>> list(map_in_threads(abs, [-2, 1]))
@@ -140,5 +140,5 @@ def _modules_with_pools() -> tuple[bool, ...]:
 
 @lru_cache(maxsize=4)
 def _controller(modules: tuple[bool, ...]) -> ThreadpoolController:
-    """The pools of the libraries loaded so far; looking for them takes milliseconds."""
+    """The thread pools of the libraries loaded so far; finding them takes milliseconds."""
     return ThreadpoolController()

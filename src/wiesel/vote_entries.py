@@ -1,4 +1,4 @@
-"""From the shapes in which votes arrive (dense, probabilistic, long) to sorted sparse entries."""
+"""Converts votes from their input forms (dense, probabilistic, long) to sorted sparse entries."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 Rows = int | slice | Sequence[int] | npt.NDArray[Any]
-"""What selects items: an index, a slice, indices or a boolean mask."""
+"""A selection of items: an index, a slice, indices or a boolean mask."""
 
 
 class Entries(NamedTuple):
@@ -79,7 +79,7 @@ def long_entries(
     probabilistic = answers["label"].dtype.base_type() in (pl.List, pl.Array)
     space = _label_space(answers["label"], labels, probabilistic)
     if probabilistic:
-        # As in a dense array of probabilities, zeros abstain.
+        # As in a dense array of probabilities, zeros mean abstain.
         answers = answers.filter(
             ~answers["label"].cast(pl.List(pl.Float64)).list.eval(pl.element() == 0).list.all()
         )
@@ -119,7 +119,7 @@ def check_entries(
 
 
 def voter_names(voters: Sequence[str] | None, n_voters: int) -> tuple[str, ...]:
-    """Return the names given, or voter_0, voter_1, ..."""
+    """Return the given names, or voter_0, voter_1, ..."""
     if voters is None:
         return tuple(f"voter_{j}" for j in range(n_voters))
     names = tuple(voter_list(voters))
@@ -129,7 +129,7 @@ def voter_names(voters: Sequence[str] | None, n_voters: int) -> tuple[str, ...]:
 
 
 def voter_list(voters: Sequence[Any]) -> list[Any]:
-    """Return voters as a list, refusing a single string, which is a sequence of letters."""
+    """Return voters as a list; refuse a single string, which is a sequence of letters."""
     if isinstance(voters, str):
         raise VoteError(f"Voters are given as a list of names; got the string {voters!r}.")
     return list(voters)
@@ -145,7 +145,7 @@ def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
     if array.shape != (n_items,):
         raise VoteError(f"There are {n_items} items but ids of the shape {array.shape}.")
     if array.dtype.kind in "iu" and (array[1:] > array[:-1]).all():
-        return array  # whole numbers in order: the millions of rows of a table
+        return array  # increasing integers, such as the millions of row numbers of a table
     values = array.tolist()
     missing = [row for row, value in enumerate(values) if _is_missing(value)]
     if missing:
@@ -165,7 +165,7 @@ def _id_values(ids: Any) -> npt.NDArray[Any]:
 
 
 def id_series(ids: npt.NDArray[Any]) -> pl.Series:
-    """Return ids as a column: text as text, even where there is none to tell from."""
+    """Return ids as a column; text ids are a text column even if there are no items."""
     if ids.dtype.kind != "O":
         return pl.Series("item", ids)
     values = ids.tolist()
@@ -204,7 +204,7 @@ def _check_voters(voters: tuple[str, ...]) -> None:
 
 
 def _check_order(voter_index: npt.NDArray[np.int32], indptr: npt.NDArray[np.int64]) -> None:
-    """Refuse an item whose voters are not in order, or that has one twice."""
+    """Refuse an item whose voters are not in order or repeat."""
     grows = np.diff(voter_index) > 0
     ends = indptr[1:-1]
     grows[ends[(ends > 0) & (ends < len(voter_index))] - 1] = True
@@ -224,10 +224,10 @@ def _entries(
 
 
 def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDArray[Any]:
-    """Class indices; what is neither a class nor an abstain becomes -2."""
+    """Class indices; values that are neither a class nor an abstention become -2."""
     unknown = ABSTAIN - 1
     if dense.dtype == np.int16:
-        return dense  # as files of votes have them: millions of items need no wider copy
+        return dense  # as in files of votes: no wider copy of millions of items
     if dense.dtype.kind in "iu":
         return dense.astype(np.int64)
     known: dict[object, int] = {name: index for index, name in enumerate(labels)}
@@ -243,7 +243,7 @@ def _is_missing(value: object) -> bool:
 def _normalized(
     rows: npt.NDArray[np.float32], where: Callable[[int], str]
 ) -> npt.NDArray[np.float32]:
-    """Distributions that sum to 1, or an error that names the first that is none."""
+    """Normalize distributions to sum to 1, or raise an error that names the first invalid one."""
     total = rows.sum(axis=1, keepdims=True)
     bad = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1) | (np.abs(total[:, 0] - 1) > 1e-3)
     if bad.any():
@@ -257,7 +257,7 @@ def _normalized(
 
 
 def _whole_labels(answers: pl.DataFrame) -> pl.DataFrame:
-    """Labels that are whole numbers stored as floats, as pandas does where one is missing."""
+    """Convert labels that pandas stores as floats because one is missing back to integers."""
     column = answers["label"]
     if not column.dtype.is_float():
         return answers
@@ -302,7 +302,7 @@ def _codes(values: pl.Series, allowed: pl.Series, what: str) -> pl.Series:
 
 
 def _class_codes(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
-    """Class indices of names; integers are names where they read so, else indices."""
+    """Class indices of labels; integers are names if all are class names, else indices."""
     column = coded["label"]
     as_text = column.cast(pl.String)
     if column.dtype.is_integer() and not set(as_text.unique()) <= set(labels):
@@ -333,14 +333,14 @@ def _distributions(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[np.fl
 
 
 def _with_repeats(answers: pl.DataFrame) -> pl.DataFrame:
-    """The second answer of 'ann' to an item becomes one of 'ann (2)', and so on."""
+    """Turn the second answer of 'ann' to an item into an answer of 'ann (2)', and so on."""
     turn = pl.int_range(1, pl.len() + 1).over("item", "voter")
     named = pl.format("{} ({})", "voter", turn)
     return answers.with_columns(voter=pl.when(turn > 1).then(named).otherwise(pl.col("voter")))
 
 
 def _without_duplicates(coded: pl.DataFrame, duplicates: str) -> pl.DataFrame:
-    """One answer for each item and voter; `coded` is sorted by both."""
+    """Keep one answer for each item and voter; `coded` is sorted by both."""
     if duplicates not in ("refuse", "first", "last", "all"):
         raise VoteError(
             f"duplicates must be 'refuse', 'first', 'last' or 'all'; got {duplicates!r}."
@@ -360,11 +360,11 @@ def _without_duplicates(coded: pl.DataFrame, duplicates: str) -> pl.DataFrame:
 
 
 Voting = tuple[tuple[str, ...], LabelSpace]
-"""Who votes, and for which classes."""
+"""The voters, and the classes."""
 
 
 def check_voters(found: Voting, expected: Voting) -> None:
-    """Refuse votes that are not of the voters and classes a model was fitted on."""
+    """Refuse votes of voters or classes other than those a model was fitted on."""
     if found[1] != expected[1]:
         raise VoteError(f"These votes have {found[1]!r}; expected {expected[1]!r}.")
     if found[0] != expected[0]:

@@ -1,4 +1,4 @@
-"""VoteMatrix: who voted for what on which item. The one noun everything shares."""
+"""VoteMatrix: who voted for what on which item. All of Wiesel shares this type."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ from wiesel.vote_entries import (
 __all__ = ["Statistics", "VoteMatrix", "VoteSource"]
 
 Statistics = tuple[npt.NDArray[Any], ...]
-"""Arrays that add up over parts of a vote matrix: counts, moments, sums of an E-step."""
+"""Arrays that are summed over parts of a vote matrix: counts, moments, sums of an E-step."""
 
 
 class VoteSource(Protocol):
-    """Votes that are summed up part by part: a `VoteMatrix`, or many parts of one."""
+    """Votes that are summed part by part: a `VoteMatrix`, or many parts of one."""
 
     @property
     def labels(self) -> LabelSpace:
@@ -57,7 +57,7 @@ class VoteSource(Protocol):
         ...
 
     def parts(self) -> Iterator["VoteMatrix"]:
-        """Yield part after part, in the order of the items."""
+        """Yield the parts, in the order of the items."""
         ...
 
 
@@ -69,7 +69,7 @@ class VoteMatrix:
     `indptr[i]:indptr[i + 1]`, ordered by voter. A vote is a class, and for probabilistic voters
     also a distribution over classes (`class_index` is then its largest entry).
 
-    A matrix is validated on creation and immutable afterwards.
+    A matrix is validated on creation and immutable afterward.
 
     >>> votes = VoteMatrix.from_dense([[0, -1], [1, 1], [-1, -1]], ["ham", "spam"], ["a", "b"])
     >>> votes
@@ -107,13 +107,13 @@ class VoteMatrix:
     ) -> "VoteMatrix":
         """Make votes from an (n_items, n_voters) array of class indices (-1 abstains) or names.
 
-        Of a table, the columns are the voters.
+        The columns of a table are the voters.
         """
         labels = LabelSpace.of(labels)
         try:
             dense = np.asarray(array)
             if dense.dtype.kind == "U" and not isinstance(array, np.ndarray):
-                dense = np.array(array, dtype=object)  # a NaN among names had become 'nan'
+                dense = np.array(array, dtype=object)  # NumPy turned a NaN among names into 'nan'
         except ValueError as error:
             raise VoteError(
                 f"Dense votes are items x voters: rows of one length ({error})."
@@ -161,9 +161,9 @@ class VoteMatrix:
         """Make votes from a table with one row per answer: (item, voter, label).
 
         Items keep the order in which they first appear, voters and classes are sorted. `items`
-        and `voters` fix both, and keep those without a vote. A missing label abstains. A label
-        that is a list of probabilities is a probabilistic vote. `duplicates` says what to do
-        where a voter answered an item twice: `all` keeps every answer, the second as a vote of
+        and `voters` set the order of both, and keep those without a vote. A missing label means
+        abstain. A list of probabilities as label is a probabilistic vote. `duplicates` says what to
+        do if a voter answered an item twice: `all` keeps every answer, the second as a vote of
         'ann (2)', so that each counts.
         """
         frame = as_frame(table)
@@ -226,14 +226,14 @@ class VoteMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The numbers of items and voters, as of `dense()`."""
+        """The numbers of items and voters: the shape of `dense()`."""
         return self.n_items, self.n_voters
 
     def __len__(self) -> int:
         return self.n_items
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        # What NumPy and scikit-learn look at. Without it NumPy would take items for sequences.
+        # For NumPy and scikit-learn. Without it NumPy would treat items as sequences.
         if copy is False:
             raise ValueError("Votes are sparse: a dense array of them is always a copy.")
         return self.dense().astype(dtype or np.int16, copy=False)
@@ -261,7 +261,7 @@ class VoteMatrix:
         return np.repeat(np.arange(self.n_items), self.votes_per_item)
 
     def dense(self) -> npt.NDArray[np.int16]:
-        """Return an (n_items, n_voters) array of class indices, -1 where a voter abstains."""
+        """Return an (n_items, n_voters) array of class indices, -1 if a voter abstains."""
         array = np.full((self.n_items, self.n_voters), ABSTAIN, dtype=np.int16)
         array[self.item_index, self.voter_index] = self.class_index
         return array
@@ -318,7 +318,7 @@ class VoteMatrix:
         return names.gather(self.class_index)
 
     def equals(self, other: "VoteMatrix") -> bool:
-        """Whether both hold the same votes of the same voters on the same items."""
+        """Whether both contain the same votes of the same voters on the same items."""
         arrays = ("ids", "indptr", "voter_index", "class_index", "distribution")
         same = (np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
         return self.labels == other.labels and self.voters == other.voters and all(same)
@@ -359,7 +359,7 @@ class VoteMatrix:
         return self._with_entries(entries, indptr, names, self.ids, position_of)
 
     def check_same_voters(self, voters: tuple[str, ...], labels: LabelSpace) -> None:
-        """Refuse to go on if these votes are not of the voters and classes given."""
+        """Raise an error if these votes have other voters or classes."""
         check_voters((self.voters, self.labels), (voters, labels))
 
     def _voter_position(self, voter: str | int) -> int:

@@ -1,4 +1,4 @@
-"""Finding labeling functions in files: Python modules and rules files."""
+"""Finds labeling functions in files: Python modules and rules files."""
 
 import hashlib
 import importlib.util
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _PREFIX = "wiesel_lfs_"
-"""Modules of labeling functions are named so, that they do not shadow others."""
+"""The prefix for the names of labeling function modules, so that they shadow no others."""
 _HOW = (
     "Put @labeling_function above a function, or assign what a builder such as keywords(...) "
     "returns."
@@ -46,12 +46,12 @@ FunctionT = TypeVar("FunctionT", bound=_Named)
 
 @dataclass(frozen=True)
 class LoadedLFs:
-    """The labeling functions of a file, and the classes where the file names them."""
+    """The labeling functions of a file, and the classes if the file names them."""
 
     lfs: tuple[LabelingFunction, ...]
     labels: LabelSpace | None = None
     off: tuple[LabelingFunction, ...] = ()
-    """Labeling functions that are there but switched off by `off = [...]` in a rules file."""
+    """Labeling functions that `off = [...]` in a rules file switches off."""
 
     def __iter__(self) -> Iterator[LabelingFunction]:
         return iter(self.lfs)
@@ -61,11 +61,11 @@ class LoadedLFs:
 
 
 def load_lfs(*paths: FilePath, access: Access | None = None) -> LoadedLFs:
-    r"""Return the labeling functions of `.py` and `.toml` files, in the order in which they stand.
+    r"""Return the labeling functions of `.py` and `.toml` files, in their order in the files.
 
-    In a Python file these are all labeling functions (and lists of them) at module level; a
-    `LabelSpace` there gives the classes. Reading a Python file runs its code; a `.toml` file is
-    data, and its prompts may reach what `access` allows (without it, what the user's environment
+    From a Python file, these are all labeling functions (and lists of them) at module level; a
+    `LabelSpace` there gives the classes. Loading a Python file runs its code. A `.toml` file is
+    data, and its prompts may reach what `access` allows (by default what the user's environment
     allows: see `Access`).
 
     >>> import pathlib, tempfile
@@ -88,7 +88,7 @@ def load_lfs(*paths: FilePath, access: Access | None = None) -> LoadedLFs:
 
 
 def load_lf_file(path: FilePath, access: Access | None = None) -> list[LabelingFunction]:
-    """Return the labeling functions of one file as they stand in it, switched on or off."""
+    """Return the labeling functions of one file in order, switched on or off."""
     return list(_read(existing_file(path), access)[0])
 
 
@@ -125,9 +125,9 @@ def _read(file: Path, access: Access | None) -> tuple[list[Any], LabelSpace | No
 def module_functions(
     file: Path, kinds: type | tuple[type, ...], what: str, how: str
 ) -> tuple[list[Any], list[Any]]:
-    """Return the functions of some kinds at the top of a Python file, and all values there.
+    """Return the functions of some types at module level of a Python file, and all values there.
 
-    Functions in lists count, each once. What is there for another way of labeling is refused.
+    Functions in lists count, each once. Functions for other kinds of labeling are refused.
     """
     if file.suffix != ".py":
         raise LabelingFunctionError(
@@ -143,7 +143,7 @@ def module_functions(
                 f"{applied_elsewhere(value)}"
             )
     found = [each for value in named.values() for each in _functions_in(value, kinds)]
-    # A list may repeat what has a name of its own.
+    # A list may repeat functions that also have a name in the module.
     functions = list({id(each): each for each in found}.values())
     if not functions:
         raise LabelingFunctionError(f"{file}: there are no {what}. {how}")
@@ -151,7 +151,7 @@ def module_functions(
 
 
 def load_module(file: Path) -> ModuleType:
-    """Return the module of a Python file, run under its own name; errors name the line."""
+    """Run a Python file under its own module name, and return it; errors name the line."""
     resolved = file.resolve()
     name = f"{_PREFIX}{resolved.stem}_{hashlib.sha256(bytes(resolved)).hexdigest()[:8]}"
     loader = _FromSource(name, str(resolved))
@@ -160,7 +160,7 @@ def load_module(file: Path) -> ModuleType:
         raise LabelingFunctionError(f"{file} cannot be loaded as Python.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    # Files beside it can be imported, as when the file is run.
+    # Files in its folder can be imported, as when the file is run.
     sys.path.insert(0, str(resolved.parent))
     try:
         spec.loader.exec_module(module)
@@ -173,10 +173,10 @@ def load_module(file: Path) -> ModuleType:
 
 
 class _FromSource(SourceFileLoader):
-    """Compiles the file each time: compiled files miss an edit of the same second and length."""
+    """Always compiles the file: cached bytecode misses an edit of the same second and length."""
 
     def get_code(self, fullname: str) -> CodeType:
-        """Return the code of the file as it is now."""
+        """Return the code of the file's current content."""
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
@@ -186,7 +186,7 @@ def is_lf_module(name: str) -> bool:
 
 
 def _located(error: Exception, file: Path, resolved: Path) -> str:
-    """The message with the deepest line of the file itself that led to the error."""
+    """The message with the deepest line of this file that led to the error."""
     if isinstance(error, SyntaxError) and error.filename == str(resolved):
         return f"{file}, line {error.lineno}: SyntaxError: {error.msg}."
     frames = traceback.extract_tb(error.__traceback__)

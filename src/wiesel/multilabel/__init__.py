@@ -1,6 +1,6 @@
 """Several labels for one item: sets as votes, one `VoteMatrix` for each label, one network.
 
-What needs torch is imported when it is first used.
+Everything that needs torch is imported on first use.
 """
 
 from importlib import import_module

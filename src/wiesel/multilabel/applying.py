@@ -1,4 +1,4 @@
-"""apply_multilabel_lfs: rows in, votes on every label out."""
+"""apply_multilabel_lfs: turns rows into votes on every label."""
 
 import os
 import re
@@ -47,8 +47,8 @@ def apply_multilabel_lfs(
 ) -> MultiLabelVotes:
     """Return the votes of labeling functions on rows, for every label.
 
-    Python functions return sets of labels (see `multilabel_function`); builders such as `keywords`
-    vote for the one label they name. The other options are those of `apply_lfs`.
+    Python functions return sets of labels (see `multilabel_function`). Builders such as `keywords`
+    vote for the one label that they name. The other options are those of `apply_lfs`.
 
     >>> from wiesel import keywords
     >>> from wiesel.multilabel import multilabel_function
@@ -115,7 +115,7 @@ def _set_votes(
     labels: MultiLabelSpace,
     options: dict[str, Any],
 ) -> tuple[Cells, VoteMatrix]:
-    """The votes of functions that return sets: one labeling function for each label, run once."""
+    """The votes of functions that return sets: one labeling function per label, called once."""
     single = [lf for each in functions for lf in _one_by_one(each, labels)]
     try:
         votes = apply_lfs(single, rows, labels=_SAID, **options)
@@ -127,7 +127,7 @@ def _set_votes(
 
 
 def _one_by_one(function: MultiLabelFunction, labels: MultiLabelSpace) -> list[PythonFunction]:
-    """What a function says of every label, as labeling functions that share one call of it."""
+    """One labeling function for each label; all share a single call of the user's function."""
     lf: Any = function.lf
     called = Preprocessor(lf.bound, function.name, lf.uses)
     closed = list(function.closed_labels(labels))
@@ -150,9 +150,9 @@ def _said_of(
     labels: Sequence[str] = (),
     closed: Sequence[str] = (),
 ) -> str | None:
-    """Return what a function said of one label; its answer lies in the row, under its name."""
+    """Return a function's vote on one label; the row contains its answer, under its name."""
     answer = row[ballot]
-    # The first label's function has checked the whole answer; the others need not.
+    # The function of the first label has checked the whole answer.
     if label != labels[0] and isinstance(answer, (set, frozenset)):
         return "present" if label in answer else "absent" if label in closed else None
     said = read_ballot(answer, labels, closed)
@@ -162,7 +162,7 @@ def _said_of(
 
 
 def _in_own_words(error: Exception, functions: Sequence[MultiLabelFunction]) -> Exception:
-    """An error of one of the functions made by `_one_by_one`, as one of the user's function."""
+    """Reword an error of a function from `_one_by_one` as an error of the user's function."""
     message = str(error)
     for each in functions:
         message = re.sub(rf"^'{re.escape(each.name)} on [^']*'", repr(each.name), message)
@@ -170,7 +170,7 @@ def _in_own_words(error: Exception, functions: Sequence[MultiLabelFunction]) -> 
     wrong_vote = re.search(r": (VoteError|DataError): ", message)
     if wrong_vote is None:
         return LabelingFunctionError(message)
-    # Abstaining is no way out of a vote that cannot be read.
+    # Abstaining on errors does not help against an invalid vote.
     told = message.removesuffix(_ADVICE).replace("failed on", "on", 1)
     return VoteError(
         told.replace(wrong_vote.group(), ": ", 1)
@@ -180,7 +180,7 @@ def _in_own_words(error: Exception, functions: Sequence[MultiLabelFunction]) -> 
 
 
 def _tell(log: FailureLog, on_error: OnError, functions: Sequence[MultiLabelFunction]) -> None:
-    """Note every failure once, under the name of the function; a wrong vote is an error still."""
+    """Report every failure once, under the function's name; a wrong vote is still an error."""
     names = {f"{each.name} on ": each.name for each in functions if each.returns_sets}
     noted: dict[tuple[str, str], Failure] = {}
     for failure in log.failures:

@@ -39,15 +39,15 @@ Array = npt.NDArray[np.float64]
 class MultiLabelCommittee(MultiLabelModel):
     """The default for several labels: several readings of the votes, averaged label by label.
 
-    As `Committee` does for one label, it reads the votes on each label in a few plain ways
+    Like `Committee` for one label, it reads the votes on each label in a few simple ways
     (`default_label_members`), trains networks on each reading, all as one stack, and averages
-    their probabilities. Every network has one output for each label. Copies of a voter on a label
-    are found first, and count as one.
+    their probabilities. Every network has one output for each label. Before that, copies of a
+    voter on a label are found; they count as one voter.
 
-    How common a label is comes from `class_balance`, else from the validation items, else from the
-    votes. A member that predicts a label alike for all items does not count for it. With
-    `validation` the weights of each label come from greedy selection on its gold labels, shrunk to
-    equal ones where they are few.
+    The frequency of a label comes from `class_balance`, else from the validation items, else from
+    the votes. A member whose prediction for a label is the same for all items gets no weight for
+    that label. With `validation`, the weights for each label come from greedy selection on its
+    gold labels, shrunk toward equal weights if these are few.
 
     >>> import torch
     >>> X = torch.eye(4).repeat(50, 1)
@@ -62,17 +62,17 @@ class MultiLabelCommittee(MultiLabelModel):
     """Your network: any module that returns one logit for each label. It is copied."""
     _: KW_ONLY
     networks: int = 2
-    """How many networks each reading has; the two that look at features have twice as many."""
+    """How many networks each reading has; the two that use features have twice as many."""
 
     fits_itself: ClassVar[bool] = True
 
     member_weights_: dict[str, Array] = field(init=False, repr=False)
-    """How much each member counts for each label, by name: (n_labels,); they sum to 1."""
+    """The weight of each member for each label, by name: (n_labels,). The weights sum to 1."""
     copies_: dict[str, dict[str, str]] = field(init=False, repr=False)
-    """For labels with copies among the voters: which voters these are, and of which one."""
+    """For labels with copies among the voters: each copy and the voter that it copies."""
 
     def soft_labels(self, X: Any, votes: MultiLabelVotes) -> Array:
-        """Return what the members say of the votes, averaged: P(present), (n_items, n_labels)."""
+        """Return the mean of the members' soft labels: P(present), (n_items, n_labels)."""
         self.check_fitted()
         votes.check_same_voters(self.voters_, self.labels_)
         merged = without_copies(votes, self.copies_)
@@ -84,7 +84,7 @@ class MultiLabelCommittee(MultiLabelModel):
     def vote_effects(
         self, one: Any, votes: MultiLabelVotes
     ) -> dict[str, tuple[VoteMatrix, VoteEffects]]:
-        """Return the votes on each label of one item, and what they did; `one` is a batch."""
+        """Return the votes on each label of one item, and their effects; `one` is a batch."""
         merged = without_copies(votes, self.copies_)
         with _one_of_several():
             parts = [member.vote_effects(one, merged) for member in self.members_]
@@ -96,7 +96,7 @@ class MultiLabelCommittee(MultiLabelModel):
         return found
 
     def read(self, plan: MultiLabelPlan) -> SoftLabels:
-        """Not for a committee: each of its members reads the votes."""
+        """Not available for a committee: each of its members reads the votes."""
         raise NotImplementedError("a committee trains its members")
 
     def _planned(self, network: nn.Module, plan: MultiLabelPlan, soft: SoftLabels) -> Any:
@@ -127,7 +127,7 @@ class MultiLabelCommittee(MultiLabelModel):
                 soft = member.read(plan)
             fits[name] = member.ready(plan, soft, separate(member))
         with warnings.catch_warnings():
-            # Such a member does not count for that label; see below.
+            # Such a member gets no weight for that label; see below.
             warnings.simplefilter("ignore", CollapseWarning)
             train_all([fit for own in fits.values() for fit in own], quiet=True)
         for name, own in fits.items():
@@ -160,7 +160,7 @@ class MultiLabelCommittee(MultiLabelModel):
         self.history_ = History.of_members([member.history_ for member in members])
 
     def average(self) -> nn.Module:
-        """Return the network that averages the members, with the weights of each label."""
+        """Return the network that averages the members, with separate weights for each label."""
         weights = np.stack(list(self.member_weights_.values()))
         return LabelEnsemble([member.end_model_ for member in self.members_], weights).eval()
 
@@ -188,9 +188,9 @@ def default_label_members(
 ) -> dict[str, MultiLabelTwoStage]:
     """Return the members of a committee for several labels, unfitted, by name.
 
-    They are those of `Committee` for two classes, because a label is a binary task: majority
+    They are the members of `Committee` for two classes, because a label is a binary task: majority
     vote, EM over votes and features, votes checked against the features and, if the gold items have
-    votes, voters weighed by their precision on these items.
+    votes, voters weighted by their precision on these items.
 
     >>> import torch
     >>> list(default_label_members(torch.nn.Linear(4, 2)))
@@ -210,9 +210,9 @@ def default_label_members(
 
 
 def _balance(plan: MultiLabelPlan) -> Array:
-    """P(present) where nothing is given: as in validation, else as the votes on a label suggest.
+    """P(present) if none is given: from validation, else estimated from the votes on a label.
 
-    Votes in one direction suggest nothing; such a label stays unknown, which is an error later.
+    Votes in only one direction allow no estimate; such a label stays unknown, an error later.
     """
     found = plan.balance.copy()
     for k, label in enumerate(plan.labels):
@@ -245,7 +245,7 @@ def _chosen(
 def _of_copies(
     votes: VoteMatrix, merged: VoteMatrix, done: VoteEffects, copies: Mapping[str, str]
 ) -> tuple[VoteMatrix, VoteEffects]:
-    """The votes on one label of one item with those of copies; they share what they add."""
+    """The votes on one label of one item, including those of copies, which share the effect."""
     voters = [name for name in votes.voters if copies.get(name, name) in merged.voters]
     own = votes.select(voters)
     cast = [merged.voters[voter] for voter in merged.voter_index]
@@ -257,5 +257,5 @@ def _of_copies(
 
 
 def _one_of_several() -> Any:
-    """Leave out what a reading says of itself: where one has to fall back, others do not."""
+    """Hide a reading's warnings: if one reading has to fall back, there are still the others."""
     return warnings.catch_warnings(action="ignore", category=WieselWarning)

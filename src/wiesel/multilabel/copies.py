@@ -15,7 +15,7 @@ Copies = Mapping[str, Mapping[str, str]]
 
 
 def label_copies(votes: MultiLabelVotes) -> dict[str, dict[str, str]]:
-    """Return who is a copy of whom on each label; on another label they may differ.
+    """Return each copy and its original for each label; on another label they may differ.
 
     >>> array = np.zeros((400, 2, 2))
     >>> array[:200] = 1
@@ -25,7 +25,7 @@ def label_copies(votes: MultiLabelVotes) -> dict[str, dict[str, str]]:
     """
     found = {}
     for label in votes.labels:
-        # Who never votes on a label is nobody's copy there.
+        # A voter that never votes on a label is not a copy there.
         voters = votes.voters_on(label)
         original = find_copies(votes[label].select(voters)) if voters else ()
         own = {voters[k]: voters[first] for k, first in enumerate(original) if k != first}
@@ -35,7 +35,7 @@ def label_copies(votes: MultiLabelVotes) -> dict[str, dict[str, str]]:
 
 
 def without_copies(votes: MultiLabelVotes, copies: Copies) -> MultiLabelVotes:
-    """Return the votes in which copies are silent, and their originals vote for all of them.
+    """Return the votes in which copies abstain, and their originals vote for all of them.
 
     >>> votes = MultiLabelVotes.from_dense([[[-1, 1], [1, 0]]], ["a", "b"], ["ann", "bob"])
     >>> merged = without_copies(votes, {"a": {"bob": "ann"}})

@@ -1,4 +1,4 @@
-"""Why one item got its labels: who voted on each, and what came of it."""
+"""Why one item got its labels: the votes on each label, and their effects."""
 
 import html
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ __all__ = ["MultiLabelExplanation", "check_one", "explain_labels"]
 
 @dataclass(frozen=True)
 class MultiLabelExplanation:
-    """What was predicted for one item, and for each label which voter pushed it which way."""
+    """The prediction for one item, and for each label which voter pushed it which way."""
 
     item: object
     labels: tuple[str, ...]
     """The labels that are predicted."""
     by_label: dict[str, Explanation]
-    """The explanation of every label, as of a binary task."""
+    """The explanation of every label as a binary task."""
 
     def __str__(self) -> str:
         parts = [self._headline(), *(_indented(str(own)) for own in self._shown().values())]
@@ -69,7 +69,7 @@ def explain_labels(
     votes: MultiLabelVotes,
     effects: Mapping[str, tuple[VoteMatrix, VoteEffects]],
 ) -> MultiLabelExplanation:
-    """Return the explanation of one item; `effects`: the votes on each label, what they did."""
+    """Return the explanation of one item; `effects` are the votes on each label with effects."""
     by_label = {
         label: explain_item(model.one(label), one, own, done)  # type: ignore[arg-type]
         for label, (own, done) in effects.items()

@@ -30,7 +30,7 @@ __all__ = [
 
 _KEY, _KIND, _FORMAT = "wiesel", "multilabel votes", 1
 _BESIDE = ("exhaustive", "against")
-"""What an entry of a rules file may say of its votes on several labels."""
+"""The multi-label options that an entry of a rules file may have."""
 _HOW = (
     "Put @multilabel_function above a function, or assign what a builder such as keywords(...) "
     "returns."
@@ -38,10 +38,10 @@ _HOW = (
 
 
 def write_multilabel_votes(votes: MultiLabelVotes, path: FilePath) -> None:
-    """Write votes as a Parquet table of (item, voter, label, present) that any tool opens.
+    """Write votes as a Parquet table of (item, voter, label, present) that any tool can open.
 
-    Items without a vote have a row without a voter; voters and labels are in the metadata, so that
-    `read_multilabel_votes` gives back exactly these votes.
+    Items without a vote have a row without a voter. Voters and labels are in the metadata, so
+    `read_multilabel_votes` returns exactly these votes.
 
     >>> import tempfile, pathlib
     >>> votes = MultiLabelVotes.from_dense([[[1, 0]], [[-1, -1]]], ["sports", "money"], ["ann"])
@@ -77,10 +77,10 @@ def read_multilabel_votes(
     label: str = "label",
     present: str = "present",
 ) -> MultiLabelVotes:
-    r"""Return the votes of a file, with a row for each (item, voter, label, present).
+    r"""Return the votes of a file with a row for each (item, voter, label, present).
 
-    Files of `write_multilabel_votes` come back exactly; other tables (Parquet, CSV, JSONL) are
-    read as `MultiLabelVotes.from_long` reads them.
+    Files written by `write_multilabel_votes` are restored exactly. Other tables (Parquet, CSV,
+    JSONL) are read as by `MultiLabelVotes.from_long`.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "votes.csv"
@@ -103,9 +103,9 @@ def read_multilabel_votes(
 
 
 def is_multilabel_votes(path: FilePath) -> bool:
-    """Return whether a file holds votes on several labels: by its metadata, or its columns.
+    """Return whether a file contains votes on several labels, from its metadata or columns.
 
-    A file of votes with the column `present` is one; folders and files of other tools are not.
+    A file of votes with the column `present` does; folders and files of other tools do not.
     """
     if Path(path).is_dir() or Path(path).suffix.lower() not in FORMATS:
         return False
@@ -117,7 +117,7 @@ def is_multilabel_votes(path: FilePath) -> bool:
 
 
 def _note(file: Path) -> dict[str, Any] | None:
-    """What `write_multilabel_votes` noted in a file; None for the files of others."""
+    """The metadata of `write_multilabel_votes` in a file; None for other files."""
     if table_format(file) != "parquet":
         return None
     text = pl.read_parquet_metadata(file).get(_KEY)
@@ -140,7 +140,7 @@ def _note(file: Path) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class LoadedMultiLabelLFs:
-    """The labeling functions of files, and the labels where a file names them."""
+    """The labeling functions of files, and the labels if a file names them."""
 
     lfs: tuple[MultiLabelFunction, ...]
     labels: MultiLabelSpace | None = None
@@ -155,9 +155,10 @@ class LoadedMultiLabelLFs:
 def load_multilabel_lfs(*paths: FilePath, access: Access | None = None) -> LoadedMultiLabelLFs:
     r"""Return the multi-label labeling functions of `.py` and `.toml` files.
 
-    In a rules file an entry may say `exhaustive = true` (or a list of labels) and
-    `against = true`. In a Python file all labeling functions at module level count, multi-label
-    or not, and a `MultiLabelSpace` gives the labels. Running a Python file runs its code.
+    In a rules file, an entry may set `exhaustive = true` (or a list of labels) and
+    `against = true`. In a Python file, all labeling functions at module level are loaded,
+    multi-label or not, and a `MultiLabelSpace` gives the labels. Loading a Python file runs its
+    code.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "rules.toml"

@@ -1,4 +1,4 @@
-"""Labeling functions that name any number of labels, and what their silence about one means."""
+"""Labeling functions that name any number of labels, and how to treat the labels not named."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,21 +22,21 @@ __all__ = [
 ]
 
 Scope = bool | tuple[str, ...]
-"""Which labels silence is a vote against: none, all, or those named."""
+"""The labels for which not being named is a vote against: none, all, or those listed."""
 
 
 @dataclass(frozen=True, eq=False)
 class MultiLabelFunction:
-    """A labeling function, and what it means that it does not name a label.
+    """A labeling function, and how to treat the labels that it does not name.
 
-    Made by the decorator `multilabel_function`, or of any labeling function by `exhaustive` and
-    `against`.
+    The decorator `multilabel_function` makes one from a Python function; `exhaustive` and
+    `against` make one from any labeling function.
     """
 
     lf: LabelingFunction
-    """A Python function that returns a set of labels, or a rule that votes for one."""
+    """A Python function that returns a set of labels, or a rule that votes for one label."""
     exhaustive: Scope = False
-    """Where it answers, a label it does not name is voted against: all labels, or those listed."""
+    """Unless it abstains, it votes against the labels it does not name: all, or those listed."""
     against: bool = False
     """Whether a rule votes against its label, wherever it fires."""
 
@@ -63,7 +63,7 @@ class MultiLabelFunction:
 
     @property
     def returns_sets(self) -> bool:
-        """Whether it is a Python function, which returns sets; else it votes for one label."""
+        """Whether it is a Python function that returns sets, not a rule for one label."""
         return isinstance(self.lf, PythonFunction)
 
     def renamed(self, name: str) -> "MultiLabelFunction":
@@ -71,13 +71,13 @@ class MultiLabelFunction:
         return replace(self, lf=self.lf.renamed(name))
 
     def closed_labels(self, labels: MultiLabelSpace) -> tuple[str, ...]:
-        """Return the labels on which its silence is a vote against."""
+        """Return the labels that it votes against by not naming them."""
         if isinstance(self.exhaustive, tuple):
             return self.exhaustive
         return labels.names if self.exhaustive else ()
 
     def __call__(self, row: Mapping[str, Any]) -> Any:
-        """Return what it says about one row."""
+        """Return its answer for one row."""
         return self.lf(row)
 
 
@@ -102,12 +102,13 @@ def multilabel_function(
     name: str = "",
     uses: Preprocessor | Iterable[Preprocessor] = (),
 ) -> MultiLabelFunction | Callable[[Callable[..., Any]], MultiLabelFunction]:
-    """Make a multi-label labeling function of a Python function (a decorator).
+    """Make a multi-label labeling function from a Python function (a decorator).
 
-    It gets a row and returns a set of labels, or None to abstain on all of them. What it does not
-    name it abstains on; with `exhaustive=True` it votes against that, with
-    `exhaustive=["sports", "money"]` only against these. An exhaustive function may return the
-    empty set: none of them. A dict such as `{"sports": False}` votes for and against single labels.
+    The function gets a row and returns a set of labels, or None to abstain on all of them. It
+    abstains on labels that it does not name. With `exhaustive=True` it votes against them, with
+    `exhaustive=["sports", "money"]` only against these two. An exhaustive function may return the
+    empty set: none of the labels. A dict such as `{"sports": False}` votes for or against single
+    labels.
 
     >>> @multilabel_function(exhaustive=True)
     ... def section(row):
@@ -123,9 +124,9 @@ def multilabel_function(
 def exhaustive(
     lf: LabelingFunction | MultiLabelFunction, labels: Sequence[str] | None = None
 ) -> MultiLabelFunction:
-    """Return a labeling function whose silence about a label, where it answers, is a vote against.
+    """Return a labeling function that, unless it abstains, votes against labels it does not name.
 
-    `labels` are the labels that it knows all about; None is all of them.
+    `labels` are the labels for which this holds; None means all of them.
 
     >>> from wiesel import keywords
     >>> exhaustive(keywords("sports", ["goal"], column="text"), ["politics"]).exhaustive
@@ -174,7 +175,7 @@ def check_labels(functions: Sequence[MultiLabelFunction], labels: MultiLabelSpac
 def read_ballot(
     ballot: Any, labels: Sequence[str], closed: Sequence[str]
 ) -> dict[str, bool] | None:
-    """Return what a function said: True or False for each label it votes on; None abstains.
+    """Return a function's votes: True or False for each label it votes on; None abstains.
 
     >>> read_ballot({"a"}, ("a", "b", "c"), closed=("a", "b"))
     {'a': True, 'b': False}

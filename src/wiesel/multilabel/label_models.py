@@ -1,4 +1,4 @@
-"""Label models on several labels: one fitted model for each label, in one call."""
+"""Label models for several labels: one fitted model for each label, in one call."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -31,34 +31,34 @@ __all__ = [
 ]
 
 Balance = Mapping[str, float] | None
-"""P(present) of some labels, by name; the others are not known."""
+"""P(present) of some labels, by name; that of the others is unknown."""
 
 FitOne = Callable[[str, VoteMatrix, "npt.NDArray[np.float64] | None"], LabelModel]
-"""Fits the votes on one label, given P(absent, present) where it is known."""
+"""Fits the votes on one label, given P(absent, present) if it is known."""
 
 _FOUND = 0.9
-"""The share of the items of the voted class that the votes of a one-sided label can account for."""
+"""The share of the voted class's items that the votes on a one-sided label can account for."""
 _SURE = 0.95
-"""The most that votes count when no voter votes the other way."""
+"""The highest probability that votes can give when no voter votes the other way."""
 _WORTH_THREADS = 100_000
-"""With so many votes a fit spends most of its time in products, which threads can share."""
+"""From this many votes on, a fit spends most of its time in products, which threads can share."""
 _EVIDENCE = float(np.log(3))
-"""What every vote adds to the log-odds there."""
+"""What every vote adds to the log-odds of a one-sided label."""
 
 
 @dataclass(eq=False, kw_only=True)
 class OneSided(LabelModel):
-    """The label model of a label whose votes all go one way, which needs its balance.
+    """The label model for a label whose votes all go one way; it needs the label's balance.
 
-    Nobody contradicts anybody there, so votes say nothing of how good they are. What is known is
-    the share c of items with a vote and P(v), how common the voted class v is::
+    The voters never contradict each other, so the votes do not show how accurate they are. Known
+    are the share c of items with a vote, and P(v), the frequency of the voted class v::
 
         mean P(v | voted)    = min(0.95, 0.9 P(v) / c)
         P(v | k votes)       = sigmoid(b + k log 3)          b makes the mean above
         P(v | silent)        = (P(v) - c mean P(v | voted)) / (1 - c)
 
-    so that the mean over all items is P(v), a tenth of it, at least, is left to items that no
-    voter found, and every further vote triples the odds.
+    So the mean over all items is P(v), at least a tenth of it is left to items without a vote,
+    and every further vote triples the odds.
 
     >>> votes = VoteMatrix.from_dense([[1], [-1], [-1], [-1]], ["not sports", "sports"])
     >>> OneSided().fit(votes, [0.6, 0.4]).predict_proba(votes)[:, 1].round(3)
@@ -70,7 +70,7 @@ class OneSided(LabelModel):
     offset_: float = field(init=False, repr=False)
     """The logit of the voted class before votes are added."""
     silent_: float = field(init=False, repr=False)
-    """P(voted class) where there is no vote."""
+    """P(voted class) for items without a vote."""
 
     def predict_proba(self, votes: VoteSource) -> npt.NDArray[np.float64]:
         """Return P(class | votes): (n_items, n_classes)."""
@@ -107,7 +107,7 @@ REGISTRY = Registry(
         paper="Wiesel",
     ),
 )
-"""Saved models know classes by their registries; nobody chooses this one by name."""
+"""Saved models refer to classes by registry; users never choose from this one by name."""
 
 
 @dataclass(eq=False)
@@ -115,7 +115,7 @@ class PerLabel(Parameterized):
     """A label model for each label: one call fits all of them, one call predicts with all.
 
     Each is fitted on the voters that vote on its label. A label whose votes all go one way needs
-    its balance, and is left to `OneSided`.
+    its balance, and gets a `OneSided` model.
 
     >>> from wiesel import MajorityVote
     >>> votes = MultiLabelVotes.from_dense([[[1, 0], [1, 1]], [[0, 0], [0, 1]]], ["a", "b"])
@@ -136,7 +136,7 @@ class PerLabel(Parameterized):
     """The fitted label model of every label."""
 
     def fit(self, votes: MultiLabelVotes, class_balance: Balance = None) -> Self:
-        """Learn from the votes; `class_balance` is P(present) of the labels where it is known."""
+        """Learn from the votes; `class_balance` is P(present) of labels for which it is known."""
         if not isinstance(self.label_model, LabelModel):
             raise ParameterError(
                 "The first argument of PerLabel is a label model such as MajorityVote(); got "
@@ -160,7 +160,7 @@ class PerLabel(Parameterized):
         return posteriors(self.models_, votes)
 
     def predict(self, votes: MultiLabelVotes) -> list[tuple[str, ...]]:
-        """Return the labels of every item: those that are more likely there than not."""
+        """Return the labels of every item: those that are more likely present than absent."""
         return self.labels_.sets(self.predict_proba(votes) > 0.5)
 
     def save(self, path: str | Path) -> None:
@@ -177,9 +177,9 @@ def fit_each(
     fit_one: FitOne,
     in_threads: bool = True,
 ) -> dict[str, LabelModel]:
-    """Return a fitted label model for each label; `balance` is P(present), NaN where unknown.
+    """Return a fitted label model for each label; `balance` is P(present), NaN if unknown.
 
-    Where there are many votes and `in_threads`, each core fits a label at a time.
+    If there are many votes and `in_threads` is true, each core fits one label at a time.
     """
     check_directions(votes, balance)
 
@@ -195,7 +195,7 @@ def fit_each(
 
 
 def posteriors(models: Mapping[str, LabelModel], votes: MultiLabelVotes) -> npt.NDArray[np.float64]:
-    """Return P(present | votes) by the label model of every label."""
+    """Return P(present | votes) from the label model of every label."""
     columns = [
         model.predict_proba(votes[label].select(model.voters_))[:, 1]
         for label, model in models.items()
@@ -204,7 +204,7 @@ def posteriors(models: Mapping[str, LabelModel], votes: MultiLabelVotes) -> npt.
 
 
 def _offset(evidence: FloatArray, mean: float) -> float:
-    """The logit that makes sigmoid(offset + evidence) have this mean, by bisection."""
+    """The logit for which sigmoid(offset + evidence) has this mean, by bisection."""
     low, high = -50.0 - float(evidence.max()), 50.0
     for _ in range(80):
         middle = (low + high) / 2
@@ -213,7 +213,7 @@ def _offset(evidence: FloatArray, mean: float) -> float:
 
 
 def label_balance(balance: Any, labels: MultiLabelSpace) -> npt.NDArray[np.float64]:
-    """Return P(present) of every label, NaN where it is not given.
+    """Return P(present) of every label, NaN if it is not given.
 
     >>> label_balance({"b": 0.25}, MultiLabelSpace("a", "b"))
     array([ nan, 0.25])
@@ -242,7 +242,7 @@ def label_balance(balance: Any, labels: MultiLabelSpace) -> npt.NDArray[np.float
 
 
 def check_directions(votes: MultiLabelVotes, balance: npt.NDArray[np.float64]) -> None:
-    """Refuse labels that nobody votes on, and one-sided ones whose balance is not known."""
+    """Refuse labels without votes, and one-sided labels whose balance is unknown."""
     silent = [label for label, way in votes.directions.items() if way == "none"]
     if silent:
         raise VoteError(

@@ -19,7 +19,7 @@ _FALSE = ("false", "0", "no", "absent")
 def long_answers(
     frame: pl.DataFrame, item: str, voter: str, label: str, present: str
 ) -> pl.DataFrame:
-    """Return the four columns under their own names; without `present` every row says yes."""
+    """Return the four columns under their standard names; without `present` every row is a yes."""
     said = pl.col(present) if present in frame.columns else pl.lit(True)
     return frame.select(
         item=item,
@@ -35,7 +35,7 @@ def answering_voters(answers: pl.DataFrame) -> list[str]:
 
 
 def check_answers(answers: pl.DataFrame, labels: MultiLabelSpace) -> None:
-    """Refuse unknown labels, what is neither yes nor no, and answers that are given twice."""
+    """Refuse unknown labels, values that are neither yes nor no, and duplicate answers."""
     unknown = sorted(set(answers["label"].drop_nulls().to_list()) - set(labels))
     if unknown:
         raise VoteError(f"The table has the label {unknown[0]!r}; the labels are {listed(labels)}.")

@@ -1,8 +1,8 @@
-"""What is trained: one network with an output for each label, alone or beside an encoder.
+"""What is trained: one network with an output for each label, alone or with an encoder.
 
 Logits are (n_items, 2, n_labels): absent, present; a stack has a first dimension of members.
-`known` says which cells enter the loss: the labels of an item that somebody voted on, and all items
-where silence counts as well.
+`known` marks the cells that enter the loss: the labels of an item with a vote, and all items for
+labels on which abstaining counts too.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ Array = npt.NDArray[np.float64]
 
 
 class PresenceLogits(nn.Module):
-    """A network with one logit for each label, as two logits for each label.
+    """Turns a network with one logit for each label into one with two logits for each label.
 
     >>> PresenceLogits(nn.Linear(3, 2))(torch.zeros(4, 3)).shape
     torch.Size([4, 2, 2])
@@ -39,15 +39,15 @@ class PresenceLogits(nn.Module):
         self.network = network
 
     def forward(self, inputs: Batchable) -> Tensor:
-        """Return (n_items, 2, n_labels); absent has the logit 0."""
+        """Return (n_items, 2, n_labels); the logit of absent is 0."""
         present = logits_of(self.network, inputs)
         return torch.stack([torch.zeros_like(present), present], dim=-2)
 
 
 class SoftPresenceObjective(Objective):
-    """One network, and P(present) of every item and label that it learns.
+    """One network, and the P(present) of every item and label from which it learns.
 
-    Networks that learn different soft labels of the same items can be one stack.
+    Networks that learn different soft labels for the same items can form one stack.
     """
 
     stackable = True
@@ -57,12 +57,12 @@ class SoftPresenceObjective(Objective):
     def __init__(self, end_model: nn.Module, targets: Array, known: npt.NDArray[np.bool_]) -> None:
         super().__init__()
         self.end_model = PresenceLogits(end_model)
-        # Part of the data, not of what is learned.
+        # These belong to the data and are not learned.
         for name, values in (("targets", targets), ("known", known)):
             self.register_buffer(name, torch.from_numpy(values).float(), persistent=False)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the cross-entropy to the soft labels, over the cells that are known."""
+        """Return the cross-entropy to the soft labels, over the known cells."""
         logits = self.end_model(batch.inputs)
         known = rows_of(self.known, batch.rows)
         return {"end_model": _loss(logits, self._target(batch), known)}
@@ -82,17 +82,16 @@ class SoftPresenceObjective(Objective):
         }
 
     def _target(self, batch: Batch) -> Tensor:
-        """What the end model learns: (n_items, 2, n_labels)."""
+        """The targets of the end model: (n_items, 2, n_labels)."""
         present = rows_of(self.targets, batch.rows)
         return torch.stack([1 - present, present], dim=-2)
 
 
 class WeaSELPresenceObjective(SoftPresenceObjective):
-    """The end model and one encoder that reads all votes, and the losses that make them agree.
+    """The end model, one encoder that reads all votes, and the losses that make them agree.
 
-    `targets` are what both learn in the first `warm_up` epochs. Where `fixed` says so, a label is
-    learned from them throughout: weights of voters cannot say that a label is absent where nobody
-    ever votes against it.
+    Both learn `targets` in the first `warm_up` epochs. Labels marked by `fixed` are always learned
+    from them: if nobody ever votes against a label, voter weights cannot express its absence.
     """
 
     log_prior: Tensor
@@ -117,11 +116,11 @@ class WeaSELPresenceObjective(SoftPresenceObjective):
         self.register_buffer("fixed", torch.from_numpy(fixed).float())
 
     def start_epoch(self, epoch: int, data: TrainingData) -> None:
-        """Note whether the networks still learn the soft labels they start from."""
+        """Set whether the networks still learn the initial soft labels."""
         self.is_warming_up = epoch <= self.warm_up
 
     def prepare(self, batch: Batch) -> Batch:
-        """Return the batch with the encoder's whole input, all votes and the features."""
+        """Return the batch with the encoder's whole input: all votes and the features."""
         own: DenseVotes = batch.payload
         encoded = encode_votes(own.votes, "one_hot", own.features)
         return replace(batch, payload=DenseVotes(own.votes, encoded))
@@ -156,6 +155,6 @@ class WeaSELPresenceObjective(SoftPresenceObjective):
 
 
 def _loss(logits: Tensor, targets: Tensor, known: Tensor) -> Tensor:
-    """The cross-entropy of the known cells, summed over labels; its mean over the items."""
+    """The cross-entropy of the known cells, summed over labels and averaged over items."""
     by_cell = -(targets * torch.log_softmax(logits, dim=-2)).sum(dim=-2)
     return (by_cell * known).sum(dim=(-2, -1)) / logits.shape[-3]

@@ -1,4 +1,4 @@
-"""What is decided before one network is trained for several labels, as one value."""
+"""All decisions before one network is trained for several labels, as one value."""
 
 import hashlib
 from collections.abc import Mapping
@@ -38,24 +38,24 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MultiLabelValidation(Validation):
-    """Held-out items with gold labels; an epoch is as good as the mean ROC-AUC of the labels."""
+    """Held-out items with gold labels; the score of an epoch is the labels' mean ROC-AUC."""
 
     presence: Presence
-    """(n_items, n_labels): 1, 0, or -1 where it is not known."""
+    """(n_items, n_labels): 1, 0, or -1 if unknown."""
 
     @property
     def judged(self) -> list[int]:
-        """The labels that some of the items have and others have not."""
+        """The labels that some of the items have and others do not."""
         known = [self.presence[:, k][self.presence[:, k] >= 0] for k in range(self.n_classes)]
         return [k for k, own in enumerate(known) if 0 < own.sum() < len(own)]
 
     @property
     def metric(self) -> str:
-        """What `score` measures."""
+        """The metric of `score`."""
         return "mean_auc" if self.judged else "accuracy"
 
     def score(self, proba: Array) -> float:
-        """Return how good the probabilities (n_items, 2, n_labels) are."""
+        """Return the score of the probabilities (n_items, 2, n_labels)."""
         known = self.presence >= 0
         if not self.judged:
             right = (proba[:, 1] >= 0.5) == (self.presence == 1)
@@ -68,12 +68,12 @@ class MultiLabelValidation(Validation):
 
 @dataclass(frozen=True)
 class MultiLabelPlan:
-    """Everything a fit is about to do."""
+    """Everything that a fit needs."""
 
     inputs: Inputs
     votes: MultiLabelVotes
     balance: Array
-    """P(present) of every label; NaN where it is not known."""
+    """P(present) of every label; NaN if unknown."""
     validation: MultiLabelValidation | None
     gold_votes: MultiLabelVotes | None
     """The votes on the validation items, if they were given."""
@@ -90,7 +90,7 @@ class MultiLabelPlan:
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
-        """(n_items, n_labels): what enters the loss; of one-sided labels silence counts too."""
+        """(n_items, n_labels): what enters the loss; for one-sided labels, all items do."""
         return self.votes.covered | self.one_sided
 
     @property
@@ -118,7 +118,7 @@ class MultiLabelPlan:
         return digest.hexdigest()[:16]
 
     def of_label(self, label: str, votes: VoteMatrix) -> FitPlan:
-        """Return what a binary method would plan for one label."""
+        """Return the plan of a binary method for one label."""
         place = self.labels.index(label)
         present = np.nan_to_num(self.balance[place], nan=0.5)
         held_out, gold_votes = None, None
@@ -140,7 +140,7 @@ class MultiLabelPlan:
 
 @dataclass(frozen=True)
 class SoftLabels:
-    """What a label model says of every item and label, and its fitted copies."""
+    """A label model's probabilities for every item and label, and its fitted copies."""
 
     models: dict[str, LabelModel]
     proba: Array
@@ -150,7 +150,7 @@ class SoftLabels:
 def checked_plan(
     network: nn.Module, X: Any, votes: Any, validation: Any, class_balance: Any
 ) -> MultiLabelPlan:
-    """Return the plan of a fit, or say what is wrong with what was given."""
+    """Return the plan of a fit, or raise an error that says what is wrong with the arguments."""
     if not isinstance(votes, MultiLabelVotes):
         raise VoteError(
             f"votes must be MultiLabelVotes; got {type(votes).__name__}. Make them with "
@@ -172,20 +172,20 @@ def checked_plan(
 def read_votes_on(label_model: LabelModel, plan: MultiLabelPlan) -> SoftLabels:
     """Return the soft labels of a label model, fitted for each label.
 
-    A reading such as `FeatureChecked` also sees the inputs, and the gold labels of the plan.
+    A reading such as `FeatureChecked` also uses the inputs and the gold labels of the plan.
     """
 
     def fit_one(label: str, own: VoteMatrix, known: Array | None) -> LabelModel:
         return fit_label_model(label_model, plan.of_label(label, own), known)
 
-    # Solvers that look at features use all cores themselves, or none at all.
+    # Solvers that use features decide themselves how many cores they use.
     in_threads = not isinstance(label_model, FeatureReading)
     models = fit_each(plan.votes, plan.balance, fit_one, in_threads)
     return SoftLabels(models, posteriors_of(models, plan.votes, plan.inputs))
 
 
 def posteriors_of(models: Mapping[str, LabelModel], votes: MultiLabelVotes, X: Any) -> Array:
-    """Return P(present | votes) by the label model of every label; readings see X, too."""
+    """Return P(present | votes) from the label model of every label; readings also use X."""
     columns = [
         proba_of_votes(model, votes[label].select(model.voters_), X)[:, 1]
         for label, model in models.items()
@@ -244,7 +244,7 @@ def _validation(
 
 
 def _balance(given: Any, labels: MultiLabelSpace, validation: MultiLabelValidation | None) -> Array:
-    """P(present) of every label: as given, as counted on the validation items, or NaN."""
+    """P(present) of every label: as given, counted on the validation items, or NaN."""
     if not isinstance(given, str):
         return label_balance(given, labels)
     if given != "validation":
@@ -254,6 +254,6 @@ def _balance(given: Any, labels: MultiLabelSpace, validation: MultiLabelValidati
     if validation is None:
         raise ParameterError("class_balance='validation' needs fit(..., validation=(X, gold)).")
     known = validation.presence >= 0
-    # One item more with each label and one without, so that nothing is ruled out by chance.
+    # Add one item with each label and one without, so that chance rules nothing out.
     present: Array = ((validation.presence == 1).sum(axis=0) + 1) / (known.sum(axis=0) + 2)
     return present

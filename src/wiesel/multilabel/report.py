@@ -1,4 +1,4 @@
-"""How good predicted sets of labels are: each label by itself, and all of them together."""
+"""Scores for predicted sets of labels: for each label, and for all of them together."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from wiesel.multilabel.space import MultiLabelSpace, Presence
 __all__ = ["FIGURES", "MultiLabelReport", "evaluate_multilabel", "evaluate_presence"]
 
 FIGURES = ("micro_f1", "macro_f1", "average_precision", "exact_match", "cell_accuracy")
-"""Every figure over all labels, in the order of printing."""
+"""The scores over all labels, in the order of printing."""
 
 _TITLES = {
     "micro_f1": "micro F1",
@@ -35,7 +35,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiLabelReport:
-    """What an evaluation found; print it, or take `to_dict()`."""
+    """The result of an evaluation; print it, or use `to_dict()`."""
 
     labels: MultiLabelSpace
     n_items: int
@@ -47,14 +47,14 @@ class MultiLabelReport:
     average_precision: Score
     """The mean of the labels' average precision."""
     exact_match: Score
-    """The share of items whose predicted set is the gold set."""
+    """The share of items whose predicted set equals the gold set."""
     cell_accuracy: Score
-    """The share of right pairs of an item and a label (one minus the Hamming loss)."""
+    """The share of correct pairs of an item and a label (one minus the Hamming loss)."""
     per_label: dict[str, Report]
     """The report on every label as a binary task; labels without gold values are left out."""
 
     def scores(self) -> Iterator[tuple[str, Score]]:
-        """Yield the name and value of every figure over all labels."""
+        """Yield the name and value of every score over all labels."""
         for name in FIGURES:
             yield name, getattr(self, name)
 
@@ -82,7 +82,7 @@ class MultiLabelReport:
 
     @property
     def totals(self) -> Table:
-        """One row for each figure over all labels, with its 95 % interval."""
+        """One row for each score over all labels, with its 95 % interval."""
         rows = [
             {"figure": _TITLES[name], "value": float(score), "low": score.low, "high": score.high}
             for name, score in self.scores()
@@ -102,9 +102,9 @@ def evaluate_multilabel(
 ) -> MultiLabelReport:
     """Return how well a model predicts sets of labels, with 95 % bootstrap intervals.
 
-    `model` has `predict_proba(X)`, P(present) of (n_items, n_labels), and its labels in `labels_`;
-    where it has `thresholds_`, a label is predicted from that probability on, else above 0.5.
-    `gold` holds a set of labels for each item, None where it is not known.
+    `model` has `predict_proba(X)`, which returns P(present) as (n_items, n_labels), and its labels
+    in `labels_`. If it has `thresholds_`, a label is predicted from that probability on, else
+    above 0.5. `gold` contains a set of labels for each item, None if unknown.
 
     >>> from wiesel import MajorityVote
     >>> from wiesel.multilabel import MultiLabelVotes, PerLabel
@@ -132,7 +132,7 @@ def evaluate_presence(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> MultiLabelReport:
-    """Return the report on probabilities (n_items, n_labels) that are already there.
+    """Return the report on given probabilities (n_items, n_labels).
 
     >>> report = evaluate_presence([[0.9, 0.2], [0.7, 0.6]], [{"a"}, {"b"}], ["a", "b"])
     >>> round(float(report.micro_f1), 3), float(report.exact_match)
@@ -146,7 +146,7 @@ def evaluate_presence(
         )
     if (truth < 0).all():
         raise FeatureError("None of the gold labels is known; there is nothing to evaluate on.")
-    # Where nobody voted a label model says 0.5: without a threshold that is not enough.
+    # Without votes a label model returns 0.5: without a threshold that is not enough.
     limits = np.full(len(space), _HALF) if thresholds is None else np.asarray(thresholds)
     reports = {
         label: evaluate_proba(
@@ -212,7 +212,7 @@ def _score(value: float, samples: Array) -> Score:
 
 
 def _figures(weights: Array, truth: Presence, predicted: npt.NDArray[np.bool_]) -> dict[str, Array]:
-    """What counts of right and wrong cells give, for every row of item weights."""
+    """The scores that follow from counts of cells, for every row of item weights."""
     right, present, known_cells = predicted & (truth == 1), truth == 1, truth >= 0
     found = weights @ right
     wanted, said = weights @ present, weights @ (predicted & known_cells)

@@ -12,7 +12,7 @@ from wiesel.labels import ABSTAIN, LabelSpace
 __all__ = ["MultiLabelSpace", "Presence"]
 
 Presence = npt.NDArray[np.int64]
-"""(n_items, n_labels): 1 where an item has a label, 0 where it has not, -1 where nobody knows."""
+"""(n_items, n_labels): 1 if an item has a label, 0 if it does not, -1 if unknown."""
 
 
 class MultiLabelSpace(LabelSpace):
@@ -54,8 +54,8 @@ class MultiLabelSpace(LabelSpace):
     def presence(self, gold: Any) -> Presence:
         """Return gold labels as numbers: 1 present, 0 absent, -1 unknown.
 
-        `gold` holds one set (or list) of names for each item, None where nobody knows; or it is a
-        table of 0 and 1 with one column for each label, NaN, None or -1 where nobody knows.
+        `gold` contains one set (or list) of names for each item, None if unknown. Or it is a table
+        of 0 and 1 with one column for each label; NaN, None or -1 mean unknown.
         """
         if isinstance(gold, Mapping) or hasattr(gold, "columns"):
             return self._from_table(gold)
@@ -77,7 +77,7 @@ class MultiLabelSpace(LabelSpace):
         return found
 
     def checked_names(self, names: Any, who: str) -> tuple[str, ...]:
-        """Return label names in order, or say what is wrong with them; `who` begins the message."""
+        """Return label names in order, or raise an error whose message begins with `who`."""
         if isinstance(names, str):
             raise DataError(
                 f"{who}: got the text {names!r}, where a set of labels is needed. "

@@ -1,4 +1,4 @@
-"""Multi-label models as folders of data: what goes in, and how it comes back."""
+"""Saves multi-label models as folders of data, and loads them."""
 
 import copy
 import json
@@ -45,14 +45,14 @@ __all__ = [
 ]
 
 KIND = "multilabel"
-"""What the manifest of such a folder says it is."""
+"""The kind of model in the manifest of such a folder."""
 METHODS: dict[str, type[MultiLabelModel]] = {
     "MultiLabelCommittee": MultiLabelCommittee,
     "MultiLabelTwoStage": MultiLabelTwoStage,
     "MultiLabelWeaSEL": MultiLabelWeaSEL,
 }
 _LARGEST = 2**20
-"""More voters or features than this no encoder has."""
+"""The most voters or features that an encoder may have."""
 
 
 def save_per_label(model: PerLabel, path: str | Path) -> None:
@@ -68,9 +68,9 @@ def save_multilabel(model: MultiLabelModel, path: str | Path) -> None:
 
 
 def multilabel_contents(model: MultiLabelModel) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return what a fitted model is saved as: the manifest, and the files beside it.
+    """Return the contents of a saved model: the manifest, and the other files.
 
-    The files of a member are those of a model of its own, under a prefix (`member2.`).
+    A member has the files of a separate model, with a prefix (`member2.`).
     """
     options = model.get_params(deep=False)
     left_out = ("end_model", "checkpoint", *model.stored_options)
@@ -79,7 +79,7 @@ def multilabel_contents(model: MultiLabelModel) -> tuple[dict[str, Any], dict[st
         "parameters": encoded({k: v for k, v in options.items() if k not in left_out}),
         "thresholds": encoded(model.thresholds_),
         "calibration": encoded(model.calibration_),
-        # JSON has no NaN: what is not known is null.
+        # JSON has no NaN: unknown values are null.
         "balance": [None if np.isnan(p) else float(p) for p in model.balance_],
         "selection": encoded(model.selection_),
     }
@@ -99,7 +99,7 @@ def multilabel_contents(model: MultiLabelModel) -> tuple[dict[str, Any], dict[st
 
 
 def _networks(model: MultiLabelModel) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What only one of the methods with networks has, and the weights."""
+    """The entries that only one of the methods with networks has, and the weights."""
     manifest: dict[str, Any] = {"modules": {"end_model": encoded(module_spec(model.end_model_))}}
     modules = {"end_model": model.end_model_}
     if isinstance(model, MultiLabelWeaSEL):
@@ -128,7 +128,7 @@ def restore_multilabel(
         return _model(Saved(manifest, files, {"end_model": end_model}))
     except SavedModelError:
         raise
-    # What somebody wrote into a manifest can be wrong in every way.
+    # An edited manifest can be wrong in any way.
     except (WieselError, *MODULE_ERRORS) as error:
         raise SavedModelError(f"The saved model is inconsistent: {error!r}.") from error
 
@@ -249,7 +249,7 @@ def _of_members(
 
 
 def _weights(manifest: dict[str, Any], n_members: int) -> dict[str, Any]:
-    """How much each member of a committee counts for each label."""
+    """The weight of each member of a committee for each label."""
     weights = {
         name: np.asarray(own, dtype=np.float64)
         for name, own in decoded(manifest["member_weights"]).items()
@@ -266,7 +266,7 @@ def _weights(manifest: dict[str, Any], n_members: int) -> dict[str, Any]:
 
 
 def _copies(manifest: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Who is a copy of whom on which label."""
+    """Each label's copies, and the voters that they copy."""
     copies, voters = manifest["copies"], set(manifest["voters"])
     named = {name for own in copies.values() for pair in own.items() for name in pair}
     if not copies.keys() <= set(manifest["labels"]) or not named <= voters:
@@ -275,7 +275,7 @@ def _copies(manifest: dict[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def _restore_numbers(model: MultiLabelModel, manifest: dict[str, Any]) -> None:
-    """Thresholds, calibration and balance, each as long as there are labels."""
+    """Restore thresholds, calibration and balance, each with one entry per label."""
     n_labels = len(model.labels_)
     given = [np.nan if p is None else p for p in manifest["balance"]]
     model.balance_ = np.array(given, dtype=np.float64)
@@ -289,7 +289,7 @@ def _restore_numbers(model: MultiLabelModel, manifest: dict[str, Any]) -> None:
 
 
 def _restore_encoder(model: MultiLabelWeaSEL, saved: Saved) -> None:
-    """Rebuild the encoder and fill it; its sizes take memory once they fit the weights."""
+    """Rebuild the encoder and load its weights; memory is used only if its sizes fit them."""
     manifest = saved.manifest
     model.voters_on_ = {label: tuple(own) for label, own in manifest["voters_on"].items()}
     sizes = EncoderSizes(**manifest["sizes"])

@@ -47,56 +47,56 @@ Gold = tuple[Any, Any] | tuple[Any, Any, MultiLabelVotes]
 
 _BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 _FEW = 10
-"""Fewer gold items with a label, or without, say nothing of its calibration."""
+"""With fewer gold items with a label, or without it, its logit is not calibrated."""
 _RARE = 0.15
-"""A rarer label may well be below 0.5 for all items; its threshold is."""
+"""A rarer label may have a probability below 0.5 for all items; then its threshold is lower."""
 
 
 @dataclass(eq=False, kw_only=True)
 class MultiLabelModel(Parameterized, ABC):
-    """Trains one network of the user's, with one logit for each label, from votes on all labels.
+    """Trains the user's network, with one logit for each label, from votes on all labels.
 
-    A label of an item enters the loss where somebody voted on it. `validation` chooses the epoch
+    A label of an item enters the loss if somebody voted on it. `validation` chooses the epoch
     (mean ROC-AUC over the labels) and a threshold for each label.
     """
 
     class_balance: Balance | Literal["validation"] = None
-    """P(present) of labels by name, where it is known; `validation` counts the validation items.
-    A label whose votes all go one way needs it."""
+    """P(present) of labels by name, if known; `validation` counts the validation items. A label
+    whose votes all go one way needs it."""
     calibrated: bool = False
     """Fit a scale and an offset of every label's logit on the validation items (Platt scaling)."""
     epochs: int | None = None
-    """How often training goes through `epoch_size` items; None is 20 times with a validation set
-    and 8 times without."""
+    """How many times training goes through `epoch_size` items; None means 20 times with a
+    validation set and 8 times without."""
     lr: float = 1e-3
     """The learning rate of Adam."""
     batch_size: int = 64
     """The number of items per step."""
     epoch_size: int | None = 3200
-    """How many items make an epoch; None is every item once."""
+    """The number of items in an epoch; None means every item once."""
     weight_decay: float = 7e-7
     """The weight of the squared norm of all parameters in the loss."""
     weight_average: float | None = 0.99
-    """Predict with a running average of the weights; None predicts with the last ones."""
+    """Predict with a running average of the weights; None predicts with the last weights."""
     patience: int | None = None
     """Stop after this many epochs without a better validation score; None never stops early."""
     seed: int = 0
     """The seed of all random numbers in `fit`."""
     members: int = 1
     """How many networks to train, with the seeds `seed`, `seed + 1`, ...; their probabilities are
-    averaged. Wiesel's own end models are initialized from each seed; a module of your own starts
-    from the weights it has."""
+    averaged. Wiesel's end models are initialized from each seed; your own module starts from its
+    current weights."""
     device: str = "auto"
     """Where to train: `auto`, `cpu`, `cuda`, ..."""
     checkpoint: str | Path | None = None
-    """A file written after every epoch; `fit` goes on from it if it exists."""
+    """A file written after every epoch; `fit` continues from it if it exists."""
     progress: bool | None = None
     """Show a progress bar; None shows it on a terminal and in a notebook."""
 
     stored_options: ClassVar[Sequence[str]] = ()
-    """Options that are objects, which are stored as such."""
+    """Options that are objects, and are stored as objects."""
     fits_itself: ClassVar[bool] = False
-    """Whether the method has no network of its own, but members that have."""
+    """Whether only the method's members have networks, not the method itself."""
 
     labels_: MultiLabelSpace = field(init=False, repr=False)
     """The labels seen in `fit`."""
@@ -105,23 +105,23 @@ class MultiLabelModel(Parameterized, ABC):
     end_model_: nn.Module = field(init=False, repr=False)
     """The trained network, with one logit for each label."""
     history_: History = field(init=False, repr=False)
-    """What happened, epoch by epoch."""
+    """The history of training, epoch by epoch."""
     thresholds_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """(n_labels,): a label is predicted from this probability on."""
     calibration_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """(n_labels, 2): what logits are multiplied with, and what is added; 1 and 0 as trained."""
+    """(n_labels, 2): the scale and offset of the logits; 1 and 0 leave them as trained."""
     balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
-    """(n_labels,): the P(present) that was used; NaN where it was not known."""
+    """(n_labels,): the P(present) that was used; NaN if unknown."""
     selection_: dict[str, Any] = field(init=False, repr=False)
-    """Which epoch was kept, and by what measure."""
+    """Which epoch was kept, and by which metric."""
     members_: tuple["MultiLabelModel", ...] = field(init=False, repr=False)
-    """The fitted members of an ensemble; empty where there is one network."""
+    """The fitted members of an ensemble; empty for a single network."""
 
     def fit(self, X: Any, votes: MultiLabelVotes, validation: Gold | None = None) -> Self:
         """Train on inputs and votes on the same items.
 
         `validation=(X, gold)`, with a set of labels for each item, chooses the epoch and the
-        thresholds; (X, gold, votes) also lets label models look at the votes on them.
+        thresholds. With (X, gold, votes), label models also use the votes on these items.
         """
         self.check_options()
         resolve_device(self.device)
@@ -134,7 +134,7 @@ class MultiLabelModel(Parameterized, ABC):
     def _fit(self, plan: MultiLabelPlan) -> None:
         parts = separate(self)
         fits = self.ready(plan, self.read(plan), parts)
-        # A method without a stacked form is nothing that the user could change.
+        # The user cannot change that a method has no stacked form.
         train_all(fits, quiet=not vars(type(fits[0].objective)).get("stackable", False))
         if len(parts) > 1:
             self.join(begun(parts), plan)
@@ -142,7 +142,7 @@ class MultiLabelModel(Parameterized, ABC):
     def ready(
         self, plan: MultiLabelPlan, soft: SoftLabels, parts: "Sequence[MultiLabelModel]"
     ) -> "list[LabelsFit]":
-        """Return the fits of the networks that this model consists of, all on the same labels."""
+        """Return the fits of this model's networks, all on the same soft labels."""
         fits = []
         for part in parts:
             with seeded(part.seed):
@@ -161,7 +161,7 @@ class MultiLabelModel(Parameterized, ABC):
         return fits
 
     def finish(self, fit: "LabelsFit", history: History) -> None:
-        """Keep what a network has learned."""
+        """Store what a network has learned."""
         plan = fit.plan
         wrapped: PresenceLogits = fit.objective.end_model  # type: ignore[assignment]
         self.end_model_, self.history_, self.members_ = wrapped.network.eval(), history, ()
@@ -208,7 +208,7 @@ class MultiLabelModel(Parameterized, ABC):
     def evaluate(
         self, X: Any, gold: Any, *, n_resamples: int = 1000, seed: int = 0
     ) -> MultiLabelReport:
-        """Return how well it predicts gold labels: each label, and all of them together."""
+        """Return how well it predicts gold labels, for each label and for all labels together."""
         return evaluate_presence(
             self.predict_proba(X),
             gold,
@@ -219,7 +219,7 @@ class MultiLabelModel(Parameterized, ABC):
         )
 
     def one(self, label: str) -> "OneLabel":
-        """Return the binary classifier of one label, for any tool that takes a classifier."""
+        """Return the binary classifier of one label, for any tool that accepts a classifier."""
         self.check_fitted()
         return OneLabel(self, label)
 
@@ -238,7 +238,7 @@ class MultiLabelModel(Parameterized, ABC):
         return explain_labels(self, one, votes, self.vote_effects(one, votes))
 
     def stack_key(self) -> str:
-        """Return what is equal for models whose networks can be trained as one stack."""
+        """Return a key that is equal for models whose networks can be trained as one stack."""
         left_out = ("seed", "lr", "end_model", *self.stored_options)
         options = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
         return f"{type(self).__name__}{options!r}"
@@ -251,13 +251,13 @@ class MultiLabelModel(Parameterized, ABC):
 
     @abstractmethod
     def soft_labels(self, X: Any, votes: MultiLabelVotes) -> npt.NDArray[np.float64]:
-        """Return what the votes say: P(present), (n_items, n_labels)."""
+        """Return the soft labels of the votes: P(present), (n_items, n_labels)."""
 
     @abstractmethod
     def vote_effects(
         self, one: Any, votes: MultiLabelVotes
     ) -> dict[str, tuple[VoteMatrix, VoteEffects]]:
-        """Return the votes on each label of one item, and what they did; `one` is a batch."""
+        """Return the votes on each label of one item, and their effects; `one` is a batch."""
 
     @abstractmethod
     def read(self, plan: MultiLabelPlan) -> SoftLabels:
@@ -289,7 +289,7 @@ class MultiLabelModel(Parameterized, ABC):
         return TrainOptions(**given)
 
     def _select(self, validation: MultiLabelValidation | None) -> None:
-        """Note which epoch was kept; calibrate, and tune the thresholds for F1."""
+        """Record which epoch was kept, calibrate, and tune the thresholds for F1."""
         n_labels, epoch = len(self.labels_), self.history_.best_epoch or len(self.history_)
         kept = [member.selection_["epoch"] for member in self.members_] or epoch
         self.selection_ = {"by": "last epoch", "epoch": kept}
@@ -313,7 +313,7 @@ class MultiLabelModel(Parameterized, ABC):
             self.thresholds_[k] = choose_threshold(proba, gold)
 
     def stuck(self, one_sided: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return the labels that are predicted for all items, or for none, against the votes."""
+        """Return the labels that are predicted for all items or for none, contrary to the votes."""
         record = self.history_.kept
         wanted, found = np.array(record["present_wanted"]), np.array(record["present"])
         stuck = ((found < 0.005) | (found > 0.995)) & (wanted > _RARE) & (wanted < 1 - _RARE)
@@ -341,29 +341,29 @@ class LabelsFit:
     objective: Objective
     data: TrainingData
     learned: Mapping[str, Any]
-    """The learned attributes that only this method has; its networks among them are trained."""
+    """The learned attributes that only this method has, including its trained networks."""
     options: TrainOptions
     random_state: Tensor
-    """Where the random numbers stand when training starts."""
+    """The state of the random number generator when training starts."""
 
     @property
     def validation(self) -> MultiLabelValidation | None:
-        """What chooses the epoch."""
+        """The validation items, which choose the epoch."""
         return self.plan.validation
 
     @property
     def fingerprint(self) -> str:
-        """Equal for equal options and equal data: what a checkpoint belongs to."""
+        """Equal for equal options and equal data; it ties a checkpoint to them."""
         return run_fingerprint(self.model, self.plan.fingerprint)
 
     def finish(self, history: History) -> None:
-        """Let the model keep what was learned."""
+        """Store what was learned in the model."""
         self.model.finish(self, history)
 
 
 @dataclass(frozen=True)
 class OneLabel:
-    """The binary classifier of one label, as `evaluate` and explanations take it."""
+    """The binary classifier of one label, for `evaluate` and explanations."""
 
     model: MultiLabelModel
     label: str
@@ -387,10 +387,10 @@ class OneLabel:
 def _calibration(
     logits: npt.NDArray[np.float64], gold: npt.NDArray[np.int64]
 ) -> tuple[float, float]:
-    """The scale and offset that fit gold labels best, slightly regularized; 1 and 0 if too few."""
+    """The scale and offset that fit gold labels best, slightly regularized; 1 and 0 with few."""
     if min(gold.sum(), len(gold) - gold.sum()) < _FEW:
         return 1.0, 0.0
     fitted = LogisticRegression(C=10.0).fit(logits[:, None], gold)
     scale = float(fitted.coef_[0, 0])
-    # A label that the network orders wrongly is not turned around behind the user's back.
+    # If the network ranks a label the wrong way round, do not silently reverse it.
     return (scale, float(fitted.intercept_[0])) if scale > 0 else (1.0, 0.0)

@@ -26,8 +26,8 @@ __all__ = ["MultiLabelTwoStage", "label_effects"]
 class MultiLabelTwoStage(MultiLabelModel):
     """A label model for each label first, then one network on all soft labels.
 
-    The network has one logit for each label and learns them together: its body is shared. The
-    loss is the cross-entropy to P(present | votes), over the labels of an item with a vote.
+    The network has one logit for each label and learns all labels together with a shared body.
+    The loss is the cross-entropy to P(present | votes), over the labels of an item with a vote.
 
     >>> import torch
     >>> from wiesel import MajorityVote
@@ -51,7 +51,7 @@ class MultiLabelTwoStage(MultiLabelModel):
     """The fitted label model of every label."""
 
     def soft_labels(self, X: Any, votes: MultiLabelVotes) -> npt.NDArray[np.float64]:
-        """Return what the label models say of the votes; only readings look at X."""
+        """Return the soft labels of the label models; only readings use X."""
         self.check_fitted()
         votes.check_same_voters(self.voters_, self.labels_)
         return posteriors_of(self.label_models_, votes, X)
@@ -59,7 +59,7 @@ class MultiLabelTwoStage(MultiLabelModel):
     def vote_effects(
         self, one: Any, votes: MultiLabelVotes
     ) -> dict[str, tuple[VoteMatrix, VoteEffects]]:
-        """Return the votes on each label of one item, and what they did; `one` is a batch."""
+        """Return the votes on each label of one item, and their effects; `one` is a batch."""
         return {
             label: label_effects(model, votes[label].select(model.voters_), one)
             for label, model in self.label_models_.items()
@@ -74,7 +74,7 @@ class MultiLabelTwoStage(MultiLabelModel):
             )
 
     def read(self, plan: MultiLabelPlan) -> SoftLabels:
-        """Return what the label model, fitted for each label, says of the votes."""
+        """Return the soft labels of the label model, fitted for each label."""
         return read_votes_on(self.label_model, plan)
 
     def _planned(

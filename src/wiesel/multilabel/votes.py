@@ -32,10 +32,10 @@ Direction = Literal["both", "present", "absent", "none"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiLabelVotes:
-    """Who said of which item that it has a label, or that it has not.
+    """The votes of all voters for and against every label of each item.
 
     `votes["sports"]` is an ordinary `VoteMatrix` with the classes `not sports` and `sports`, so
-    that every label model and every table works on it; `votes[rows]` are the votes on some items.
+    every label model and every table works with it. `votes[rows]` are the votes on some items.
 
     >>> votes = MultiLabelVotes.from_long(
     ...     [{"item": 1, "voter": "ann", "label": "sports", "present": True},
@@ -133,9 +133,10 @@ class MultiLabelVotes:
     ) -> "MultiLabelVotes":
         """Make votes from a table with a row for each (item, voter, label, present).
 
-        Items keep the order in which they first appear, voters and labels are sorted; `labels`,
-        `items` and `voters` fix them. A missing `present` is an abstention; true, 1 and `present`
-        say yes, false, 0 and `absent` say no. Without the column `present` every row says yes.
+        Items keep the order in which they first appear; voters and labels are sorted. `labels`,
+        `items` and `voters` set another order. A missing `present` is an abstention; true, 1 and
+        `present` mean yes; false, 0 and `absent` mean no. Without the column `present` every row
+        means yes.
         """
         frame = as_frame(table)
         require_columns(frame, (item, voter, label), "named in from_long")
@@ -236,7 +237,7 @@ class MultiLabelVotes:
         return every.select("item", pl.col("voter").cast(pl.String), "label", "present")
 
     def summary(self, gold: Any = None) -> Table:
-        """Return a row for each label and voter that votes on it, as `summarize` has them.
+        """Return a row for each label and voter that votes on it, like those of `summarize`.
 
         >>> votes = MultiLabelVotes.from_dense([[[1, 0]], [[1, -1]]], ["sports", "money"], ["ann"])
         >>> print(votes.summary())
@@ -255,7 +256,7 @@ class MultiLabelVotes:
             if own is not None:
                 known = None if truth is None else truth[:, place]
                 frame = summarize(own, known).frame
-                # Recall of a class is named after the class, which differs from label to label.
+                # Recall columns are named after the class, which differs between labels.
                 kept = frame.select(pl.exclude("^recall_.*$"))
                 parts.append(kept.insert_column(0, pl.lit(label).alias("label")))
         columns = [text("label"), text("voter"), text("polarity", "votes for")]
@@ -305,14 +306,14 @@ class MultiLabelVotes:
         return row
 
     def check_same_voters(self, voters: tuple[str, ...], labels: LabelSpace) -> None:
-        """Refuse to go on if these votes are not of the voters and labels given."""
+        """Raise an error if these votes have other voters or labels."""
         if self.labels != labels:
             raise VoteError(f"These votes have {self.labels!r}; expected {labels!r}.")
         first = self.matrices[0]
         first.check_same_voters(voters, first.labels)
 
     def equals(self, other: "MultiLabelVotes") -> bool:
-        """Whether both hold the same votes of the same voters on the same items."""
+        """Whether both contain the same votes of the same voters on the same items."""
         same = self.labels == other.labels
         pairs = zip(self.matrices, other.matrices, strict=True) if same else ()
         return same and all(own.equals(their) for own, their in pairs)
@@ -327,7 +328,7 @@ class MultiLabelVotes:
 def votes_of_cells(
     cells: npt.NDArray[np.int64], labels: MultiLabelSpace, voters: Sequence[str], ids: Any
 ) -> MultiLabelVotes:
-    """Return the votes of (item, voter, label, present) rows of positions, in any order.
+    """Return the votes from rows of positions (item, voter, label, present), in any order.
 
     >>> cells = np.array([[0, 0, 1, 1], [0, 0, 0, 0]])
     >>> votes_of_cells(cells, MultiLabelSpace("a", "b"), ["ann"], [7])["a"].dense().tolist()

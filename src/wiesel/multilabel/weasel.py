@@ -1,4 +1,4 @@
-"""MultiLabelWeaSEL: one encoder weighs the votes on all labels, beside one network."""
+"""MultiLabelWeaSEL: one encoder that weights the votes on all labels, and one network."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -47,11 +47,11 @@ _ITEMS = 2048
 
 @dataclass(frozen=True)
 class EncoderSizes:
-    """What decides how the encoder is built."""
+    """The sizes that determine the encoder."""
 
     n_labels: int
     n_voters: int
-    """The most voters that one label has."""
+    """The largest number of voters on one label."""
     n_features: int
 
 
@@ -59,14 +59,14 @@ class EncoderSizes:
 class MultiLabelWeaSEL(MultiLabelModel):
     """WeaSEL for several labels: one encoder, one network, one output for each label.
 
-    The encoder e reads the votes on all labels, and the features where X is a matrix. For every
-    label l it shares out weight among the voters that voted on it::
+    The encoder e reads the votes on all labels, and the features if X is a matrix. For every
+    label l it distributes weight among the voters that voted on it::
 
         theta_l = 3 softmax(e(all votes, x)_l)              over the voters on label l
         P_e(l)  = softmax(theta_l^T votes_l + log P(l))     absent, present
         P_f(l)  = sigmoid(f(x)_l)
 
-    and both learn from each other's answer, as in `WeaSEL`, on the labels of an item with a vote.
+    Both learn from each other's predictions, as in `WeaSEL`, on the labels of an item with a vote.
     For `warm_up` epochs both learn the soft labels of `start`. A label whose votes all go one way
     is learned from its fixed soft labels (`OneSided`).
 
@@ -85,7 +85,7 @@ class MultiLabelWeaSEL(MultiLabelModel):
     start: LabelModel = field(default_factory=FeatureChecked)
     """The label model whose soft labels both networks learn first; copied for every label."""
     warm_up: int = 6
-    """How many epochs they learn them."""
+    """For how many epochs both networks learn the soft labels of `start`."""
 
     stored_options = ("start",)
 
@@ -99,11 +99,11 @@ class MultiLabelWeaSEL(MultiLabelModel):
     """The label models of labels whose votes all go one way."""
 
     def soft_labels(self, X: Any, votes: MultiLabelVotes) -> npt.NDArray[np.float64]:
-        """Return what the weighted votes say: P(present), (n_items, n_labels)."""
+        """Return the soft labels of the weighted votes: P(present), (n_items, n_labels)."""
         return self._weighed(X, votes)[1]
 
     def accuracies(self, X: Any, votes: MultiLabelVotes) -> dict[str, npt.NDArray[np.float64]]:
-        """Return how much each voter on a label counts: (n_items, voters on the label)."""
+        """Return the weight of each voter on a label: (n_items, voters on the label)."""
         weights = self._weighed(X, votes)[0]
         return {
             label: weights[:, place, : len(voters)]
@@ -113,7 +113,7 @@ class MultiLabelWeaSEL(MultiLabelModel):
     def vote_effects(
         self, one: Any, votes: MultiLabelVotes
     ) -> dict[str, tuple[VoteMatrix, VoteEffects]]:
-        """Return the votes on each label of one item, and what they did; `one` is a batch."""
+        """Return the votes on each label of one item, and their effects; `one` is a batch."""
         weights, proba = self._weighed(one, votes)
         effects = {}
         for place, (label, voters) in enumerate(self.voters_on_.items()):
@@ -144,7 +144,7 @@ class MultiLabelWeaSEL(MultiLabelModel):
     def read(self, plan: MultiLabelPlan) -> SoftLabels:
         """Return the soft labels that both networks learn first."""
         with warnings.catch_warnings():
-            # What features cannot confirm, training goes on from all the same.
+            # Training continues from the start even if features cannot confirm it.
             warnings.simplefilter("ignore", WieselWarning)
             return read_votes_on(self.start, plan)
 
@@ -226,7 +226,7 @@ def build_encoder(hidden: Sequence[int], sizes: EncoderSizes) -> VoteEncoder:
 
 
 def _grid(votes: MultiLabelVotes, voters_on: Mapping[str, tuple[str, ...]]) -> VoteMatrix:
-    """The votes on all labels as one matrix: a block of equally many voters for each label."""
+    """The votes on all labels as one matrix: a block with the same width for each label."""
     width = max(map(len, voters_on.values()))
     parts = [votes[label].select(voters) for label, voters in voters_on.items()]
     item = np.concatenate([part.item_index for part in parts])
@@ -246,5 +246,5 @@ def _grid(votes: MultiLabelVotes, voters_on: Mapping[str, tuple[str, ...]]) -> V
 
 
 def _features(inputs: Inputs) -> Inputs | None:
-    """What the encoder reads beside the votes: token ids and images are not features."""
+    """What the encoder reads in addition to votes: token ids and images are not features."""
     return inputs if is_matrix(inputs) else None

@@ -34,15 +34,15 @@ Activation = Literal["softmax", "sigmoid", "relu", "tanh"]
 _SCALED = ("softmax", "sigmoid")
 """The activations that tau_2 scales."""
 _FEW_CLASSES = 4
-"""Up to here one product for each class is faster than a small matrix product for each item."""
+"""Up to this number, one product per class is faster than a small matrix product per item."""
 
 
 def encode_votes(votes: Tensor, encoding: Encoding, features: Tensor | None = None) -> Tensor:
     """Return votes (n_items, n_voters, n_classes), then features, as the encoder's input.
 
-    `one_hot` writes all votes as distributions, then a flag for every voter that abstains, so
-    that no class is larger than another. `signed` (two classes: -1, 0, +1) and `index` (-1 for
-    abstain, else the class index) are what the paper's experiments were run with.
+    `one_hot` encodes all votes as distributions, followed by an abstain flag for every voter, so
+    that no class has a larger code than another. `signed` (two classes: -1, 0, +1) and `index`
+    (-1 for abstain, else the class index) are the encodings of the paper's experiments.
 
     >>> ham_then_abstain = torch.tensor([[[1.0, 0.0], [0.0, 0.0]]])
     >>> encode_votes(ham_then_abstain, "one_hot")
@@ -53,7 +53,7 @@ def encode_votes(votes: Tensor, encoding: Encoding, features: Tensor | None = No
     if encoding == "signed":
         parts = [_signed(votes)]
     else:
-        # Class by class: torch's sum over so short a dimension takes several times as long.
+        # Class by class: torch's sum over such a short dimension takes several times as long.
         abstained = functools.reduce(
             torch.sub, votes.unbind(dim=-1), votes.new_ones(votes.shape[:-1])
         )
@@ -75,13 +75,13 @@ def _signed(votes: Tensor) -> Tensor:
 
 
 def encoded_width(n_voters: int, n_classes: int, encoding: Encoding) -> int:
-    """Return how many numbers `encode_votes` gives for an item."""
+    """Return how many numbers `encode_votes` returns for an item."""
     return n_voters * (n_classes + 1) if encoding == "one_hot" else n_voters
 
 
 @dataclass(frozen=True)
 class EncoderLayers:
-    """How the paper's encoder is built, and what it reads and learns.
+    """The architecture of the paper's encoder, and what it reads and learns.
 
     >>> EncoderLayers(hidden=(70,), batch_norm=False).dropout
     0.3
@@ -165,7 +165,7 @@ def label_logits(accuracies: Tensor, votes: Tensor) -> Tensor:
 
 
 class _ClassByClass(torch.autograd.Function):
-    """The sum of accuracies for each class. Votes are constants, and lie class by class."""
+    """The sum of accuracies for each class. Votes are constants, stored class by class."""
 
     @staticmethod
     def forward(ctx: Any, accuracies: Tensor, votes: Tensor) -> Tensor:
@@ -191,15 +191,15 @@ class Weighing:
     tau_2: float = 1.0
     class_conditional: bool = False
     voting_only: bool = False
-    """Only voters that voted get weight."""
+    """Whether only voters that voted get weight."""
 
 
 class VoteEncoder(nn.Module):
-    """A network that scores every voter for every item, and what becomes of the scores.
+    """A network that scores every voter for every item, and turns the scores into accuracies.
 
-    The network is called with one vector for each item: its encoded votes, followed by its
-    features if there are any. It returns a score for each voter, or for each voter and class.
-    Statistics of two voters are further columns behind the votes, and are weighed like voters.
+    The network gets one vector for each item: its encoded votes, followed by its features if
+    there are any. It returns a score for each voter, or for each voter and class. Statistics of
+    two voters are additional columns after the votes, and are weighted like voters.
     """
 
     stackable = True
@@ -227,7 +227,7 @@ class VoteEncoder(nn.Module):
 
     @property
     def _scale(self) -> float:
-        """What makes accuracies of shares."""
+        """The factor that turns shares into accuracies."""
         return self.weighing.tau_2 if self.weighing.activation in _SCALED else 1.0
 
     def _shares(self, scores: Tensor, votes: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Ready-made end models. Each can be rebuilt from its arguments, so it is saved without code."""
+"""Ready-made end models. Each is rebuilt from its arguments, so saving it needs no code."""
 
 import itertools
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class MLP(_Shipped):
         layers: list[nn.Module] = []
         for position, (size, following) in enumerate(itertools.pairwise((n_features, *hidden))):
             layers += [nn.Linear(size, following), nn.ReLU()]
-            # The paper's network has no dropout after its last hidden layer, if it has several.
+            # If the paper's network has several hidden layers, the last one has no dropout.
             if position + 1 < len(hidden) or len(hidden) == 1:
                 layers.append(Dropout(dropout))
         self.layers = nn.Sequential(*layers, nn.Linear((n_features, *hidden)[-1], n_classes))
@@ -155,7 +155,7 @@ _SHIPPED: dict[str, type[_Shipped]] = {cls.__name__: cls for cls in (MLP, Linear
 
 
 def shipped_spec(module: nn.Module) -> dict[str, Any] | None:
-    """Return how to rebuild a shipped module, or None for a module of the user's own.
+    """Return how to rebuild a shipped module, or None for a user-defined module.
 
     >>> shipped_spec(Linear(3, 2))
     {'name': 'Linear', 'arguments': {'n_features': 3, 'n_classes': 2}}
@@ -167,7 +167,7 @@ def shipped_spec(module: nn.Module) -> dict[str, Any] | None:
 
 
 def shipped_module(spec: dict[str, Any]) -> nn.Module:
-    """Return a new module from what `shipped_spec` gave."""
+    """Return a new module from the result of `shipped_spec`."""
     cls = _SHIPPED.get(str(spec.get("name")))
     if cls is None:
         raise SavedModelError(

@@ -30,7 +30,7 @@ class Ensemble(nn.Module):
     def forward(self, inputs: Tensor | dict[str, Tensor]) -> Tensor:
         """Return the logarithm of the mean probability of every class."""
         weights = self.weights or (1 / len(self.members),) * len(self.members)
-        # A member without weight is not run.
+        # Members with weight 0 are not run.
         answers = [
             torch.log_softmax(logits_of(member, inputs), -1) + math.log(weight)
             for member, weight in zip(self.members, weights, strict=True)

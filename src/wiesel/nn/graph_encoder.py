@@ -1,4 +1,4 @@
-"""An encoder whose voters are the nodes of a graph: dependent voters hear of each other's votes."""
+"""An encoder whose voters are the nodes of a graph; dependent voters exchange their votes."""
 
 import math
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from wiesel.nn.layers import Dropout
 __all__ = ["GraphEncoder", "GraphLayers", "NodeShape"]
 
 _DENSE_VOTERS = 256
-"""Up to here one product with a dense matrix is faster than adding up edge by edge."""
+"""Up to this number, one product with a dense matrix is faster than a sum edge by edge."""
 
 
 @dataclass(frozen=True)
 class GraphLayers:
-    """How WeaSEL's graph encoder is built, and between which voters messages pass.
+    """The architecture of WeaSEL's graph encoder, and the voters that exchange messages.
 
     `WeaSEL(net, encoder="graph")` is `WeaSEL(net, encoder=GraphLayers())`.
 
@@ -30,14 +30,14 @@ class GraphLayers:
     """
 
     dependencies: Sequence[tuple[str, str]] | None = None
-    """Pairs of voters that depend on each other, by name; None finds them from the votes: pairs
+    """Pairs of voters that depend on each other, by name. None finds them from the votes: pairs
     that agree more often than their accuracies explain (up to 3,000 voters)."""
     neighbors: int = 3
-    """How many pairs a voter may bring in where they are found from the votes."""
+    """How many pairs each voter may contribute if they are found from the votes."""
     width: int = 16
-    """How many numbers describe a voter on an item."""
+    """How many numbers describe a voter for an item."""
     rounds: int = 2
-    """How often voters hear of their neighbors: so far does a vote reach."""
+    """How many times voters exchange messages with their neighbors: how far a vote travels."""
     dropout: float = 0.3
     """The share of these numbers that is set to zero in training."""
     features: bool = True
@@ -48,11 +48,11 @@ class GraphLayers:
 
 @dataclass(frozen=True)
 class NodeShape:
-    """What an encoder's input and output consist of, voter by voter."""
+    """The layout of an encoder's input and output, voter by voter."""
 
     n_voters: int
     n_values: int
-    """Numbers for each vote, as `encode_votes` gives them: all votes, then all flags."""
+    """Numbers for each vote, in the order of `encode_votes`: all votes, then all flags."""
     n_features: int = 0
     n_scores: int = 1
     """Scores of each voter: one, or one for each class."""
@@ -66,16 +66,16 @@ class NodeShape:
 class GraphEncoder(nn.Module):
     """Scores every voter from its own vote, its neighbors' votes and the item's features.
 
-    With v_j the encoded vote of voter j, x the features, u_j a vector of the voter's own and N(j)
-    its neighbors::
+    With v_j the encoded vote of voter j, x the features, u_j the voter's embedding and N(j) its
+    neighbors::
 
         h_j  = W_v v_j + W_x x + u_j
         h_j <- relu(LayerNorm(A_self h_j + mean over k in N(j) of A_edge h_k)),    `rounds` times
         score_j = w h_j
 
-    Weights are shared by all voters, so permuting voters (with their u_j) permutes the scores, and
-    without edges every voter has the same small network. Dependencies between sources as edges are
-    what Rühling Cachay et al. 2021 propose (section 3, "any network").
+    All voters share the weights. So permuting voters (with their u_j) permutes the scores, and
+    without edges every voter has the same small network. Rühling Cachay et al. 2021 propose
+    dependencies between sources as edges (section 3, "any network").
 
     >>> encoder = GraphEncoder(NodeShape(n_voters=3, n_values=3), edges=[(0, 1)])
     >>> encoder(torch.zeros(5, 9)).shape
@@ -106,7 +106,7 @@ class GraphEncoder(nn.Module):
         """Return scores (n_items, n_voters * n_scores) for vectors (n_items, n_inputs)."""
         nodes = self._nodes(encoded)
         scores: Tensor = self.scores(self.rounds(nodes))
-        # One row for each voter of each item; the items are what is left.
+        # There is one row for each voter of each item: this restores the dimension of items.
         return scores.reshape(*encoded.shape[:-1], -1)
 
     def _nodes(self, encoded: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ class GraphEncoder(nn.Module):
         return described.flatten(-3, -2)
 
     def extra_repr(self) -> str:
-        """Say how many nodes and edges there are."""
+        """Return the number of nodes and edges as text."""
         return f"n_voters={self.shape.n_voters}, n_edges={len(self.edges) // 2}"
 
 
@@ -138,7 +138,7 @@ def _by_voter(votes: Tensor, shape: NodeShape) -> Tensor:
 
 
 def _directed(edges: Any, n_voters: int) -> npt.NDArray[np.int64]:
-    """Both directions of every edge once, in order: (n_edges, 2), from one voter to another."""
+    """Both directions of every edge, without duplicates, sorted: (n_edges, 2), from and to."""
     pairs = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
     if pairs.size and (pairs.min() < 0 or pairs.max() >= n_voters):
         raise ParameterError(
@@ -151,7 +151,7 @@ def _directed(edges: Any, n_voters: int) -> npt.NDArray[np.int64]:
 
 
 class _Mixing(nn.Module):
-    """A linear layer for rows (..., n_rows, n_inputs), alone or with members in front."""
+    """A linear layer for rows (..., n_rows, n_inputs), also with a leading member dimension."""
 
     stackable = True
 
@@ -206,7 +206,7 @@ class _Round(nn.Module):
 
 
 def _mean_matrix(edges: npt.NDArray[np.int64], n_voters: int) -> npt.NDArray[np.float32]:
-    """Row j averages the neighbors of voter j; zeros for a voter that has none."""
+    """Row j averages the neighbors of voter j; it is zero for a voter without neighbors."""
     matrix = np.zeros((n_voters, n_voters), dtype=np.float32)
     matrix[edges[:, 1], edges[:, 0]] = 1
     averaging: npt.NDArray[np.float32] = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)

@@ -1,4 +1,4 @@
-"""Layers of our own, where torch's cost more than they must."""
+"""Replacements for torch layers that are slower than necessary."""
 
 import torch
 from torch import Tensor, nn
@@ -9,8 +9,8 @@ __all__ = ["Dropout"]
 class Dropout(nn.Dropout):
     """Dropout whose mask is drawn from uniform float32 numbers.
 
-    The same distribution as `torch.nn.Dropout`, whose CPU kernel draws in double precision and
-    takes three times as long; in networks this small that is a tenth of a training step.
+    It has the same distribution as `torch.nn.Dropout`, whose CPU kernel draws in double precision
+    and takes three times as long. In such small networks that is a tenth of a training step.
 
     >>> Dropout(0.5).eval()(torch.ones(3))
     tensor([1., 1., 1.])

@@ -1,4 +1,4 @@
-"""Calling a network with any kind of inputs and outputs."""
+"""Calls a network with any kind of inputs and outputs."""
 
 import inspect
 from collections.abc import Callable
@@ -13,10 +13,10 @@ __all__ = ["logits_of"]
 
 
 def logits_of(module: nn.Module, inputs: Tensor | dict[str, Tensor]) -> Tensor:
-    """Return what a module makes of a batch: the tensor it returns, or its output's `.logits`.
+    """Return a module's logits for a batch: the tensor it returns, or its output's `.logits`.
 
-    A dict of tensors is handed over by keyword where `forward` has parameters of these names, as
-    Hugging Face models do, and as one dict otherwise.
+    A dict of tensors is passed as keyword arguments if `forward` has parameters with these names,
+    as Hugging Face models do, and as one dict otherwise.
     """
     by_keyword = isinstance(inputs, dict) and _takes_keywords(type(module).forward, tuple(inputs))
     output = module(**inputs) if by_keyword else module(inputs)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""How two sets of logits are made to agree: the losses of the paper and of its ablations.
+"""Losses that make two sets of logits agree: those of the paper and of its ablations.
 
 Legend: P_f is the end model's distribution, P_e the encoder's soft label, CE(p, q) is the
-cross-entropy of the prediction p to the target q. Logits are (n_items, n_classes); with further
-dimensions before these, as in a stack of networks, there is one loss for each of them.
+cross-entropy of the prediction p to the target q. Logits are (n_items, n_classes). With leading
+dimensions, as in a stack of networks, there is one loss for each of their entries.
 """
 
 import math
@@ -79,7 +79,7 @@ def hellinger(end_logits: Tensor, label_logits: Tensor) -> dict[str, Tensor]:
 
 
 class _Divergence(NamedTuple):
-    """An f-divergence as its variational form needs it, both as functions of log K."""
+    """The two functions of log K that the variational form of an f-divergence needs."""
 
     gain: Callable[[Tensor], Tensor]
     """f'(K), for an item's own pair."""
@@ -93,8 +93,8 @@ def _log_mean(log_pairing: Tensor) -> Tensor:
 
 
 def _half_tanh(log_pairing: Tensor) -> Tensor:
-    # f'(K) = sign(K - 1) / 2 has no gradient; tanh is the same choice made softly, within the
-    # bounds +-1/2 for which f*(t) = t.
+    # f'(K) = sign(K - 1) / 2 has no gradient. tanh is a smooth version of it, within the bounds
+    # +-1/2 for which f*(t) = t.
     return torch.tanh(log_pairing) / 2
 
 
@@ -106,17 +106,17 @@ DIVERGENCES: dict[str, _Divergence] = {
     "total_variation": _Divergence(_half_tanh, _half_tanh),
     "jensen_shannon": _Divergence(lambda k: k - _log_mean(k), _log_mean),
 }
-"""The f-divergences that two answers can be measured by; `kl` gives mutual information."""
+"""The f-divergences that can compare two predictions; `kl` gives mutual information."""
 
 
 def mutual_information_loss(
     end_proba: Tensor, label_proba: Tensor, prior: Tensor | None = None, divergence: str = "kl"
 ) -> Tensor:
-    """Return minus the f-mutual-information gain of two answers to the same items (Max-MIG).
+    """Return the negative f-mutual-information gain of two predictions (Max-MIG).
 
-    K_ab = sum_c p_c(a) q_c(b) / prior_c pairs item a's prediction with item b's soft label; the
-    gain is mean_a f'(K_aa) - mean_{a != b} f*(f'(K_ab)), for KL (f = t log t) that is
-    mean_a (1 + log K_aa) - mean_{a != b} K_ab. Constant predictions have K = 1 everywhere, and a
+    K_ab = sum_c p_c(a) q_c(b) / prior_c pairs item a's prediction with item b's soft label. The
+    gain is mean_a f'(K_aa) - mean_{a != b} f*(f'(K_ab)). For KL (f = t log t) that is
+    mean_a (1 + log K_aa) - mean_{a != b} K_ab. Constant predictions have K = 1 everywhere and a
     gain of 0.
 
     >>> mutual_information_loss(torch.full((4, 2), 0.5), torch.full((4, 2), 0.5)).abs().item()

@@ -42,7 +42,7 @@ END_MODELS = {
     "sklearn:MODULE.CLASS": "a classifier of scikit-learn, for methods with a label model",
     "module:FILE.py:CLASS": "a module of your own",
 }
-"""How end models are named, and what the names stand for."""
+"""The names of end models, and what they mean."""
 
 _STAND_INS: dict[str, Any] = {
     "mlp": np.zeros((1, 2), np.float32),
@@ -50,13 +50,13 @@ _STAND_INS: dict[str, Any] = {
     "lstm": np.zeros((1, 2), np.int64),
     "cnn": np.zeros((1, 3, 32, 32), np.float32),
 }
-"""Inputs of the least size, for each end model that is made from nothing but its name."""
+"""Inputs of minimal size, for each end model that can be made from its name alone."""
 _WITH_PLACE = ("transformer", "sklearn", "module")
 _TRANSFORMER = "transformer"
 _LEFT_OUT = ("auto_map", "num_labels", "quantization_config", "transformers_version")
-"""Settings that name code, or that say nothing about the architecture."""
+"""Settings that name code or do not describe the architecture."""
 _LARGEST_SETTING = 2**24
-"""Sizes of layers, vocabularies and texts are far below this."""
+"""The largest setting allowed; real layers, vocabularies and texts are far smaller."""
 _LINEAR = ("classes_", "coef_", "intercept_")
 STORED_ESTIMATORS = {
     "linear_model.LogisticRegression": _LINEAR,
@@ -68,7 +68,7 @@ STORED_ESTIMATORS = {
     "preprocessing.StandardScaler": ("mean_", "scale_", "var_"),
     "preprocessing.MinMaxScaler": ("min_", "scale_"),
 }
-"""What the estimators that can be stored learn: a few arrays, all that prediction needs."""
+"""The learned attributes of the estimators that can be stored: all that prediction needs."""
 
 
 def end_model_by_name(
@@ -76,9 +76,9 @@ def end_model_by_name(
 ) -> Any:
     """Return an untrained end model that fits the inputs; the same seed gives the same weights.
 
-    `options` are further arguments of the module, such as `hidden=[20]`. A class of your own is
-    called with those of `n_features` and `n_classes` that it takes, and with the options. All are
-    modules, but for `sklearn:linear_model.LogisticRegression` and its like.
+    `options` are further arguments of the module, such as `hidden=[20]`. Your own class is called
+    with the options and with `n_features` and `n_classes` if it accepts them. All end models are
+    modules except scikit-learn classifiers such as `sklearn:linear_model.LogisticRegression`.
 
     >>> end_model_by_name("linear", np.zeros((4, 300)), 2)
     Linear(
@@ -101,9 +101,9 @@ def end_model_by_name(
 
 
 def check_end_model(name: str, options: Mapping[str, Any]) -> Any:
-    """Refuse a name or options that no inputs could make right; return an end model like it.
+    """Refuse a name or options that are wrong for any inputs; return an example end model.
 
-    A module of one's own and a transformer are looked for, but not made: None is returned.
+    For a user-defined module or a transformer, only its existence is checked: None is returned.
 
     >>> check_end_model("linear", {"bais": 1})
     Traceback (most recent call last):
@@ -141,7 +141,7 @@ def _maker(kind: str) -> Callable[..., nn.Module]:
 
 
 def module_spec(module: nn.Module) -> dict[str, Any] | None:
-    """Return how to rebuild a module from plain data; None for a module of the user's own.
+    """Return how to rebuild a module from plain data; None for a user-defined module.
 
     >>> module_spec(Linear(3, 2))
     {'name': 'Linear', 'arguments': {'n_features': 3, 'n_classes': 2}}
@@ -150,14 +150,14 @@ def module_spec(module: nn.Module) -> dict[str, Any] | None:
 
 
 def module_from_spec(spec: dict[str, Any]) -> nn.Module:
-    """Return an untrained module from what `module_spec` gave."""
+    """Return an untrained module from the result of `module_spec`."""
     if spec.get("name") != _TRANSFORMER:
         return shipped_module(spec)
     try:
         return _transformer_from_spec(spec["arguments"])
     except (SavedModelError, MissingExtraError):
         raise
-    # What another package raises for a setting that is wrong is its own affair.
+    # Another package may raise anything for a wrong setting.
     except Exception as error:
         raise SavedModelError(
             f"The stored end model cannot be built again: {type(error).__name__}: {error}"
@@ -165,7 +165,7 @@ def module_from_spec(spec: dict[str, Any]) -> nn.Module:
 
 
 def stored_class(name: str) -> Any:
-    """Return an estimator class of scikit-learn that is stored as data, by its name."""
+    """Return the scikit-learn estimator class with this name, one that is stored as data."""
     if name not in STORED_ESTIMATORS:
         raise SavedModelError(f"{name!r:.80} is not an estimator that can be stored as data.")
     module, _, cls = name.rpartition(".")
@@ -173,7 +173,7 @@ def stored_class(name: str) -> Any:
 
 
 def classifier_names() -> list[str]:
-    """Return how the classifiers that can be stored are named in a project file.
+    """Return the names that storable classifiers have in a project file.
 
     >>> classifier_names()[0]
     'sklearn:linear_model.LogisticRegression'
@@ -184,9 +184,9 @@ def classifier_names() -> list[str]:
 
 
 def _classifier_by_name(name: str, seed: int, options: Mapping[str, Any]) -> Any:
-    """An unfitted classifier of scikit-learn: `linear_model.LogisticRegression`.
+    """An unfitted scikit-learn classifier, such as `linear_model.LogisticRegression`.
 
-    Only those that can be saved as data have a name; any other is an end model in Python.
+    Only classifiers that can be saved as data have a name. Others are end models only in Python.
     """
     known = [each.removeprefix("sklearn:") for each in classifier_names()]
     if name not in known:
@@ -205,7 +205,7 @@ def _classifier_by_name(name: str, seed: int, options: Mapping[str, Any]) -> Any
 
 
 def _nearest(name: str) -> str:
-    """What was meant, or the names there are."""
+    """The closest name, or the list of all names."""
     if name.startswith("sklearn"):
         return suggest(name, classifier_names())
     return suggest(name, END_MODELS)
@@ -228,7 +228,7 @@ def _arguments(kind: str, X: Any, n_classes: int) -> dict[str, Any]:
 
 
 def _own_class(place: str, arguments: dict[str, Any]) -> tuple[Callable[..., nn.Module], Any]:
-    """The user's class and those of the arguments that it takes."""
+    """The user's class and the arguments that it accepts."""
     file, _, name = place.rpartition(":")
     if not file or not Path(file).is_file():
         raise ParameterError(
@@ -282,7 +282,7 @@ def _transformer(path: str, n_classes: int) -> nn.Module:
                 num_labels=n_classes,
                 local_files_only=True,
                 use_safetensors=True,
-                # A folder that was trained on other classes lends its body; the head starts anew.
+                # A model trained on other classes keeps its body; the head is initialized anew.
                 ignore_mismatched_sizes=True,
             )
     except (OSError, ValueError, KeyError) as error:
@@ -301,15 +301,15 @@ def _transformer_spec(module: nn.Module) -> dict[str, Any] | None:
     known = transformers.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
     if known.get(type(config), None) is not type(module):
         return None
-    # JSON makes text of the keys that are numbers, such as those of the classes.
+    # JSON turns numeric keys, such as those of the classes, into text.
     settings: dict[str, Any] = json.loads(json.dumps(config.to_dict(), default=str))
     return {"name": _TRANSFORMER, "arguments": {"config": _plain(settings)}}
 
 
 def _transformer_from_spec(arguments: dict[str, Any]) -> nn.Module:
-    """An untrained network of the architecture that `_transformer_spec` described.
+    """An untrained network with the architecture that `_transformer_spec` describes.
 
-    Only architectures that are part of the installed package are made: no code comes with a model.
+    Only architectures of the installed package are allowed: a model brings no code.
     """
     transformers = _package("This model's end model is a Hugging Face network")
     settings = _plain(arguments["config"])
@@ -321,7 +321,7 @@ def _transformer_from_spec(arguments: dict[str, Any]) -> nn.Module:
             f"{kind!r}, which this model's end model is of."
         )
     config = transformers.CONFIG_MAPPING[kind](**settings)
-    # Other implementations may be fetched from the network by their name.
+    # Other attention implementations may be downloaded by name.
     network: nn.Module = transformers.AutoModelForSequenceClassification.from_config(
         config, attn_implementation="eager", trust_remote_code=False
     )
@@ -329,7 +329,7 @@ def _transformer_from_spec(arguments: dict[str, Any]) -> nn.Module:
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of the architecture alone."""
+    """The settings that describe the architecture."""
     return {
         name: value
         for name, value in settings.items()
@@ -338,7 +338,7 @@ def _plain(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_enormous(value: Any, name: str = "config") -> None:
-    """A configuration makes lists as long as its numbers say before it makes any network."""
+    """Refuse huge numbers: a configuration makes lists of that length before any network."""
     if isinstance(value, int) and abs(value) > _LARGEST_SETTING:
         raise SavedModelError(f"The stored setting {name!r} of a transformer is {value!r:.40}.")
     if isinstance(value, (dict, list, tuple)):
@@ -356,7 +356,7 @@ def _package(what: str) -> Any:
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Show no progress bar: a local folder is read in a moment."""
+    """Hide the progress bar: reading a local folder takes only a moment."""
     logging = transformers.utils.logging
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()

@@ -1,7 +1,7 @@
-"""Layers that see a part of a batch, and do what they would do if they saw all of it.
+"""Layers that see a part of a batch, and behave as if they saw all of it.
 
-Batch normalization adds up its statistics over all workers (torch's own layer for that wants a
-GPU), and dropout draws what one process would draw for these items.
+Batch normalization sums its statistics over all workers (torch's own layer for that requires a
+GPU). Dropout draws the mask that a single process would draw for these items.
 """
 
 from typing import Any
@@ -19,9 +19,9 @@ __all__ = ["see_whole_batches"]
 
 
 def see_whole_batches(module: nn.Module, worker: Worker, streams: PartStreams) -> None:
-    """Let the layers of a network or a stack work as if the worker's part were the whole batch.
+    """Let the layers of a network or a stack work as if the worker saw the whole batch.
 
-    The layers stay where they are, with their parameters; only their class is another.
+    The layers stay in place, with their parameters; only their class changes.
     """
     for name, part in module.named_modules():
         if hasattr(part, "streams"):  # dropout in a stack
@@ -52,13 +52,13 @@ class _Statistics:
         if self.count <= 1:
             raise ValueError("BatchNorm cannot be trained with a batch of one item.")
         self.mean = (counts * means).sum(dim=0) / self.count
-        # Squares around a part's own mean lose no digits; what is between the parts comes on top.
+        # Squares around each part's mean lose no digits; the variance between parts is added.
         between = counts * (means - self.mean).square()
         self.squares = (own_squares + between).sum(dim=0)
         self.scale = (self.squares / self.count + eps).rsqrt()
 
     def move_running(self, layer: Any, momentum: float) -> None:
-        """Move the running statistics of a layer towards these."""
+        """Move the running statistics of a layer toward these."""
         if layer.running_mean is None:
             return
         shape = layer.running_mean.shape
@@ -69,9 +69,9 @@ class _Statistics:
 def _gradients(
     gradient: Tensor, normalized: Tensor, worker: Worker, count: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """From the gradient of weighted normalized values: of weight, of bias, and of the normalized.
+    """Return the gradients of weight, bias and normalized values, given that of the output.
 
-    The last one is not scaled yet. The first two are of this worker's items.
+    The last one is not scaled yet. The first two cover this worker's items only.
     """
     of_weight, of_bias = (gradient * normalized).sum(dim=0), gradient.sum(dim=0)
     sums = torch.stack([of_weight, of_bias])
@@ -165,7 +165,7 @@ class _PartDropout(Dropout):
         if not self.training or not 0 < self.p < 1:
             return super().forward(values)
         if len(values) != own or values.device.type != "cpu":
-            return super().forward(values)  # the first dimension is not items: any mask is right
+            return super().forward(values)  # the first dimension is not items: any mask is fine
         return values * self._keep(*values.shape)
 
     def _keep(self, *size: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The layers of a stack: each does for every member what the member's own layer does."""
+"""The layers of a stack: each computes, for every member, what the member's layer computes."""
 
 from collections.abc import Sequence
 
@@ -22,11 +22,11 @@ __all__ = [
 ]
 
 INTERNAL = {*vars(nn.Module()), "training"}
-"""What torch keeps in every module, and what says nothing about what a module computes."""
+"""Attributes that torch sets on every module and that do not affect what it computes."""
 
 
 def stack_tensors(stack: nn.Module, modules: Sequence[nn.Module]) -> None:
-    """Give a module the members' own parameters and buffers, with a first dimension of members."""
+    """Give a module the members' parameters and buffers, stacked along a first dimension."""
     first = modules[0]
     stack._parameters, stack._buffers = {}, {}
     for key, parameter in first._parameters.items():
@@ -109,7 +109,7 @@ def items_first(values: Tensor) -> Tensor:
 
 
 def members_first(side_by_side: Tensor, n_members: int) -> Tensor:
-    """Return what `items_first` gave as it was."""
+    """Undo `items_first`."""
     return side_by_side.view(len(side_by_side), n_members, -1).transpose(0, 1)
 
 
@@ -129,7 +129,7 @@ class StackedDropout(_StackedLayer):
         return values if keep is None else values * keep
 
     def mask(self, values: Tensor) -> Tensor | None:
-        """Return what values are multiplied with; None where they stay as they are."""
+        """Return the factor for the values, or None if they stay unchanged."""
         if not self.training or self.p == 0:
             return None
         return self._keep(*values.shape[1:]) if self.p < 1 else torch.zeros_like(values)
@@ -146,12 +146,12 @@ class StackedTorchDropout(StackedDropout):
 
 
 class StackedFlatten(_StackedLayer):
-    """Flattening, with one dimension more in front."""
+    """Flattening, with one additional leading dimension."""
 
     start_dim: int
     end_dim: int
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return the values with some dimensions made one."""
+        """Return the values with some dimensions merged into one."""
         start, end = (d + 1 if d >= 0 else d for d in (self.start_dim, self.end_dim))
         return values.flatten(start, end)

@@ -1,4 +1,4 @@
-"""Networks of one architecture as a single stacked one: (members, items, features) in and out."""
+"""Networks of one architecture as a single stack: (members, items, features) in and out."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -47,11 +47,11 @@ class NotStackable(Exception):
 
 
 def stack_modules(modules: Sequence[nn.Module], streams: RandomStreams) -> nn.Module:
-    """Return one module that does for every member k what `modules[k]` does, all at once.
+    """Return one module that computes what each `modules[k]` does for member k, all at once.
 
     It has the parameters and buffers of a member under the same names, with a first dimension of
-    members. Random numbers of member k come from stream k. A module of our own takes part if its
-    class declares `stackable = True`: its `forward` may only address dimensions from the last.
+    members. Random numbers of member k come from stream k. A custom module can be stacked if its
+    class declares `stackable = True`: its `forward` must count dimensions from the last.
 
     >>> import torch
     >>> networks = [nn.Sequential(nn.Linear(3, 2), nn.Tanh()) for _ in range(5)]
@@ -65,10 +65,10 @@ def stack_modules(modules: Sequence[nn.Module], streams: RandomStreams) -> nn.Mo
 
 
 def share_tensors(stack: nn.Module, modules: Sequence[nn.Module]) -> None:
-    """Let the members' buffers and frozen parameters be views of the stack's.
+    """Make the members' buffers and frozen parameters views of the stack's.
 
-    What a step changes in the stack, such as the statistics of BatchNorm, is changed in the
-    members. (The parameters that are trained are shared by `FlatParameters`.)
+    So a step that changes the stack, such as its BatchNorm statistics, also changes the members.
+    (`FlatParameters` shares the trained parameters.)
     """
     for k, module in enumerate(modules):
         own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
@@ -93,7 +93,7 @@ def _stacked(modules: Sequence[nn.Module], streams: RandomStreams, name: str) ->
 
 
 def _composed(modules: Sequence[nn.Module], streams: RandomStreams, name: str) -> nn.Module:
-    """A module like the first, with stacked parts."""
+    """A module like the first, with stacked submodules."""
     stack = copy.copy(modules[0])
     stack.__dict__ = dict(stack.__dict__)
     stack._modules = {
@@ -145,7 +145,7 @@ def _refuse_differences(modules: Sequence[nn.Module], name: str) -> None:
 
 
 def _description(module: nn.Module) -> dict[str, Any]:
-    """What members must have in common: options, the names of parts, the kinds of tensors."""
+    """What members must have in common: options, names of submodules, types of tensors."""
     options = {key: value for key, value in vars(module).items() if key not in INTERNAL}
     tensors = {**module._parameters, **module._buffers}
     kinds = {

@@ -1,4 +1,4 @@
-"""Random numbers from a seed, and for networks that are trained side by side."""
+"""Random numbers from a seed, and for networks that are trained as a stack."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ __all__ = ["RandomStreams", "seeded", "set_seed"]
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Draw everything inside from `seed`, and leave torch's global generator as it was.
+    """Draw everything inside from `seed`, then restore torch's global generator.
 
     >>> before = torch.get_rng_state()
     >>> with seeded(3):
@@ -28,10 +28,10 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def set_seed(seed: int) -> None:
-    """Do what `torch.manual_seed` does.
+    """Do what `torch.manual_seed` does, but faster.
 
-    That function loads torch's compiler, and writes down where it was called from for each kind of
-    accelerator that this machine does not have: seconds for a process, milliseconds for a call.
+    That function loads torch's compiler, and records its call site for each kind of accelerator
+    that this machine lacks. This costs seconds per process and milliseconds per call.
     """
     if torch.accelerator.is_available():
         torch.manual_seed(seed)
@@ -42,9 +42,8 @@ def set_seed(seed: int) -> None:
 class RandomStreams:
     """One stream of random numbers for each member of a stack.
 
-    Every member draws what it would draw if it were trained alone, in the same order, from a
-    generator that stands where its own did: that is why a stack gives the weights of separate
-    training.
+    Every member draws the numbers that it would draw if trained alone, in the same order, from a
+    generator in the same state. That is why a stack learns the same weights as separate training.
 
     >>> alone = torch.rand(2, 3, generator=torch.Generator().manual_seed(5))
     >>> states = [torch.Generator().manual_seed(seed).get_state() for seed in (4, 5)]
@@ -61,11 +60,11 @@ class RandomStreams:
 
     @property
     def states(self) -> list[Tensor]:
-        """Where every stream stands."""
+        """The current state of every stream."""
         return [generator.get_state() for generator in self._generators]
 
     def set_states(self, states: Sequence[Tensor]) -> None:
-        """Go on from states that `states` gave, or `torch.get_rng_state`."""
+        """Continue from states returned by `states` or `torch.get_rng_state`."""
         for generator, state in zip(self._generators, states, strict=True):
             generator.set_state(state)
 

@@ -1,4 +1,4 @@
-"""Processes that train one network together: each has a part of every batch."""
+"""Processes that train one network together, each with a part of every batch."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +15,14 @@ __all__ = ["PartStreams", "PeerLost", "Worker"]
 
 
 class PeerLost(RuntimeError):
-    """Another worker does not answer any more."""
+    """Another worker no longer answers."""
 
 
 class Worker:
-    """One process among those that train together, and its part of the batch in hand.
+    """One of the processes that train together, and its part of the current batch.
 
-    `group` is a process group of `torch.distributed`. The worker 0 leads: it looks at the network
-    between epochs, and the others take over what it found.
+    `group` is a process group of `torch.distributed`. Worker 0 leads: it evaluates the network
+    between epochs, and the others copy its results.
     """
 
     def __init__(self, group: Any, number: int, n_workers: int) -> None:
@@ -32,7 +32,7 @@ class Worker:
 
     @property
     def leads(self) -> bool:
-        """Whether this is the worker that looks at the network between epochs."""
+        """Whether this is the worker that evaluates the network between epochs."""
         return self.number == 0
 
     def part(self, start: int, stop: int) -> tuple[int, int]:
@@ -46,23 +46,23 @@ class Worker:
         return start + first, start + last
 
     def begin(self, n_items: int) -> None:
-        """Note how many items the next batch has, and which of them are this worker's."""
+        """Set how many items the next batch has, and which of them are this worker's."""
         self.n_items = n_items
         self.start, self.stop = self.part(0, n_items)
 
     def add_up(self, tensor: Tensor) -> None:
-        """Replace a tensor by the sum of those of all workers."""
+        """Replace a tensor by its sum over all workers."""
         self._wait(lambda: self._group.allreduce([tensor]))
 
     def take_over(self, tensor: Tensor) -> None:
-        """Replace a tensor by that of the leading worker."""
+        """Replace a tensor by the leading worker's."""
         self._wait(lambda: self._group.broadcast(tensor, 0))
 
     def whole(self, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return what all workers say of the whole batch, (..., n_items, n) each.
+        """Return the outputs of all workers for the whole batch, (..., n_items, n) each.
 
-        Gradients reach this worker's own part only: those of all workers, added up, are what one
-        process would have.
+        Gradients reach only this worker's part. Summed over all workers, they are the gradients
+        of a single process.
         """
         joined = torch.cat(list(own.values()), dim=-1)
         everything = joined.new_zeros(*joined.shape[:-2], self.n_items, joined.shape[-1])
@@ -77,7 +77,7 @@ class Worker:
     def agreed(self, make: Callable[[], bytes]) -> bytes:
         """Return on all workers what `make` returns on the leading one, or raise what it raises.
 
-        What is sent is data: no worker runs code that another one sent.
+        Only data is sent: no worker runs code from another worker.
         """
         said, failed = b"", 0
         if self.leads:
@@ -102,14 +102,14 @@ class Worker:
     def _wait(self, ask: Callable[[], Any]) -> None:
         try:
             ask().wait()
-        except RuntimeError as error:  # gloo's and nccl's own, where a connection ends
+        except RuntimeError as error:  # raised by gloo and nccl when a connection ends
             raise PeerLost(f"another worker does not answer: {error}") from error
 
 
 class PartStreams(RandomStreams):
     """Random numbers for a part of a batch: those that one process would draw for these items.
 
-    Every worker draws the numbers of the whole batch, so all stand at the same place.
+    Every worker draws the numbers of the whole batch, so all generators stay in the same state.
     """
 
     def __init__(self, states: Sequence[Tensor], worker: Worker) -> None:

@@ -1,6 +1,6 @@
 """Labels for parts of texts: span functions, votes on tokens, a sequence model, taggers.
 
-What needs torch is imported when it is first used.
+Everything that needs torch is imported on first use.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Annotated text in files: which format a file has, by its name."""
+"""Annotated text in files; the file name determines the format."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,7 +38,7 @@ _WRITERS: dict[str, Callable[[Documents, Sequence[Sequence[Span]]], str | bytes]
 def read_documents(path: FilePath, text: str = "text", id: str | None = None) -> Documents:
     """Return the texts of a file: a table with a column of texts, or any file with spans.
 
-    Ids come from the column `id`; None takes the column named `id` if there is one.
+    Ids come from the column `id`; None uses the column named `id` if there is one.
     """
     file = existing_file(path)
     if file.suffix in _FORMATS.keys() - {".jsonl"}:
@@ -50,9 +50,9 @@ def read_documents(path: FilePath, text: str = "text", id: str | None = None) ->
 
 
 def read_annotated(path: FilePath, predictions: bool = False) -> Annotated:
-    """Return the documents and spans of a file: JSONL as of doccano, CoNLL, Label Studio, DocBin.
+    """Return the documents and spans of a file: doccano JSONL, CoNLL, Label Studio or DocBin.
 
-    `predictions` takes those of Label Studio where there is no annotation.
+    With `predictions`, Label Studio's predictions are used for tasks without an annotation.
 
     >>> read_annotated("gold.csv")
     Traceback (most recent call last):
@@ -76,9 +76,9 @@ def read_annotated(path: FilePath, predictions: bool = False) -> Annotated:
 def annotated_content(
     documents: Documents, spans: Sequence[Sequence[Span]], path: FilePath, how: str | None = None
 ) -> bytes:
-    r"""Return the content of a file of spans: as its name says, so that it can be read again.
+    r"""Return the content of a file of spans, in the format of its name, so it can be read again.
 
-    `how` names another format; a name that says nothing gives JSONL as of doccano.
+    `how` names another format; a name without a known ending gives doccano JSONL.
 
     >>> annotated_content(Documents.from_texts(["Ada"]), [[Span(0, 3, "PER")]], "found.conll")
     b'Ada B-PER\n'

@@ -33,8 +33,8 @@ def outside_where_silent(
 ) -> npt.NDArray[np.float64]:
     """Return probabilities in which tokens without votes are outside of all spans.
 
-    Label models of independent items give such a token the class prior. Voters who mark spans say
-    nothing about most tokens because there is nothing to mark.
+    Label models of independent items give such a token the class prior. But voters who mark spans
+    abstain on most tokens because there is nothing to mark.
     """
     proba = proba.copy()
     proba[~covered] = 0.0

@@ -52,14 +52,14 @@ class Document:
 
 @dataclass(frozen=True)
 class Words:
-    """The different words of documents, and which of them each token is."""
+    """The distinct words of documents, and the word of each token."""
 
     vocabulary: tuple[str, ...]
     codes: npt.NDArray[np.int32]
 
     @cached_property
     def folded(self) -> "Words":
-        """The same words without the difference between upper and lower case."""
+        """The same words, ignoring upper and lower case."""
         known: dict[str, int] = {}
         code_of = [known.setdefault(word.casefold(), len(known)) for word in self.vocabulary]
         return Words(tuple(known), np.array(code_of, dtype=np.int32)[self.codes])
@@ -118,7 +118,7 @@ class Documents:
     def from_offsets(
         cls, texts: Sequence[str], offsets: Sequence[Sequence[tuple[int, int]]], ids: Any = None
     ) -> "Documents":
-        """Take texts and where their tokens start and end, from a tokenizer of your own."""
+        """Use texts with the start and end of their tokens, from your own tokenizer."""
         lengths = np.fromiter(map(len, offsets), dtype=np.int64, count=len(offsets))
         flat = np.fromiter(chain.from_iterable(chain.from_iterable(offsets)), dtype=np.int64)
         pairs = flat.reshape(-1, 2)
@@ -135,7 +135,7 @@ class Documents:
 
     @classmethod
     def from_words(cls, sentences: Iterable[Sequence[str]], ids: Any = None) -> "Documents":
-        """Take texts that are tokenized already: the words, joined by single spaces."""
+        """Use texts that are already tokenized: the words are joined by single spaces."""
         kept = [list(words) for words in sentences]
         offsets = []
         for words in kept:
@@ -148,7 +148,7 @@ class Documents:
     def from_rows(
         cls, table: Any, text: str = "text", id: str | None = None, tokenizer: Tokenizer = tokenize
     ) -> "Documents":
-        """Take the texts of a column of a table; `id` names the column of ids."""
+        """Use the texts of a table's column; `id` names the column of ids."""
         frame = as_frame(table)
         require_columns(frame, (text, *([id] if id else [])), "of the documents")
         ids = None if id is None else frame[id]
@@ -156,7 +156,7 @@ class Documents:
 
     @classmethod
     def of(cls, texts: "Documents | Sequence[str]") -> "Documents":
-        """Return documents as they are, and texts as documents."""
+        """Return documents unchanged, and texts as documents."""
         return texts if isinstance(texts, Documents) else cls.from_texts(texts)
 
     def _check_offsets(self) -> None:
@@ -180,7 +180,7 @@ class Documents:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """How many tokens each document has."""
+        """The number of tokens in each document."""
         return np.diff(self.pointers)
 
     @property
@@ -190,7 +190,7 @@ class Documents:
 
     @cached_property
     def words(self) -> Words:
-        """The different words, and which of them each token is."""
+        """The distinct words, and the word of each token."""
         known: dict[str, int] = {}
         place = known.setdefault
         codes: list[int] = []
@@ -202,12 +202,12 @@ class Documents:
 
     @cached_property
     def plain(self) -> "Documents":
-        """The same texts, tokenized by `wiesel.spans.tokenize`, which gazetteers look at."""
+        """The same texts, tokenized by `wiesel.spans.tokenize`, for gazetteers."""
         return self if self.plainly_tokenized else Documents.from_texts(self.texts)
 
     @cached_property
     def character_offsets(self) -> npt.NDArray[np.int64]:
-        """Where each text starts if all are put one after the other."""
+        """Where each text starts if all are concatenated."""
         lengths = np.fromiter(map(len, self.texts), dtype=np.int64, count=len(self))
         return np.concatenate([[0], np.cumsum(lengths)])
 
@@ -217,7 +217,7 @@ class Documents:
         start: npt.NDArray[np.int64],
         end: npt.NDArray[np.int64],
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the first token, and the one after the last, that characters touch."""
+        """Return the first token that characters touch, and the one after the last."""
         offset = self.character_offsets[document]
         of_token = self.character_offsets[self.document_index]
         first = np.searchsorted(self.ends + of_token, start + offset, side="right")
@@ -232,7 +232,7 @@ class Documents:
 
     @cached_property
     def _each(self) -> list[Document]:
-        """The documents one by one, kept so that their words are made once for all functions."""
+        """The documents one by one, cached so that all functions share their words."""
         return [self[number] for number in range(len(self))]
 
     def __getitem__(self, number: int) -> Document:
@@ -268,7 +268,7 @@ class Documents:
         return np.arange(lengths.sum()) + np.repeat(self.pointers[rows] - before, lengths)
 
     def spans_of(self, tags: npt.NDArray[np.int64], labels: SpanLabels) -> list[list[Span]]:
-        """Return the spans of every document that the tags of all tokens stand for."""
+        """Return the spans of every document that the tags of all tokens encode."""
         return self.spans_of_runs(runs_of_tags(tags, self.pointers), labels)
 
     def spans_of_runs(
@@ -292,7 +292,7 @@ class Documents:
     ) -> npt.NDArray[np.int64]:
         """Return the tag of every token for gold spans, which must not overlap.
 
-        A span that ends within a token takes the whole token.
+        A span that ends within a token includes the whole token.
         """
         from wiesel.spans.reading import runs_of_spans
 

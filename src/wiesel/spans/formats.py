@@ -1,4 +1,4 @@
-"""Annotated text as other tools have it: CoNLL columns, doccano and Label Studio."""
+"""Annotated text in the formats of other tools: CoNLL columns, doccano and Label Studio."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,10 +30,10 @@ Annotated = tuple[Documents, list[list[Span]]]
 
 
 def read_conll(text: str, column: int = -1) -> Annotated:
-    r"""Return the sentences of CoNLL columns, and the spans that their tags stand for.
+    r"""Return the sentences of CoNLL columns, and the spans that their tags encode.
 
-    The word is in the first column, its IOB1, BIO, BIOES or BILOU tag in `column`; sentences are
-    parted by empty lines. Words are joined by single spaces. Lines of `#` comments are left out.
+    The word is in the first column, its IOB1, BIO, BIOES or BILOU tag in `column`. Empty lines
+    separate sentences. Words are joined by single spaces. `#` comment lines are skipped.
 
     >>> documents, spans = read_conll("Ada B-PER\nByron I-PER\nwrote O\n\nYes O\n")
     >>> documents.texts, spans
@@ -61,7 +61,7 @@ def _word_and_tag(line: str, number: int, column: int) -> tuple[str, str]:
         word, tag = parts[0], parts[column]
     except IndexError:
         raise DataError(f"Line {number} has {len(parts)} columns: {line!r:.60}.") from None
-    # BIOES and BILOU name the last token and spans of one token, which BIO does not need.
+    # BIOES and BILOU mark last tokens and one-token spans, which BIO does not need.
     tag = _AS_BIO.get(tag[:2], tag[:2]) + tag[2:]
     if len(parts) < 2 or (tag != OUTSIDE and tag[:2] not in ("B-", "I-")) or tag in ("B-", "I-"):
         raise DataError(
@@ -73,7 +73,7 @@ def _word_and_tag(line: str, number: int, column: int) -> tuple[str, str]:
 def write_conll(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
     r"""Return documents and their spans as CoNLL columns: word and BIO tag.
 
-    The format has no place for ids, white space and documents without tokens: these are left out.
+    The format cannot represent ids, white space or documents without tokens: these are omitted.
 
     >>> write_conll(Documents.from_texts(["Ada wrote"]), [[(0, 3, "PER")]])
     'Ada B-PER\nwrote O\n'
@@ -131,8 +131,8 @@ def write_doccano(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]
 def read_label_studio(text: str, predictions: bool = False) -> Annotated:
     """Return the documents and spans of a Label Studio JSON export (the `labels` of a text).
 
-    Of a task, the first annotation that was not cancelled counts; a task without one has no spans.
-    With `predictions`, the first prediction counts where there is no annotation.
+    The first annotation of a task that was not canceled counts; a task without one has no spans.
+    With `predictions`, the first prediction counts if there is no annotation.
     """
     rows, found = [], []
     for number, task in enumerate(json_records(text), start=1):
@@ -168,7 +168,7 @@ def _label_studio_task(
 def write_label_studio(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
     """Return documents and spans as tasks with predictions, which Label Studio imports.
 
-    The score of a region is the confidence of its span, where it has one.
+    The score of a region is the confidence of its span, if it has one.
     """
     tasks = []
     for document, own in zip(documents, spans, strict=True):
@@ -196,7 +196,7 @@ def write_label_studio(documents: Documents, spans: Sequence[Sequence[tuple[Any,
 
 @contextmanager
 def _named(what: str) -> Iterator[None]:
-    """Say of which part of a file an error is; there, a value can be anything."""
+    """Add the part of a file to the message of an error; a file's values can be anything."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -1,14 +1,14 @@
 """Forward-backward in log space, over all documents at once.
 
-At step t all documents that are longer than t go on together. Tokens are laid out step by step,
-the longest documents first, so that each step is a slice and nothing is padded. A document longer
-than `PIECE` tokens is cut into pieces that go on side by side, too; the matrix that carries each
+Step t processes all documents that are longer than t together. Tokens are laid out step by step,
+the longest documents first, so each step is a slice and nothing is padded. A document longer than
+`PIECE` tokens is cut into pieces that are also processed in parallel. The matrix that carries each
 piece from its first to its last token joins them again, so the result is that of the whole
 document.
 
 Legend: a chain has K states; e_t(k) = P(votes at token t | state k); log_alpha_t(k) =
 log P(votes up to t, state k at t); log_beta_t(k) = log P(votes after t | state k at t). Arrays are
-(K, tokens), because NumPy is slow at many short rows.
+(K, tokens), because NumPy is slow with many short rows.
 """
 
 import itertools
@@ -32,9 +32,9 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Chain:
-    """A Markov chain: `start` (K,) and `transitions` (from, to), zero where it is not allowed.
+    """A Markov chain: `start` (K,) and `transitions` (from, to), zero if not allowed.
 
-    `joined` (from, to) says which pairs of states belong together, for evidence on pairs.
+    `joined` (from, to) marks the pairs of states that belong together, for evidence on pairs.
     """
 
     start: Floats
@@ -42,19 +42,19 @@ class Chain:
     joined: npt.NDArray[np.bool_]
 
     def turned(self) -> "Chain":
-        """Return the chain that is walked backward."""
+        """Return the reversed chain."""
         return Chain(self.start, self.transitions.T, self.joined.T)
 
 
 class Layout(NamedTuple):
-    """Where the tokens of documents are while all documents are walked through together."""
+    """The places of the tokens while all documents are processed together."""
 
     order: Ints
-    """The token at each place; places of one step are neighbors."""
+    """The token at each place; the places of one step are adjacent."""
     bounds: Ints
-    """Where the places of each step begin, and where the last end."""
+    """Where the places of each step begin, and where the last step ends."""
     previous: Ints
-    """The place of the token before, -1 for the first token of a document."""
+    """The place of the previous token, -1 for the first token of a document."""
     piece_start: Ints
     """The first token of every piece, the longest piece first."""
     begins: npt.NDArray[np.bool_]
@@ -74,7 +74,7 @@ class Layout(NamedTuple):
         length = np.minimum(PIECE, np.repeat(pointers[1:], counts) - start)
         by_length = np.argsort(-length, kind="stable")
         start, length, begins = start[by_length], length[by_length], (number == 0)[by_length]
-        # Of step s there are as many tokens as pieces longer than s.
+        # Step s has as many tokens as there are pieces longer than s.
         per_step = np.searchsorted(-length, -np.arange(length.max(initial=0)), side="left")
         bounds = np.concatenate([[0], np.cumsum(per_step)])
         step = _counted(length)
@@ -97,12 +97,12 @@ class Layout(NamedTuple):
 
 
 def _counted(counts: Ints) -> Ints:
-    """0 to count - 1 for every count, one after the other."""
+    """0 to count - 1 for every count, concatenated."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 class Smoothed(NamedTuple):
-    """What all votes of a document say about each of its tokens, in the order of the layout."""
+    """The posterior of each token given all votes of its document, in the order of the layout."""
 
     proba: Floats
     """P(state | votes): (n_tokens, K)."""
@@ -111,7 +111,7 @@ class Smoothed(NamedTuple):
     transitions: Floats
     """Expected transitions: (from, to)."""
     joined: Floats
-    """P(the token and the one before are joined): (n_tokens,); 0 for the first of a document."""
+    """P(the token and its predecessor are joined): (n_tokens,); 0 for a document's first token."""
     evidence: float
     """log P(votes)."""
 
@@ -121,8 +121,8 @@ def smooth(
 ) -> Smoothed:
     """Return the posteriors and the expected counts of documents.
 
-    `log_emission` (n_tokens, K) and `log_links` (n_tokens, 2) are in the order of the layout; the
-    latter is log P(votes on the pair | not joined, joined), for each token and the one before.
+    `log_emission` (n_tokens, K) and `log_links` (n_tokens, 2) are in the order of the layout. The
+    latter is log P(votes on the pair | not joined, joined), for each token and its predecessor.
 
     >>> chain = Chain(np.array([0.5, 0.5]), np.full((2, 2), 0.5), np.eye(2, dtype=bool))
     >>> evidence = np.log([[0.9, 0.1], [0.2, 0.8]])
@@ -155,7 +155,7 @@ def _posterior(log_joint: Floats) -> tuple[Floats, Floats]:
 
 
 class _Walk(NamedTuple):
-    """What is walked along: the evidence on tokens and on pairs, and the chain."""
+    """The inputs of a pass: the evidence on tokens and on pairs, and the chain."""
 
     emission: Floats
     links: Floats | None
@@ -172,7 +172,7 @@ class _Walk(NamedTuple):
         return self._forward(initial), self._backward(final)
 
     def _forward(self, initial: Floats) -> Floats:
-        """log_alpha; `initial` is before the votes on the first token of each piece."""
+        """log_alpha; `initial` excludes the votes on the first token of each piece."""
         log_alpha = np.empty_like(self.emission)
         current = initial
         for step, places in enumerate(self.layout.steps()):
@@ -184,7 +184,7 @@ class _Walk(NamedTuple):
         return log_alpha
 
     def _backward(self, final: Floats) -> Floats:
-        """log_beta; `final` is that of the last token of each piece."""
+        """log_beta; `final` is the log_beta of the last token of each piece."""
         log_beta, turned = np.empty_like(self.emission), self.chain.turned()
         after = slice(0, 0)
         for places in reversed(self.layout.steps()):
@@ -198,7 +198,7 @@ class _Walk(NamedTuple):
         return log_beta
 
     def _join(self, initial: Floats, final: Floats) -> None:
-        """Fill in what comes before and after each piece of documents that have several."""
+        """Fill in the values before and after each piece, for documents with several pieces."""
         order = np.argsort(self.layout.piece_start)
         begins = self.layout.begins[order]
         several = ~begins
@@ -209,7 +209,7 @@ class _Walk(NamedTuple):
         later = np.flatnonzero(~begins)
         for place in later.tolist():
             before, piece = int(order[place - 1]), int(order[place])
-            # From the beginning of a document the state before does not matter.
+            # At the beginning of a document, the previous state does not matter.
             own = carried[before]
             state = own[0] if begins[place - 1] else _log_sum(state[:, None] + own)
             link = self._links_at(slice(piece, piece + 1))
@@ -221,7 +221,7 @@ class _Walk(NamedTuple):
     def _carried(self, pieces: Ints) -> Floats:
         """Log P(votes of a piece, its last state | the last state before it): (pieces, from, to).
 
-        A piece that a document begins with has the same row for each state before.
+        The first piece of a document has the same row for each previous state.
         """
         n_states = len(self.emission)
         result = np.empty((len(pieces), n_states, n_states))
@@ -247,7 +247,7 @@ class _Walk(NamedTuple):
 
 
 def _advance(log_values: Floats, chain: Chain, log_links: Floats | None) -> Floats:
-    """Log sum_j exp(values_j) T_jk for many columns; T is weighed by the evidence on the pair."""
+    """Log sum_j exp(values_j) T_jk for many columns; T is weighted by the evidence on the pair."""
     top = reduce(np.maximum, log_values)
     shifted = log_values - top
     values = np.exp(shifted)
@@ -267,7 +267,7 @@ def _advance(log_values: Floats, chain: Chain, log_links: Floats | None) -> Floa
 
 
 def _exactly(log_values: Floats, chain: Chain, log_links: Floats | None) -> Floats:
-    """The same where exp() would lose states: all pairs in log space."""
+    """The same for columns in which exp() would lose states: all pairs in log space."""
     pairs = log_values[:, None, :] + np.log(chain.transitions)[:, :, None]
     if log_links is not None:
         pairs += np.where(chain.joined[:, :, None], log_links[1], log_links[0])
@@ -283,11 +283,11 @@ def _log_sum(columns: Floats) -> Floats:
 
 
 def _pairs(log_before: Floats, log_after: Floats, walk: _Walk) -> tuple[Floats, Floats]:
-    """Expected transitions, and for every token P(joined with the one before)."""
+    """Expected transitions, and for every token P(joined with its predecessor)."""
     previous = walk.layout.previous
     places = np.flatnonzero(previous >= 0)
     counts, joined = np.zeros_like(walk.chain.transitions), np.zeros(len(previous))
-    # Some thousand at a time stay in the processor's cache.
+    # A few thousand at a time fit in the processor's cache.
     for start in range(0, len(places), _AT_ONCE):
         own = places[start : start + _AT_ONCE]
         before = np.take(log_before, previous[own], axis=1)
@@ -310,7 +310,7 @@ def _pair_counts(
         for weight, matrix in zip(weights, matrices, strict=True)
     ]
     total = mass[0] + mass[1]
-    # A pair whose likely states may not follow each other underflows: it counts for nothing.
+    # A pair whose likely states may not follow each other underflows and does not count.
     scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     counts = np.zeros_like(chain.transitions)
     for weight, matrix in zip(weights, matrices, strict=True):

@@ -1,4 +1,4 @@
-"""Span functions: look at a document and mark parts of its text, or abstain."""
+"""Span functions: they read a document and mark parts of its text, or abstain."""
 
 import functools
 from abc import ABC, abstractmethod
@@ -19,41 +19,41 @@ __all__ = ["Marks", "PythonSpanFunction", "SpanFunction", "check_labels", "span_
 
 
 class Marks(NamedTuple):
-    """What one span function said about documents."""
+    """The answers of one span function for documents."""
 
     runs: Runs
-    """Its spans as runs of tokens, without overlaps; the label after the last is `O`."""
+    """Its spans as runs of tokens, without overlaps; the label index after the last is `O`."""
     answered: npt.NDArray[np.bool_] | None = None
-    """Documents on which it did not abstain; None is all of them."""
+    """Documents on which it did not abstain; None means all of them."""
     n_overlapping: int = 0
-    """How many spans gave way to longer ones."""
+    """How many spans were dropped in favor of longer ones."""
     failures: tuple[Failure, ...] = ()
 
 
 class SpanFunction(ABC):
     """Marks spans of some documents, and abstains on the others.
 
-    Made by the decorator `span_function` or by a builder such as `gazetteer`. Tokens it does not
-    mark are an abstention; with `exhaustive` they are votes for `O`.
+    The decorator `span_function` or a builder such as `gazetteer` makes one. It abstains on tokens
+    that it does not mark; with `exhaustive` it votes `O` on them.
     """
 
     name: str
     """The name of the voter."""
     applied_by: ClassVar[str] = "apply_span_lfs, or wiesel spans apply"
     exhaustive: bool
-    """Whether what it does not mark, where it does not abstain, is outside."""
+    """Whether, unless it abstains on a document, tokens that it does not mark are outside."""
 
     @property
     @abstractmethod
     def labels(self) -> tuple[str, ...] | None:
-        """The labels it can mark; None where that is not known beforehand."""
+        """The labels it can mark; None if that is not known in advance."""
 
     @abstractmethod
     def run(self, documents: Documents, labels: SpanLabels, stop_at_failure: bool = True) -> Marks:
-        """Return what it says about documents."""
+        """Return its answers for documents."""
 
     def __call__(self, text: str | Document) -> list[Span]:
-        """Return the spans it marks in one text, for trying it out."""
+        """Return the spans it marks in one text, to try it out."""
         text = text.text if isinstance(text, Document) else text
         documents = Documents.from_texts([text])
         labels = SpanLabels(self.labels or ("X",))
@@ -70,7 +70,7 @@ class PythonSpanFunction(SpanFunction):
 
     @property
     def labels(self) -> None:
-        """Known once it has run."""
+        """None: the labels are known only after it has run."""
 
     def __call__(self, text: str | Document) -> Any:
         """Return what the function returns for one text or document."""
@@ -78,14 +78,14 @@ class PythonSpanFunction(SpanFunction):
         return self.function(document)
 
     def run(self, documents: Documents, labels: SpanLabels, stop_at_failure: bool = True) -> Marks:
-        """Return the spans of every document; where the function raises is a failure."""
+        """Return the spans of every document; an exception of the function is a failure."""
         spans: list[Any] = []
         answered = np.ones(len(documents), dtype=bool)
         failures = []
         for number, document in enumerate(documents):
             try:
                 answer = self.function(document)
-                # A generator runs, and may raise, only here.
+                # A generator runs only here, and may raise.
                 answer = answer if answer is None or isinstance(answer, str) else list(answer)
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
@@ -124,11 +124,11 @@ def span_function(
     name: str = "",
     exhaustive: bool = False,
 ) -> PythonSpanFunction | Callable[[Callable[[Document], Any]], PythonSpanFunction]:
-    """Make a span function of a Python function (a decorator, with or without parentheses).
+    """Make a span function from a Python function (a decorator, with or without parentheses).
 
-    It gets a `Document` (its text, its words and where they start and end) and returns spans
-    `(start, end, label)` in characters, or None to abstain. The label `O` is a vote against any
-    span there. With `exhaustive`, everything it does not mark is a vote for `O`.
+    The function gets a `Document` (its text, its words and where they start and end) and returns
+    spans `(start, end, label)` in characters, or None to abstain. The label `O` is a vote against
+    any span there. With `exhaustive`, everything it does not mark is a vote for `O`.
 
     >>> @span_function
     ... def after_mister(document):
@@ -156,7 +156,7 @@ def _decorated(
 
 
 def check_labels(functions: Iterable[SpanFunction], labels: SpanLabels) -> None:
-    """Refuse span functions that mark a label there is not."""
+    """Refuse span functions that mark an unknown label."""
     for function in functions:
         for name in function.labels or ():
             if name not in (*labels.names, OUTSIDE):

@@ -1,7 +1,7 @@
-"""Lists of names, all of them looked for in one pass over the tokens, however many there are.
+"""Lists of names, all found in one pass over the tokens, no matter how many there are.
 
-The names are a tree of words. All tokens of all documents walk down the tree at once, one word
-deeper with each step, so time grows with the tokens and the longest name, not with the list.
+The names form a tree of words. All tokens of all documents descend the tree at once, one word
+deeper with each step. So time grows with the tokens and the longest name, not with the list.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from wiesel.spans.tokenizer import tokenize
 __all__ = ["Case", "Gazetteer", "gazetteer"]
 
 Case = Literal["exact", "ignore", "capitalized"]
-"""How upper and lower case must agree."""
+"""How upper and lower case must match."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +59,7 @@ class Gazetteer(SpanFunction):
         return [[text[start:end] for start, end in tokenize(text)] for text in dict.fromkeys(texts)]
 
     def run(self, documents: Documents, labels: SpanLabels, stop_at_failure: bool = True) -> Marks:
-        """Return where names are; of overlapping ones the longest counts."""
+        """Return where names occur; if names overlap, the longest counts."""
         plain = documents.plain
         words = plain.words if self.case == "exact" else plain.words.folded
         tree = _tree(self._words, words)
@@ -86,9 +86,9 @@ def gazetteer(
 ) -> Gazetteer:
     """Return a span function that marks the names of a list as `label`.
 
-    Names are whole words, any white space matches between them, and of overlapping names the
-    longest counts. `case`: `exact`; `ignore`; or `capitalized`, which ignores case but wants at
-    least one word with an upper-case letter in front, so that `Bath` is found in BATH, not in bath.
+    Names match whole words, with any white space between the words. If names overlap, the longest
+    counts. `case` is `exact`, `ignore` or `capitalized`, which ignores case but requires at least
+    one word that begins with an upper-case letter: `Bath` is found in BATH, not in bath.
 
     >>> cities = gazetteer("LOC", ["York", "New York", "Bath"], case="capitalized")
     >>> [span[:2] for span in cities("From NEW  YORK to Bath, and no bath.")]
@@ -108,7 +108,7 @@ class _Tree(NamedTuple):
 
 
 def _tree(entries: Sequence[Sequence[str]], words: Words) -> _Tree:
-    """The tree of those names all of whose words occur in the documents."""
+    """The tree of the names whose words all occur in the documents."""
     n_words, code_of = len(words.vocabulary), words.code_of
     edges: dict[int, int] = {}
     names, depth = {0}, 0
@@ -134,7 +134,7 @@ def _matches(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The first token of every match, and the one after its last."""
     n_words, codes = len(words.vocabulary), words.codes
-    # From the root, one look into a table of all words replaces the search.
+    # At the root, a lookup in a table of all words replaces the search.
     from_root = np.zeros(n_words, dtype=np.int64)
     roots = tree.keys < n_words
     from_root[tree.keys[roots]] = tree.target[roots]
@@ -158,10 +158,10 @@ def _matches(
 
 
 def _moved(runs: Runs, source: Documents, target: Documents) -> Runs:
-    """Runs of tokens of one tokenization as runs of another of the same texts."""
+    """Convert runs of tokens from one tokenization to another of the same texts."""
     document = np.searchsorted(source.pointers, runs.first, side="right") - 1
     start, end = source.starts[runs.first], source.ends[runs.last - 1]
     first, last = target.tokens_between(document, start, end)
     kept = first < last
-    # Two names within one coarse token are one run.
+    # Two names within one coarse token become one run.
     return without_overlaps(Runs(first[kept], last[kept], runs.label[kept]))

@@ -1,4 +1,4 @@
-"""HiddenMarkov: the label model that knows that tags follow each other."""
+"""HiddenMarkov: the label model that models the sequence of tags."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ __all__ = ["HiddenMarkov"]
 _PART_TOKENS = 2**18
 _PSEUDO_TOKENS = 0.01
 _LINK_BELIEF = 10.0
-"""Pseudo-votes that a linking rule is right nine times in ten."""
+"""Number of pseudo-votes for the prior that a linking rule is right nine times in ten."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,9 +39,10 @@ class HiddenMarkov(Parameterized):
         P(tags, votes) = pi(tag_1) * product over t of T[tag_{t-1}, tag_t]
                          * product over votes of C_j[tag_t, vote]
 
-    learned by EM (Baum-Welch) from the majority vote, in which a token nobody voted on is `O`.
-    Votes of linking rules are evidence on a pair: whether there is a border of a span between two
-    tokens. The posterior of each token, given all votes of its document, is the soft label.
+    The parameters are learned by EM (Baum-Welch), starting from the majority vote, in which a
+    token without votes is `O`. Votes of linking rules are evidence on whether there is a span
+    border between two tokens. The soft label of each token is its posterior, given all votes of
+    its document.
 
     Lison et al. 2020, "Named entity recognition without labelled data", ACL; links as in
     Safranchik et al. 2020, "Weakly supervised sequence tagging from noisy rules", AAAI.
@@ -57,17 +58,18 @@ class HiddenMarkov(Parameterized):
     max_iter: int = 30
     """The maximum number of EM steps."""
     tol: float = 1e-4
-    """Stop when the evidence of an average token grows by less."""
+    """Stop when the mean log evidence per token grows by less."""
     smoothing: float = 2.0
-    """Pseudo-votes for an average cell of each voter's confusions, spread as all voters vote."""
+    """Pseudo-votes per average cell of each voter's confusions, distributed like all votes."""
     transition_smoothing: float = 1.0
     """Pseudo-counts of each allowed transition and first tag."""
     abstain_as_vote: bool | Literal["auto"] = "auto"
-    """Let a voter's silence say something about the tag. `auto`: where most voters never vote `O`:
-    their silence is all they have to say against a span."""
+    """Treat an abstention as evidence about the tag. `auto` does so if most voters never vote `O`:
+    then abstaining is their only way to vote against a span."""
     only_supported: bool = True
-    """A token can only be in a span of a label that some voter marked it with, or that a link ties
-    it to. Otherwise silence alone can make spans: of words that those who vote `O` leave out."""
+    """A token can be in a span of a label only if some voter marked it with that label, or a link
+    ties it to such a token. Otherwise abstentions alone can create spans: of words on which the
+    voters of `O` abstain."""
 
     labels_: LabelSpace = field(init=False, repr=False)
     """The BIO tags seen in `fit`."""
@@ -80,11 +82,11 @@ class HiddenMarkov(Parameterized):
     transitions_: Floats = field(init=False, repr=False)
     """P(next tag | tag): (tag, next tag), rows sum to 1."""
     confusions_: Floats = field(init=False, repr=False)
-    """P(voted | true tag): (n_voters, true, voted); silence is the last column if it counts."""
+    """P(voted | true tag): (n_voters, true, voted); abstaining is the last column if it counts."""
     link_confusions_: Floats = field(init=False, repr=False)
-    """P(said | apart, together): (n_rules, 2, 3), the last column is silence."""
+    """P(vote | apart, together): (n_rules, 2, 3); the last column is abstaining."""
     silence_counts_: bool = field(init=False, repr=False)
-    """Whether abstaining was taken as a vote."""
+    """Whether abstaining counted as a vote."""
     evidence_: list[float] = field(init=False, repr=False)
     """The log probability of votes and parameters after every step; it never decreases."""
 
@@ -153,7 +155,7 @@ class HiddenMarkov(Parameterized):
         return len(against) < votes.n_voters / 2
 
     def _maximize(self, expected: "_Expected", pseudo: Floats, labels: SpanLabels) -> float:
-        """Set the parameters to what the expectations say; return their log prior density."""
+        """Set the parameters from the expectations; return their log prior density."""
         extra = self.transition_smoothing
         self.start_ = shares(np.where(labels.allowed_first, expected.starts + extra, 0.0))
         self.transitions_ = shares(np.where(labels.allowed, expected.transitions + extra, 0.0))
@@ -166,14 +168,14 @@ class HiddenMarkov(Parameterized):
         return density + extra * float(log_of(self.transitions_[labels.allowed]).sum())
 
     def _vote_counts(self, expected: "_Expected") -> Floats:
-        """Expected votes (n_voters, true, voted), with silence as the last column if it counts."""
+        """Expected votes (n_voters, true, voted); abstaining is the last column if it counts."""
         if not self.silence_counts_:
             return expected.votes
         silent = np.maximum(expected.tokens - expected.votes.sum(axis=2), 0)
         return np.concatenate([expected.votes, silent[:, :, None]], axis=2)
 
     def _expect(self, part: "_Part", labels: SpanLabels) -> tuple[Smoothed, "_Expected"]:
-        """Return the posteriors of a part, and what the next M-step needs of them."""
+        """Return the posteriors of a part, and the statistics for the next M-step."""
         log_emission = _log_evidence(part.votes, self.confusions_, self.silence_counts_)
         if self.only_supported:
             log_emission[~part.supported] = -np.inf
@@ -186,19 +188,19 @@ class HiddenMarkov(Parameterized):
 
 
 class _Part(NamedTuple):
-    """Some whole documents; votes are in the order of the layout."""
+    """Some complete documents; votes are in the order of the layout."""
 
     tokens: npt.NDArray[np.int64]
-    """Which token each row is."""
+    """The token of each row."""
     layout: Layout
     votes: sp.csr_array[np.float64, tuple[int, int]]
     links: sp.csr_array[np.float64, tuple[int, int]] | None
     supported: npt.NDArray[np.bool_]
-    """(n_tokens, n_tags): tags of labels that somebody marked the token with, and `O`."""
+    """(n_tokens, n_tags): tags of labels with which a voter marked the token, and `O`."""
 
 
 class _Expected(NamedTuple):
-    """What an E-step found, summed over the tokens of some documents."""
+    """The results of an E-step, summed over the tokens of some documents."""
 
     starts: Floats
     transitions: Floats
@@ -207,12 +209,12 @@ class _Expected(NamedTuple):
     tokens: Floats
     """Tokens of each tag."""
     links: Floats
-    """(n_rules, apart or together, said), silence in the last column."""
+    """(n_rules, apart or together, vote); the last column is abstaining."""
     evidence: float
 
 
 def _parts(votes: TokenVotes) -> Iterator[_Part]:
-    """Documents, some hundred thousand tokens at a time."""
+    """The documents, a few hundred thousand tokens at a time."""
     pointers = votes.documents.pointers
     one_hot = votes.votes.one_hot().astype(np.float64)
     links = None if votes.links is None else votes.links.one_hot().astype(np.float64)
@@ -247,7 +249,7 @@ def _supported(
 
 
 def _joined(labels: SpanLabels) -> npt.NDArray[np.bool_]:
-    """Pairs of tags without a border of a span between them: inside one, or both outside."""
+    """Pairs of tags without a span border between them: inside one span, or both outside."""
     joined = np.tile(labels.continues, (len(labels.continues), 1))
     joined[0, 0] = True
     return joined
@@ -260,7 +262,7 @@ def _log_evidence(
     log_confusions = log_of(confusions)
     offset = np.zeros(confusions.shape[1])
     if silence_counts:
-        # All voters are silent to begin with; a vote replaces its voter's silence.
+        # Initially all voters abstain; a vote replaces its voter's abstention.
         silence = log_confusions[:, :, -1]
         offset = silence.sum(axis=0)
         log_confusions = log_confusions[:, :, :-1] - silence[:, :, None]
@@ -270,7 +272,7 @@ def _log_evidence(
 
 
 def _majority(part: _Part, labels: SpanLabels) -> _Expected:
-    """The expectations if every token has its vote shares, and `O` where nobody voted."""
+    """The expectations if every token has its vote shares, and `O` without votes."""
     n_tags = len(labels.tags)
     n_voters = part.votes.shape[1] // n_tags
     counts = part.votes @ np.tile(np.eye(n_tags), (n_voters, 1))
@@ -292,7 +294,7 @@ def _expected(part: _Part, found: Smoothed, labels: SpanLabels) -> _Expected:
     votes = np.asarray(part.votes.T @ found.proba).reshape(-1, n_tags, n_tags).transpose(0, 2, 1)
     links = np.zeros((0, 2, 3))
     if part.links is not None:
-        # The first token of a document has none before it, and is on neither side.
+        # The first token of a document has no predecessor, and is on neither side.
         sides = np.stack([1 - found.joined, found.joined], axis=1)
         sides[part.layout.first] = 0.0
         said = np.asarray(part.links.T @ sides).reshape(-1, 2, 2).transpose(0, 2, 1)
@@ -307,7 +309,7 @@ def _total(parts: list[_Expected]) -> _Expected:
 
 
 def _link_belief(links: Floats) -> Floats:
-    """Pseudo-votes of linking rules: as silent as each is, and mostly right when it speaks."""
+    """Pseudo-votes of linking rules: each abstains as often as it does, else is mostly right."""
     said = shares(links.sum(axis=1))[:, :2]
     right = np.array([[0.9, 0.1], [0.1, 0.9]])
     spoken = said.sum(axis=1)[:, None, None] * right

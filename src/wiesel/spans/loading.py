@@ -18,11 +18,11 @@ _HOW = (
 
 
 def load_span_lfs(*paths: FilePath) -> list[SpanFunction]:
-    """Return the span functions of `.py` and `.toml` files, in the order in which they stand.
+    """Return the span functions of `.py` and `.toml` files, in their order in the files.
 
-    In a Python file these are all span functions, keywords, regex and lookup rules at module level
-    (and lists of them); running a Python file runs its code. What a rules file names in
-    `off = [...]` is left out.
+    From a Python file, these are all span functions, keywords, regex and lookup rules at module
+    level (and lists of them); loading a Python file runs its code. Functions that a rules file
+    names in `off = [...]` are left out.
     """
     found: list[Any] = []
     for path in paths:
@@ -33,5 +33,5 @@ def load_span_lfs(*paths: FilePath) -> list[SpanFunction]:
 def _read(file: Path) -> list[Any]:
     if file.suffix == ".toml":
         return list(read_rules(file)[0])
-    # Rules of rows that cannot mark spans are refused where span functions are made of the others.
+    # Row rules that cannot mark spans are refused later, when the others become span functions.
     return module_functions(file, (SpanFunction, LabelingFunction), "span functions", _HOW)[0]

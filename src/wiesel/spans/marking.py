@@ -23,7 +23,7 @@ class SpanExplanation:
     text: str
     voted_for: tuple[str, ...]
     voted_against: tuple[tuple[str, str], ...]
-    """Voters that said something else about its tokens, and what."""
+    """Voters that voted otherwise on its tokens, and for what."""
 
     def __str__(self) -> str:
         sure = "" if self.span.confidence is None else f" ({100 * self.span.confidence:.0f} %)"
@@ -35,7 +35,7 @@ class SpanExplanation:
 
 @dataclass(frozen=True)
 class MarkedText:
-    """A document, its spans, and who voted for them; prints itself and shows in a notebook.
+    """A document, its spans, and who voted for them; prints as text and displays in a notebook.
 
     >>> from wiesel.spans import Documents, apply_span_lfs, gazetteer
     >>> documents = Documents.from_texts(["Ada met <Bob>"])
@@ -53,7 +53,7 @@ class MarkedText:
     spans: tuple[SpanExplanation, ...]
     labels: tuple[str, ...]
     passed_over: tuple[SpanExplanation, ...] = ()
-    """What voters marked where no span is."""
+    """What voters marked in places without a span."""
 
     def __str__(self) -> str:
         parts, place = [], 0
@@ -68,7 +68,7 @@ class MarkedText:
         return [*map(str, self.spans), *(f"passed over: {each}" for each in self.passed_over)]
 
     def to_html(self) -> str:
-        """Return the document as an HTML fragment, everything in it escaped."""
+        """Return the document as an HTML fragment with all text escaped."""
         parts, place = [], 0
         for each in self.spans:
             start, end, label, _ = each.span
@@ -102,7 +102,7 @@ def explain_spans(
     marked = []
     for number, own in enumerate(spans):
         found = [Span(*span) for span in own]
-        # Every span once, whoever marked it.
+        # Every span once, even if several voters marked it.
         voted = {span for each in by_voter for span in each[number]}
         others = [span for span in voted if not any(_touch(span, each) for each in found)]
         marked.append(
@@ -151,7 +151,7 @@ def _explained(votes: TokenVotes, span: Span, text: str, tokens: slice) -> SpanE
 
 
 def spans_page(marked: Sequence[MarkedText], title: str = "Spans") -> str:
-    """Return documents with marked spans as one HTML page that needs nothing else."""
+    """Return documents with marked spans as one self-contained HTML page."""
     counts: dict[str, int] = {}
     for document in marked:
         for each in document.spans:

@@ -1,4 +1,4 @@
-"""How good spans are: precision, recall and F1 of exact and of overlapping spans, and of tokens."""
+"""Scores for spans: precision, recall and F1 of exact and overlapping spans, and for tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Spans = Sequence[Sequence[tuple[Any, ...]]]
 
 
 class SpanFigures(NamedTuple):
-    """Precision, recall and F1 of some spans; NaN where there is nothing to measure."""
+    """Precision, recall and F1 of some spans; NaN if there is nothing to measure."""
 
     precision: float
     recall: float
@@ -30,17 +30,18 @@ class SpanFigures(NamedTuple):
 
 @dataclass(frozen=True)
 class SpanReport:
-    """What `evaluate_spans` found; figures by label, and over all spans under `all`."""
+    """The result of `evaluate_spans`: scores by label, and over all spans under `all`."""
 
     exact: dict[str, SpanFigures]
-    """A predicted span is right if a gold span has the same start, end and label."""
+    """A predicted span is correct if a gold span has the same start, end and label."""
     overlap: dict[str, SpanFigures]
-    """A span is right if it shares a character with one of the same label on the other side."""
+    """A predicted span is correct if it shares a character with a gold span of the same label, and
+    a gold span is found if it shares one with such a predicted span."""
     token_accuracy: float
-    """The share of tokens with the right BIO tag."""
+    """The share of tokens with the correct BIO tag."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures as plain data."""
+        """Return all scores as plain data."""
         return {
             "exact": {name: figures._asdict() for name, figures in self.exact.items()},
             "overlap": {name: figures._asdict() for name, figures in self.overlap.items()},
@@ -68,7 +69,7 @@ class SpanReport:
 def evaluate_spans(
     gold: Spans, predicted: Spans, documents: Documents, labels: SpanLabels | Sequence[str]
 ) -> SpanReport:
-    """Return how well predicted spans agree with gold ones.
+    """Return how well predicted spans agree with gold spans.
 
     >>> documents = Documents.from_texts(["Ada Byron met Bob."])
     >>> gold = [[(0, 9, "PER"), (14, 17, "PER")]]
@@ -123,7 +124,7 @@ def _figures(wanted: Any, found: Any, names: Sequence[str], agrees: Any) -> Span
 
 
 def _f1(precision: float, recall: float) -> float:
-    """F1; 0 where nothing was found of what there is, or nothing was there to find."""
+    """F1; 0 if no span is correct, NaN if there are neither gold nor predicted spans."""
     if np.isnan(precision) and np.isnan(recall):
         return float("nan")
     p, r = np.nan_to_num(precision), np.nan_to_num(recall)

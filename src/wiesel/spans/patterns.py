@@ -1,4 +1,4 @@
-"""Regular expressions that mark spans, and labeling functions of rows that can do so too."""
+"""Regular expressions that mark spans, and row labeling functions that can mark spans too."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Pattern(SpanFunction):
         return (self.label,)
 
     def run(self, documents: Documents, labels: SpanLabels, stop_at_failure: bool = True) -> Marks:
-        """Return what matches; matches of white space alone are not spans."""
+        """Return the matches; matches of white space only are not spans."""
         texts = pl.Series(documents.texts, dtype=pl.String)
         document, start, end = _places(self._whole, texts)
         first, last = documents.tokens_between(document, start, end)
@@ -53,7 +53,7 @@ class Pattern(SpanFunction):
 
     @property
     def _whole(self) -> str:
-        """The pattern with its context; what is marked is the group in the middle."""
+        """The pattern with its context; the group in the middle is marked."""
         groups = (("before", self.before), ("span", self.regex), ("after", self.after))
         return "".join(f"(?P<wiesel_{name}>{part})" for name, part in groups)
 
@@ -72,8 +72,8 @@ def pattern(
 ) -> Pattern:
     r"""Return a span function that marks what a regular expression matches as `label`.
 
-    `before` and `after` must match right there, too, and are not marked. Patterns are those of
-    `wiesel.regex`: linear time, `(?i)` ignores case, no look-around.
+    `before` and `after` must match directly before and after it, and are not marked. Patterns are
+    those of `wiesel.regex`: linear time, `(?i)` ignores case, no look-around.
 
     >>> year = pattern("DATE", r"\b(?:19|20)\d\d\b", before="(?:in|since) ")
     >>> year("since 1996, or in 20199, or 1990")
@@ -87,7 +87,7 @@ def _places(regex: str, texts: pl.Series) -> tuple[Any, Any, Any]:
     hits = texts.str.contains(regex).arg_true().to_numpy()
     chosen = texts.gather(hits)
     begin, end = _marks(chosen)
-    # Polars tells what matched, not where: two characters that no text contains mark it.
+    # Polars returns what matched, not where: two characters that no text contains mark the place.
     marks = f"${{wiesel_before}}{begin}${{wiesel_span}}{end}${{wiesel_after}}"
     marked = chosen.str.replace_all(regex, marks).to_list()
     rows: list[tuple[int, int, int]] = []
@@ -104,7 +104,7 @@ def _places(regex: str, texts: pl.Series) -> tuple[Any, Any, Any]:
 
 
 def _marks(texts: pl.Series) -> tuple[str, str]:
-    """Two characters for private use that occur in no text."""
+    """Two private-use characters that occur in no text."""
     used = (
         set().union(*(set(text) for text in texts if not text.isascii())) if len(texts) else set()
     )
@@ -115,8 +115,8 @@ def _marks(texts: pl.Series) -> tuple[str, str]:
 def as_span_functions(functions: Any) -> list[SpanFunction]:
     """Return span functions as a flat list with unique names.
 
-    Labeling functions of rows that look for words give spans for free: `keywords`, `regex`, and
-    `lookup` of one column (its known values are a gazetteer).
+    Row labeling functions that look for words also give spans: `keywords`, `regex`, and `lookup`
+    of one column (its known values are a gazetteer).
 
     >>> from wiesel import keywords
     >>> as_span_functions([keywords("PER", ["Ada"], column="text")])

@@ -1,4 +1,4 @@
-"""Spans in characters, as people and programs give them, read as runs of tokens and checked."""
+"""Checks spans in characters, from people or programs, and turns them into runs of tokens."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -21,8 +21,8 @@ def runs_of_spans(
 ) -> Runs:
     """Return the tokens of spans `(start, end, label)`, given for each document.
 
-    A span that ends within a token takes the whole token. What is outside of its text, empty, of
-    no token or of an unknown label is refused, in the name of `who`.
+    A span that ends within a token includes the whole token. A span that is outside of its text,
+    is empty, covers no token or has an unknown label is refused; the message names `who`.
     """
     if len(spans) != len(documents):
         raise VoteError(
@@ -90,7 +90,7 @@ def _what(who: str, span: Any, documents: "Documents", number: int) -> str:
 
 
 def without_overlaps(runs: Runs) -> Runs:
-    """Return those runs, in order, that overlap none: the longest, of equal ones the first.
+    """Return runs without overlaps, in order: the longest win, among equal lengths the first.
 
     >>> runs = Runs(np.array([4, 0, 1]), np.array([5, 2, 4]), np.array([0, 0, 0]))
     >>> without_overlaps(runs).first
@@ -110,10 +110,10 @@ def without_overlaps(runs: Runs) -> Runs:
 
 
 def _greedily(runs: Runs, group: npt.NDArray[np.int64]) -> list[bool]:
-    """The longest first, then whatever does not touch what was taken."""
+    """Take the longest first, then every run that does not overlap those taken."""
     taken: list[tuple[int, int]] = []
     chosen = set()
-    # Stable: of runs of one length, the first comes first.
+    # The sort is stable: among runs of equal length, the first comes first.
     for place in sorted(group.tolist(), key=lambda k: runs.first[k] - runs.last[k]):
         first, last = int(runs.first[place]), int(runs.last[place])
         if all(last <= other or first >= end for other, end in taken):

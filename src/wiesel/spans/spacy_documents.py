@@ -1,4 +1,4 @@
-"""spaCy's documents, where spaCy is installed: taken as they are tokenized, and DocBin files."""
+"""spaCy documents with spaCy's tokens, and DocBin files, if spaCy is installed."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,9 @@ __all__ = ["from_spacy", "read_docbin", "write_docbin"]
 
 
 def from_spacy(docs: Iterable[Any], ids: Any = None) -> "Annotated":
-    """Return spaCy's `Doc` objects as documents with spaCy's tokens, and their entities as spans.
+    """Return spaCy `Doc` objects as documents with spaCy's tokens, and their entities as spans.
 
-    Tokens of white space alone are left out.
+    Tokens that consist only of white space are left out.
     """
     kept = list(docs)
     for number, doc in enumerate(kept):
@@ -32,11 +32,11 @@ def from_spacy(docs: Iterable[Any], ids: Any = None) -> "Annotated":
 
 
 def read_docbin(content: bytes) -> "Annotated":
-    """Return the documents and entities of a DocBin, as `spacy convert` and `to_bytes` write it."""
+    """Return the documents and entities of a DocBin from `spacy convert` or `to_bytes`."""
     spacy = _spacy()
     try:
         docs = list(spacy.tokens.DocBin().from_bytes(content).get_docs(spacy.blank("xx").vocab))
-    except Exception as error:  # whatever spaCy raises about bytes that are none of its own
+    except Exception as error:  # spaCy may raise anything for foreign bytes
         raise DataError(f"This is not a spaCy DocBin: {type(error).__name__}: {error}") from error
     return from_spacy(docs)
 
@@ -65,7 +65,7 @@ def _labels_of(spans: Sequence[Sequence[tuple[Any, ...]]]) -> Any:
 
 
 def _words_and_spaces(text: str, starts: Any, ends: Any) -> tuple[list[str], list[bool]]:
-    """The text as spaCy has it: words, each with or without a space, white space as words."""
+    """The text in spaCy's form: words with or without a space; white space as words."""
     words: list[str] = []
     spaces: list[bool] = []
     place = 0

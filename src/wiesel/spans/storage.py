@@ -1,4 +1,4 @@
-"""Models of spans as folders of data: what goes in, and how it comes back."""
+"""Saves span models as folders of data, and loads them."""
 
 import copy
 import json
@@ -37,9 +37,9 @@ _WEIGHTS, _ENCODER = "weights.safetensors", "encoder.safetensors"
 _FEATURES, _HISTORY = "features.json", "history.json"
 _TAGGERS: dict[str, type[SpanTagger]] = {"SpanTwoStage": SpanTwoStage, "SpanWeaSEL": SpanWeaSEL}
 _NOT_VALUES = ("end_model", "features", "label_model", "start")
-"""Options that are objects, stored beside the others."""
+"""Options that are objects, stored separately from the others."""
 _TRIED = ("Ada met Bob in 1843.", "")
-"""What a tagger reads before anybody is given it."""
+"""Texts on which a loaded tagger is tried before it is returned."""
 
 
 def save_span_model(model: "SpanTagger | HiddenMarkov", path: str | Path) -> None:
@@ -51,7 +51,7 @@ def save_span_model(model: "SpanTagger | HiddenMarkov", path: str | Path) -> Non
 
 
 def span_model_contents(model: SpanTagger) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return what a fitted tagger is saved as: the manifest, and the files beside it."""
+    """Return the contents of a saved tagger: the manifest, and the other files."""
     if not isinstance(model.features_, WordFeatures):
         raise SavedModelError("Only taggers on WordFeatures are stored; save the module yourself.")
     shipped = isinstance(model.end_model_, BiLSTMTagger)
@@ -80,8 +80,8 @@ def span_model_contents(model: SpanTagger) -> tuple[dict[str, Any], dict[str, by
 def load_span_model(path: str | Path, end_model: nn.Module | None = None) -> Any:
     """Return the model that `save` wrote; no stored code is run.
 
-    `end_model` is a module of the architecture that was trained, where it was one of your own. A
-    tagger comes back ready to predict, to read votes (`soft_labels`) and to explain.
+    If the end model is your own module, `end_model` is a module with the trained architecture. A
+    loaded tagger is ready to predict, to read votes (`soft_labels`) and to explain.
     """
     manifest, files = read_folder(path)
     if manifest.get("kind") != "spans":
@@ -95,14 +95,14 @@ def restore_span_model(
     files: dict[str, bytes],
     end_model: nn.Module | None = None,
 ) -> Any:
-    """Return the model of a folder that was read and checked."""
+    """Return the model from the contents of a checked folder."""
     try:
         if manifest["class"] == "HiddenMarkov":
             return _restored(manifest)
         return _tried(_tagger(manifest, files, end_model), end_model is None)
     except SavedModelError:
         raise
-    # What somebody wrote into a manifest can be wrong in every way.
+    # An edited manifest can be wrong in any way.
     except (WieselError, *MODULE_ERRORS) as error:
         raise SavedModelError(f"The model at {path} is inconsistent: {error!r}.") from error
 
@@ -121,7 +121,7 @@ def _tagger(
     if isinstance(model, SpanTwoStage):
         model.label_model_ = _restored(manifest["label_model"])
     elif isinstance(model, SpanWeaSEL):
-        # One voter more: silence.
+        # One additional voter: the one of `TokenVotes.with_silence`.
         sizes = {"n_voters": len(model.voters_) + 1, "n_tags": len(model.labels_)}
         model.encoder_ = _ours(TokenEncoder, {**sizes, "hidden": model.hidden}, files[_ENCODER])
     model.end_model_ = _module(manifest, files[_WEIGHTS], model.features_, end_model)
@@ -155,9 +155,9 @@ def _check_numbers(tagger: BiLSTMTagger, features: WordFeatures) -> None:
 
 
 def _ours(kind: type[nn.Module], arguments: dict[str, Any], weights: bytes) -> Any:
-    """A network of Wiesel's own with its stored weights."""
+    """One of Wiesel's networks with its stored weights."""
     stored = _stored(weights)
-    # The sizes are only numbers in a file: they take memory once they fit the weights.
+    # The sizes are only numbers in a file: memory is used only if they fit the weights.
     with torch.device("meta"):
         blank = kind(**arguments)
     shapes = {name: value.shape for name, value in blank.state_dict().items()}
@@ -180,7 +180,7 @@ def _filled(module: nn.Module, stored: dict[str, torch.Tensor]) -> nn.Module:
 
 
 def _tried(model: SpanTagger, ours: bool) -> SpanTagger:
-    """Refuse a tagger that cannot predict; a network of the user's own is not tried."""
+    """Refuse a tagger that cannot predict; a user-defined network is not tried."""
     model.labels_ = SpanLabels.of_tags(model.labels_).tags
     if ours and not np.isfinite(model.predict_proba(Documents.from_texts(_TRIED))).all():
         raise SavedModelError("The saved tagger predicts NaN or infinity.")
@@ -230,7 +230,7 @@ def _check_probabilities(model: HiddenMarkov) -> None:
     for name, shape in expected.items():
         value = getattr(model, name)
         if name == "link_confusions_" and n_links == 0 and np.size(value) == 0:
-            continue  # a file does not keep the shape of an empty array
+            continue  # a file does not store the shape of an empty array
         if not isinstance(value, np.ndarray) or value.shape != shape or value.dtype.kind != "f":
             raise SavedModelError(f"The stored {name} is not an array of the shape {shape}.")
         if not (value >= 0).all() or not np.allclose(value.sum(axis=-1), 1):

@@ -1,4 +1,4 @@
-"""What each span function marked, as one table."""
+"""A table of what each span function marked."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,10 +18,10 @@ _COUNTED = ("spans", "documents", "tokens", "conflicts")
 def voter_table(
     votes: TokenVotes, gold: Sequence[Sequence[tuple[Any, ...]]] | None = None
 ) -> Table:
-    """Return a row for each span function: what it marked, and how much of that is right.
+    """Return a row for each span function: what it marked, and how much of that is correct.
 
-    `conflicts` are tokens on which somebody voted otherwise; `precision` needs gold spans, and
-    counts exact ones.
+    `conflicts` are tokens on which another voter disagrees. `precision` requires gold spans, and
+    counts exact matches.
 
     >>> from wiesel.spans import Documents, apply_span_lfs, gazetteer
     >>> documents = Documents.from_texts(["Ada met Bob"])

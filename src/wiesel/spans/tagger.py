@@ -1,4 +1,4 @@
-"""A bidirectional LSTM that tags tokens, and what makes any tagger trainable token by token."""
+"""A bidirectional LSTM that tags tokens, and wrappers to train any tagger token by token."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from wiesel.spans.documents import Documents
 __all__ = ["BiLSTMTagger", "TokenInputs", "TokenLogits"]
 
 _SIZES = {"words": 64, "prefixes": 16, "suffixes": 24, "shapes": 8}
-"""How many numbers stand for each thing a tagger reads, where nothing else is said."""
+"""The default embedding size of each input of a tagger."""
 
 
 class BiLSTMTagger(nn.Module):
@@ -56,7 +56,7 @@ class BiLSTMTagger(nn.Module):
         self.head = nn.Linear(2 * hidden, n_tags)
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Return the logits of a batch; `mask` says which places hold a token."""
+        """Return the logits of a batch; `mask` marks the places with a token."""
         mask = inputs["mask"]
         parts = [layer(self._seen(inputs[name])) for name, layer in self.embeddings.items()]
         read = self.dropout(torch.cat(parts, dim=-1))
@@ -71,7 +71,7 @@ class BiLSTMTagger(nn.Module):
         return logits
 
     def _seen(self, numbers: Tensor) -> Tensor:
-        """In training, some tokens become unknown, so that the tagger learns what that means."""
+        """In training, replace some tokens by the unknown token, so that the tagger learns it."""
         if not self.training or not self.unknown:
             return numbers
         hidden = torch.rand(numbers.shape, device=numbers.device) < self.unknown
@@ -79,10 +79,10 @@ class BiLSTMTagger(nn.Module):
 
 
 class TokenLogits(nn.Module):
-    """A tagger whose answer is one row of logits for each token, without the padding.
+    """Wraps a tagger to return one row of logits for each token, without the padding.
 
-    The tagger gets a dict of tensors (items, tokens, ...) and `mask`, by keyword where its
-    `forward` has parameters of these names, and returns logits (items, tokens, tags).
+    The tagger gets a dict of tensors (items, tokens, ...) and `mask`, as keyword arguments if its
+    `forward` has parameters with these names. It returns logits (items, tokens, tags).
     """
 
     def __init__(self, tagger: nn.Module, n_tags: int) -> None:
@@ -107,9 +107,9 @@ class TokenLogits(nn.Module):
 
 
 class TokenInputs:
-    """Stretches of documents as items: the numbers of their tokens, padded batch by batch.
+    """Sections of documents as items: the features of their tokens, padded batch by batch.
 
-    A document of more than `length` tokens becomes several items; each token is in exactly one.
+    A document with more than `length` tokens becomes several items; each token is in exactly one.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Labels of spans as BIO tags of tokens, and back.
+"""Converts labels of spans to BIO tags of tokens, and back.
 
-`B-X` begins a span of label X, `I-X` continues it, `O` is outside of all spans. `I-X` may only
-follow `B-X` or `I-X`.
+`B-X` begins a span of label X, `I-X` continues it, `O` is outside of all spans. `I-X` may follow
+only `B-X` or `I-X`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class SpanLabels:
-    """The labels of spans, in order, and the BIO tags that stand for them on tokens.
+    """The labels of spans, in order, and their BIO tags for tokens.
 
     >>> labels = SpanLabels(("PER", "LOC"))
     >>> labels.tags.names
@@ -60,7 +60,7 @@ class SpanLabels:
 
     @classmethod
     def of(cls, labels: "SpanLabels | LabelSpace | Sequence[str] | str") -> "SpanLabels":
-        """Return the labels of a sequence of names; `O` among them is understood and left out."""
+        """Return the labels of a sequence of names; `O` among them is implied and left out."""
         if isinstance(labels, SpanLabels):
             return labels
         names = (labels,) if isinstance(labels, str) else tuple(labels)
@@ -68,7 +68,7 @@ class SpanLabels:
 
     @classmethod
     def of_tags(cls, tags: LabelSpace) -> "SpanLabels":
-        """Return the labels whose tags these are, or say that they are no BIO tags."""
+        """Return the labels with these tags, or raise an error if they are not BIO tags."""
         names = tuple(name[2:] for name in tags if name.startswith("B-"))
         if names and tags.names == cls(names).tags.names:
             return cls(names)
@@ -84,7 +84,7 @@ class SpanLabels:
         return LabelSpace(OUTSIDE, *pairs)
 
     def index(self, label: str) -> int:
-        """Return the place of a label."""
+        """Return the index of a label."""
         if label not in self.names:
             raise DataError(f"{label!r} is not a span label. {suggest(label, self.names)}")
         return self.names.index(label)
@@ -101,7 +101,7 @@ class SpanLabels:
 
     @cached_property
     def allowed_first(self) -> npt.NDArray[np.bool_]:
-        """Which tags the first token may have: all but `I-X`."""
+        """The tags that the first token may have: all but `I-X`."""
         return ~self.continues
 
     @cached_property
@@ -118,7 +118,7 @@ class SpanLabels:
 
 
 class Runs(NamedTuple):
-    """Spans as tokens: from `first` up to, not including, `last`, of the label at `label`."""
+    """Spans as tokens: from `first` up to, not including, `last`, with the label index `label`."""
 
     first: npt.NDArray[np.int64]
     last: npt.NDArray[np.int64]
@@ -148,7 +148,7 @@ def tokens_of_runs(runs: Runs) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.in
 def runs_of_tags(tags: npt.NDArray[np.int64], pointers: npt.NDArray[np.int64]) -> Runs:
     """Return the spans of tags, document by document.
 
-    An `I-X` that follows neither `B-X` nor `I-X` begins a span, as in the IOB1 files of old.
+    An `I-X` that follows neither `B-X` nor `I-X` begins a span, as in old IOB1 files.
 
     >>> runs_of_tags(np.array([1, 2, 0, 2]), np.array([0, 4])).first
     array([0, 3])
@@ -158,7 +158,7 @@ def runs_of_tags(tags: npt.NDArray[np.int64], pointers: npt.NDArray[np.int64]) -
     before[pointers[:-1][pointers[:-1] < len(tags)]] = -1
     begins = (label >= 0) & ((tags % 2 == 1) | (before != label))
     first = np.flatnonzero(begins)
-    # A run ends where another begins, outside, or with its document.
+    # A run ends where another run, an outside token or the next document begins.
     stops = np.flatnonzero(begins | (label < 0))
     stops = np.union1d(stops, pointers)
     last = stops[np.searchsorted(stops, first, side="right")]
@@ -170,8 +170,8 @@ def legal_tags(
 ) -> npt.NDArray[np.int64]:
     """Return the most probable tags that are legal BIO, by Viterbi's algorithm.
 
-    `log_proba` is (n_tokens, n_tags). A document whose best tags are legal as they are keeps them;
-    only the others are searched.
+    `log_proba` is (n_tokens, n_tags). A document whose most probable tags are already legal keeps
+    them; only the others are searched.
     """
     best = log_proba.argmax(axis=1)
     before = np.concatenate([[0], best[:-1]])
@@ -186,7 +186,7 @@ def legal_tags(
 
 
 def _best_path(log_proba: npt.NDArray[np.float64], labels: SpanLabels) -> npt.NDArray[np.int64]:
-    """The path of tags with the greatest sum, for one document."""
+    """The path of tags with the largest sum, for one document."""
     step = np.where(labels.allowed, 0.0, -np.inf)
     score = np.where(labels.allowed_first, log_proba[0], -np.inf)
     came_from = np.zeros(log_proba.shape, dtype=np.int64)

@@ -1,7 +1,7 @@
-r"""A simple tokenizer for every script: words with their marks, and every other sign by itself.
+r"""A simple tokenizer for all scripts: words with their marks, and every other sign separately.
 
-Tokens are small on purpose: `New-York`, `it's` and `U.S.` are several, so that the spans of
-labeling functions, which are given in characters, seldom end within one.
+Tokens are small on purpose: `New-York`, `it's` and `U.S.` are several tokens. So the spans of
+labeling functions, which are given in characters, rarely end within a token.
 """
 
 import re
@@ -28,7 +28,7 @@ def tokenize(text: str) -> list[tuple[int, int]]:
 
 @cache
 def _token() -> re.Pattern[str]:
-    # Python's \w leaves out combining marks, which are parts of words in many scripts.
+    # Python's \w excludes combining marks, which are parts of words in many scripts.
     marks = _character_class([code for code in range(sys.maxunicode + 1) if _is_mark(code)])
     return re.compile(rf"\w[\w{marks}]*|[^\w\s][{marks}]*")
 
@@ -38,7 +38,7 @@ def _is_mark(code: int) -> bool:
 
 
 def _character_class(codes: list[int]) -> str:
-    """Ranges of characters, as a class of a regular expression has them."""
+    """The character class of a regular expression with these characters, as ranges."""
     ranges: list[list[int]] = []
     for code in codes:
         if ranges and code == ranges[-1][1] + 1:

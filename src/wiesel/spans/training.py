@@ -1,4 +1,4 @@
-"""Taggers from votes on tokens, and those trained on the soft labels of a label model."""
+"""Taggers trained from votes on tokens, and those trained on a label model's soft labels."""
 
 import copy
 import math
@@ -56,23 +56,24 @@ class SpanTagger(Parameterized):
     """What taggers share: features, the training loop, prediction of spans, saving."""
 
     end_model: nn.Module | None = None
-    """Any module that returns logits (items, tokens, tags); None is a `BiLSTMTagger` that fits the
-    features. It gets a dict of what `features` gives, and `mask`. It is copied, never changed."""
+    """Any module that returns logits (items, tokens, tags); None means a `BiLSTMTagger` that fits
+    the features. It gets a dict of the outputs of `features`, and `mask`. It is copied, never
+    changed."""
     features: Any = None
-    """What the tagger reads: an object with `fit(documents)` and `transform(documents)`, which
-    returns arrays of one row for each token by name; None is `WordFeatures()`."""
+    """What the tagger reads: an object with `fit(documents)` and `transform(documents)`. The latter
+    returns arrays by name, with one row for each token. None means `WordFeatures()`."""
     epochs: int = 10
-    """How often training goes through all documents."""
+    """How many times training goes through all documents."""
     lr: float = 2e-3
     """The learning rate of Adam."""
     batch_size: int = 32
-    """How many documents (or stretches of `length` tokens) make a step."""
+    """The number of documents (or sections of `length` tokens) per step."""
     length: int = 256
-    """Longer documents are cut into stretches of so many tokens."""
+    """Longer documents are cut into sections of this many tokens."""
     weight_decay: float = 1e-6
     """The weight of the squared norm of all parameters in the loss."""
     patience: int | None = None
-    """Stop when the validation F1 has not improved for so many epochs; None never does."""
+    """Stop after this many epochs without a better validation F1; None never stops early."""
     seed: int = 0
     """The seed of all random numbers in `fit`."""
     device: str = "auto"
@@ -89,7 +90,7 @@ class SpanTagger(Parameterized):
     end_model_: nn.Module = field(init=False, repr=False)
     """The trained tagger, on the CPU and in evaluation mode."""
     history_: History = field(init=False, repr=False)
-    """What happened, epoch by epoch."""
+    """The history of training, epoch by epoch."""
 
     @abstractmethod
     def _objective(self, end_model: nn.Module, votes: TokenVotes) -> Objective:
@@ -133,12 +134,12 @@ class SpanTagger(Parameterized):
 
     @abstractmethod
     def soft_labels(self, votes: TokenVotes) -> npt.NDArray[np.float64]:
-        """Return what the votes say of every token: (n_tokens, n_tags)."""
+        """Return the soft label of every token: (n_tokens, n_tags)."""
 
     def explain(self, votes: TokenVotes) -> list[MarkedText]:
         """Return the documents of votes with the predicted spans, and who voted for them.
 
-        The text is shown with marked spans by `print` and in notebooks.
+        `print` and notebooks show the text with marked spans.
         """
         self.check_fitted()
         votes.votes.check_same_voters(self.voters_, self.labels_)
@@ -152,7 +153,7 @@ class SpanTagger(Parameterized):
         save_span_model(self, path)
 
     def _keep(self, objective: Objective) -> None:
-        """Keep what the method has learned beside the tagger."""
+        """Store what the method has learned in addition to the tagger."""
 
     def _check_options(self) -> None:
         for name in ("epochs", "batch_size", "length"):
@@ -194,7 +195,7 @@ class SpanTagger(Parameterized):
 
 @dataclass(frozen=True)
 class SpanValidation(Validation):
-    """Held-out documents with gold spans; an epoch is as good as its F1 of exact spans."""
+    """Held-out documents with gold spans; the score of an epoch is its F1 of exact spans."""
 
     documents: Documents
     spans: list[list[Span]]
@@ -202,7 +203,7 @@ class SpanValidation(Validation):
 
     @property
     def metric(self) -> str:
-        """What `score` measures."""
+        """The metric of `score`."""
         return "span_f1"
 
     def score(self, proba: npt.NDArray[np.float64]) -> float:
@@ -215,9 +216,9 @@ class SpanValidation(Validation):
 def token_soft_labels(
     label_model: LabelModel | HiddenMarkov, votes: TokenVotes
 ) -> npt.NDArray[np.float64]:
-    """Return what a fitted label model says of every token: (n_tokens, n_tags).
+    """Return a fitted label model's soft label of every token: (n_tokens, n_tags).
 
-    A label model of independent items goes token by token, and what nobody voted on is outside.
+    A label model of independent items labels token by token; tokens without votes are outside.
     """
     if isinstance(label_model, HiddenMarkov):
         return label_model.predict_proba(votes)
@@ -227,14 +228,14 @@ def token_soft_labels(
 def fitted_soft_labels(
     label_model: LabelModel | HiddenMarkov, votes: TokenVotes
 ) -> tuple[LabelModel | HiddenMarkov, npt.NDArray[np.float64]]:
-    """Return a fitted copy of a label model, and what it says of every token."""
+    """Return a fitted copy of a label model, and its soft label of every token."""
     model = copy.deepcopy(label_model)
     fitted = model.fit(votes) if isinstance(model, HiddenMarkov) else model.fit(votes.votes)
     return fitted, token_soft_labels(fitted, votes)
 
 
 def check_label_model(tagger: SpanTagger, option: str) -> None:
-    """Refuse an option that is no label model."""
+    """Refuse an option that is not a label model."""
     value = getattr(tagger, option)
     if not isinstance(value, (LabelModel, HiddenMarkov)):
         raise ParameterError(
@@ -245,7 +246,7 @@ def check_label_model(tagger: SpanTagger, option: str) -> None:
 
 @dataclass(eq=False, kw_only=True)
 class SpanTwoStage(SpanTagger):
-    """A label model first, then a tagger on its soft labels of tokens.
+    """First a label model, then a tagger trained on its soft labels of tokens.
 
     >>> from wiesel.spans import apply_span_lfs, gazetteer
     >>> documents = Documents.from_texts(["Ada met Bob", "Bob met Ada"] * 8)
@@ -256,13 +257,13 @@ class SpanTwoStage(SpanTagger):
     """
 
     label_model: LabelModel | HiddenMarkov = field(default_factory=HiddenMarkov)
-    """`HiddenMarkov()`, or any label model, which then goes token by token."""
+    """`HiddenMarkov()`, or any label model, which then labels token by token."""
 
     label_model_: LabelModel | HiddenMarkov = field(init=False, repr=False)
     """The fitted label model."""
 
     def soft_labels(self, votes: TokenVotes) -> npt.NDArray[np.float64]:
-        """Return what the label model says of every token."""
+        """Return the label model's soft label of every token."""
         self.check_fitted()
         return token_soft_labels(self.label_model_, votes)
 

@@ -21,14 +21,14 @@ from wiesel.votes import VoteMatrix
 __all__ = ["SILENCE", "TOGETHER", "TokenVotes", "apply_span_lfs", "check_token_votes"]
 
 TOGETHER = LabelSpace("apart", "together")
-"""The classes of votes on a token and the one before it: whether a span border is between them."""
+"""The classes of votes on a token and its predecessor: whether a span border separates them."""
 SILENCE = "(nobody)"
 """The voter that `with_silence` adds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TokenVotes:
-    """Documents and the votes on their tokens; `votes` is what every label model takes.
+    """Documents and the votes on their tokens; every label model accepts `votes`.
 
     >>> documents = Documents.from_texts(["Ada met Bob."])
     >>> from wiesel.spans import gazetteer
@@ -47,7 +47,7 @@ class TokenVotes:
     votes: VoteMatrix
     """(n_tokens, n_voters): votes for BIO tags."""
     links: VoteMatrix | None = None
-    """(n_tokens, n_rules): votes on whether each token belongs together with the one before."""
+    """(n_tokens, n_rules): votes on whether each token belongs together with its predecessor."""
 
     def __post_init__(self) -> None:
         SpanLabels.of_tags(self.votes.labels)
@@ -80,14 +80,14 @@ class TokenVotes:
         return TokenVotes(self.documents.select(chosen), self.votes[tokens], links)
 
     def spans(self, voter: str) -> list[list[Span]]:
-        """Return the spans one voter marked in every document."""
+        """Return the spans that one voter marked in every document."""
         tags = self.votes.select([voter]).dense()[:, 0].astype(np.int64)
         return self.documents.spans_of(np.maximum(tags, 0), self.labels)
 
     def with_silence(self) -> "TokenVotes":
-        """Return the votes with one voter more, who votes `O` on tokens nobody voted on.
+        """Return the votes with an additional voter that votes `O` on tokens without votes.
 
-        For methods that leave out items without votes and would never see `O` otherwise.
+        This is for methods that leave out items without votes, and would otherwise never see `O`.
         """
         votes = self.votes
         silent = np.flatnonzero(~votes.covered)
@@ -116,11 +116,11 @@ def apply_span_lfs(
     """Return the votes of span functions on the tokens of documents.
 
     A span votes `B-X` on its first token and `I-X` on the others; a token that it covers in part
-    counts. Where spans of one function overlap the longest counts, with a warning. `links` are
-    functions that mark what belongs together (the label `together`, or any other): their spans
-    vote on pairs of neighboring tokens; a span of the label `O` says that its tokens belong apart.
-    A pattern or gazetteer with the label `together` among `functions` is such a rule, too.
-    `on_error="abstain"` goes on where a function raises.
+    counts. If spans of one function overlap, the longest counts, with a warning. `links` are
+    functions that mark what belongs together (with the label `together`, or any other). Their
+    spans vote on pairs of neighboring tokens; a span with the label `O` is a vote that its tokens
+    do not belong together. A pattern or gazetteer with the label `together` among `functions` is
+    such a rule too. With `on_error="abstain"`, a function that raises abstains.
 
     >>> from wiesel.spans import pattern
     >>> documents = Documents.from_texts(["Call 555 1234", ""])
@@ -148,7 +148,7 @@ def apply_span_lfs(
 
 
 def check_token_votes(votes: object, who: str, to_learn: bool = False) -> None:
-    """Refuse what are no votes on tokens, and votes that there is nothing to learn from."""
+    """Refuse anything but votes on tokens, and votes from which nothing can be learned."""
     if not isinstance(votes, TokenVotes):
         raise VoteError(
             f"{who} needs TokenVotes; got {type(votes).__name__}. "
@@ -197,7 +197,7 @@ def _tag_votes(
     items, voters, tags = [], [], []
     for number, (function, mark) in enumerate(zip(functions, marks, strict=True)):
         tokens, label = tokens_of_runs(mark.runs)
-        # The label after the last stands for O, whose tag is 0.
+        # The label index after the last means O, whose tag is 0.
         tag = np.where(label < len(labels), 2 * label + 2, 0)
         begins = np.isin(tokens, mark.runs.first) & (tag > 0)
         tag = tag - begins
@@ -214,7 +214,7 @@ def _tag_votes(
 def _with_outside(
     tokens: npt.NDArray[np.int64], tag: npt.NDArray[np.int64], mark: Marks, documents: Documents
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The votes of an exhaustive function: O wherever it answered and marked nothing."""
+    """The votes of an exhaustive function: O on tokens that it answered but did not mark."""
     answered = np.ones(len(documents), dtype=bool) if mark.answered is None else mark.answered
     every = np.full(documents.n_tokens, -1)
     every[documents.tokens_of(np.flatnonzero(answered))] = 0
@@ -229,7 +229,7 @@ def _link_votes(
     documents: Documents,
     labels: SpanLabels,
 ) -> VoteMatrix:
-    """Votes on each token of a span but its first: it belongs to the token before it, or not."""
+    """Votes on each token of a span but its first: whether it belongs to its predecessor."""
     items, voters, classes = [], [], []
     for number, mark in enumerate(marks):
         tokens, label = tokens_of_runs(mark.runs)
@@ -245,7 +245,7 @@ def _link_votes(
 def _matrix(
     cells: Sequence[npt.NDArray[Any]], n_items: int, labels: LabelSpace, names: tuple[str, ...]
 ) -> VoteMatrix:
-    """The vote matrix of (item, voter, class), in any order."""
+    """The vote matrix of (item, voter, class) entries in any order."""
     item, voter, classes = cells
     order = np.argsort(item * len(names) + voter, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(item, minlength=n_items))])

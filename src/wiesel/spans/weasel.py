@@ -1,4 +1,4 @@
-"""SpanWeaSEL: an encoder of the votes on tokens, trained together with the tagger."""
+"""SpanWeaSEL: an encoder for the votes on tokens, trained together with the tagger."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,15 +22,15 @@ from wiesel.votes import VoteMatrix
 __all__ = ["SpanWeaSEL", "TokenEncoder"]
 
 _AT_ONCE = 2**14
-"""Tokens whose votes are made dense together."""
+"""How many tokens have their votes made dense at once."""
 
 
 @dataclass(eq=False, kw_only=True)
 class SpanWeaSEL(SpanTagger):
-    """WeaSEL on tokens: an encoder weighs the votes on each token, and learns with the tagger.
+    """WeaSEL on tokens: an encoder weights the votes on each token, and learns with the tagger.
 
-    The encoder reads the votes on a token and how its two neighbors were voted on. A voter more
-    votes `O` where nobody votes (`TokenVotes.with_silence`); else `O` would hardly be seen. For
+    The encoder reads the votes on a token and on its two neighbors. An additional voter votes `O`
+    on tokens without votes (`TokenVotes.with_silence`); otherwise `O` would hardly be seen. For
     `warm_up` epochs both networks learn the soft labels of `start`, then from each other.
 
     >>> from wiesel.spans import apply_span_lfs, gazetteer
@@ -45,9 +45,9 @@ class SpanWeaSEL(SpanTagger):
 
     start: LabelModel | HiddenMarkov = field(default_factory=HiddenMarkov)
     """The label model whose soft labels both networks learn first: `HiddenMarkov()`, or any label
-    model, which then goes token by token."""
+    model, which then labels token by token."""
     warm_up: int = 2
-    """The number of first epochs in which both networks learn them."""
+    """The number of initial epochs in which both networks learn the soft labels of `start`."""
     hidden: tuple[int, ...] = (70, 70)
     """The hidden layers of the encoder."""
 
@@ -55,7 +55,7 @@ class SpanWeaSEL(SpanTagger):
     """The trained encoder, on the CPU and in evaluation mode."""
 
     def soft_labels(self, votes: TokenVotes) -> npt.NDArray[np.float64]:
-        """Return what the encoder makes of the votes on every token: (n_tokens, n_tags)."""
+        """Return the encoder's soft label of every token: (n_tokens, n_tags)."""
         self.check_fitted()
         votes.votes.check_same_voters(self.voters_, self.labels_)
         blocks, n_tokens = _TokenBlocks(votes.with_silence()), votes.documents.n_tokens
@@ -84,15 +84,16 @@ class SpanWeaSEL(SpanTagger):
 class TokenEncoder(nn.Module):
     """Log P(tag | votes on a token and on its neighbors), up to a constant.
 
-    `n_voters` counts the voter of silence. There is no prior: it would be almost all `O`, which the
-    voter of silence stands for already, and a sum of weights could hardly speak against it.
+    `n_voters` includes the additional voter of `with_silence`. There is no prior: it would be
+    almost all `O`, which that voter already represents, and a sum of weights could hardly
+    outweigh it.
     """
 
     def __init__(self, n_voters: int, n_tags: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
         n_inputs = n_voters * (n_tags + 1) + 2 * n_tags
         network = mlp_encoder(n_inputs, n_voters, EncoderLayers(hidden=hidden))
-        # Until the last layer learns, all voters weigh the same.
+        # Until the last layer learns, all voters have the same weight.
         nn.init.zeros_(network[-1].weight)  # type: ignore[arg-type]
         weighing = Weighing(tau_2=scale("classes", n_voters, n_inputs, n_tags), voting_only=True)
         self.weigh = VoteEncoder(network, n_voters, weighing)
@@ -121,7 +122,7 @@ class WeaSELTokenObjective(Objective):
         self.register_buffer("soft_labels", torch.from_numpy(soft_labels).float(), persistent=False)
 
     def start_epoch(self, epoch: int, data: TrainingData) -> None:
-        """Note whether the networks still learn the soft labels of the start."""
+        """Set whether the networks still learn the initial soft labels."""
         self.warming = epoch <= self.warm_up
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -140,7 +141,7 @@ class WeaSELTokenObjective(Objective):
 
 
 class _TokenBlocks:
-    """Votes on tokens as the encoder reads them, some tokens at a time."""
+    """Votes on tokens in the encoder's form, some tokens at a time."""
 
     def __init__(self, votes: TokenVotes) -> None:
         self._votes: Any = votes.votes.one_hot()
@@ -154,7 +155,7 @@ class _TokenBlocks:
 
 
 def _neighbors(votes: VoteMatrix, documents: Documents) -> npt.NDArray[np.float64]:
-    """The vote shares of the token before and of the token after, zeros at the ends."""
+    """The vote shares of the previous and the next token, zeros at the ends."""
     counts = votes.counts()
     counts /= np.maximum(counts.sum(axis=1, keepdims=True), 1)
     before, after = np.zeros_like(counts), np.zeros_like(counts)

@@ -1,4 +1,4 @@
-"""What a tagger reads of each token: the word, its first and last letters, and its shape."""
+"""A tagger's features of each token: the word, its first and last letters, and its shape."""
 
 import re
 from collections import Counter
@@ -22,16 +22,16 @@ _VIEWS: dict[str, Callable[[str], str]] = {
     "suffixes": lambda word: word[-3:].lower(),
     "shapes": lambda word: _shape(word),
 }
-"""The ways to look at a word."""
+"""The views of a word."""
 
 
 @dataclass(eq=False, kw_only=True)
 class WordFeatures(Parameterized):
     """Numbers for the words of documents, learned from the training documents.
 
-    Each token gets four: its word in lower case (digits are alike), its first and its last three
-    letters, and its shape (`Ada` is `Xx`, `3.5` is `d.d`). 0 pads, 1 is what was not seen often
-    enough.
+    Each token gets four numbers: its word in lower case (all digits are the same), its first and
+    its last three letters, and its shape (`Ada` is `Xx`, `3.5` is `d.d`). 0 is padding, 1 is
+    anything that is not frequent enough.
 
     >>> documents = Documents.from_texts(["Ada met Bob", "Bob met Ada"])
     >>> WordFeatures(min_count=2).fit(documents).transform(documents)["shapes"]
@@ -39,15 +39,15 @@ class WordFeatures(Parameterized):
     """
 
     min_count: int = 2
-    """A word, or a part of one, has a number of its own if it occurs so often or more."""
+    """A word, or a part of one, gets its own number if it occurs at least this often."""
     max_words: int = 50_000
     """Only the most frequent words get a number."""
 
     vocabularies_: dict[str, list[str]] = field(init=False, repr=False)
-    """For each way to look at a word, what was seen, the most frequent first."""
+    """The values seen for each view of a word, the most frequent first."""
 
     def fit(self, documents: Documents) -> Self:
-        """Learn which words there are."""
+        """Learn the vocabularies."""
         check_number(self, "min_count", self.min_count, low=1, whole=True)
         check_number(self, "max_words", self.max_words, low=1, whole=True)
         words = documents.words
@@ -62,7 +62,7 @@ class WordFeatures(Parameterized):
         return self
 
     def transform(self, documents: Documents) -> dict[str, npt.NDArray[np.int64]]:
-        """Return the numbers of every token, (n_tokens,) for each way to look at a word."""
+        """Return the numbers of every token, (n_tokens,) for each view of a word."""
         words = documents.words
         found = {}
         for name, view in _VIEWS.items():
@@ -73,11 +73,11 @@ class WordFeatures(Parameterized):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many numbers there are of each, with those for padding and for the unknown."""
+        """How many numbers each view has, including padding and unknown."""
         return {name: len(seen) + 2 for name, seen in self.vocabularies_.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return options and what was learned, as plain data."""
+        """Return the options and the learned values as plain data."""
         return {"options": self.get_params(), "vocabularies": self.vocabularies_}
 
     @classmethod
@@ -95,7 +95,7 @@ class WordFeatures(Parameterized):
 
 
 def _shape(word: str) -> str:
-    """Letters as X and x, digits as d, runs as one, the rest as it is."""
+    """Letters as X and x, digits as d, runs collapsed into one, the rest unchanged."""
     kinds = (
         "X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in word[:20]
     )

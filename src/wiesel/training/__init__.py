@@ -1,4 +1,4 @@
-"""The loop, and what goes through it. Nothing here is about weak supervision."""
+"""The training loop and its data. Nothing here is specific to weak supervision."""
 
 from wiesel.nn.streams import seeded
 from wiesel.training.batches import Batch, Payload, TrainingData

@@ -1,4 +1,4 @@
-"""Adam without work in Python for every parameter of every step."""
+"""Adam without per-parameter Python work in every step."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,13 +11,14 @@ _BETAS, _EPS = (0.9, 0.999), 1e-8
 
 
 class FusedAdam:
-    """`torch.optim.Adam(..., fused=True)` for parameters whose gradients stay where they are.
+    """`torch.optim.Adam(..., fused=True)` for parameters whose gradient tensors stay the same.
 
-    torch collects parameters, gradients and moments again in every step, and counts it for each
-    parameter; for small networks that is a good part of the step. Here its kernel is called. And
-    the first optimizer of torch in a process imports its compiler, which takes two seconds.
+    torch collects parameters, gradients and moments anew in every step, and counts the step for
+    each parameter. For small networks that is a good part of the step. This class calls torch's
+    kernel directly. It also saves two seconds: the first torch optimizer in a process imports
+    torch's compiler.
 
-    `groups` are parameters with their learning rate.
+    `groups` are lists of parameters, each with its learning rate.
 
     >>> weights = torch.ones(3)
     >>> weights.grad = torch.ones(3)
@@ -60,7 +61,7 @@ class FusedAdam:
 
     @property
     def state(self) -> dict[int, dict[str, Tensor]]:
-        """What is kept for every parameter, by its number; steps change these tensors."""
+        """The optimizer's state by parameter index; steps change these tensors in place."""
         kept = [
             {"step": block.count, "exp_avg": mean, "exp_avg_sq": square}
             for block in self._blocks
@@ -69,14 +70,14 @@ class FusedAdam:
         return dict(enumerate(kept))
 
     def load(self, state: Mapping[int, Mapping[str, Tensor]]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         for number, own in self.state.items():
             for name, tensor in own.items():
                 tensor.copy_(state[number][name])
 
 
 class _Block:
-    """Parameters of one kind of number and one learning rate, which count steps together."""
+    """Parameters with the same dtype and learning rate, which share one step count."""
 
     def __init__(self, parameters: list[Tensor], rate: float) -> None:
         self.parameters, self.rate = parameters, rate

@@ -1,4 +1,4 @@
-"""Batches as slices: items are gathered by the thousand, and steps look at views of that."""
+"""Batches as slices: items are gathered by the thousand, and each step uses a view of them."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -22,20 +22,20 @@ _FIRST = np.arange(1)
 
 
 class Payload(Protocol):
-    """What an objective reads of every item beside the end model's inputs.
+    """What an objective needs for every item, in addition to the end model's inputs.
 
-    The loop does not look into it: it gathers what belongs to some items, and cuts it into
-    batches. What `gather` returns has `part(start, stop)`, and for stacks `take(positions)` and
-    `inputs`: the end model's inputs where it holds them anyway, so that they are not copied
-    twice, else None.
+    The loop does not look inside: it gathers the payload of some items and cuts it into batches.
+    What `gather` returns has `part(start, stop)`. For stacks it also has `take(positions)` and
+    `inputs`: the end model's inputs if the payload contains them anyway, so that they are not
+    copied twice, else None.
     """
 
     @property
     def item_bytes(self) -> int:
-        """How much memory an item takes once it is gathered and prepared."""
+        """The memory that one item takes once it is gathered and prepared."""
 
     def gather(self, rows: npt.NDArray[np.int64], inputs: Batchable, device: torch.device) -> Any:
-        """Return what belongs to these items; `inputs` are theirs, gathered already."""
+        """Return the payload of these items; `inputs` are their inputs, already gathered."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class Batch:
     inputs: Batchable
     """What the end model reads."""
     payload: Any = None
-    """What the objective reads beside that, of the objective's own type."""
+    """What else the objective reads; the type depends on the objective."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def part(self, start: int, stop: int) -> "Batch":
-        """Return some consecutive items, without copying."""
+        """Return a range of consecutive items, without copying."""
         payload = None if self.payload is None else self.payload.part(start, stop)
         return Batch(self.rows[start:stop], part(self.inputs, start, stop), payload)
 
@@ -67,7 +67,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The items to train on, on the CPU and as compact as they came.
+    """The items to train on, on the CPU and in the compact form in which they were given.
 
     >>> from wiesel.training.inputs import as_inputs
     >>> data = TrainingData(as_inputs(np.zeros((4, 2))))
@@ -77,7 +77,7 @@ class TrainingData:
 
     inputs: Inputs
     used: npt.NDArray[np.int64] | None = None
-    """The positions of the items to train on; None is all of them."""
+    """The positions of the items to train on; None means all of them."""
     payload: Payload | None = None
 
     @cached_property
@@ -91,7 +91,7 @@ class TrainingData:
         return self.items[chosen.astype(np.int64)]
 
     def sampled(self, size: int, device: torch.device | None = None) -> Batch:
-        """Return the items of `sample` as a batch, gathered once: it is looked at every epoch."""
+        """Return the items of `sample` as a batch, gathered once because every epoch uses it."""
         key = size, device
         if key not in self._samples:
             self._samples[key] = self.gather(self.sample(size), device)
@@ -100,7 +100,7 @@ class TrainingData:
     def gather(self, rows: npt.NDArray[np.int64], device: torch.device | None = None) -> Batch:
         """Return the items at these positions as one batch."""
         device = device or torch.device("cpu")
-        # A worker's part of a batch may be empty; of nothing no Dataset makes a batch.
+        # A worker's part of a batch may be empty, and no Dataset can collate zero items.
         some = self.inputs.take(rows) if len(rows) else part(self.inputs.take(_FIRST), 0, 0)
         inputs = move(some, device)
         payload = None if self.payload is None else self.payload.gather(rows, inputs, device)
@@ -115,8 +115,8 @@ class TrainingData:
     ) -> Iterator[Batch]:
         """Yield the items at these positions, in this order, `batch_size` at a time.
 
-        Items are gathered, moved and prepared in large chunks and handed out as views, so that a
-        step does no work that can be done once.
+        Items are gathered, moved and prepared in large chunks, and batches are views of a chunk.
+        So no step repeats work that can be done once.
         """
         return self.cut(rows, batch_bounds(len(rows), batch_size), device, prepare)
 
@@ -127,7 +127,7 @@ class TrainingData:
         device: torch.device | None,
         prepare: Callable[[Batch], Batch],
     ) -> Iterator[Batch]:
-        """Yield the items at these positions, cut where neighboring batches start and stop."""
+        """Yield the items at these positions, cut at the given batch boundaries."""
         largest = max((stop - start for start, stop in bounds), default=0)
         per_chunk = max(1, self._chunk_items // max(1, largest))
         for first in range(0, len(bounds), per_chunk):
@@ -152,10 +152,10 @@ class TrainingData:
 
 
 class StackedItems:
-    """Batches for a stack of networks, each of which has an order of its own.
+    """Batches for a stack of networks, each with a separate order of the items.
 
-    Where they fit in memory all items are gathered and prepared once, and a batch is copied from
-    that: the members would otherwise do it for every item again.
+    If all items fit in memory, they are gathered and prepared once, and batches are copied from
+    them. Otherwise each member would prepare every item again.
     """
 
     def __init__(self, data: TrainingData, prepare: Callable[[Batch], Batch]) -> None:
@@ -164,11 +164,11 @@ class StackedItems:
         self._whole = prepare(data.gather(data.items)) if fits else None
 
     def batches(self, orders: Tensor, batch_size: int) -> Iterator[Batch]:
-        """Yield batches of a first dimension of members; an order is of positions in `items`."""
+        """Yield batches whose first dimension is members; `orders` are positions in `items`."""
         return self.cut(orders, batch_bounds(orders.shape[1], batch_size))
 
     def cut(self, orders: Tensor, bounds: Sequence[tuple[int, int]]) -> Iterator[Batch]:
-        """Yield batches of the items between these places of each order."""
+        """Yield a batch for each range of `bounds`, taken from every order."""
         for start, stop in bounds:
             yield self._batch(orders[:, start:stop])
 
@@ -181,7 +181,7 @@ class StackedItems:
 
 
 def taken(values: Any, positions: Tensor) -> Any:
-    """Return the rows at these positions (members, n_items) of a tensor, or of each of a dict."""
+    """Return the rows at these positions (members, n_items) of a tensor or a dict of tensors."""
     if values is None:
         return None
     if isinstance(values, dict):
@@ -190,7 +190,7 @@ def taken(values: Any, positions: Tensor) -> Any:
 
 
 def batch_bounds(n_items: int, batch_size: int) -> list[tuple[int, int]]:
-    """Return where batches start and stop; a last item alone joins the batch before it.
+    """Return where batches start and stop; a single last item joins the batch before it.
 
     BatchNorm cannot train on a single item.
 

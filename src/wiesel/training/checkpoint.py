@@ -1,4 +1,4 @@
-"""The state of training, in one file that holds data and never code."""
+"""The state of training, in one file that contains data and never code."""
 
 import hashlib
 import json
@@ -43,17 +43,17 @@ class Standing:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that decides how training goes on."""
+    """Everything that training needs to continue."""
 
     weights: dict[str, Tensor]
     optimizer: dict[int, dict[str, Tensor]]
-    """What the optimizer keeps for every parameter, by the parameter's number."""
+    """The optimizer's state for every parameter, by the parameter's index."""
     random_states: list[Tensor]
-    """The state of each network's random numbers."""
+    """The state of each network's random number generator."""
     standings: list[Standing]
-    """How far each network has come: one, or the members of a stack."""
+    """How far each network has come: a single one, or the members of a stack."""
     averages: list[Tensor] = field(default_factory=list)
-    """Running averages of the parameters; empty where none are kept."""
+    """Running averages of the parameters; empty if there are none."""
 
 
 def write_checkpoint(path: str | Path, checkpoint: Checkpoint, fingerprint: str) -> None:
@@ -66,7 +66,7 @@ def write_checkpoint(path: str | Path, checkpoint: Checkpoint, fingerprint: str)
         tensors |= {f"optimizer/{number}/{name}": value for name, value in values.items()}
     tensors |= {f"average/{k}": value for k, value in enumerate(checkpoint.averages)}
     tensors["random_states"] = torch.stack(checkpoint.random_states)
-    # Tied weights share memory, which the file format refuses: every tensor is written as itself.
+    # Tied weights share memory, which the file format refuses: every tensor is written separately.
     tensors = {name: value.detach().clone().contiguous() for name, value in tensors.items()}
     about = json.dumps(
         {
@@ -124,14 +124,14 @@ def _checkpoint(
         weights=_below(tensors, "weights/"),
         averages=[value for _, value in sorted(_below(tensors, "average/").items())],
         optimizer=_by_number(_below(tensors, "optimizer/")),
-        # A generator takes only tensors that are not views.
+        # A generator does not accept views as its state.
         random_states=[state.clone() for state in tensors["random_states"]],
         standings=standings_of(about["standings"], _by_number(_below(tensors, "best/"))),
     )
 
 
 def described(standing: Standing) -> dict[str, Any]:
-    """Return how far a network has come as data that JSON can hold, without its best weights."""
+    """Return how far a network has come as JSON-compatible data, without its best weights."""
     return {
         "history": standing.history.to_dict(),
         "best_score": standing.best_score,
@@ -142,7 +142,7 @@ def described(standing: Standing) -> dict[str, Any]:
 def standings_of(
     about: list[Any], best: Mapping[int, dict[str, Tensor]] = MappingProxyType({})
 ) -> list[Standing]:
-    """Return what `described` made data of, with the best weights of each network by number."""
+    """Return the standings from the data of `described`, with each network's best weights."""
     return [
         Standing(History.from_dict(one["history"]), one["best_score"], best.get(k), one["stopped"])
         for k, one in enumerate(about)

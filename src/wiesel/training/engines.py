@@ -17,20 +17,20 @@ __all__ = ["TrainingEngine", "TrainingJob"]
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """One network to train, or several as a stack, and everything training needs."""
+    """One network to train, or several as a stack, with everything that training needs."""
 
     objectives: Sequence[Objective]
     random_states: Sequence[Tensor]
-    """The state of each network's random numbers."""
+    """The state of each network's random number generator."""
     data: TrainingData
     options: Sequence[TrainOptions]
-    """Those of each network; members of one learning rate are neighbors."""
+    """The options of each network; members with the same learning rate are adjacent."""
     validation: Validation | None
     fingerprint: str
 
 
 class TrainingEngine(Protocol):
-    """Trains with other processes, and gives what this one would have got, within rounding."""
+    """Trains in other processes; the result is that of this process, within rounding."""
 
     def train(self, job: TrainingJob) -> list[History]:
         """Train the networks of the job in place, and return what happened."""

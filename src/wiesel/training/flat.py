@@ -10,15 +10,15 @@ __all__ = ["FlatParameters"]
 
 
 class FlatParameters:
-    """Parameters that live in one long vector for each kind of number, and so do their gradients.
+    """Parameters and gradients stored in one long vector for each dtype.
 
-    Adam treats every number on its own, so parameters that a loss depends on get the same steps;
-    what is saved is the overhead of the many small tensors of a small network. (A parameter that
-    no loss depends on counts as having the gradient 0, so weight decay reaches it.) `release`
-    gives every parameter a tensor of its own again.
+    This avoids the overhead of a small network's many small tensors. Adam is elementwise, so
+    parameters that a loss depends on get the same steps as before. (A parameter that no loss
+    depends on has the gradient 0, so weight decay still applies to it.) `release` gives every
+    parameter a separate tensor again.
 
-    Networks that are trained side by side share the vectors: the parameter of a stack is a block
-    of it, and those of the members are the rows of the block.
+    Networks that are trained as a stack share the vectors: each parameter of the stack is a block
+    of a vector, and the members' parameters are the rows of the block.
 
     >>> layer = nn.Linear(3, 2)
     >>> flat = FlatParameters([layer])
@@ -41,13 +41,13 @@ class FlatParameters:
         return parts
 
     def average_into(self, averages: list[Tensor], decay: float) -> None:
-        """Move running averages of the vectors a step towards the vectors."""
+        """Move the running averages one step toward the current vectors."""
         for average, vector in zip(averages, self.vectors, strict=True):
             average.lerp_(vector, 1 - decay)
 
     @contextmanager
     def showing(self, averages: list[Tensor] | None) -> Iterator[None]:
-        """Let the parameters be their averages for a while (None: leave them as they are)."""
+        """Temporarily replace the parameters by their averages (None leaves them unchanged)."""
         if averages is None:
             yield
             return
@@ -67,18 +67,18 @@ class FlatParameters:
         """Set all gradients to those of the sum of the losses."""
         for vector in self.vectors:
             vector.grad.zero_()  # type: ignore[union-attr]
-        # Without gradients of their own: torch imports SymPy to check given ones.
+        # Without explicit gradient arguments: torch imports SymPy to check them.
         torch.autograd.backward([loss if loss.ndim == 0 else loss.sum() for loss in losses])
 
     def release(self) -> None:
-        """Give every parameter of the members a tensor of its own, and no gradient."""
+        """Give every parameter of the members a separate tensor without a gradient."""
         for parameters in self._members:
             for parameter in parameters:
                 parameter.data = parameter.data.clone()
                 parameter.grad = None
 
     def _join(self, positions: list[int]) -> Tensor:
-        """Move the parameters at these positions into one vector, one after the other."""
+        """Move the parameters at these positions into one vector, in order."""
         columns = [[parameters[i] for parameters in self._members] for i in positions]
         values = [parameter.detach().reshape(-1) for column in columns for parameter in column]
         vector = torch.cat(values)

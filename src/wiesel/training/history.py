@@ -1,4 +1,4 @@
-"""What happened in training, epoch by epoch, as plain data."""
+"""The history of training, epoch by epoch, as plain data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,9 +23,9 @@ class History:
     best_epoch: int | None = None
     """The epoch whose weights were kept; None without a validation set."""
     interrupted: bool = False
-    """Whether training was stopped by the user before its last epoch."""
+    """Whether the user stopped training before its last epoch."""
     members: list["History"] = field(default_factory=list)
-    """Of an ensemble, the history of every member; `records` are then their means."""
+    """For an ensemble, the history of every member; `records` are then their means."""
 
     def __len__(self) -> int:
         return len(self.records)
@@ -48,11 +48,11 @@ class History:
         return [record[name] for record in self.records]
 
     def to_frame(self) -> pl.DataFrame:
-        """Return the records as a Polars frame, a row for every epoch."""
+        """Return the records as a Polars data frame with one row for every epoch."""
         return pl.DataFrame(self.records)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as data that JSON can hold."""
+        """Return everything as JSON-compatible data."""
         data: dict[str, Any] = {
             "records": self.records,
             "best_epoch": self.best_epoch,
@@ -68,10 +68,10 @@ class History:
 
     @classmethod
     def of_members(cls, members: Sequence["History"]) -> "History":
-        """Return the history of an ensemble: the members' own, and their mean in each epoch.
+        """Return the history of an ensemble: its members' histories and their mean in each epoch.
 
-        The mean is over the members that were still trained in an epoch; there is no best epoch
-        for all.
+        The mean of an epoch is over the members that were still training. The ensemble as a
+        whole has no best epoch.
 
         >>> first, second = History([{"loss": 0.2}, {"loss": 0.1}]), History([{"loss": 0.4}])
         >>> History.of_members([first, second]).column("loss")
@@ -83,7 +83,7 @@ class History:
 
 
 def mean_record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the means of what several records hold, each over those that hold it.
+    """Return the mean of each quantity over the records that contain it.
 
     >>> mean_record([{"epoch": 1, "shares": [0.0, 1.0]}, {"epoch": 1, "shares": [1.0, 0.0]}])
     {'epoch': 1, 'shares': [0.5, 0.5]}

@@ -34,9 +34,9 @@ Batchable = Tensor | dict[str, Tensor]
 _CHECKED_BYTES = 64 * 2**20
 _VECTORS = "Turn texts and pictures into numbers first, for example with wiesel.TextFeatures."
 _MAPPED_BYTES = 512 * 2**20
-"""How much of a memory-mapped file may stay in memory."""
+"""How many bytes of a memory-mapped file may stay in memory."""
 _READ_AROUND = 2**16
-"""How many bytes the system maps around an item that is read."""
+"""How many bytes the operating system maps around an item that is read."""
 
 
 class Inputs(Protocol):
@@ -53,7 +53,7 @@ class Inputs(Protocol):
 
 
 def as_inputs(values: Any, name: str = "X") -> Inputs:
-    """Return `values` as inputs, or say what is allowed.
+    """Return `values` as inputs, or raise an error that lists what is allowed.
 
     >>> len(as_inputs(np.zeros((4, 2))))
     4
@@ -68,7 +68,7 @@ def _made_inputs(values: Any, name: str) -> Inputs:
     if isinstance(values, Mapping):
         return DictInputs({str(key): value for key, value in values.items()}, name)
     if isinstance(values, TensorDataset):
-        values = values.tensors[0]  # in memory already: sliced, not collated item by item
+        values = values.tensors[0]  # already in memory: sliced, not collated item by item
     if isinstance(values, (np.ndarray, Tensor)):
         return ArrayInputs(values, name)
     if isinstance(values, Dataset):
@@ -84,7 +84,7 @@ def _made_inputs(values: Any, name: str) -> Inputs:
 
 
 def _cure(values: object) -> str:
-    """What to do with a data set of `wiesel.io`, which holds more than vectors."""
+    """Advice for a data set of `wiesel.io`, which contains more than feature vectors."""
     if isinstance(values, LoadedDataset):
         return " Give the vectors of one split, such as dataset.train.features."
     if isinstance(values, Split):
@@ -95,7 +95,7 @@ def _cure(values: object) -> str:
 
 
 def is_ready(values: object) -> bool:
-    """Whether these are inputs already, as `as_inputs` returns them."""
+    """Whether these are already inputs, as returned by `as_inputs`."""
     return isinstance(values, (ArrayInputs, DictInputs, SparseInputs, DatasetInputs))
 
 
@@ -107,12 +107,12 @@ def is_matrix(inputs: Inputs) -> bool:
 
 
 def column_names(inputs: Inputs) -> tuple[str, ...] | None:
-    """Return the names of the features if a table was given, else None."""
+    """Return the names of the features if the inputs are a table, else None."""
     return inputs.columns if isinstance(inputs, ArrayInputs) else None
 
 
 def part(batch: Batchable, start: int, stop: int) -> Batchable:
-    """Return some consecutive items of a batch, without copying."""
+    """Return a range of consecutive items of a batch, without copying."""
     if isinstance(batch, dict):
         return {key: value[start:stop] for key, value in batch.items()}
     return batch[start:stop]
@@ -126,7 +126,7 @@ def move(batch: Batchable, device: torch.device) -> Batchable:
 
 
 class ArrayInputs:
-    """A tensor or an array; what torch cannot share, such as a memory map, is read by batch."""
+    """A tensor or an array; what torch cannot share, such as a memory map, is read in batches."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class SparseInputs:
         _refuse_no_features(values.shape, name)
         self._values = sp.csr_array(values)
         self.item_bytes = 4 * self._values.shape[1]
-        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and refused
+        with np.errstate(over="ignore"):  # values beyond float32 become infinite and are refused
             self._values = self._values.astype(np.float32)
         bad = np.flatnonzero(~np.isfinite(self._values.data))
         if len(bad):
@@ -233,7 +233,7 @@ class DictInputs:
 
 
 class DatasetInputs:
-    """A map-style torch Dataset; of an item that is a tuple, the first element is the input."""
+    """A map-style torch Dataset; if items are tuples, the first element is the input."""
 
     def __init__(self, dataset: Any, name: str) -> None:
         if not hasattr(dataset, "__len__"):
@@ -281,7 +281,7 @@ def _refuse_no_features(shape: tuple[int, ...], name: str) -> None:
 
 
 def _kinds(item: object) -> str:
-    """What an item of a Dataset is, and what is in it if it is a dict."""
+    """The type of a Dataset's item, and the types of its values if it is a dict."""
     if not isinstance(item, Mapping):
         return type(item).__name__
     kinds = [f"{key!r}: {type(value).__name__}" for key, value in item.items()]
@@ -295,7 +295,7 @@ def _columns(values: Any) -> tuple[str, ...] | None:
 
 
 def _numbers(values: npt.NDArray[Any] | Tensor) -> npt.NDArray[Any] | Tensor:
-    """Python's numbers in an array of objects, as a table with mixed columns gives, as floats."""
+    """Convert an object array of Python numbers, as from a table with mixed columns, to floats."""
     if isinstance(values, Tensor) or values.dtype != object:
         return values
     try:
@@ -334,10 +334,10 @@ def _is_numeric(values: npt.NDArray[Any] | Tensor) -> bool:
 
 
 def _shared(values: npt.NDArray[Any] | Tensor) -> npt.NDArray[Any] | Tensor:
-    """The values as a tensor on the same memory; an array where torch cannot have one."""
+    """The values as a tensor that shares their memory, or as an array if torch cannot do that."""
     if isinstance(values, Tensor):
         return values.detach()
-    # torch warns of arrays that are read-only, and refuses foreign byte orders.
+    # torch warns about read-only arrays and refuses non-native byte orders.
     fits = values.flags.writeable and values.dtype.isnative and values.dtype.itemsize <= 8
     if isinstance(values, np.memmap) or not fits:
         return values
@@ -356,12 +356,12 @@ def _checked(tensor: Tensor, rows: npt.NDArray[np.int64], name: str) -> Tensor:
 
 
 def _network_dtype(tensor: Tensor) -> Tensor:
-    """Floats as float32 and integers as int64, which is what modules are made for."""
+    """Convert floats to float32 and integers to int64, the dtypes that modules expect."""
     return tensor.float() if tensor.is_floating_point() else tensor.long()
 
 
 def _refuse_non_finite(tensor: Tensor, rows: npt.NDArray[np.int64], name: str) -> None:
-    # A sum is not finite if any value is not: one pass without a mask in the good case.
+    # If any value is not finite, the sum is not: usually one pass without a mask is enough.
     if not tensor.is_floating_point() or bool(torch.isfinite(tensor.double().sum())):
         return
     bad = (~torch.isfinite(tensor)).nonzero()

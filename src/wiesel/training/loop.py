@@ -1,6 +1,6 @@
-"""The training loop, on one page. Nothing in it is about weak supervision.
+"""The training loop, on one page. Nothing in it is specific to weak supervision.
 
-What it trains is one network or a stack of several; `TrainingState` knows which.
+It trains one network or a stack of several; `TrainingState` handles the difference.
 """
 
 import math
@@ -24,7 +24,7 @@ from wiesel.training.validation import Validation, predict_logits, proba_of
 __all__ = ["run", "train", "train_together"]
 
 Records = dict[int, Record]
-"""What is known about an epoch of each member, by the member's identity."""
+"""The record of an epoch for each member, by the member's `id`."""
 
 
 def train(
@@ -36,9 +36,9 @@ def train(
 ) -> History:
     """Train the objective's networks in place and return what happened.
 
-    With a validation set the weights of its best epoch are kept, else those of the last.
-    Interrupting (Ctrl-C) ends training with the best weights so far. The engine of the options,
-    if there is one, does the same with other processes.
+    With a validation set, the weights of the best epoch are kept, otherwise those of the last.
+    Interrupting (Ctrl-C) ends training with the best weights so far. If the options contain an
+    engine, it does the same in other processes.
     """
     if options.engine is not None:
         states = [torch.get_rng_state()]
@@ -56,13 +56,13 @@ def train_together(
     validation: Validation | None = None,
     fingerprint: str = "",
 ) -> list[History]:
-    """Train several objectives of one architecture as one stack, each as `train` would alone.
+    """Train several objectives with the same architecture as one stack.
 
-    Options may differ in the learning rate only. `random_states` are what `torch.get_rng_state`
-    gave for each before training. Raises `NotStackable`, and has changed nothing, where there is
-    no stacked form.
+    Each is trained as `train` would train it alone. Only the learning rate may differ between
+    options. `random_states` are the results of `torch.get_rng_state` for each objective before
+    training. Raises `NotStackable` and changes nothing if there is no stacked form.
     """
-    # Members of one learning rate are neighbors, so that they are one parameter of Adam.
+    # Members with the same learning rate are adjacent, so that Adam sees them as one parameter.
     order = sorted(range(len(objectives)), key=lambda k: options[k].lr)
     own = [objectives[k] for k in order]
     own_options, states = [options[k] for k in order], [random_states[k] for k in order]
@@ -81,7 +81,7 @@ def train_together(
 def run(
     state: TrainingState, data: TrainingData, validation: Validation | None, fingerprint: str
 ) -> list[History]:
-    """Train what a state holds until all its members are finished; return their histories."""
+    """Train until all members of the state are finished, and return their histories."""
     options, flat = state.options, state.parameters
     try:
         with (
@@ -105,7 +105,7 @@ def run(
 
 
 def _run_epoch(state: TrainingState, data: TrainingData) -> Records:
-    """Go once through all items, and return the mean losses of every member."""
+    """Go through all items once, and return the mean losses of every member."""
     objective, optimizer, epoch = state.objective, state.optimizer, state.epochs_done + 1
     objective.start_epoch(epoch, data)
     objective.train()
@@ -113,7 +113,7 @@ def _run_epoch(state: TrainingState, data: TrainingData) -> Records:
     n_batches = 0
     for batch in state.batches(data):
         losses = state.losses(batch)
-        # The loss of a network that is kept as it is has nothing to change.
+        # The loss of a frozen network has no gradient.
         state.differentiate([loss for loss in losses.values() if loss.requires_grad])
         optimizer.step()
         if state.averages is not None:
@@ -136,7 +136,7 @@ def _look(
     fingerprint: str,
     show: Callable[[Record], None],
 ) -> None:
-    """Finish the epoch of all members that are trained, keep a checkpoint, and show what came."""
+    """Finish the epoch of all unfinished members, write a checkpoint, and show the result."""
     with state.parameters.showing(state.averages):
         records = [finish(member) for member in state.unfinished()]
     state.save(fingerprint)
@@ -146,7 +146,7 @@ def _look(
 def _finish_epoch(
     member: Member, records: Records, data: TrainingData, validation: Validation | None
 ) -> Record:
-    """Score the epoch, note it, and remember its weights if it is the best so far."""
+    """Score and record the epoch, and keep its weights if it is the best so far."""
     standing, objective, record = member.standing, member.objective, records[id(member)]
     _refuse_divergence(record, member.options)
     objective.eval()
@@ -160,7 +160,7 @@ def _finish_epoch(
         raise _diverged(what, "infinite or NaN", record, member.options)
     score = validation.score(proba_of(logits))
     record[f"validation_{validation.metric}"] = score
-    # Noted first: an interruption from here on finds a record for the best epoch.
+    # Recorded first, so that after an interruption the best epoch always has a record.
     standing.history.records.append(record)
     if score > standing.best_score:
         standing.best_score = score

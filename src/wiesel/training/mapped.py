@@ -1,4 +1,4 @@
-"""Memory-mapped files: they travel to other processes by name, and give back what was read."""
+"""Memory-mapped files: sent to other processes by file name, with read pages released."""
 
 import mmap
 import socket
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class MappedFile:
-    """A part of a file that is an array."""
+    """An array that is a part of a file."""
 
     path: str
     dtype: str
@@ -37,7 +37,7 @@ class MappedFile:
 
 
 def portable(values: Array | Tensor) -> Any:
-    """Return values as what travels best: a map as its file, a tensor as an array.
+    """Return values in a form that is easy to send: a map as its file, a tensor as an array.
 
     >>> portable(np.arange(3))
     array([0, 1, 2])
@@ -54,21 +54,21 @@ def portable(values: Array | Tensor) -> Any:
     if isinstance(values, Tensor):
         try:
             return values.numpy(force=True)
-        except TypeError:  # a kind of number that NumPy lacks
+        except TypeError:  # a dtype that NumPy lacks
             return values
     return np.asarray(values)
 
 
 def arrived(values: Any) -> Array | Tensor:
-    """Return what `portable` made ready, as values again."""
+    """Return the values from the result of `portable`."""
     return values.open() if isinstance(values, MappedFile) else values
 
 
 def let_go(values: Array) -> None:
-    """Give the pages of a read-only memory map back to the system, which reads them again.
+    """Release the pages of a read-only memory map; the system reads them again when needed.
 
-    They would count as this process's memory until the machine has none left. (A map that may
-    be written to is left alone: its pages may hold what is in no file.)
+    Otherwise they would count as this process's memory until the machine has none left. (A
+    writable map is left alone: its pages may contain changes that are not in the file.)
 
     >>> let_go(np.arange(3))
     """

@@ -1,4 +1,4 @@
-"""What the loop is given to train."""
+"""What the training loop trains."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,27 +10,27 @@ from wiesel.training.batches import Batch, TrainingData
 __all__ = ["Objective", "Record"]
 
 Record = dict[str, Any]
-"""What is known about one epoch: numbers and short lists of numbers by name."""
+"""The results of one epoch: numbers and short lists of numbers by name."""
 
 
 class Objective(nn.Module):
     """What is trained: the networks of a method, and the losses of one batch.
 
-    A class writes `losses`; or `outputs` and `compare`, so that several workers can train it.
+    A subclass implements `losses`, or `outputs` and `compare` so that several workers can train it.
 
     Everything that must survive an interruption is a parameter or a buffer.
 
-    A class that declares `stackable = True` can be trained as a stack of several: `losses` then
-    gets tensors with a first dimension of members, (members, n_items, ...), and returns a loss
-    for each member; buffers and parameters have that dimension too. Code that addresses
-    dimensions from the last, and broadcasts a buffer over items with `unsqueeze(-2)`, serves one
-    network and a stack alike.
+    Several objectives of a class that declares `stackable = True` can be trained as a stack.
+    `losses` then gets tensors whose first dimension is members, (members, n_items, ...), and
+    returns one loss for each member. Buffers and parameters have that dimension too. Code works
+    for both a single network and a stack if it counts dimensions from the last and broadcasts
+    buffers over items with `unsqueeze(-2)`.
     """
 
     end_model: nn.Module
 
     def prepare(self, batch: Batch) -> Batch:
-        """Return a large batch with what every step would otherwise compute again, item by item."""
+        """Return a large batch with item-wise results that every step would otherwise recompute."""
         return batch
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -38,25 +38,25 @@ class Objective(nn.Module):
         return self.compare(batch.rows, self.outputs(batch))
 
     def outputs(self, batch: Batch) -> dict[str, Tensor]:
-        """Return what the networks say of every item, by name: (n_items, n_numbers) each."""
+        """Return the networks' outputs for every item, by name: (n_items, n_numbers) each."""
         raise NotImplementedError
 
     def compare(self, rows: Tensor, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the losses of outputs for the items at `rows`.
+        """Return the losses of the outputs for the items at `rows`.
 
-        It may depend on parameters through the outputs alone: several workers have each their
-        part of the outputs, and all of them compare the whole batch.
+        The losses may depend on parameters only through the outputs: each worker computes its
+        part of the outputs, and all workers compare the whole batch.
         """
         raise NotImplementedError
 
     @property
     def is_divisible(self) -> bool:
-        """Whether several workers can share a batch: `losses` is made of outputs and `compare`."""
+        """Whether workers can share a batch: `losses` is computed by `outputs` and `compare`."""
         return type(self).losses is Objective.losses
 
     def start_epoch(self, epoch: int, data: TrainingData) -> None:
-        """Do what the method does between epochs, such as an E-step."""
+        """Do the method's work between epochs, such as an E-step."""
 
     def diagnose(self, data: TrainingData) -> Record:
-        """Return what the history should tell about the networks as they are now."""
+        """Return what the history should record about the current networks."""
         return {}

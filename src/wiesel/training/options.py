@@ -30,11 +30,11 @@ class TrainOptions:
     checkpoint: str | Path | None = None
     progress: bool | None = None
     engine: Any = None
-    """Which other processes train, such as `RayTrain(workers=2)`; None is this one."""
+    """Which other processes train, such as `RayTrain(workers=2)`; None means this process."""
 
 
 def resolve_device(name: str) -> torch.device:
-    """Return the torch device of a name; `auto` is the first accelerator, or the CPU."""
+    """Return the torch device with this name; `auto` is the first accelerator, or the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

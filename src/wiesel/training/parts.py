@@ -1,7 +1,7 @@
-"""The state of training in one of several workers, each of which has a part of every batch.
+"""The state of training in one of several workers, each with a part of every batch.
 
-All workers go through the same batches in the same order, so they train the network that one
-process would train, within rounding, however many they are.
+All workers go through the same batches in the same order. So any number of workers trains the
+same network as a single process, within rounding.
 """
 
 import json
@@ -39,7 +39,7 @@ class PartBatch(Batch):
     """A worker's part of a batch."""
 
     all_rows: Tensor = None  # type: ignore[assignment]
-    """The positions of all items of the batch, those of the other workers, too."""
+    """The positions of all items of the batch, including those of the other workers."""
 
 
 @dataclass(kw_only=True)
@@ -48,11 +48,11 @@ class PartState(TrainingState):
 
     worker: Worker
     streams: PartStreams
-    """Random numbers of each network, those of a single one, too."""
+    """The random numbers of each network, even if there is only one."""
 
     def batches(self, data: TrainingData) -> Iterator[Batch]:
         """Yield this worker's part of the batches of an epoch."""
-        # What a network draws by itself is drawn by each worker for its own items.
+        # Random numbers that a network draws directly differ between workers: each has other items.
         set_seed(int(self.streams.states[0].sum()) + self.worker.number)
         n_items = len(data.items)
         epoch_size = self.options.epoch_size or n_items
@@ -87,7 +87,7 @@ class PartState(TrainingState):
             self.worker.add_up(vector.grad)  # type: ignore[arg-type]
 
     def look(self, look: Callable[[], None]) -> None:
-        """Let the leading worker look, and take over what it found."""
+        """Run `look` on the leading worker only, and copy its results to all workers."""
 
         def found() -> bytes:
             interrupted = False
@@ -95,21 +95,21 @@ class PartState(TrainingState):
                 look()
             except KeyboardInterrupt:
                 interrupted = True
-            # The best weights are for the leader to keep.
+            # Only the leader keeps the best weights.
             return json.dumps([[described(m.standing) for m in self.members], interrupted]).encode()
 
         standings, interrupted = json.loads(self.worker.agreed(found))
         if not self.worker.leads:
             for member, standing in zip(self.members, standings_of(standings), strict=True):
                 member.standing = standing
-        # Machines may round differently; from here on all have the same weights again.
+        # Machines may round differently; this gives all workers the same weights again.
         for vector in self.parameters.vectors:
             self.worker.take_over(vector)
         if interrupted:
             raise KeyboardInterrupt
 
     def _found(self, fingerprint: str) -> Checkpoint | None:
-        """The checkpoint as the leader has it: another machine may have an older file, or none."""
+        """The leader's checkpoint: other machines may have an older file, or none."""
         path = self.options.checkpoint
         if path is None:
             return None
@@ -128,7 +128,7 @@ class PartState(TrainingState):
 
 
 def state_of_part(job: TrainingJob, worker: Worker) -> PartState:
-    """Return the start of training a job as one of several workers."""
+    """Return the initial state for training a job as one of several workers."""
     if len(job.objectives) > 1:
         state = side_by_side(job.objectives, job.options, job.random_states)
     else:

@@ -1,4 +1,4 @@
-"""A progress bar on a terminal or in a notebook, or whoever watches; silence everywhere else."""
+"""A progress bar on a terminal or in a notebook, or a callback; otherwise no output."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ _LINE: ContextVar[NotebookLine | None] = ContextVar("line", default=None)
 
 @contextmanager
 def watching(show: Show) -> Iterator[None]:
-    """Give every epoch's record to `show`, of all training inside, without a progress bar.
+    """Call `show` with every epoch's record of all training inside; show no progress bar.
 
     >>> seen = []
     >>> with watching(seen.append), progress_bar(2, 0, None) as tell:
@@ -36,7 +36,7 @@ def watching(show: Show) -> Iterator[None]:
 
 @contextmanager
 def one_line() -> Iterator[None]:
-    """Let all that is trained inside share one line of a notebook; a terminal is as ever."""
+    """Let all training inside share one line of a notebook; a terminal is not affected."""
     if _LINE.get() is not None:
         yield
         return
@@ -51,7 +51,7 @@ def one_line() -> Iterator[None]:
 def progress_bar(total: int, done: int, enabled: bool | None) -> Iterator[Show]:
     """Yield a function that shows an epoch's record.
 
-    `enabled=None` means: on a terminal and in a notebook.
+    `enabled=None` shows it on a terminal and in a notebook.
     """
     watcher = _WATCHER.get()
     if watcher is not None:
@@ -82,7 +82,7 @@ def _terminal_bar(total: int, done: int) -> Iterator[Show]:
 
 @contextmanager
 def _notebook_bar(total: int, done: int) -> Iterator[Show]:
-    """A bar in a line that changes, and says at the end how far training came."""
+    """A bar in a line that is updated, and that finally shows how far training came."""
     line, start, last = _LINE.get() or NotebookLine(), time.perf_counter(), {"epoch": done}
     line.show(f"epoch {done} of {total}", done / total)
 

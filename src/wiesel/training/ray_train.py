@@ -1,7 +1,7 @@
 """Training on the machines of a Ray cluster: each worker has a part of every batch.
 
-Ray Train starts the workers, connects them (gloo on CPUs, nccl on GPUs) and starts them again if
-one is lost; what they do is the loop, as in one process.
+Ray Train starts the workers, connects them (gloo on CPUs, nccl on GPUs) and restarts them if one
+is lost. The workers run the same training loop as a single process.
 """
 
 import sys
@@ -29,17 +29,17 @@ from wiesel.training.ray_worker import Mailbox, train_part
 __all__ = ["RayTrain"]
 
 _MOMENT = 0.2
-"""Seconds between two looks at how far the workers are."""
+"""Seconds between two checks of the workers' progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RayTrain:
     """Trains with the workers of a Ray cluster: `fit(X, votes, engine=RayTrain(workers=2))`.
 
-    Every worker computes its part of every batch, so the model is the one that this process would
-    train, within rounding, for any number of workers. If a worker is lost, training goes on from
-    the model's `checkpoint`, which is on storage that all machines share; without one it starts
-    anew. Without a cluster the workers are processes of this machine.
+    Every worker computes its part of every batch. So any number of workers trains the same model
+    as this process alone, within rounding. If a worker is lost, training continues from the
+    model's `checkpoint`, which must be on storage that all machines share; without a checkpoint
+    it starts again. Without a cluster, the workers are processes on this machine.
 
     >>> RayTrain(workers=4, address="10.0.0.1:6379").workers
     4
@@ -48,13 +48,13 @@ class RayTrain:
     workers: int = 2
     """How many processes train together."""
     cpus: int = 1
-    """How many cores each of them has."""
+    """How many CPU cores each worker has."""
     gpu: bool = False
-    """Whether each of them has a GPU."""
+    """Whether each worker has a GPU."""
     address: str | None = None
-    """The cluster's; None is the connection that the program has, or a cluster of this machine."""
+    """The cluster's address; None uses the program's connection, or starts a local cluster."""
     retries: int = 3
-    """How often training goes on after a worker was lost."""
+    """How many times training continues after a worker is lost."""
 
     def __post_init__(self) -> None:
         for name, low in (("workers", 1), ("cpus", 1), ("retries", 0)):
@@ -62,7 +62,7 @@ class RayTrain:
 
     @property
     def device(self) -> torch.device:
-        """Where the workers train."""
+        """The device on which the workers train."""
         return torch.device("cuda" if self.gpu else "cpu")
 
     def train(self, job: TrainingJob) -> list[History]:
@@ -74,7 +74,7 @@ class RayTrain:
                 f"{self.workers} workers cannot share batches of {batch_size} items. Give the "
                 "model a larger batch_size, or RayTrain fewer workers."
             )
-        if len(job.objectives) > 1:  # whether there is a stack is told before anything is sent
+        if len(job.objectives) > 1:  # fails before anything is sent if they cannot be stacked
             stack_modules(job.objectives, RandomStreams(job.random_states))
         with ray_session(self.address) as ray:
             self._check_cores(ray)
@@ -86,7 +86,7 @@ class RayTrain:
         return histories
 
     def _portable(self, job: TrainingJob) -> TrainingJob:
-        """The job with paths and devices that hold on another machine."""
+        """The job with paths and devices that are valid on another machine."""
         options = []
         for own in job.options:
             path = None if own.checkpoint is None else str(Path(own.checkpoint).absolute())
@@ -121,7 +121,7 @@ class RayTrain:
                         for record in ray.get(mailbox.take.remote()):
                             show(record)
                     except KeyboardInterrupt:
-                        # The workers end with the best weights so far; who cannot wait asks again.
+                        # The workers end with the best weights so far; a second Ctrl-C quits now.
                         if run.is_asked_to_stop:
                             raise
                         run.is_asked_to_stop = True
@@ -163,7 +163,7 @@ class RayTrain:
 
 
 class _Run(threading.Thread):
-    """Ray Train at work, while this process watches."""
+    """The thread that runs Ray Train while this process shows its progress."""
 
     def __init__(self, trainer: Any) -> None:
         super().__init__(daemon=True)
@@ -172,10 +172,10 @@ class _Run(threading.Thread):
         self.is_asked_to_stop = False
 
     def run(self) -> None:
-        """Wait until Ray Train is done."""
+        """Run Ray Train until it is done."""
         try:
             self._trainer.fit()
-        except Exception as error:  # noqa: BLE001 - it is raised by who waits for this thread
+        except Exception as error:  # noqa: BLE001 - raised by the code that waits for this thread
             self.error = error
 
 
@@ -191,11 +191,11 @@ def _load_ray_train() -> None:
 
 
 def _sent(ray: Any, job: TrainingJob) -> Any:
-    """The job in the store of the cluster, from which every machine reads it once."""
+    """The job in the cluster's object store, from which every machine reads it once."""
     with _own_code_travels(ray.cloudpickle, job):
         try:
             return ray.put(job)
-        except Exception as error:  # whatever somebody's class raises when it is pickled
+        except Exception as error:  # a user's class may raise anything when pickled
             reason = _short(error)
             try:
                 ray.cloudpickle.dumps(job.data)
@@ -212,12 +212,12 @@ def _sent(ray: Any, job: TrainingJob) -> Any:
 
 @contextmanager
 def _own_code_travels(cloudpickle: Any, job: TrainingJob) -> Iterator[None]:
-    """Send the code of a network whose module is not installed, as other machines lack it."""
+    """Send the code of networks whose modules are not installed: other machines lack it."""
     installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
     own = str(Path(__file__).parents[1])
     kinds = {type(part) for objective in job.objectives for part in objective.modules()}
     registered = []
-    # What the user has registered stays registered.
+    # Modules that the user has registered stay registered.
     for name in {kind.__module__ for kind in kinds} - cloudpickle.list_registry_pickle_by_value():
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)

@@ -1,4 +1,4 @@
-"""What runs in a worker of Ray Train, and how it reports to the process that started it."""
+"""The code that runs in a Ray Train worker and reports to the process that started it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,9 +14,9 @@ __all__ = ["Mailbox", "train_part"]
 
 
 class Mailbox:
-    """An actor beside the process that started training: workers leave messages for it there.
+    """An actor on the machine that started training; workers leave messages in it.
 
-    Every epoch is told once, in order, however often training starts again.
+    Every epoch is reported once, in order, no matter how often training restarts.
 
     >>> mailbox = Mailbox()
     >>> mailbox.begin(0)
@@ -35,7 +35,7 @@ class Mailbox:
         self._refusal: Exception | None = None
 
     def begin(self, n_done: int) -> int:
-        """Return how many epochs are known here; at first those of an earlier training."""
+        """Return how many epochs are known here; initially `n_done`, from an earlier training."""
         if self._n_told is None:
             self._n_told = n_done
         return self._n_told
@@ -48,33 +48,33 @@ class Mailbox:
         return self._stopped
 
     def take(self) -> list[Mapping[str, Any]]:
-        """Return the records since the last time."""
+        """Return the records since the last call."""
         new, self._records = self._records, []
         return new
 
     def stop(self) -> None:
-        """Let training end after the epoch that runs."""
+        """Let training end after the current epoch."""
         self._stopped = True
 
     def keep(self, result: dict[str, Any]) -> None:
-        """Keep what was trained."""
+        """Store the result of training."""
         self._result = result
 
     def result(self) -> dict[str, Any] | None:
-        """Return what was trained; None as long as there is nothing."""
+        """Return the result of training, or None if there is none yet."""
         return self._result
 
     def refuse(self, error: Exception) -> None:
-        """Keep the first error that would come again: there is no use in another attempt."""
+        """Store the first error that would only occur again: another attempt is pointless."""
         self._refusal = self._refusal or error
 
     def refusal(self) -> Exception | None:
-        """Return such an error, if there was one."""
+        """Return the error stored by `refuse`, or None."""
         return self._refusal
 
 
 def train_part(config: dict[str, Any]) -> None:
-    """Train as one of several workers; the leading one hands back the result."""
+    """Train as one of several workers; the leading worker stores the result."""
     import ray
     import torch.distributed as dist
 
@@ -108,7 +108,7 @@ def train_part(config: dict[str, Any]) -> None:
 
 
 def _tell_what_is_missing(state: PartState, mailbox: Any) -> None:
-    """Tell of epochs that only the checkpoint has: their leader was lost before it told of them."""
+    """Report epochs that only the checkpoint has: the leader was lost before it reported them."""
     import ray
 
     if state.worker.leads:

@@ -1,9 +1,9 @@
-"""In which order an epoch goes through the items; millions of them are shuffled by blocks.
+"""The order in which an epoch goes through the items; millions of items are shuffled by blocks.
 
-A random order of millions of items is large itself, and reads a file of features in as many
-places. So blocks of neighboring items are shuffled, and the items within a window of many blocks.
-The order depends on the number of items, not on where their features are: a memory-mapped array
-trains the same network as one in memory.
+A random order of millions of items takes much memory, and reads a file of features in millions of
+places. So blocks of neighboring items are shuffled, and then the items within a window of many
+blocks. The order depends on the number of items, not on where their features are: a memory-mapped
+array trains the same network as one in memory.
 """
 
 import math
@@ -15,17 +15,17 @@ from torch import Tensor
 __all__ = ["shuffled"]
 
 Permutation = Callable[[int], Tensor]
-"""Draws a random order of so many positions: (size,), or (members, size) for a stack."""
+"""Draws a random order of `size` positions: (size,), or (members, size) for a stack."""
 
 _MANY = 2**20
-"""Up to so many items are shuffled as a whole."""
+"""Up to this many items are shuffled as a whole."""
 _BLOCK = 256
 _WINDOW = 64
-"""How many blocks are shuffled into each other: 16,384 items."""
+"""How many blocks are shuffled together: 16,384 items."""
 
 
 def shuffled(permutation: Permutation, n_items: int, epoch_size: int) -> Tensor:
-    """Return the positions of the items of an epoch: none comes again before all have come.
+    """Return the positions of an epoch's items; no item repeats before all have occurred.
 
     >>> order = shuffled(torch.randperm, n_items=4, epoch_size=6)
     >>> sorted(order[:4].tolist()), len(order)
@@ -40,7 +40,7 @@ def shuffled(permutation: Permutation, n_items: int, epoch_size: int) -> Tensor:
 def _shuffled_by_blocks(permutation: Permutation, n_items: int, epoch_size: int) -> Tensor:
     n_blocks = math.ceil(n_items / _BLOCK)
     windows: list[Tensor] = []
-    found: Tensor | int = 0  # the last block may be short, so that a window may have fewer items
+    found: Tensor | int = 0  # the last block may be short, so a window may have fewer items
     blocks = torch.empty(0, 0)
     while int(torch.as_tensor(found).min()) < epoch_size:
         start = len(windows) * _WINDOW % (math.ceil(n_blocks / _WINDOW) * _WINDOW)

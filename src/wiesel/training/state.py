@@ -25,7 +25,7 @@ __all__ = ["Member", "TrainingState", "alone", "side_by_side"]
 
 @dataclass
 class Member:
-    """One of the networks that are trained, and how far it has come."""
+    """One of the networks in training, and how far it has come."""
 
     objective: Objective
     options: TrainOptions
@@ -43,10 +43,10 @@ class Member:
 
 @dataclass
 class TrainingState:
-    """What the loop changes; a checkpoint holds all of it.
+    """What the loop changes; a checkpoint contains all of it.
 
-    A step is taken with `objective`: the only member's own, or the stack of all. Between epochs
-    every member is looked at through its own objective, whose tensors are views of the stack's.
+    Steps use `objective`: the objective of the only member, or the stack of all members. Between
+    epochs each member is evaluated with its own objective, whose tensors are views of the stack's.
     """
 
     members: list[Member]
@@ -54,34 +54,34 @@ class TrainingState:
     parameters: FlatParameters
     optimizer: FusedAdam
     streams: RandomStreams | None = None
-    """Random numbers of the members of a stack; a single network uses torch's own generator."""
+    """Random numbers of the members of a stack; a single network uses torch's global generator."""
     averages: list[Tensor] | None = None
-    """Running averages of the parameters, where the options ask for them."""
+    """Running averages of the parameters, if the options request them."""
     items: StackedItems | None = None
 
     @property
     def options(self) -> TrainOptions:
-        """What holds for all members: everything but the learning rate."""
+        """The options that all members share: everything but the learning rate."""
         return self.members[0].options
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """The device of the parameters."""
         return self.parameters.vectors[0].device
 
     @property
     def epochs_done(self) -> int:
-        """How many epochs have been finished, by the members that are still trained."""
+        """How many epochs the members that are still training have finished."""
         return max(len(member.standing.history) for member in self.members)
 
     def mean_records(self) -> list[Record]:
-        """Return the record of every finished epoch, each the mean of those of the members."""
+        """Return the record of every finished epoch, each the mean over the members."""
         histories = [member.standing.history.records for member in self.members]
         epochs = range(self.epochs_done)
         return [mean_record([h[epoch] for h in histories if epoch < len(h)]) for epoch in epochs]
 
     def unfinished(self) -> list[Member]:
-        """Return the members that are still trained."""
+        """Return the members that are still training."""
         return [member for member in self.members if not member.is_finished]
 
     def batches(self, data: TrainingData) -> Iterator[Batch]:
@@ -104,11 +104,11 @@ class TrainingState:
         self.parameters.differentiate(losses)
 
     def look(self, look: Callable[[], None]) -> None:
-        """Look at the networks between two epochs; `look` changes the members' standings."""
+        """Evaluate the networks between two epochs; `look` changes the members' standings."""
         look()
 
     def release(self) -> None:
-        """Give every member tensors of its own again, on the CPU and in evaluation mode."""
+        """Give every member separate tensors again, on the CPU and in evaluation mode."""
         self.parameters.release()
         for member in self.members:
             for buffer in member.objective.buffers():
@@ -116,7 +116,7 @@ class TrainingState:
             member.objective.eval().to("cpu")
 
     def resumed(self, fingerprint: str) -> Self:
-        """Go on from the checkpoint, if there is one."""
+        """Continue from the checkpoint, if there is one."""
         found = self._found(fingerprint)
         if found is None:
             return self
@@ -137,7 +137,7 @@ class TrainingState:
         return read_checkpoint(path, fingerprint) if path else None
 
     def save(self, fingerprint: str) -> None:
-        """Write the checkpoint, if one is wanted."""
+        """Write the checkpoint, if the options request one."""
         if self.options.checkpoint is None:
             return
         checkpoint = Checkpoint(
@@ -151,7 +151,7 @@ class TrainingState:
 
 
 def alone(objective: Objective, options: TrainOptions) -> TrainingState:
-    """Return the start of training a single network."""
+    """Return the initial state for training a single network."""
     objective.to(resolve_device(options.device))
     return _state([Member(objective, options)], objective, FlatParameters([objective]))
 
@@ -159,10 +159,10 @@ def alone(objective: Objective, options: TrainOptions) -> TrainingState:
 def side_by_side(
     objectives: Sequence[Objective], options: Sequence[TrainOptions], states: Sequence[Tensor]
 ) -> TrainingState:
-    """Return the start of training several networks as one stack.
+    """Return the initial state for training several networks as one stack.
 
-    `states` are where the random numbers of each stand. Members of one learning rate must be
-    neighbors. Raises `NotStackable` where the networks cannot be stacked.
+    `states` are the random states of the networks. Members with the same learning rate must be
+    adjacent. Raises `NotStackable` if the networks cannot be stacked.
     """
     streams = RandomStreams(states)
     stack: Objective = stack_modules(objectives, streams)  # type: ignore[assignment]
@@ -188,7 +188,7 @@ def _state(members: list[Member], objective: Objective, flat: FlatParameters) ->
 
 
 def _adam(flat: FlatParameters, options: Sequence[TrainOptions]) -> FusedAdam:
-    """One optimizer; the rows of members of one learning rate are one parameter of it."""
+    """One optimizer; the rows of members with the same learning rate form one parameter."""
     groups, start = [], 0
     for rate, same in groupby(option.lr for option in options):
         stop = start + len(list(same))

@@ -1,4 +1,4 @@
-"""How many threads a network is worth."""
+"""The number of threads that suits a network."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +15,10 @@ _SMALL = 2_000_000
 
 @contextmanager
 def fitting_threads(module: nn.Module) -> Iterator[None]:
-    """Run a small network on one thread, a large one as torch is set; nothing stays changed.
+    """Run a small network on one thread, and a large one with torch's setting, then restore it.
 
-    The matrices of a small network are so small that handing them out to threads takes longer
-    than multiplying them: with two threads the paper's networks take several times the CPU time.
+    The matrices of a small network are so small that distributing them to threads takes longer
+    than multiplying them. With two threads the paper's networks take several times the CPU time.
 
     >>> import torch
     >>> before = torch.get_num_threads()

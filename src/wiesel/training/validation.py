@@ -1,4 +1,4 @@
-"""A few items with gold labels: which epoch was best, and by what measure."""
+"""A few items with gold labels that decide which epoch was best, and by which metric."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,12 +29,12 @@ class Validation:
 
     @property
     def metric(self) -> str:
-        """What `score` measures: ROC-AUC for two classes, else accuracy."""
+        """The metric of `score`: ROC-AUC for two classes, else accuracy."""
         two_classes = self.n_classes == 2 and len(np.unique(self.gold)) == 2
         return "auc" if two_classes else "accuracy"
 
     def score(self, proba: npt.NDArray[np.float64]) -> float:
-        """Return how good these probabilities are."""
+        """Return the score of these probabilities."""
         from wiesel.evaluation.metrics import roc_auc
 
         if self.metric == "auc":
@@ -70,12 +70,12 @@ def proba_of(logits: Tensor) -> npt.NDArray[np.float64]:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module into evaluation mode; afterwards every part of it is as it was."""
+    """Put a module into evaluation mode, and afterward restore the mode of every part of it."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         yield
     finally:
-        # Not module.train(): the user may keep a part, such as a frozen BatchNorm, in evaluation.
+        # Not module.train(): the user may keep a part, such as a frozen BatchNorm, in eval mode.
         for part, mode in modes:
             part.training = mode

@@ -24,19 +24,19 @@ _SMALLEST = 1e-12
 class ASTRA(RuleModel):
     """Self-training with weak supervision (Karamanolakis et al., NAACL 2021).
 
-    The end model f is the student. The teacher is a rule attention network, which weighs the
-    rules that vote on an item, and the student itself; what is missing of the weight is spread
-    over all classes::
+    The end model f is the student. The teacher is a rule attention network that weights the rules
+    that vote on an item, and the student itself. The remaining weight is spread over all
+    classes::
 
         q(y | x) = ( sum over votes of a_j(x) [vote_j = y] + a_S(x) f(y | x) + u ) / R
         u = ( R - sum of all a ) / C,        R = the number of votes + 1
         teacher:  - sum_y q log q  on items without a label,  - log q(gold)  on labeled ones
-        student:  CE(f, q)  with q as it was when the epoch began,  CE(f, gold)  on labeled ones
+        student:  CE(f, q)  with q from the start of the epoch,  CE(f, gold)  on labeled ones
 
     One epoch is one round of the paper's loop. In the first `warm_up` epochs the student learns
-    the gold labels, and the shares of the votes on all other items (in the paper the gold labels
-    alone; here there may be none). Gold labels are given to `fit(X, votes, gold=...)`; without
-    them the teacher is trained by its entropy alone.
+    the gold labels, and the vote shares of all other items (in the paper only the gold labels;
+    here there may be none). Pass gold labels as `fit(X, votes, gold=...)`. Without them, only the
+    entropy trains the teacher.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -67,7 +67,7 @@ class ASTRA(RuleModel):
 def teacher_labels(proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tensor:
     """Return q, the weighted mean of votes, student and filler.
 
-    `weights` are those of the votes, then those of the student on every item.
+    `weights` are the weights of the votes, then those of the student on every item.
     """
     n_classes = proba.shape[1]
     of_votes, of_student = weights[: len(entries)], weights[len(entries) :]
@@ -80,7 +80,7 @@ def teacher_labels(proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tens
 
 
 class _AstraObjective(RuleObjective):
-    """The student's targets, found again for every epoch, and the teacher's losses."""
+    """The student's targets, recomputed for every epoch, and the teacher's losses."""
 
     soft_labels: Tensor
 
@@ -93,7 +93,7 @@ class _AstraObjective(RuleObjective):
         self.register_buffer("soft_labels", torch.from_numpy(start).float())
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return how far the student is from its targets, and the teacher from being sure."""
+        """Return the student's loss to its targets, and the teacher's losses."""
         entries: VoteEntries = batch.payload
         logits, weights = self.weighed(batch)
         proba = torch.softmax(logits.detach(), dim=1)
@@ -108,7 +108,7 @@ class _AstraObjective(RuleObjective):
 
     @torch.no_grad()
     def start_epoch(self, epoch: int, data: TrainingData) -> None:
-        """Ask the teacher for the student's targets, but for labeled items."""
+        """Set the student's targets from the teacher, except for labeled items."""
         if epoch <= self.warm_up:
             return
         device = self.soft_labels.device

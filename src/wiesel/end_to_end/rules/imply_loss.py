@@ -1,4 +1,4 @@
-"""ImplyLoss: where a rule holds, the label is what it says."""
+"""ImplyLoss: if a rule holds, its class is the label."""
 
 from dataclasses import KW_ONLY, dataclass, replace
 
@@ -17,7 +17,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["ImplyLoss"]
 
 _POWER = 0.2
-"""Of the generalized cross-entropy (1 - w^q) / q, which a few wrong targets do not ruin."""
+"""q of the generalized cross-entropy (1 - w^q) / q, which is robust to a few wrong targets."""
 _SMALLEST = 1e-12
 
 
@@ -26,18 +26,17 @@ class ImplyLoss(RuleModel):
     """Learning from rules that generalize exemplars (Awasthi et al., ICLR 2020).
 
     A rule network estimates the probability w_j(x) that rule j holds on an item. A soft implication
-    ties the end model f to the rules, "if the rule holds, its class is right"::
+    ties the end model f to the rules: "if the rule holds, its class is correct"::
 
         loss = CE(f, gold)                                                      labeled items
              + - log(1 - w_j(x))  where rule j is wrong,  (1 - w_j(x)^q) / q  where it is right
              + gamma * sum_j - log(1 - w_j(x) (1 - f(vote_j | x)))              other items
 
-    `fit(X, votes, gold=...)` has the gold labels of the items that are labeled. In the paper
-    every rule comes with one labeled item, its exemplar, on which it holds; a vote matrix does not
-    contain this, so all labeled items on which a rule is right count as in
-    the second line. Without gold labels nothing would keep the rules from never holding: then
-    items with two votes or more that all agree stand in for labeled ones (if there are none, all
-    items with their majority), which is ours.
+    `fit(X, votes, gold=...)` gets the gold labels of the labeled items. In the paper every rule
+    comes with one labeled item, its exemplar, on which it holds. A vote matrix does not contain
+    this, so all labeled items on which a rule is right count as in the second line. Without gold
+    labels, the rules could learn to never hold. Then items with two or more votes that all agree
+    replace labeled items (if there are none, all items with their majority). This is our addition.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
@@ -64,7 +63,7 @@ class ImplyLoss(RuleModel):
         return _ImplyObjective(parts, self.gamma)
 
     def _combined(self, proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tensor:
-        """The end model, averaged with the rules: their classes, weighted by how far they hold."""
+        """The end model, averaged with the rules' classes, weighted by P(rule holds)."""
         held = weights[: len(entries), None]
         n_classes = proba.shape[1]
         said = nn.functional.one_hot(entries.classes, n_classes)
@@ -78,7 +77,7 @@ class ImplyLoss(RuleModel):
 def agreed_labels(votes: VoteMatrix) -> npt.NDArray[np.int64]:
     """Return the class of items on which at least two voters vote and all agree; else -1.
 
-    If there are no such items, it is the majority of every item with votes.
+    If there are no such items, return the majority of every item with votes.
 
     >>> agreed_labels(VoteMatrix.from_dense([[0, 0], [0, 1], [1, -1]], ["no", "yes"]))
     array([ 0, -1, -1])
@@ -98,7 +97,7 @@ class _ImplyObjective(RuleObjective):
         self.gamma = gamma
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return what labeled items, rules on them, and the other items lose."""
+        """Return the losses of labeled items, of the rules on them, and of the other items."""
         entries: VoteEntries = batch.payload
         logits, weights = self.weighed(batch)
         log_proba, gold = torch.log_softmax(logits, dim=1), self.gold[batch.rows]
@@ -117,11 +116,11 @@ class _ImplyObjective(RuleObjective):
 
 
 def _rule_loss(held: Tensor, is_right: Tensor) -> Tensor:
-    """What a rule loses on labeled items: where it is right it should hold, else not."""
+    """The loss of a rule on labeled items: it should hold only where it is right."""
     generalized = (1 - held.clamp_min(_SMALLEST) ** _POWER) / _POWER
     return torch.where(is_right, generalized, -(1 - held).clamp_min(_SMALLEST).log())
 
 
 def _mean(values: Tensor, chosen: Tensor) -> Tensor:
-    """The mean of what is chosen; 0 where there is none."""
+    """The mean of the chosen values; 0 if there are none."""
     return (values * chosen).sum() / chosen.sum().clamp_min(1)

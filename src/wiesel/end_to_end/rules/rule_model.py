@@ -1,4 +1,4 @@
-"""What ImplyLoss and ASTRA share: a network that says how far each rule holds on an item."""
+"""What ImplyLoss and ASTRA share: a network that estimates whether each rule holds on an item."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
@@ -29,15 +29,15 @@ from wiesel.votes import VoteMatrix
 __all__ = ["RuleModel", "RuleNetwork", "RuleObjective", "RuleParts"]
 
 _LABELED_SHARE = 0.25
-"""Labeled items come so often that they are this part of what is trained on, or more."""
+"""Labeled items are repeated until they are about this share of the training items, or more."""
 _ITEMS_AT_ONCE = 2048
 
 
 class RuleNetwork(nn.Module):
-    """How far each rule holds on an item, and one more source: the end model itself.
+    """The weight of each rule on an item, and of one more source: the end model itself.
 
-    weight_j(x) = sigmoid( e_j . relu(W h(x)) + b_j ), where h(x) is what the end model's last layer
-    reads, as a constant.
+    weight_j(x) = sigmoid( e_j . relu(W h(x)) + b_j ), where h(x) is the input of the end model's
+    last layer, as a constant.
 
     >>> network = RuleNetwork(width=4, n_voters=3)
     >>> network(torch.zeros(2, 4), torch.tensor([0, 0, 1]), torch.tensor([0, 2, 3])).shape
@@ -51,25 +51,25 @@ class RuleNetwork(nn.Module):
         self.bias = nn.Parameter(torch.zeros(n_voters + 1))
 
     def forward(self, represented: Tensor, items: Tensor, sources: Tensor) -> Tensor:
-        """Return the weights of sources on items, pair by pair."""
+        """Return the weight of each pair of a source and an item."""
         read = self.hidden(represented.detach())
         return torch.sigmoid((read[items] * self.sources[sources]).sum(dim=1) + self.bias[sources])
 
 
 @dataclass(frozen=True)
 class RuleParts:
-    """What every method trains, and on what."""
+    """What every method trains, and its training data."""
 
     end_model: nn.Module
     last_layer: str | None
     rules: RuleNetwork
     votes: VoteMatrix
     gold: npt.NDArray[np.int64]
-    """The label of every item; -1 where it is unknown."""
+    """The label of every item; -1 if unknown."""
 
 
 class RuleObjective(CrowdObjective):
-    """The end model, the rule network, and the gold labels that are known."""
+    """The end model, the rule network, and the known gold labels."""
 
     gold: Tensor
 
@@ -85,15 +85,15 @@ class RuleObjective(CrowdObjective):
 
     @property
     def n_voters(self) -> int:
-        """How many rules there are; the end model is the source behind them."""
+        """The number of rules; the end model is the source after them."""
         return len(self.rules.bias) - 1
 
 
 @dataclass(eq=False, kw_only=True)
 class RuleModel(EndToEndModel):
-    """A method that weighs every rule on every item, and may learn from a few gold labels.
+    """A method that weights every rule on every item, and may learn from a few gold labels.
 
-    A method writes `_rule_objective` and `_combined`, what rules and end model say together.
+    A subclass implements `_rule_objective`, and `_combined`, which combines rules and end model.
     """
 
     hidden: int = 128
@@ -102,7 +102,7 @@ class RuleModel(EndToEndModel):
     rules_: RuleNetwork = field(init=False, repr=False)
     """The trained rule network."""
     last_layer_: str | None = field(init=False, repr=False)
-    """The end model's layer whose inputs the rule network reads; None where it has none."""
+    """The end model's layer whose inputs the rule network reads; None if it has none."""
 
     def fit(
         self,
@@ -113,11 +113,11 @@ class RuleModel(EndToEndModel):
         *,
         engine: TrainingEngine | None = None,
     ) -> Self:
-        """Train on inputs and votes; `gold` has a label for the items that are labeled.
+        """Train on inputs and votes; `gold` contains the labels of the labeled items.
 
-        It is as long as X: names or indices, and `None` or -1 where the label is unknown. Labeled
-        items are trained on, with votes or without. `validation=(X, y)` selects the epoch and the
-        threshold.
+        It is as long as X: names or indices, and `None` or -1 if the label is unknown. Labeled
+        items are used for training, with or without votes. `validation=(X, y)` selects the epoch
+        and the threshold.
         """
         given = replace(self.fit_inputs(X, votes), engine=engine)
         if gold is not None:
@@ -131,13 +131,13 @@ class RuleModel(EndToEndModel):
         return self.fit_given(given, validation)
 
     def rule_weights(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-        """Return P(rule holds): (n_items, n_voters), 0 where it does not vote."""
+        """Return P(rule holds): (n_items, n_voters), 0 if the rule does not vote."""
         weighed = np.zeros((votes.n_items, votes.n_voters))
         weighed[votes.item_index, votes.voter_index] = self._weighed(X, votes)[1]
         return weighed
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-        """Return what rules and end model say together: (n_items, n_classes)."""
+        """Return the combined prediction of rules and end model: (n_items, n_classes)."""
         return self._weighed(X, votes)[0]
 
     def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
@@ -146,7 +146,7 @@ class RuleModel(EndToEndModel):
         return explain_item(self, one, votes, self.vote_effects(one, votes))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
-        """Return what the votes on one item did; `one` is the item as a batch."""
+        """Return the effects of the votes on one item; `one` is the item as a batch."""
         check_one_item(votes)
         together, weights = self._weighed(one, votes)
         return VoteEffects(weights[:, None] * votes.vote_rows(), weights, together[0])
@@ -156,11 +156,11 @@ class RuleModel(EndToEndModel):
         return {"end_model": self.end_model_, "rules": self.rules_}
 
     def saved_values(self) -> dict[str, Any]:
-        """Return how wide the rule network's input is, and where it comes from."""
+        """Return the width of the rule network's input, and the layer it comes from."""
         return {"width": self.rules_.hidden[0].in_features, "last_layer": self.last_layer_}
 
     def restore_learned(self, saved: Saved) -> None:
-        """Rebuild the rule network and fill it."""
+        """Rebuild the rule network and load its weights."""
         width, self.last_layer_ = saved.values["width"], saved.values["last_layer"]
         with torch.device("meta"):
             saved.check(RuleNetwork(width, len(self.voters_), self.hidden), "rules")
@@ -178,9 +178,9 @@ class RuleModel(EndToEndModel):
 
     @abstractmethod
     def _combined(self, proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tensor:
-        """Return what the end model and the weighted votes say together.
+        """Return the combined prediction of the end model and the weighted votes.
 
-        `weights` are those of the votes, then those of the end model on every item.
+        `weights` are the weights of the votes, then those of the end model on every item.
         """
 
     def _items(self, given: FitInputs) -> npt.NDArray[np.int64]:
@@ -202,7 +202,7 @@ class RuleModel(EndToEndModel):
         votes: VoteMatrix = plan.votes  # type: ignore[assignment]
         unknown = np.full(votes.n_items, ABSTAIN, dtype=np.int64)
         gold = unknown if given.gold is None else given.gold
-        # Gold labels are the targets that are known before training; the rest are none.
+        # Gold labels are the targets known before training; the other rows are zero.
         targets = np.where(gold[:, None] == np.arange(len(plan.labels)), 1.0, 0.0)
         data = replace(plan.data, payload=EntryPayload(votes))
         return replace(plan, data=data, targets=targets)
@@ -225,7 +225,7 @@ class RuleModel(EndToEndModel):
     def _weighed(
         self, X: Any, votes: VoteMatrix
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """What is said together, and the weight of every vote: of an ensemble, means."""
+        """The combined prediction, and the weight of every vote; means for an ensemble."""
         self.check_fitted()
         X = self.inputs_of(X)
         if self.members_:
@@ -242,7 +242,7 @@ class RuleModel(EndToEndModel):
             logits, own = _sources_weighed(self.end_model_, self.last_layer_, self.rules_, batch)
             proba = torch.softmax(logits.double(), dim=1)
             together.append(self._combined(proba, entries, own.double()).numpy())
-            # A probabilistic vote has an entry for each class, all of one weight.
+            # A probabilistic vote has an entry for each class, all with the same weight.
             cast = entries.items * len(self.voters_) + entries.voters
             first = np.unique(cast.numpy(), return_index=True)[1]
             weights.append(own[: len(entries)].double().numpy()[first])
