@@ -1,7 +1,7 @@
 """Cross-fitted linear models that predict soft labels from features."""
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,8 @@ __all__ = ["CrossFit", "LinearModel"]
 _FOLDS = 5
 _MOST_FITTED = 50_000
 """The most items a linear model is fitted on; more would not improve it."""
+_MOST_KEPT = 30_000_000
+"""So many standardized numbers are kept in memory; more are computed each time."""
 _PENALTY = 0.1
 """The ridge penalty, in units of the variance of a feature."""
 
@@ -58,7 +60,9 @@ class CrossFit:
         self._directions = directions
         self._vectors = vectors if directions is None else vectors.projected(directions)
         self._folds = [order[k::_FOLDS] for k in range(_FOLDS)]
-        self._fitted = [fold[: _MOST_FITTED // _FOLDS] for fold in self._folds]
+        most = _MOST_FITTED // _FOLDS
+        self._fitted = [fold if len(fold) <= most else fold[:most] for fold in self._folds]
+        self._kept: dict[int, list[tuple[Rows, Array]]] = {}
         self._mean, self._deviation = self._moments(np.concatenate(self._fitted))
         squares = [
             _summed(part.T @ part for _, part in self._standardized(fold)) for fold in self._fitted
@@ -102,9 +106,17 @@ class CrossFit:
         deviation = np.sqrt(squares / len(rows))
         return mean, np.where(deviation > 1e-6 * np.abs(mean), deviation, np.inf)
 
-    def _standardized(self, rows: Rows) -> Iterator[tuple[Rows, Array]]:
-        for chunk, part in self._vectors.read(rows):
-            yield chunk, (part - self._mean) / self._deviation
+    def _standardized(self, rows: Rows) -> Iterable[tuple[Rows, Array]]:
+        """The vectors of a fold, standardized once if they fit into memory."""
+        if id(rows) in self._kept:
+            return self._kept[id(rows)]
+        parts = (
+            (chunk, (part - self._mean) / self._deviation)
+            for chunk, part in self._vectors.read(rows)
+        )
+        if sum(map(len, self._folds)) * self._vectors.width > _MOST_KEPT:
+            return parts
+        return self._kept.setdefault(id(rows), list(parts))
 
 
 def _summed(arrays: Iterable[Array]) -> Array:
