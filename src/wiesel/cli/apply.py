@@ -71,7 +71,9 @@ def apply(  # noqa: PLR0913 - the options of the command line
         _refuse_cache(cache)
         return _into_folder(loaded, data, output, space, engine, on_error, id_column)
     kept = VoteCache.of(cache)
-    with redirect_stdout(sys.stderr):  # what labeling functions and Ray print is not the answer
+    with redirect_stdout(
+        sys.stderr
+    ):  # output of labeling functions and Ray is not part of the answer
         votes = apply_lfs(
             loaded,
             data,
@@ -100,7 +102,7 @@ def _into_folder(
     on_error: Literal["raise", "abstain"],
     id_column: str | None,
 ) -> Answer:
-    """A file of votes for each file of rows; those that are done are not done again."""
+    """Write one file of votes per file of rows; finished files are skipped."""
     from wiesel.analysis import summarize
     from wiesel.analysis.counts import item_counts
     from wiesel.lfs import apply_lfs_to_folder
@@ -128,7 +130,7 @@ def _refuse_cache(cache: Path | None) -> None:
 
 
 def _engine(name: str) -> "str | RayEngine":
-    """The engine by its name, with the address where one is given."""
+    """Return the engine with a name, and with its address if one is given."""
     from wiesel.lfs import RayEngine
 
     kind, _, address = name.partition(":")
