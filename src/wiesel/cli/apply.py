@@ -71,9 +71,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
         _refuse_cache(cache)
         return _into_folder(loaded, data, output, space, engine, on_error, id_column)
     kept = VoteCache.of(cache)
-    with redirect_stdout(
-        sys.stderr
-    ):  # output of labeling functions and Ray is not part of the answer
+    with redirect_stdout(sys.stderr):  # what labeling functions and Ray print is not the answer
         votes = apply_lfs(
             loaded,
             data,
