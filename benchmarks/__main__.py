@@ -1,9 +1,9 @@
 """Run benchmarks: `python -m benchmarks [name ...] [options]`; without names, all of them.
 
 A benchmark is a module of this folder with a function `main(argv)`; the first line of its
-docstring describes it. Options go to every benchmark that runs; `--quick` takes small sizes and
-keeps nothing, `--show` prints what was kept, `--only TEXT` picks cases, `--repeats N` sets how
-many processes the median is of.
+docstring describes it. Options apply to every benchmark that runs: `--quick` uses small sizes and
+stores nothing, `--show` prints stored results, `--only TEXT` selects cases, and `--repeats N` sets
+the number of processes for the median.
 """
 
 import ast
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 
 
 def discovered() -> dict[str, str]:
-    """Return the benchmarks of this folder and what each is about, without importing them."""
+    """Return the benchmarks of this folder with their descriptions, without importing them."""
     found = {}
     for path in sorted(FOLDER.glob("[a-z]*.py")):
         tree = ast.parse(path.read_text())
@@ -26,7 +26,7 @@ def discovered() -> dict[str, str]:
 
 
 def run(argv: list[str]) -> int:
-    """Run the benchmarks named, and return the exit code."""
+    """Run the named benchmarks, and return the exit code."""
     benchmarks = discovered()
     if "--list" in argv or "-h" in argv[:1] or "--help" in argv[:1]:
         print(__doc__)

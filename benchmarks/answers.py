@@ -1,4 +1,4 @@
-"""Majority vote and Dawid-Skene on every answer, beside crowd-kit's figures on the cards."""
+"""Majority vote and Dawid-Skene on every answer, compared with crowd-kit's published accuracy."""
 
 import json
 import os
@@ -22,7 +22,7 @@ METHODS = ("majority_vote", "dawid_skene")
 
 
 def main(argv: Sequence[str] = ()) -> None:
-    """Label every answer set, repeated answers kept and not; keep the results unless `--quick`."""
+    """Label every answer set with and without repeated answers; store results unless `--quick`."""
     options = arguments(argv)
     rows = read_results("answers")
     if not options.show:
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] = ()) -> None:
 
 
 def answers_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the Markdown table: a line per answer set and method."""
+    """Return the Markdown table: one row per answer set and method."""
     header = ("answers", "repeated", "all kept", "last kept", "crowd-kit's card", "as good")
     return markdown_table(header, [_line(row) for row in rows])
 
@@ -61,7 +61,7 @@ def _rows(only: str) -> Iterator[dict[str, Any]]:
 
 
 def _accuracy(folder: Path, method: str, duplicates: Any) -> tuple[float, int]:
-    """The share of right labels if ties are broken at random, and the number of votes."""
+    """Return the share of right labels, with ties broken at random, and the number of votes."""
     from wiesel.datasets import load_dataset
     from wiesel.label_models import REGISTRY
 

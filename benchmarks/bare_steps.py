@@ -1,8 +1,8 @@
-"""Training steps of stacked networks as bare torch calls: the least that torch can take for them.
+"""Training steps of stacked networks as bare torch calls: a lower bound on the time with torch.
 
-No modules, no automatic gradient, no history, no diagnosis: gathered batches, masks of dropout
-drawn for each network, all layers ahead and back, the cross-entropy to soft labels, Adam, and the
-running average of the weights.
+There are no modules, no autograd, no history and no diagnosis. A step consists of gathered batches,
+dropout masks for each network, the forward and backward pass of all layers, the cross-entropy with
+soft labels, Adam, and the running average of the weights.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _DROPPED = 0.3
 
 
 def bare_products(n_members: int, sizes: Sequence[int], batch_size: int, n_steps: int) -> None:
-    """Multiply the matrices of these steps, with inputs that are there already."""
+    """Multiply the matrices of these steps, with inputs already in memory."""
     layers = [
         (torch.randn(n_members, batch_size, ahead), torch.randn(n_members, ahead, back))
         for ahead, back in pairwise(sizes)
@@ -29,15 +29,15 @@ def bare_products(n_members: int, sizes: Sequence[int], batch_size: int, n_steps
         for place, (inputs, weights) in enumerate(layers):
             outputs = torch.bmm(inputs, weights)
             torch.bmm(inputs.transpose(1, 2), outputs)
-            if place:  # nobody needs the gradient of the features
+            if place:  # the gradient of the features is not needed
                 torch.bmm(outputs, weights.transpose(1, 2))
 
 
 class BareSteps:
-    """Networks of one architecture, and what a step does with them.
+    """Networks of one architecture, and their training step.
 
-    Layers have ReLU between them, and dropout but after the last hidden one, as the default
-    network has.
+    As in the default network, there is ReLU between layers, and dropout except after the last
+    hidden layer.
     """
 
     def __init__(self, X: Tensor, n_members: int, sizes: Sequence[int], batch_size: int) -> None:
@@ -56,7 +56,7 @@ class BareSteps:
         self.draws = [torch.Generator().manual_seed(seed) for seed in range(n_members)]
 
     def step(self) -> None:
-        """Take one step, on random items."""
+        """Take one step on random items."""
         rows = torch.randint(len(self.X), (self.size[0] * self.size[1],))
         values = self.X.index_select(0, rows).view(*self.size, -1)
         wanted = self.targets.index_select(0, rows).view(*self.size, -1)
@@ -67,7 +67,7 @@ class BareSteps:
         self.average.lerp_(self.flat, 0.01)
 
     def ahead(self, values: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Return the logits, the inputs of all layers, and the masks of dropout."""
+        """Run the forward pass; return the logits, the layer inputs, and the dropout masks."""
         inputs, masks, last = [], [], len(self.weights) - 1
         for place, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             inputs.append(values)
@@ -80,7 +80,7 @@ class BareSteps:
         return values, inputs, masks
 
     def back(self, gradient: Tensor, inputs: list[Tensor], masks: list[Tensor]) -> None:
-        """Set the gradients of all parameters from that of the logits."""
+        """Run the backward pass: set all parameter gradients from the gradient of the logits."""
         last = len(inputs) - 1
         for place in range(last, -1, -1):
             torch.bmm(gradient.transpose(1, 2), inputs[place], out=self.of_weights[place])
@@ -92,7 +92,7 @@ class BareSteps:
                 gradient = torch.ops.aten.threshold_backward(gradient, inputs[place], 0)
 
     def mask(self, values: Tensor) -> Tensor:
-        """Return what dropout multiplies with, drawn for each network by itself."""
+        """Return the dropout mask, drawn separately for each network."""
         keep = torch.empty_like(values)
         for own, draw in zip(keep.unbind(), self.draws, strict=True):
             own.uniform_(generator=draw)
@@ -100,7 +100,7 @@ class BareSteps:
 
 
 def _views(flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> tuple[list[Tensor], list[Tensor]]:
-    """The weights and the biases that a vector holds in turn."""
+    """Return the weights and biases as views of a flat vector."""
     parts = flat.split([int(np.prod(shape)) for shape in shapes])
     views = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
     return views[::2], views[1::2]

@@ -1,16 +1,16 @@
-"""Votes without end: rows in files to soft labels in files, on one machine with little memory.
+"""Data larger than memory: from rows in files to soft labels in files, on one small machine.
 
 `python -m benchmarks beyond_memory --rows 100000000 --folder /somewhere/large` makes short texts
 in 100 Parquet files (unique ids, drawn from two classes of words), lets 136 keyword functions vote
 on all of them and 10 Python functions on those of the first file, and then summarizes the votes,
 fits Snorkel's model, triplets and Dawid-Skene (20 steps), and writes the soft labels of each. Every
-stage is a process of its own. What is done is not done again: after a `kill -9` the same command
-goes on with the file that was not finished. `--kill` shows it: the process of every stage is killed
-when half of the files are done, and a second one goes on. Kept are CPU seconds, with those of the
-process that was killed and of workers, peak memory, and how many files were read or voted on twice.
-`--together` does all stages in this process, for the slopes alone: its peak is that of all stages
-so far. Without `--rows` it takes 100,000 rows, as a test of the command. `--sizes` tells what more
-rows take by these slopes.
+stage runs in a separate process. Finished work is not repeated: after a `kill -9` the same command
+resumes with the unfinished file. `--kill` tests this: the process of every stage is killed when
+half of the files are done, and a second process resumes. The results are CPU seconds (including the
+killed process and workers), peak memory, and the number of files read or voted on twice.
+`--together` runs all stages in this process, only for the slopes: its peak covers all stages so
+far. Without `--rows` it uses 100,000 rows, as a test of the command. `--sizes` extrapolates to more
+rows from these slopes.
 """
 
 import argparse
@@ -56,7 +56,7 @@ STAGES = (
 
 
 def make_rows(folder: Path, n_rows: int, n_files: int) -> None:
-    """Write texts of words, of which some are more frequent in one class."""
+    """Write texts of words, some of which are more frequent in one class."""
     (folder / "rows").mkdir(parents=True, exist_ok=True)
     words = pl.Series([f"word{k}" for k in range(N_WORDS)])
     for number in range(n_files):
@@ -67,7 +67,7 @@ def make_rows(folder: Path, n_rows: int, n_files: int) -> None:
         rng = np.random.default_rng(number)
         gold = rng.random(stop - start) < 0.4
         drawn = rng.integers(0, N_WORDS, (stop - start, WORDS_PER_TEXT))
-        # Words of an even number are those of "yes": a quarter of the words is drawn to fit.
+        # Even-numbered words belong to "yes"; a quarter of the words is drawn from the right class.
         fits = rng.random(drawn.shape) < 0.25
         drawn = np.where(fits, drawn - drawn % 2 + ~gold[:, None], drawn)
         text = words.gather(drawn.ravel()).reshape((stop - start, WORDS_PER_TEXT))
@@ -84,7 +84,7 @@ def make_rows(folder: Path, n_rows: int, n_files: int) -> None:
 
 
 def labeling_functions() -> list[Any]:
-    """Return 136 keyword functions, each of 20 words of one class."""
+    """Return 136 keyword functions, each with 20 words of one class."""
     from wiesel import keywords
 
     rng = np.random.default_rng(0)
@@ -97,7 +97,7 @@ def labeling_functions() -> list[Any]:
 
 
 def python_functions() -> list[Any]:
-    """Return 10 Python functions, each of which looks for a word's ending."""
+    """Return 10 Python functions, each of which looks for a word ending."""
     from wiesel import labeling_function
 
     def of_digit(digit: int) -> Any:
@@ -111,7 +111,7 @@ def python_functions() -> list[Any]:
 
 
 def run_stage(stage: str, folder: Path, n_rows: int, n_files: int) -> dict[str, Any]:
-    """Do one stage and return what it found, and how many files of votes it read for its sums."""
+    """Run one stage, and return its result and the number of vote files it read for its sums."""
     from wiesel import load_model, summarize
     from wiesel.io import VoteParts, write_soft_label_parts
     from wiesel.label_models import REGISTRY
@@ -143,7 +143,7 @@ def run_stage(stage: str, folder: Path, n_rows: int, n_files: int) -> dict[str, 
 
 
 def output_of(stage: str) -> str:
-    """Return the folder in which the files of a stage are."""
+    """Return the folder with the files of a stage."""
     kind, _, name = stage.partition(" ")
     places = {
         "rows": "rows",
@@ -159,9 +159,9 @@ def _accuracy(labels: Path, rows: Path) -> float:
 
 
 def measured(job: dict[str, Any]) -> dict[str, Any]:
-    """Do one stage in this process, and return what it took, workers included."""
+    """Run one stage in this process, and return its cost, workers included."""
     import wiesel.catalog
-    import wiesel.lfs  # noqa: F401 - what imports take is not what is measured
+    import wiesel.lfs  # noqa: F401 - import time is not measured
 
     wall, cpu = time.perf_counter(), _cpu_seconds()
     found = run_stage(job["stage"], Path(job["folder"]), job["rows"], job["files"])
@@ -176,15 +176,15 @@ def measured(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cpu_seconds() -> float:
-    """CPU seconds of this process and of workers that have ended."""
+    """Return the CPU seconds of this process and of finished workers."""
     workers = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + workers.ru_utime + workers.ru_stime
 
 
 def states(place: Path) -> dict[str, int]:
-    """Return what is finished in a folder: its files, and over how many files each sum goes.
+    """Return the finished work in a folder: its files, and the number of files in each sum.
 
-    Of a sum, that is what it says; of other files, when they were written.
+    For a sum, the value is the recorded count; for other files, the modification time.
     """
     found = {}
     for file in place.glob("*.*") if place.is_dir() else ():
@@ -197,9 +197,9 @@ def states(place: Path) -> dict[str, int]:
 
 
 def killed_halfway(job: dict[str, Any]) -> dict[str, Any]:
-    """Start a stage, kill its process when half of the files are done, and return what is there.
+    """Start a stage, kill its process when half of the files are done, and return the state.
 
-    Of a stage that sums over the files again and again, it dies in the middle of the second sum.
+    A stage that sums over the files repeatedly is killed in the middle of the second sum.
     """
     place = Path(job["folder"]) / output_of(job["stage"])
     before, n_files = states(place), job["files"]
@@ -222,7 +222,7 @@ def killed_halfway(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cpu_of(pid: int) -> float:
-    """CPU seconds of a running process, without its workers."""
+    """Return the CPU seconds of a running process, without its workers."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -246,7 +246,7 @@ def _started(job: dict[str, Any]) -> "subprocess.Popen[str]":
 
 
 def done_stage(job: dict[str, Any], kill: bool) -> dict[str, Any]:
-    """Do a stage, in one process or in two of which the first is killed; return what it took."""
+    """Run a stage in one process, or in two of which the first is killed; return the cost."""
     first = killed_halfway(job) if kill else None
     process = _started(job)
     assert process.stdout is not None  # noqa: S101 - it is a pipe
@@ -260,7 +260,7 @@ def done_stage(job: dict[str, Any], kill: bool) -> dict[str, Any]:
     kept = first["states"]
     took["cpu_seconds"] += first["killed_cpu_seconds"]
     took["killed_after"] = first["killed_after"]
-    # A file that was written again is younger; a sum that was begun again has been read twice.
+    # A rewritten file has a newer time; a restarted sum has read its files twice.
     took["redone"] = sum(now[name] != kept[name] for name in kept if name.endswith(".parquet"))
     if output_of(job["stage"]) == "sums":
         took["redone"] = took["n_read"] - (sum(now.values()) - sum(kept.values()))
@@ -268,7 +268,7 @@ def done_stage(job: dict[str, Any], kill: bool) -> dict[str, Any]:
 
 
 def results_table(rows: list[dict[str, Any]]) -> str:
-    """Return what every stage took, and what a million rows take."""
+    """Return the cost of every stage, in total and per million rows."""
     header = ("rows", "stage", "CPU", "CPU for a million rows", "peak of a process")
     return markdown_table(
         (*header, "killed after", "files done twice", "found"),
@@ -289,7 +289,7 @@ def results_table(rows: list[dict[str, Any]]) -> str:
 
 
 def sizes_table(rows: list[dict[str, Any]]) -> str:
-    """Return the hours of one core for more rows, by the slopes of the largest whole run."""
+    """Return the core hours for more rows, from the slopes of the largest complete run."""
     stages: dict[int, set[str]] = {}
     for row in rows:
         stages.setdefault(row["rows"], set()).add(row["stage"])
@@ -298,7 +298,7 @@ def sizes_table(rows: list[dict[str, Any]]) -> str:
         (row["stage"], row["cpu_seconds"] / _n_rows(row)) for row in rows if row["rows"] == largest
     ]
     slopes.sort(key=lambda slope: STAGES.index(slope[0]))
-    # Python functions vote on a sample: their time does not grow with the rows.
+    # Python functions vote on a sample, so their time does not grow with the rows.
     growing = [slope for stage, slope in slopes if stage != "apply python"]
     lines = [(stage, *_hours(slope)) for stage, slope in slopes]
     return markdown_table(
@@ -313,12 +313,12 @@ def _hours(slope: float) -> list[str]:
 
 
 def _n_rows(row: dict[str, Any]) -> float:
-    """How many rows a stage went through: Python functions vote on one file."""
+    """Return the number of rows a stage processed; Python functions vote on one file."""
     return row["rows"] / row["files"] if row["stage"] == "apply python" else row["rows"]
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the stages that are not done yet, print the table, and keep it if rows were asked for."""
+    """Run the unfinished stages, print the table, and store it if `--rows` was given."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks beyond_memory")
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--files", type=int, default=100)

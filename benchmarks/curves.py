@@ -12,14 +12,14 @@ AXES = ("items", "voters", "classes", "votes")
 
 
 def write_curves(rows: Sequence[dict[str, Any]]) -> Path | None:
-    """Draw CPU seconds against each axis, one line for each method; None without matplotlib."""
+    """Draw CPU seconds against each axis, one line per method; None without matplotlib."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
         return None
     path = RESULTS / "scaling.svg"
-    # Text stays text and ids stay the same, so that the file is small and changes with its data.
+    # Keep text as text and ids fixed, so that the file is small and changes only with its data.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "wiesel", "font.size": 9}):
         figure = Figure(figsize=(9, 6.5), layout="constrained")
         for panel, axis in zip(figure.subplots(2, 2).flat, AXES, strict=True):

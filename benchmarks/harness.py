@@ -1,4 +1,4 @@
-"""What benchmarks share: jobs in processes of their own, medians, results and tables."""
+"""Shared by the benchmarks: jobs in separate processes, medians, results and tables."""
 
 import argparse
 import json
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 
 UNKNOWN = "\N{EN DASH}"
-"""What a table shows where a value is not known."""
+"""The placeholder for unknown values in tables."""
 
 ONE_THREAD = dict.fromkeys(
     (
@@ -50,7 +50,7 @@ ONE_THREAD = dict.fromkeys(
 
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
-    """Return the options that every benchmark understands; others are left to others."""
+    """Return the common options of all benchmarks; other options are ignored here."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("--quick", action="store_true", help="small sizes; results are not kept")
     parser.add_argument("--only", default="", help="run only the cases whose name contains this")
@@ -63,20 +63,20 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def run_job(job: Mapping[str, Any], repeats: int = 1) -> dict[str, Any]:
-    """Return the medians of a job of `benchmarks.worker`, each repeat in a new process."""
+    """Return the medians of a `benchmarks.worker` job, with each repeat in a new process."""
     return run_in_turn([job], repeats)[0]
 
 
 def run_in_turn(
     jobs: Sequence[Mapping[str, Any]], repeats: int, one_thread: bool = True
 ) -> list[dict[str, Any]]:
-    """Return the medians of several jobs, which take turns so that a busy hour hits them all."""
+    """Return the medians of several jobs, run in turn so that outside load affects all equally."""
     rounds = [[_worker(job["package"], job, one_thread) for job in jobs] for _ in range(repeats)]
     return [_medians(runs) for runs in zip(*rounds, strict=True)]
 
 
 def _medians(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The first run with medians in place of what was measured, and the range of the seconds."""
+    """Return the first run with its measurements replaced by medians, and the range of seconds."""
     measured = [key for key in runs[0] if key.endswith(("_seconds", "_mb"))]
     medians = {key: statistics.median(run[key] for run in runs) for key in measured}
     ranges = {
@@ -87,7 +87,7 @@ def _medians(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def run_jobs(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the results of many jobs of one environment, all in one process."""
+    """Return the results of many jobs of one environment, run in one process."""
     return _worker(jobs[0]["package"], jobs) if jobs else []
 
 
@@ -96,10 +96,10 @@ def _worker(package: str, given: Any, one_thread: bool = True) -> Any:
 
 
 def run_module(module: str, package: str, given: Any, one_thread: bool = True) -> Any:
-    """Return what a module prints last, as JSON, when it gets JSON in a process of its own.
+    """Run a module in a separate process with JSON input, and return its last output as JSON.
 
-    The process has Wiesel or, for another package, the peers. Without `one_thread` no variable
-    limits its threads, even where this process has one.
+    The environment has Wiesel or, for another package, the peers. Without `one_thread`, no
+    variable limits its threads, even if this process is limited to one.
     """
     unlimited = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
     python = sys.executable
@@ -140,7 +140,7 @@ def _git(*words: str) -> str:
 
 
 def merge_results(name: str, rows: Iterable[Mapping[str, Any]], key: str = "case") -> Path:
-    """Write rows to results/NAME.json; rows of an earlier run stay unless measured anew."""
+    """Write rows to results/NAME.json; rows of an earlier run stay unless measured again."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     known = {row[key]: row for row in read_results(name)}
@@ -151,13 +151,13 @@ def merge_results(name: str, rows: Iterable[Mapping[str, Any]], key: str = "case
 
 
 def read_results(name: str) -> list[dict[str, Any]]:
-    """Return the rows of results/NAME.json; none where there is no such file."""
+    """Return the rows of results/NAME.json; none if there is no such file."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else []
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table whose columns line up in plain text too."""
+    """Return a Markdown table with columns aligned in plain text."""
     cells = [list(header), *(list(row) for row in rows)]
     widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
     lines = [
@@ -169,14 +169,14 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Return CPU seconds as they read in a table."""
+    """Format CPU seconds for a table."""
     if value is None:
         return UNKNOWN
     return f"{value:.3f} s" if value < 1 else f"{value:.1f} s"
 
 
 def peak(value: float | None) -> str:
-    """Return megabytes as they read in a table."""
+    """Format megabytes for a table."""
     if value is None:
         return UNKNOWN
     return f"{value:.0f} MB" if value < 1000 else f"{value / 1000:.1f} GB"

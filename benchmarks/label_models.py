@@ -1,7 +1,7 @@
-"""Label models beside Snorkel, crowd-kit and FlyingSquid: CPU seconds and peak memory.
+"""Label models compared with Snorkel, crowd-kit and FlyingSquid: CPU seconds and peak memory.
 
-One thread each; with `--default-threads` nothing limits the threads of either, as a user has it.
-Seconds are those of all threads together.
+Each runs with one thread; with `--default-threads`, threads are not limited, as for a user.
+Seconds are the total over all threads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,27 +24,27 @@ from benchmarks.vote_files import Planted, planted_folder
 Measured = dict[str, Any]
 
 DEFAULT_THREADS = ", default threads"
-"""How the name of a case ends in which nothing limits the threads."""
+"""Suffix of the names of cases without a thread limit."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """What a stage must reach; every field is a bound on the number of that name in a result."""
+    """The requirements of a stage; every field bounds the result value of the same name."""
 
     stage: str
     faster: float | None = None
-    """At least: the peer's CPU seconds over ours."""
+    """Lower bound: the peer's CPU seconds divided by ours."""
     leaner: float | None = None
-    """At least: the peer's extra peak memory over ours."""
+    """Lower bound: the peer's extra peak memory divided by ours."""
     seconds: float | None = None
-    """At most: our CPU seconds."""
+    """Upper bound: our CPU seconds."""
     total_mb: float | None = None
-    """At most: our whole process, votes and Python included."""
+    """Upper bound: memory of our whole process, including votes and Python."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One method beside one peer on the same votes."""
+    """One method and one peer on the same votes."""
 
     method: str
     votes: Planted
@@ -53,15 +53,15 @@ class Case:
     """Package and class."""
     options: dict[str, Any] = field(default_factory=dict)
     balance_given: bool = False
-    """Give both P(class). Snorkel takes the classes as equally frequent where it is not given;
-    ours estimates it, which costs time, so that both comparisons are of interest."""
+    """Whether both get P(class). Without it, Snorkel assumes equally frequent classes, while ours
+    estimates P(class), which takes time. So both comparisons are of interest."""
 
     default_threads: bool = False
-    """Whether nothing limits the threads of both, as a user has it; else there is one."""
+    """Whether threads are not limited, as for a user; else each has one thread."""
 
     @property
     def name(self) -> str:
-        """Method and votes, as in the table."""
+        """The method and votes, as in the table."""
         given = ", balance given" if self.balance_given else ""
         threads = DEFAULT_THREADS if self.default_threads else ""
         return f"{self.method}, {self.votes.title}{given}{threads}"
@@ -131,7 +131,7 @@ LARGE = Planted(10 * MILLION, 100, coverage=THREE_PERCENT)
 
 
 def main(argv: Sequence[str] = ()) -> None:
-    """Time every case, print the table, and keep the results unless `--quick`."""
+    """Time every case, print the table, and store the results unless `--quick`."""
     options = arguments(argv)
     if options.show:
         print(results_table(read_results("label_models")))
@@ -146,7 +146,7 @@ def main(argv: Sequence[str] = ()) -> None:
 
 
 def results_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the results as a Markdown table: a line per case and stage."""
+    """Return the results as a Markdown table: one row per case and stage."""
     header = (
         "case",
         "stage",
@@ -168,7 +168,7 @@ def _chosen(only: str, quick: bool, default_threads: bool) -> Iterator[Case]:
     bars = (Bar("fit", total_mb=LARGEST_MB), Bar("predict"))
     large = [Case(name, LARGE, bars) for name in REGISTRY]
     cases = [*CASES, *large]
-    if default_threads:  # what is not beside a peer is in `benchmarks threads`
+    if default_threads:  # cases without a peer are in `benchmarks threads`
         cases = [replace(case, default_threads=True) for case in CASES]
     for case in cases:
         if only not in case.name:
@@ -180,7 +180,7 @@ def _chosen(only: str, quick: bool, default_threads: bool) -> Iterator[Case]:
 
 
 def _smaller(case: Case) -> Case:
-    """A hundredth of the items, at which the bars do not apply."""
+    """Return the case with a hundredth of the items; the bars do not apply to it."""
     votes = replace(case.votes, n_items=max(1000, case.votes.n_items // 100))
     return replace(case, votes=votes, bars=tuple(Bar(bar.stage) for bar in case.bars))
 
@@ -212,7 +212,7 @@ def _compared(case: Case, repeats: int) -> dict[str, Any]:
 
 
 def _stage(bar: Bar, ours: Measured, theirs: Measured | None) -> dict[str, Any]:
-    """One line of the table: seconds and megabytes of both, and whether the bar is met."""
+    """Return one row of the table: seconds and megabytes of both, and whether the bar is met."""
     mine, room = _cost(bar.stage, ours)
     other, other_room = (None, None) if theirs is None else _cost(bar.stage, theirs)
     entry = {
@@ -222,7 +222,7 @@ def _stage(bar: Bar, ours: Measured, theirs: Measured | None) -> dict[str, Any]:
         "faster": None if other is None else other / mine,
         "mb": room,
         "peer_mb": other_room,
-        # Less than a page more or less is no measurement.
+        # A difference below one memory page is not a measurement.
         "leaner": None if other_room is None else other_room / max(room, 0.1),
         "total_mb": ours["total_mb"],
     }
@@ -233,13 +233,13 @@ def _stage(bar: Bar, ours: Measured, theirs: Measured | None) -> dict[str, Any]:
 
 
 def _cost(stage: str, run: Measured) -> tuple[float, float]:
-    """CPU seconds and extra peak memory of a stage."""
+    """Return the CPU seconds and extra peak memory of a stage."""
     if stage == "one step":
         return run["fit_seconds"] / run["n_iter"], run["fit_mb"]
     if stage != "fit and predict":
         return run[f"{stage}_seconds"], run[f"{stage}_mb"]
     if run["package"] == "crowdkit":
-        # It labels the items in `fit`; what `predict` does here is to reorder a table.
+        # It labels the items in `fit`; `predict` only reorders a table here.
         return run["fit_seconds"], run["fit_mb"]
     return run["fit_seconds"] + run["predict_seconds"], max(run["fit_mb"], run["predict_mb"])
 

@@ -1,11 +1,11 @@
-"""Training beyond memory: ten million items of 300 features in a file, and votes beside them.
+"""Training on data larger than memory: ten million items with 300 features in a file, and votes.
 
 `python -m benchmarks large_training --rows 10000000 --folder /somewhere/large` writes a file of
-float16 numbers (6 GB), memory-maps it, and trains `TwoStage(MajorityVote(), MLP)` by its defaults,
-once with epochs of a million items and once as it comes. Every fit is a process of its own with
-one thread. Kept are CPU seconds, the peak of the process, which counts pages of the file that the
-system keeps in memory, and the peak of what the process has for itself. Bar: 3 GB. Without `--rows`
-it takes 20,000 items, as a test of the command.
+float16 numbers (6 GB), memory-maps it, and trains `TwoStage(MajorityVote(), MLP)` with defaults,
+once with epochs of a million items and once with the default epochs. Every fit runs in a separate
+process with one thread. The results are CPU seconds, the peak memory of the process, which includes
+cached pages of the file, and the peak of its private memory. Bar: 3 GB. Without `--rows` it uses
+20,000 items, as a test of the command.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def gold_of(n_rows: int) -> np.ndarray:
 
 
 def make_features(file: Path, n_rows: int) -> None:
-    """Write noise, the same block again and again, with some columns moved by the class."""
+    """Write repeated blocks of noise, with some columns shifted by the class."""
     if file.exists():
         return
     noise = np.random.default_rng(0).standard_normal((BLOCK, N_FEATURES), dtype=np.float32)
@@ -91,7 +91,7 @@ def _labels() -> Any:
 
 @contextmanager
 def own_memory() -> Iterator[list[float]]:
-    """Watch how many megabytes the process has for itself; the last entry is the most."""
+    """Monitor the private memory of the process in megabytes; the last entry is the maximum."""
     most, ended = [0.0], threading.Event()
 
     def watch() -> None:
@@ -110,7 +110,7 @@ def own_memory() -> Iterator[list[float]]:
 
 
 def measured(job: dict[str, Any]) -> dict[str, Any]:
-    """Make the data or train on it, in this process, and return what it took."""
+    """Make the data or train on it in this process, and return the cost."""
     file, n_rows = Path(job["file"]), job["rows"]
     if job["fit"] is None:
         make_features(file, n_rows)
@@ -136,7 +136,7 @@ def measured(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def results_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return what every fit took, with the bar."""
+    """Return the cost of every fit, with the bar."""
     return markdown_table(
         (
             "items",
@@ -163,7 +163,7 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Write the features, fit, print the table, and keep it if rows were asked for."""
+    """Write the features, fit, print the table, and store it if `--rows` was given."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks large_training")
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--folder", type=Path, default=None, help="where the features go")

@@ -1,7 +1,7 @@
-"""Labeling functions: rows per CPU second beside Snorkel, bare RE2 and Polars, on 2.3 KB texts.
+"""Labeling functions: rows per CPU second against Snorkel, bare RE2 and Polars, on 2.3 KB texts.
 
 Texts are the embedded movie reviews of 1.8 to 2.9 KB; a keyword function looks for one word that
-occurs in one to five of a hundred texts. Every case runs in a process of its own with one thread
+occurs in 1 to 5 % of the texts. Every case runs in a separate process with one thread
 (`python -m benchmarks.lfs` with a case as JSON on stdin); "two cores" is wall-clock time.
 """
 
@@ -35,14 +35,14 @@ BASELINES = ("snorkel LFApplier, whole words", "re2 Set alone, 136")
 
 _MOST_TURNS = 5
 _QUIET = 0.1
-"""Cores that others may use without spoiling a wall-clock comparison."""
+"""The load of other processes, in cores, up to which a wall-clock comparison is valid."""
 
 Measured = dict[str, Any]
 Apply = Callable[..., Any]
 
 
 def main(argv: Sequence[str] = ()) -> None:
-    """Measure every case; keep the results unless `--quick`."""
+    """Measure every case; store the results unless `--quick`."""
     options = arguments(argv)
     rows = read_results("lfs")
     if not options.show:
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] = ()) -> None:
 
 
 def results_table(rows: Sequence[Measured]) -> str:
-    """Return the Markdown table: one line per case, with its ratio to Snorkel and to bare RE2."""
+    """Return the Markdown table: one row per case, with its ratio to Snorkel and to bare RE2."""
     speeds = {row["case"]: row["rows_per_second"] for row in rows}
     lines = [
         (
@@ -90,7 +90,7 @@ def _ratio(speed: float, other: float | None) -> str:
 
 
 def _run(name: str, package: str, options: Any) -> Measured:
-    """The median of some processes for one case."""
+    """Return the median over several processes for one case."""
     job = {"case": name, "quick": options.quick}
     alone = "two cores" not in name
     runs = [run_module("benchmarks.lfs", package, job, alone) for _ in range(options.repeats)]
@@ -99,7 +99,7 @@ def _run(name: str, package: str, options: Any) -> Measured:
 
 
 def _write_corpus() -> None:
-    """Texts and words in one JSON file, which the peers' environment can read too."""
+    """Write texts and words to one JSON file, which the peers' environment can also read."""
     if CACHE.exists():
         return
     from wiesel.datasets import load_movie_reviews
@@ -116,7 +116,7 @@ def _write_corpus() -> None:
 
 
 class Corpus:
-    """The texts, repeated to the number of rows asked for, and the words to look for."""
+    """The texts, repeated to the requested number of rows, and the words to look for."""
 
     def __init__(self, n_rows: int, n_words: int) -> None:
         content = json.loads(CACHE.read_text())
@@ -131,7 +131,7 @@ class Corpus:
 
 
 def _measured(corpus: Corpus, call: Callable[[], Any]) -> Measured:
-    """The rows per CPU second of one call."""
+    """Return the rows per CPU second of one call."""
     started = time.process_time()
     call()
     return _summary(corpus, time.process_time() - started, "CPU")
@@ -161,7 +161,7 @@ def _row_functions(corpus: Corpus) -> Apply:
 
 
 def _applied(lfs: Sequence[Any], corpus: Corpus) -> Apply:
-    """Applies labeling functions to the texts with so many workers; compiled beforehand."""
+    """Return a call that applies precompiled labeling functions with a number of workers."""
     import polars as pl
 
     from wiesel import apply_lfs
@@ -185,7 +185,7 @@ def _one_core(prepare: Callable[[Corpus], Apply], corpus: Corpus) -> Measured:
 
 
 def _wiesel_cached(corpus: Corpus) -> Measured:
-    """All but one function known from the cache: what editing one of them costs."""
+    """Measure the cost of editing one function while all others are cached."""
     import tempfile
 
     import polars as pl
@@ -263,7 +263,7 @@ def _snorkel(corpus: Corpus, applier: str, whole_words: bool) -> Measured:
 
 
 def _python_functions(corpus: Corpus) -> list[Any]:
-    """Ten plain row functions of the kind people write."""
+    """Return ten typical plain row functions."""
     makers = [
         lambda word, k: lambda row: "spam" if word in row["text"] else None,
         lambda word, k: lambda row: "ham" if len(row["text"]) < 1_800 + 10 * k else None,
@@ -290,20 +290,20 @@ def _plain_loop(corpus: Corpus) -> Measured:
 
 
 class _Turn(NamedTuple):
-    """What one run took, and how busy others kept the machine meanwhile."""
+    """The time of one run, and the load of other processes during it."""
 
     wall: float
     cpu: float
-    """CPU seconds of this process and of those it started and ended."""
+    """CPU seconds of this process and its finished child processes."""
     others: float
-    """Cores that other processes kept busy, on average."""
+    """The average number of cores used by other processes."""
 
 
 def _two_cores(prepare: Callable[[Corpus], Apply], corpus: Corpus) -> Measured:
-    """Wall-clock speed with two processes, and with one just before.
+    """Measure wall-clock speed with two processes, and with one just before.
 
-    Others on the machine spoil it, so turns are taken until one is undisturbed; after the last,
-    the least disturbed counts. The extra CPU time of two processes depends less on others.
+    Other load on the machine distorts it, so the measurement repeats until one turn is undisturbed;
+    otherwise the least disturbed turn counts. The extra CPU time of two processes is more robust.
     """
     apply = prepare(corpus)
     turns: list[tuple[_Turn, _Turn]] = []
@@ -331,7 +331,7 @@ def _timed(call: Callable[[], Any]) -> _Turn:
 
 
 def _busy_seconds() -> float:
-    """The seconds that all cores have worked, for whatever process."""
+    """Return the busy seconds of all cores, over all processes."""
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     user, nice, system, _, _, *interrupts = map(int, fields[:8])
     return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")

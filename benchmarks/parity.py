@@ -1,4 +1,4 @@
-"""Accuracy beside the peers: planted truth, and the crowd answer sets of WIESEL_DATA."""
+"""Accuracy compared with the peers: planted truth, and the crowd answer sets of WIESEL_DATA."""
 
 import json
 import os
@@ -25,11 +25,11 @@ from benchmarks.vote_files import FOLDER, Planted, load_votes, planted_folder, s
 SEEDS = range(5)
 SKEWED = {2: (0.8, 0.2), 5: (0.4, 0.25, 0.15, 0.12, 0.08)}
 SLACK = 0.005
-"""Half a point: what counts as equal."""
+"""Results within half a point count as equal."""
 
 
 class Pair(NamedTuple):
-    """A method of ours, the peer's of the same kind, and whether both are given P(class)."""
+    """Our method, the peer's equivalent, and whether both are given P(class)."""
 
     ours: str
     package: str
@@ -37,11 +37,11 @@ class Pair(NamedTuple):
     informed: bool = False
     binary_only: bool = False
     options: str = ""
-    """Options of ours that are switched on, by name."""
+    """The names of our options that are switched on."""
 
     @property
     def title(self) -> str:
-        """What the tables call it."""
+        """The name in the tables."""
         return f"{self.ours}, {self.options}" if self.options else self.ours
 
 
@@ -61,7 +61,7 @@ CROWD_PAIRS = (
 
 
 def main(argv: Sequence[str] = ()) -> None:
-    """Compare on planted truth and on crowd answers; keep the results unless `--quick`."""
+    """Compare on planted truth and on crowd answers; store the results unless `--quick`."""
     options = arguments(argv)
     planted, crowd = read_results("parity"), read_results("crowd")
     if not options.show:
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] = ()) -> None:
 
 
 def _kept(name: str, rows: Iterator[dict[str, Any]], quick: bool) -> list[dict[str, Any]]:
-    """The rows, written to the results one by one as they come."""
+    """Return the rows; each is stored as soon as it is measured."""
     kept = []
     for row in rows:
         kept.append({**row, "key": f"{row['case']}: {row['method']}"})
@@ -148,7 +148,7 @@ def _crowd_rows(options: Any) -> Iterator[dict[str, Any]]:
 
 
 def _crowd_folder(source: Path) -> Path:
-    """The answers as vote files; where a worker answered a task twice, the last answer counts."""
+    """Return the answers as vote files; a worker's last answer to a task counts."""
     from wiesel.datasets import load_dataset
 
     folder = FOLDER / f"crowd-{source.name}"
@@ -192,7 +192,7 @@ def _both(
 
 
 def _summary(runs: Sequence[dict[str, Any]], truth: np.ndarray | None) -> dict[str, Any]:
-    """Means over the runs: labels right, and the distance of learned accuracies to the truth."""
+    """Return means over the runs: label accuracy, and the error of the learned accuracies."""
     right = [run["label_accuracy"] for run in runs]
     errors = [
         float(np.abs(np.array(run["accuracies"]) - truth).mean())
@@ -208,7 +208,7 @@ def _summary(runs: Sequence[dict[str, Any]], truth: np.ndarray | None) -> dict[s
 
 
 def as_good(row: dict[str, Any]) -> bool:
-    """Whether ours labels as well as the peer and knows the accuracies as well, to half a point."""
+    """Whether our labels and learned accuracies are as good as the peer's, within half a point."""
     ours, peer = row["ours"], row["peer"]
     labels = ours["label_accuracy"] >= peer["label_accuracy"] - SLACK
     known = ours["accuracy_error"] is not None and peer["accuracy_error"] is not None
@@ -230,7 +230,7 @@ def _planted_line(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _crowd_line(row: dict[str, Any]) -> tuple[str, ...]:
     ours, peer = row["ours"]["label_accuracy"], row["peer"]["label_accuracy"]
-    # Cards count every answer where a worker answered a task repeatedly; these votes do not.
+    # Cards count every repeated answer of a worker; these votes do not.
     verdict = "yes" if ours >= peer - SLACK else "NO"
     return row["case"], row["method"], _points(ours), _points(peer), _points(row["card"]), verdict
 

@@ -1,10 +1,10 @@
-"""The peers' own environment, under .cache/peers: nothing of theirs enters Wiesel's.
+"""A separate environment for the peers in .cache/peers; Wiesel's stays free of their packages.
 
-Snorkel and crowd-kit ask for packages that label models never import (tensorboard, transformers,
-pyarrow), and FlyingSquid states no requirements at all, so the peers are installed without
-dependencies and what they really import is pinned here. Snorkel 0.10.0 and crowd-kit 1.4.2 run
-on current NumPy and pandas. FlyingSquid needs an old pgmpy (its `MarkovModel` was renamed later);
-0.1.14 is the newest that imports without pkg_resources, and the worker gives it back the
+Snorkel and crowd-kit require packages that label models never import (tensorboard, transformers,
+pyarrow), and FlyingSquid declares no requirements at all. So the peers are installed without
+dependencies, and the packages they actually import are pinned here. Snorkel 0.10.0 and crowd-kit
+1.4.2 run on current NumPy and pandas. FlyingSquid needs an old pgmpy (its `MarkovModel` was renamed
+later); 0.1.14 is the newest that imports without pkg_resources, and the worker restores the
 `numpy.product` that NumPy 2 removed.
 """
 
@@ -37,21 +37,21 @@ PEERS = (
     "snorkel==0.10.0",
 )
 SKWEAK = ("skweak==0.3.3", "spacy==3.8.18", "hmmlearn==0.3.3", "numpy==2.4.6", "pandas==3.1.1")
-"""skweak needs spaCy, so it has an environment of its own, with its dependencies."""
+"""skweak needs spaCy, so it has a separate environment with its dependencies."""
 
 
 def ensure_peers() -> Path:
-    """Return the Python that has the peers, after installing them where needed."""
+    """Return the Python with the peers, after installing them if needed."""
     return _ensured(FOLDER, TORCH, PACKAGES, ("--no-deps", *PEERS))
 
 
 def ensure_skweak() -> Path:
-    """Return the Python that has skweak, after installing it where needed."""
+    """Return the Python with skweak, after installing it if needed."""
     return _ensured(FOLDER.with_name("skweak"), SKWEAK)
 
 
 def _ensured(folder: Path, *installs: tuple[str, ...]) -> Path:
-    """The Python of an environment in which these were installed, one after the other."""
+    """Return the Python of an environment, after these installs in order."""
     stamp, python = folder / ".ready", folder / "bin" / "python"
     wanted = hashlib.sha256(json.dumps(installs).encode()).hexdigest()
     if stamp.exists() and stamp.read_text() == wanted:

@@ -1,8 +1,8 @@
-"""One network on several workers: seconds an epoch takes, beside one process.
+"""One network on several workers: seconds per epoch, compared with one process.
 
-Workers of Ray Train on this machine, or on the cluster that `RAY_ADDRESS` names: 20,000 items of
-300 features, networks and batches small and large. The first epoch, in which everything starts, is
-not counted; the mean of the others is. Figures of one machine are of workers that share its cores.
+Ray Train workers run on this machine, or on the cluster named by `RAY_ADDRESS`, with 20,000 items,
+300 features, and small and large networks and batches. The result is the mean over all epochs but
+the first, which includes startup. On one machine, the workers share its cores.
 """
 
 import time
@@ -27,7 +27,7 @@ WORKERS = (1, 2)
 
 
 def main(argv: Sequence[str] = ()) -> None:
-    """Measure all cases; keep the results unless `--quick`."""
+    """Measure all cases; store the results unless `--quick`."""
     options = arguments(argv)
     rows = read_results("ray_training")
     if not options.show:
@@ -59,7 +59,7 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
 def epoch_seconds(
     hidden: Sequence[int], batch_size: int, n_items: int, workers: int, epochs: int = 12
 ) -> float:
-    """Return how long an epoch takes with so many workers; 0 is this process."""
+    """Return the seconds per epoch with a number of workers; 0 means this process."""
     from wiesel import MajorityVote, TwoStage
     from wiesel.datasets.synthetic import make_features, make_votes
     from wiesel.nn import MLP
@@ -79,5 +79,5 @@ def epoch_seconds(
     engine = RayTrain(workers=workers) if workers else None
     with watching(lambda record: times.append(time.perf_counter())):
         model.fit(X, votes, engine=engine)
-    # Many epochs: this process looks five times a second whether the workers have finished one.
+    # Many epochs, because this process checks only five times a second for a finished epoch.
     return (times[-1] - times[0]) / (len(times) - 1)

@@ -24,7 +24,7 @@ Rows = Sequence[dict[str, Any]]
 
 
 class Section(NamedTuple):
-    """A part of the page: the results it shows, how, and what to know when reading it."""
+    """A part of the page: its results, how they are shown, and notes for the reader."""
 
     results: str
     title: str
@@ -137,7 +137,7 @@ SECTIONS = (
 
 
 def write_report() -> str:
-    """Write and return the page of all results that there are."""
+    """Write and return the page of all stored results."""
     parts = ["# Benchmark results", "Written by `python -m benchmarks.report`; do not edit."]
     write_curves(read_results("scaling"))
     for section in SECTIONS:
@@ -153,7 +153,7 @@ def write_report() -> str:
 
 
 def quotable_table() -> str:
-    """Return the comparison with the peers as a README shows it: one line per case and stage."""
+    """Return the comparison with the peers for the README: one row per case and stage."""
     header = ("votes and method", "Wiesel", "peer", "faster", "memory", "peer's memory")
     lines = [
         (
@@ -173,7 +173,7 @@ def quotable_table() -> str:
 
 
 def _measured(rows: Rows) -> str:
-    """When, at which commits and with what the rows were measured."""
+    """Return when, at which commits and with which versions the rows were measured."""
     dates = sorted({row["date"] for row in rows})
     commits = sorted({row["commit"] or UNKNOWN for row in rows})
     runs = [run for row in rows for run in (row.get("ours"), row.get("peer"), row) if run]

@@ -1,4 +1,4 @@
-"""What rows with attributes (`row.text`) cost beside plain dicts."""
+"""The cost of rows with attributes (`row.text`) compared with plain dicts."""
 
 import gc
 import time
@@ -31,7 +31,7 @@ def _dicts(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _cpu_times(*functions: Callable[[], Any]) -> list[float]:
-    """The least CPU time of each, taken in turn, with the garbage collector on."""
+    """Return the minimum CPU time of each, run in turn, with the garbage collector on."""
     gc.enable()
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(15):

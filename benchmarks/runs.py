@@ -1,9 +1,9 @@
 """The default method end to end: CPU seconds of `wiesel run` on 20,000 reviews, by stage.
 
-A copy of examples/movies is run in a process of its own with one thread, and a second time with
-nothing changed. A stage is what happens until the run tells of it: `imports` what starting takes,
-`report` what comes after the last model (figures, outputs and the page). Kept are the scores, too:
-a faster run must be as good. CPU seconds are those of the process itself.
+A copy of examples/movies is run in a separate process with one thread, and a second time with
+nothing changed. A stage ends when the run reports it: `imports` is the startup, `report` is all
+work after the last model (metrics, outputs and the page). The scores are also stored, because a
+faster run must be as good. CPU seconds are those of the process itself.
 """
 
 import json
@@ -52,7 +52,7 @@ def measured(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stage(told: str) -> str:
-    """The stage of the table: models by their names, all else by the first word."""
+    """Return the stage in the table: models by name, everything else by its first word."""
     kind, _, rest = told.partition(" ")
     if kind != "train":
         return "report" if kind == "reused" else kind
@@ -60,14 +60,14 @@ def _stage(told: str) -> str:
 
 
 def unchanged(folder: Path) -> float:
-    """Return the CPU seconds of the command when nothing has changed."""
+    """Return the CPU seconds of the command on an unchanged project."""
     return float(
         run_module(MODULE, "wiesel", {"folder": str(folder), "again": True})["cpu_seconds"]
     )
 
 
 def again(job: dict[str, Any]) -> dict[str, Any]:
-    """Run the command as a person does, in this process."""
+    """Run the command in this process, as a user would."""
     from wiesel.cli.main import main as command
 
     sys.argv = ["wiesel", "run", job["folder"], "--json"]
@@ -92,7 +92,7 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the movies, print the table, and keep it."""
+    """Run the movies example, print the table, and store it."""
     options = arguments(argv or [])
     if options.show:
         print(results_table(read_results("runs")))
@@ -103,7 +103,7 @@ def main(argv: list[str] | None = None) -> None:
         methods = ["majority_vote"] if options.quick else None
         job = {"folder": str(folder), "methods": methods}
         took = run_module(MODULE, "wiesel", job)
-        run_module(MODULE, "wiesel", {**job, "again": True})  # the command's own answer is kept
+        run_module(MODULE, "wiesel", {**job, "again": True})  # stores the answer of the command
         row = {"case": "movies", **took, "again_cpu_seconds": unchanged(folder), **setting()}
     print(results_table([row]))
     if not options.quick:

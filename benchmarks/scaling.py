@@ -21,7 +21,7 @@ BASE = Planted(200_000, 50, coverage=(0.1, 0.1))
 AXES: dict[str, tuple[Planted, ...]] = {
     "items": tuple(replace(BASE, n_items=n) for n in (50_000, 100_000, 200_000, 400_000, 800_000)),
     "voters": tuple(
-        # The same number of votes from more and more voters.
+        # The same number of votes from an increasing number of voters.
         replace(BASE, n_voters=m, coverage=(5 / m, 5 / m))
         for m in (10, 50, 200, 500, 1000)
     ),
@@ -31,7 +31,7 @@ AXES: dict[str, tuple[Planted, ...]] = {
 
 
 def main(argv: Sequence[str] = ()) -> None:
-    """Time every registered label model along every axis; keep the results unless `--quick`."""
+    """Time every registered label model along every axis; store the results unless `--quick`."""
     options = arguments(argv)
     rows = read_results("scaling")
     if not options.show:
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] = ()) -> None:
 
 
 def scaling_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the Markdown table: one line for a method and an axis."""
+    """Return the Markdown table: one row per method and axis."""
     header = ("method", "axis", "from", "to", "seconds", "memory", "exponent")
     return markdown_table(header, [_line(row) for row in rows])
 
@@ -95,7 +95,7 @@ def _size(axis: str, task: Planted) -> float:
 
 
 def _exponent(points: Sequence[dict[str, Any]]) -> float:
-    """The power of the size that time grows with, from the first point to the last."""
+    """Return the exponent of time as a power of size, from the first point to the last."""
     first, last = points[0], points[-1]
     growth = math.log(last["seconds"] / first["seconds"])
     return growth / math.log(last["at"] / first["at"])

@@ -1,8 +1,8 @@
-"""A million tokens by 50 span functions: votes on tokens, then the hidden Markov model.
+"""50 span functions on a million tokens: votes on tokens, then the hidden Markov model.
 
-Planted names in documents of 500 tokens; 40 gazetteers (one of them with 100,000 names) and 10
-patterns over four labels. CPU seconds of one process with one thread. skweak's own package gets
-the same texts, lists and patterns (`benchmarks.spans_skweak`), fewer tokens of them.
+The documents have 500 tokens with planted names; 40 gazetteers (one with 100,000 names) and 10
+patterns vote for four labels. CPU seconds are those of one process with one thread. skweak gets the
+same texts, lists and patterns (`benchmarks.spans_skweak`), but fewer tokens.
 """
 
 import json
@@ -24,14 +24,14 @@ from benchmarks.votes import peak_megabytes
 
 N_TOKENS, LENGTH = 1_000_000, 500
 SKWEAK_TOKENS = 50_000
-"""As many as skweak gets through in half a minute; Wiesel is measured on as many beside it."""
+"""The number of tokens skweak processes in half a minute; Wiesel is also measured on it."""
 STEPS = 4
-"""Steps of EM, as many as Wiesel's model takes on these votes and as skweak takes by default."""
+"""EM steps: the number Wiesel's model takes on these votes, and skweak's default."""
 LABELS = ("PER", "LOC", "ORG", "MISC")
 
 
 def main(argv: Sequence[str] = ()) -> None:
-    """Measure; keep the results unless `--quick`."""
+    """Run the measurements; store the results unless `--quick`."""
     options = arguments(argv)
     rows = read_results("spans")
     if not options.show:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] = ()) -> None:
 
 
 def _measured(case: str, package: str, n_tokens: int, repeats: int) -> dict[str, Any]:
-    """The median of some processes of one package."""
+    """Return the median over several processes of one package."""
     if package == "wiesel":
         job: dict[str, Any] = {"n_tokens": n_tokens}
         runs = [run_module("benchmarks.spans", package, job) for _ in range(repeats)]
@@ -76,7 +76,7 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def measure(n_tokens: int) -> dict[str, float]:
-    """Return what tokenizing, voting and the model took."""
+    """Return the time for tokenizing, voting and the model."""
     from wiesel.spans import Documents, HiddenMarkov, apply_span_lfs
 
     texts, described = planted(n_tokens)
@@ -102,7 +102,7 @@ def measure(n_tokens: int) -> dict[str, float]:
 
 
 def planted(n_tokens: int) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return texts of made-up words and names, and functions that know some of them, as data."""
+    """Return texts of synthetic words and names, and functions that know some of them, as data."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -132,7 +132,7 @@ def planted(n_tokens: int) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def _function(each: dict[str, Any]) -> Any:
-    """A span function of Wiesel, as described."""
+    """Return a Wiesel span function from its description."""
     from wiesel.spans import gazetteer, pattern
 
     if "pattern" in each:

@@ -1,7 +1,7 @@
-"""The same texts and lists through skweak's own package: gazetteers, patterns, and its HMM.
+"""The same texts and lists with skweak: gazetteers, patterns, and its HMM.
 
-Runs in the environment of `benchmarks.peers.ensure_skweak`, which has no Wiesel; texts and
-functions come as data from `benchmarks.spans`.
+It runs in the environment of `benchmarks.peers.ensure_skweak`, which does not have Wiesel; texts
+and functions come as data from `benchmarks.spans`.
 """
 
 import json
@@ -16,7 +16,7 @@ LABELS = ("PER", "LOC", "ORG", "MISC")
 
 
 def measure(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what tokenizing, voting and the model took."""
+    """Return the time for tokenizing, voting and the model."""
     import skweak
     import spacy
     from skweak.gazetteers import GazetteerAnnotator, Trie

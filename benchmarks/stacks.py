@@ -1,19 +1,19 @@
-"""What a committee costs beside one network, and a stack beside its bare matrix products.
+"""The cost of a committee relative to one network, and of a stack to its bare matrix products.
 
-`committee`: `Committee(net)` beside `TwoStage(MajorityVote(), net)`, one network with the same
+`committee`: `Committee(net)` against `TwoStage(MajorityVote(), net)`, one network with the same
 number of updates, on the votes and features of examples/movies. Bar: 5 times the CPU seconds.
 
-`limit`: a default fit of five stacked networks beside the bare matrix products of its steps: of
-every layer ahead and back, batch by batch, with inputs that are there already. Bar: half of the
-CPU seconds of the fit are the products.
+`limit`: a default fit of five stacked networks against the bare matrix products of its steps: the
+forward and backward pass of every layer, batch by batch, with inputs already in memory. Bar: the
+products take half of the CPU seconds of the fit.
 
-`floor`: these products beside the whole steps as bare torch calls (benchmarks/bare_steps.py),
-without modules, automatic gradients and history. It is the fastest such loop we wrote; the rest
-is dropout's random numbers, gathered batches, Adam and its average, and calls on small tensors.
+`floor`: these products against the whole steps as bare torch calls (benchmarks/bare_steps.py),
+without modules, autograd and history. It is the fastest such loop we wrote; the rest is dropout's
+random numbers, gathered batches, Adam and its average, and calls on small tensors.
 
-Every way is a process of its own with one thread, which fits several times: the least CPU seconds
-count, as first fits load modules and others suffer from what else the machine does. Medians of
-processes that take turns.
+Every variant runs in a separate process with one thread and fits several times. The minimum CPU
+seconds count, because the first fit loads modules and others suffer from outside load. Results are
+medians over processes that run in turn.
 """
 
 import json
@@ -44,7 +44,7 @@ LIMIT_BAR = 0.5
 FITS = 3
 MEMBERS = 5
 BLIND_EPOCHS = 8
-"""How many epochs a fit without gold has by default."""
+"""The default number of epochs of a fit without gold."""
 OPTIONS: dict[str, Any] = {"progress": False, "device": "cpu"}
 CASES = (
     ("committee", "committee on the movies", ("committee", "one network")),
@@ -54,7 +54,7 @@ CASES = (
 
 
 def movies(n_items: int) -> tuple[Any, Any]:
-    """Return the features and votes of examples/movies, kept from the first time on."""
+    """Return the features and votes of examples/movies; they are cached after the first call."""
     from wiesel import TextFeatures, apply_lfs
     from wiesel.datasets import load_movie_reviews
     from wiesel.io import read_votes, write_votes
@@ -72,7 +72,7 @@ def movies(n_items: int) -> tuple[Any, Any]:
 
 
 def committee_job(job: dict[str, Any]) -> Callable[[], object]:
-    """Return a fit of the committee, or of one network, on the movies."""
+    """Return a fit of the committee, or of one network, on the movies data."""
     from wiesel import Committee, MajorityVote, TwoStage
     from wiesel.nn import MLP
 
@@ -85,7 +85,7 @@ def committee_job(job: dict[str, Any]) -> Callable[[], object]:
 
 
 def limit_job(job: dict[str, Any]) -> Callable[[], object]:
-    """Return a default fit of five networks, its steps as bare calls, or their products alone."""
+    """Return a default fit of five networks, its steps as bare calls, or only their products."""
     import torch
 
     from benchmarks.bare_steps import BareSteps, bare_products
@@ -114,7 +114,7 @@ def limit_job(job: dict[str, Any]) -> Callable[[], object]:
 
 
 def timed(job: dict[str, Any]) -> dict[str, float]:
-    """Fit several times in this process and return the least CPU seconds."""
+    """Fit several times in this process, and return the minimum CPU seconds."""
     jobs = {"committee": committee_job, "limit": limit_job, "floor": limit_job}
     fit = jobs[job["kind"]](job)
     took = []
@@ -126,7 +126,7 @@ def timed(job: dict[str, Any]) -> dict[str, float]:
 
 
 def measure(kind: str, case: str, ways: Sequence[str], quick: bool, repeats: int) -> dict[str, Any]:
-    """Return the CPU seconds of both ways, which take turns, and their ratio."""
+    """Return the CPU seconds of both variants, run in turn, and their ratio."""
     runs: dict[str, list[float]] = {way: [] for way in ways}
     job = {"kind": kind, "case": case, "items": 300 if quick else 4_000}
     if kind == "committee" and not quick:
@@ -162,7 +162,7 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Measure the committee and the stacks, print the table, and keep it."""
+    """Measure the committee and the stacks, print the table, and store it."""
     options = arguments(argv or [])
     if options.show:
         print(results_table(read_results("stacks")))

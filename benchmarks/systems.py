@@ -1,6 +1,6 @@
-"""Label models behind one face: Wiesel's and those of its peers.
+"""A common interface to the label models of Wiesel and its peers.
 
-Packages are imported when a system is made, because a process has either Wiesel or the peers.
+Packages are imported when a system is created, because a process has either Wiesel or the peers.
 """
 
 from typing import Any, Protocol
@@ -12,18 +12,18 @@ from benchmarks.vote_files import StoredVotes
 __all__ = ["RESTARTS", "System", "system"]
 
 RESTARTS = {"MACE": {"n_restarts": 1}}
-"""Options of crowd-kit's methods that change their time, not their result."""
+"""Options of crowd-kit's methods that change their time but not their result."""
 
 
 class System(Protocol):
-    """A label model that is timed."""
+    """A label model to be timed."""
 
     def prepare(self, votes: StoredVotes) -> Any:
-        """Return the votes in the form that the package takes; this is not timed."""
+        """Return the votes in the package's format; this is not timed."""
         ...
 
     def fit(self, data: Any) -> None:
-        """Learn."""
+        """Fit the model."""
         ...
 
     def predict(self, data: Any) -> np.ndarray:
@@ -31,16 +31,16 @@ class System(Protocol):
         ...
 
     def accuracies(self, data: Any) -> np.ndarray | None:
-        """Return P(right | votes) of every voter as learned, if it is."""
+        """Return the learned P(right | votes) of every voter; None if it is not learned."""
         ...
 
     def n_iter(self) -> int | None:
-        """Return how many steps `fit` took, where it counts them."""
+        """Return the number of steps of `fit`; None if it does not count them."""
         ...
 
 
 def system(package: str, method: str, options: dict[str, Any], balance: Any) -> System:
-    """Return the label model of a package; `balance` is P(class) where it is given."""
+    """Return the label model of a package; `balance` is P(class) if given."""
     kinds = {"wiesel": Wiesel, "snorkel": Snorkel, "crowdkit": CrowdKit, "flyingsquid": FlyingSquid}
     return kinds[package](method, options, balance)
 
@@ -110,12 +110,12 @@ class Snorkel:
 
 
 class CrowdKit:
-    """crowd-kit's aggregators; a long table. They label the items in `fit`.
+    """crowd-kit's aggregators, which take a long table and label the items in `fit`.
 
-    Workers and classes are numbered in order of appearance. crowd-kit 1.4.2's MACE keeps its
-    parameters in that order but fills them from a sorted table, so with other numbers it gives
-    workers the habits of others. Its restarts all begin with the same random numbers, so one of
-    them gives the result of ten (`RESTARTS`); speed is measured with its defaults.
+    Workers and classes are numbered in order of appearance. crowd-kit 1.4.2's MACE stores its
+    parameters in that order but fills them from a sorted table, so any other numbering would mix
+    up the workers. All its restarts use the same random numbers, so one gives the same result as
+    ten (`RESTARTS`); speed is measured with its defaults.
     """
 
     def __init__(self, method: str, options: dict[str, Any], balance: Any) -> None:
@@ -164,7 +164,7 @@ class CrowdKit:
 
 
 def _by_appearance(values: np.ndarray, size: int) -> np.ndarray:
-    """The rank of every number below `size` by its first appearance; what never appears is last."""
+    """Return the rank of every number below `size` by first appearance; unseen ones come last."""
     present, first = np.unique(values, return_index=True)
     appeared = present[np.argsort(first)]
     missing = np.setdiff1d(np.arange(size), present)
@@ -195,7 +195,7 @@ class FlyingSquid:
         return self.model.predict_proba(data, verbose=False)
 
     def accuracies(self, data: Any) -> np.ndarray | None:
-        # What it reports is P(votes and is right); the others condition on a vote.
+        # It reports P(votes and is right); the others condition on a vote.
         return np.array(self.model.estimated_accuracies()) / (data != 0).mean(axis=0)
 
     def n_iter(self) -> int | None:

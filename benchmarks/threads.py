@@ -1,9 +1,9 @@
-"""Threads as a user has them beside one thread, with the machine quiet and with a busy neighbor.
+"""Default threads compared with one thread, on an idle machine and next to a busy process.
 
-Every run is a process of its own. "Defaults" means that no variable limits the threads. The busy
-neighbor is a second process that counts without end on one core. Bar: with defaults no work takes
-more than 10 % longer than with one thread, in wall or in CPU seconds. CPU seconds hold on a machine
-that others use too; wall seconds do not.
+Every run is a separate process. "Defaults" means that no variable limits the threads. The busy
+neighbor is a second process that counts endlessly on one core. Bar: with defaults, no task takes
+more than 10 % longer than with one thread, in wall or CPU seconds. On a shared machine, CPU seconds
+are reliable; wall seconds are not.
 """
 
 import json
@@ -90,12 +90,12 @@ WORK: dict[str, tuple[Callable[[int], Callable[[], object]], int, int]] = {
     "TF-IDF, 2,000 reviews": (tfidf_work, 2_000, 100),
     "five networks, 10k x 300": (training_work, 10_000, 500),
 }
-"""What is timed: how it is set up, its size, and its size with `--quick`."""
+"""The timed tasks: the setup, the size, and the size with `--quick`."""
 
 
 @contextmanager
 def neighbor(busy: bool) -> Iterator[None]:
-    """Keep one core busy with something else, if so wanted."""
+    """Keep one core busy with another process, if `busy`."""
     process = subprocess.Popen([sys.executable, "-c", BUSY]) if busy else None
     try:
         yield
@@ -106,7 +106,7 @@ def neighbor(busy: bool) -> Iterator[None]:
 
 
 def measure(work: str, busy: bool, quick: bool, repeats: int) -> dict[str, Any]:
-    """Return wall and CPU seconds with one thread and with defaults, which take turns."""
+    """Return wall and CPU seconds with one thread and with defaults, run in turn."""
     runs: dict[str, list[dict[str, float]]] = {"one": [], "defaults": []}
     with neighbor(busy):
         for _ in range(repeats):
@@ -130,9 +130,9 @@ def measure(work: str, busy: bool, quick: bool, repeats: int) -> dict[str, Any]:
 
 
 def timed(job: dict[str, Any]) -> dict[str, float]:
-    """Do one piece of work in this process and return what it took."""
+    """Run one task in this process, and return its wall and CPU seconds."""
     set_up, size, quick_size = WORK[job["work"]]
-    set_up(quick_size)()  # first calls load modules, which takes as long as the work
+    set_up(quick_size)()  # the first call loads modules, which takes as long as the work
     run = set_up(quick_size if job["quick"] else size)
     wall, cpu = time.perf_counter(), time.process_time()
     run()
@@ -159,7 +159,7 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Measure every piece of work, print the table, and keep it."""
+    """Measure every task, print the table, and store it."""
     options = arguments(argv or [])
     if options.show:
         print(results_table(read_results("threads")))

@@ -1,14 +1,14 @@
-"""WeaSEL.fit beside a bare loop of the same maths, and one that uses a torch DataLoader.
+"""WeaSEL.fit compared with a bare loop of the same math, and with a torch DataLoader loop.
 
-The paper's networks, 99 voters, 300 features, batch 64, 10,000 items, one thread. The bare loops
-keep no history and look at no validation set; `WeaSEL.fit` does both. One DataLoader serves what a
-user has (features and votes, encoded in the step), the other tensors that were encoded before.
-Reported: items per CPU second, and ratios within one run.
+It uses the paper's networks, 99 voters, 300 features, batch size 64, 10,000 items and one thread.
+The bare loops record no history and use no validation set; `WeaSEL.fit` does both. One DataLoader
+serves features and votes, which are encoded in the step; the other serves tensors encoded before.
+The results are items per CPU second, and ratios within one run.
 
 The case `stack` has the shapes of imdb_136: fourteen WeaSELs (seven seeds, two learning rates),
-fitted as one stack and one after the other, each in a process of its own; with votes as table 1 of
-the paper reads them (signed), and with one-hot ones, which make the first layer larger. They train
-for ten epochs, so that what is done once for a fit weighs little, as in the paper's 75 and more.
+fitted as one stack and one by one, each in a separate process. Votes are signed, as in table 1 of
+the paper, or one-hot, which makes the first layer larger. Training takes ten epochs, so that the
+fixed cost of a fit matters little, as in the paper's 75 or more.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def make_data(
 
 
 def plain_networks() -> tuple[nn.Module, nn.Module]:
-    """Return the paper's two networks, made of torch's own layers."""
+    """Return the paper's two networks, built from torch layers."""
     end_model = nn.Sequential(
         *(nn.Linear(N_FEATURES, 50), nn.ReLU(), nn.Dropout(0.3)),
         *(nn.Linear(50, 50), nn.ReLU(), nn.Dropout(0.3)),
@@ -95,13 +95,13 @@ def bare_loop(batches: Callable[[], Iterator[tuple[Tensor, ...]]], epochs: int) 
 
 
 def encoded_batch(inputs: Tensor, votes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what a step needs of features and of class indices (-1 abstains)."""
+    """Return the tensors for a step, from features and class indices (-1 abstains)."""
     one_hot = nn.functional.one_hot(votes + 1, 3).float()
     return inputs, one_hot[:, :, 1:], torch.cat([one_hot.flatten(start_dim=1), inputs], dim=1)
 
 
 def contenders(epochs: int) -> dict[str, Callable[[], object]]:
-    """Return what is timed, by name; the data is in memory before the clock starts."""
+    """Return the timed calls by name; the data is in memory before the clock starts."""
     features, votes, gold = make_data()
     covered = np.flatnonzero(votes.covered)
     inputs = torch.from_numpy(features)[covered]
@@ -127,7 +127,7 @@ def contenders(epochs: int) -> dict[str, Callable[[], object]]:
 
 
 def stacked_rates(encoding: str, epochs: int, repeats: int) -> dict[str, float]:
-    """Return items per CPU second of fourteen networks, fitted in both ways."""
+    """Return the items per CPU second of fourteen networks, fitted in both ways."""
     seconds: dict[str, list[float]] = {ONE_BY_ONE: [], STACK: []}
     for _ in range(repeats):
         for way in seconds:
@@ -169,7 +169,7 @@ def time_fourteen(way: str, epochs: int, encoding: str = "one_hot") -> float:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Time the loops, and the stack beside its members, and print items per CPU second."""
+    """Time the loops, and the stack against its members, and print items per CPU second."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks training", description=__doc__)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--repeats", type=int, default=5)
@@ -197,7 +197,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def compare_stack(encoding: str, epochs: int, repeats: int) -> dict[str, object]:
-    """Print and return how a stack compares with training its members one by one."""
+    """Print and return the comparison of a stack with training its members one by one."""
     rates = stacked_rates(encoding, epochs, repeats)
     print(f"Votes encoded as {encoding}:")
     for name, rate in rates.items():
@@ -214,12 +214,12 @@ def compare_stack(encoding: str, epochs: int, repeats: int) -> dict[str, object]
 
 
 def compare_loops(epochs: int, repeats: int) -> dict[str, object]:
-    """Print and return how `WeaSEL.fit` compares with bare loops."""
+    """Print and return the comparison of `WeaSEL.fit` with bare loops."""
     torch.set_num_threads(1)
     runs = contenders(epochs)
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
-        # In turn, so that what else the machine does hits all of them alike.
+        # In turn, so that outside load affects all of them equally.
         for name, run in runs.items():
             start = time.process_time()
             run()

@@ -1,4 +1,4 @@
-"""Votes on disk, as plain arrays that Wiesel's environment and the peers' both read."""
+"""Votes on disk as plain arrays, readable in Wiesel's and the peers' environments."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -12,19 +12,19 @@ FOLDER = Path(__file__).parents[1] / ".cache" / "benchmarks" / "votes"
 
 @dataclass(frozen=True)
 class Planted:
-    """Votes to draw: how many, how often each voter votes, how the classes are spread."""
+    """A specification of planted votes: size, coverage of the voters, class balance."""
 
     n_items: int
     n_voters: int
     n_classes: int = 2
     coverage: tuple[float, float] = (0.1, 0.5)
-    """From the rarest voter to the most frequent, evenly; twice the same number for all."""
+    """The lowest and highest coverage, evenly spaced between voters; equal values fix it."""
     balance: tuple[float, ...] | None = None
     seed: int = 0
 
     @property
     def title(self) -> str:
-        """The shape, as it reads in a table."""
+        """The shape as shown in a table."""
         low, high = (f"{100 * rate:g}" for rate in self.coverage)
         votes = f"{low} %" if low == high else f"{low}-{high} %"
         classes = "" if self.n_classes == 2 else f", {self.n_classes} classes"
@@ -32,19 +32,19 @@ class Planted:
 
     @property
     def coverages(self) -> np.ndarray:
-        """P(votes) of every voter, in an order that has nothing to do with their accuracies."""
+        """P(votes) of every voter, in an order independent of their accuracies."""
         rates = np.linspace(*self.coverage, self.n_voters)
         return np.random.default_rng(self.seed).permutation(rates)
 
 
 class StoredVotes(NamedTuple):
-    """Votes ordered by item: those of item i are entries indptr[i]:indptr[i + 1]."""
+    """Votes ordered by item; the entries indptr[i]:indptr[i + 1] belong to item i."""
 
     indptr: np.ndarray
     voter: np.ndarray
     label: np.ndarray
     gold: np.ndarray
-    """The class of every item, -1 where it is not known."""
+    """The class of every item; -1 if unknown."""
     n_voters: int
     n_classes: int
 
@@ -66,7 +66,7 @@ class StoredVotes(NamedTuple):
 
 
 def planted_folder(planted: Planted) -> Path:
-    """Return the folder of these votes, after drawing them where needed."""
+    """Return the folder of these votes, after drawing them if needed."""
     from wiesel.datasets.synthetic import make_votes
 
     name = "-".join(str(value) for value in asdict(planted).values())

@@ -1,6 +1,6 @@
 """A crowd-sized vote matrix from a long table: 1,000,000 items, 10,000 voters, 3,000,000 votes.
 
-Prints CPU seconds and the memory that building took beyond the table itself.
+It prints the CPU seconds and the memory for building, in addition to the table itself.
 """
 
 import argparse
@@ -33,12 +33,12 @@ def long_table(n_items: int, n_voters: int, n_votes: int, seed: int = 0) -> pl.D
 
 
 def peak_megabytes() -> float:
-    """Return the most memory this process has had so far."""
+    """Return the peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Build the matrix once and print what it took."""
+    """Build the matrix once, and print its cost."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks votes", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a hundredth of the size")
     scale = 100 if parser.parse_known_args(argv)[0].quick else 1

@@ -1,9 +1,9 @@
 """The workbench in a real browser: the first page, previews of a rule and of the end model, memory.
 
-`wiesel workbench` runs in a process of its own, and headless Chromium opens its pages. Times are
-the browser's own clock: from the navigation, the marked words or the click until what was asked for
-stands on the page. Beside them stand the CPU seconds that the server took meanwhile, and how busy
-the machine was. Texts are the embedded movie reviews: 25,000 whole ones, or 100,000 short passages.
+`wiesel workbench` runs in a separate process, and headless Chromium opens its pages. Times are from
+the browser's clock: from the navigation, the text selection or the click until the page shows the
+result. The results also include the server's CPU seconds during that time and the load of the
+machine. Texts are the embedded movie reviews: 25,000 whole reviews, or 100,000 short passages.
 """
 
 import json
@@ -35,7 +35,7 @@ from benchmarks.harness import (
 MODULE = "benchmarks.workbench"
 PASSAGES, REVIEWS, PAGES = 100_000, 25_000, 1_000
 PATIENCE = 600_000
-"""Milliseconds until a page that shows nothing counts as broken."""
+"""Milliseconds after which an empty page counts as broken."""
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync")
 ADDED = ("overrated", "page turner", "must own", "a bore", "so good", "cheap looking")
 
@@ -52,7 +52,7 @@ WATCH = """
   new Function(wanted.act)();
 })
 """
-"""Does something and returns the milliseconds until the page shows what it leads to."""
+"""Performs an action and returns the milliseconds until the page shows its result."""
 
 FIRST_ROWS = """
 new MutationObserver((_, eyes) => {
@@ -76,7 +76,7 @@ MARK = """
   getSelection().removeAllRanges(); getSelection().addRange(range);
   box.dispatchEvent(new MouseEvent('mouseup', {bubbles: true}));
 """
-"""Marks some words of the opened row, from a word on."""
+"""Selects some words of the open row, starting from a given word."""
 
 PROPOSED = """
   document.querySelector('.q-dialog .lf-words input')?.value === window.markedWords &&
@@ -102,7 +102,7 @@ Timed = dict[str, float]
 
 
 class Server:
-    """`wiesel workbench` in a process of its own."""
+    """`wiesel workbench` in a separate process."""
 
     def __init__(self, folder: Path) -> None:
         start = time.perf_counter()
@@ -118,18 +118,18 @@ class Server:
 
     @property
     def cpu_seconds(self) -> float:
-        """The CPU seconds it took so far."""
+        """Return the CPU seconds used so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def megabytes(self) -> float:
-        """The memory it has now."""
+        """Return the current memory."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) / 1000
 
     def wait_until_idle(self, quiet_seconds: float = 3.0) -> None:
-        """Wait until what a page computes in the background is done."""
+        """Wait until background computations of a page are done."""
         while True:
             before = self.cpu_seconds
             time.sleep(quiet_seconds)
@@ -137,7 +137,7 @@ class Server:
                 return
 
     def stop(self) -> None:
-        """End it as Ctrl-C does."""
+        """Stop the server as Ctrl-C does."""
         self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(timeout=60)
@@ -148,7 +148,7 @@ class Server:
 
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[Server, Any]]:
-    """A server and a browser page that may open its addresses."""
+    """Yield a server and a browser page with access to it."""
     from playwright.sync_api import sync_playwright
 
     path = os.environ.get("WIESEL_CHROMIUM") or shutil.which("chromium")
@@ -158,7 +158,7 @@ def served(folder: Path) -> Iterator[tuple[Server, Any]]:
         browser = driver.chromium.launch(executable_path=path, args=list(FLAGS))
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(PATIENCE)
-        # The browser's own start is not the server's, so it has shown something before.
+        # Load something first, so that the browser's startup is not measured.
         page.goto("data:text/html,<p>ready</p>")
         server = Server(folder)
         try:
@@ -169,7 +169,7 @@ def served(folder: Path) -> Iterator[tuple[Server, Any]]:
 
 
 def first_page(folder: Path, repeats: int) -> dict[str, Any]:
-    """Open the first page right after a first start, then with everything computed."""
+    """Time the first page right after the first start, then with everything computed."""
     with served(folder) as (server, page):
         page.add_init_script(FIRST_ROWS)
         cold = _opened(server, page)
@@ -192,7 +192,7 @@ def _opened(server: Server, page: Any) -> Timed:
 
 
 def paging(folder: Path, n_pages: int) -> dict[str, Any]:
-    """Turn many pages; memory of the server and of the page on the way."""
+    """Turn many pages, and record the memory of the server and of the page."""
     with served(folder) as (server, page):
         page.goto(server.address)
         page.wait_for_selector("tr.w-open")
@@ -231,7 +231,7 @@ def _memory(server: Server, page: Any, devtools: Any, number: int) -> dict[str, 
 
 
 def rule_preview(folder: Path, repeats: int) -> dict[str, Any]:
-    """Mark words in an opened row until their proposals stand below it."""
+    """Time from selecting words in an open row until their proposals appear below it."""
     with served(folder) as (server, page):
         page.goto(server.address)
         page.wait_for_selector("tr.w-open")
@@ -247,7 +247,7 @@ def rule_preview(folder: Path, repeats: int) -> dict[str, Any]:
 
 
 def end_preview(folder: Path, repeats: int) -> dict[str, Any]:
-    """Add a labeling function until the preview of the end model has learned from it."""
+    """Time from adding a labeling function until the end model's preview includes it."""
     with served(folder) as (server, page):
         page.goto(f"{server.address}/lfs")
         page.wait_for_selector(".lf-table tbody tr")
@@ -278,7 +278,7 @@ def _timed(server: Server, page: Any, act: str, until: str) -> Timed:
 
 
 def _summed(timed: Sequence[Timed]) -> dict[str, float]:
-    """Best, median and worst of the seconds, and the median of the server's CPU seconds."""
+    """Return best, median and worst seconds, and the median of the server's CPU seconds."""
     seconds = [each["seconds"] for each in timed]
     return {
         "best_seconds": min(seconds),
@@ -290,7 +290,7 @@ def _summed(timed: Sequence[Timed]) -> dict[str, float]:
 
 
 def write_project(folder: Path, n_rows: int, whole: bool) -> None:
-    """Write a project of reviews: whole ones with dev labels, or passages of them."""
+    """Write a project of reviews: whole reviews with dev labels, or passages."""
     import polars as pl
 
     from wiesel.datasets import load_movie_reviews
@@ -326,7 +326,7 @@ def measured(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] = ()) -> None:
-    """Measure; keep the results unless `--quick`."""
+    """Run the measurements; store the results unless `--quick`."""
     options = arguments(argv)
     rows = read_results("workbench")
     if not options.show:
@@ -351,7 +351,7 @@ def main(argv: Sequence[str] = ()) -> None:
 
 
 def results_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the Markdown table: what was measured beside what it must keep to."""
+    """Return the Markdown table: the measurements and their bars."""
     lines = [
         (*line, f"{row['load']:.1f}")
         for name in CASES

@@ -1,4 +1,4 @@
-"""One case in a process of its own: CPU seconds and extra peak memory of fit and predict.
+"""One case in a separate process: CPU seconds and extra peak memory of fit and predict.
 
 `echo '{"package": ..., "method": ..., "votes": ...}' | python -m benchmarks.worker` prints JSON; a
 list of jobs gives a list of results, for comparisons in which time and memory do not matter.
@@ -25,7 +25,7 @@ DISTRIBUTIONS = {"crowdkit": "crowd-kit"}
 
 
 def run_job(job: dict[str, Any]) -> dict[str, Any]:
-    """Return what was measured: seconds, megabytes, label accuracy, learned accuracies."""
+    """Return the measurements: seconds, megabytes, label accuracy, learned accuracies."""
     votes = load_votes(Path(job["votes"]))
     arguments = job["package"], job["method"], job.get("options", {}), job.get("balance")
     if job.get("warm_up", True):
@@ -49,7 +49,7 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _warm_up(votes: StoredVotes, arguments: tuple[Any, ...]) -> None:
-    """Run on a few items first: imports and first calls are not what is compared."""
+    """Run on a few items first, so that imports and first calls are not measured."""
     n_items = min(200, votes.n_items)
     few = votes._replace(
         indptr=votes.indptr[: n_items + 1].copy(),
@@ -64,7 +64,7 @@ def _warm_up(votes: StoredVotes, arguments: tuple[Any, ...]) -> None:
 
 
 def _measured(call: Callable[[], Any]) -> tuple[Any, float, float]:
-    """Return what the call gives, its CPU seconds, and by how many MB memory rose at most."""
+    """Return the result of the call, its CPU seconds, and the peak increase in memory in MB."""
     gc.collect()
     before = _reset_peak()
     start = time.process_time()
@@ -74,7 +74,7 @@ def _measured(call: Callable[[], Any]) -> tuple[Any, float, float]:
 
 
 def _reset_peak() -> float:
-    """Forget the peak so far (Linux) and return the resident memory now, in MB."""
+    """Reset the peak (Linux), and return the current resident memory in MB."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -88,14 +88,14 @@ def _peak() -> float:
 
 
 def _status(name: str) -> float:
-    """A field of /proc/self/status in MB; 0 where there is none."""
+    """Return a field of /proc/self/status in MB; 0 if there is none."""
     path = Path("/proc/self/status")
     lines = path.read_text().splitlines() if path.exists() else []
     return next((float(line.split()[1]) / 1024 for line in lines if line.startswith(name)), 0.0)
 
 
 def _label_accuracy(proba: np.ndarray, votes: StoredVotes) -> float:
-    """The share of covered items with a known label that is predicted; ties count in part."""
+    """Return the accuracy on covered items with a known label; ties count in part."""
     known = (votes.gold >= 0) & (np.diff(votes.indptr) > 0)
     rows, gold = proba[known], votes.gold[known]
     best = rows >= rows.max(axis=1, keepdims=True) - 1e-9

@@ -1,9 +1,10 @@
 """Ten thousand crowd workers: the memory and the time of every end-to-end method.
 
-2,000 items with three answers each, 4 or 20 classes, 16 features, one epoch; each method in a
-process of its own (`python -m benchmarks.workers` with a case as JSON on stdin). Dense votes of all
-items would be 320 MB at 4 classes and 1.6 GB at 20. The encoder of WeaSEL reads every worker, so
-its batches are dense; the other methods look at the answers that were given.
+The data have 2,000 items with three answers each, 4 or 20 classes and 16 features; training takes
+one epoch. Each method runs in a separate process (`python -m benchmarks.workers` with a case as
+JSON on stdin). Dense votes of all items would take 320 MB with 4 classes and 1.6 GB with 20. The
+encoder of WeaSEL reads every worker, so its batches are dense; the other methods read only the
+given answers.
 """
 
 import json
@@ -30,7 +31,7 @@ N_WORKERS, N_ITEMS = 10_000, 2_000
 
 
 def main(argv: Sequence[str] = ()) -> None:
-    """Measure every method; keep the results unless `--quick`."""
+    """Measure every method; store the results unless `--quick`."""
     options = arguments(argv)
     rows = read_results("workers")
     if not options.show:
@@ -58,7 +59,7 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def measure(method: str, n_classes: int, quick: bool) -> dict[str, float]:
-    """Return what fitting a method took."""
+    """Return the time and memory for fitting a method."""
     import wiesel
     from wiesel.datasets.synthetic import make_features, make_votes
     from wiesel.nn import MLP
@@ -70,7 +71,7 @@ def measure(method: str, n_classes: int, quick: bool) -> dict[str, float]:
     model = build(MLP(16, n_classes), epochs=1, epoch_size=None, progress=False)
     before, start = peak_megabytes(), time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # after one epoch it need not have learned
+        warnings.simplefilter("ignore")  # after one epoch, it may not have learned
         model.fit(X, votes)
     learned = model.encoder_ if method == "WeaSEL" else model.voter_model_
     return {

@@ -9,15 +9,15 @@ from experiments.framework.methods import PAPER, groups_of, train_and_test
 from experiments.framework.runner import Record, Run, finished, run_all, run_groups
 
 LEARNING_RATES = (1e-4, 3e-5)
-"""The two that the paper chooses from, by validation AUC."""
+"""The two learning rates of the paper, which selects one by validation AUC."""
 
 SIGNED = {"encoding": "signed"}
-"""How the paper's code shows votes to the encoder: -1, 0, +1, one number for each voter."""
+"""How the paper's code encodes votes for the encoder: -1, 0 or +1 per voter."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: a method and the options that make it this one."""
+    """One row of a table: a method and its options."""
 
     title: str
     method: str
@@ -25,14 +25,14 @@ class Row:
     ours: bool = False
     """Not in the paper's table."""
     rates: tuple[float, ...] | None = None
-    """Its own learning rates, if it does not have those of the table."""
+    """Learning rates of this row, if they differ from those of the table."""
 
     def runs(
         self, dataset: str, seeds: int, rates: Sequence[float], setting: Mapping[str, Any]
     ) -> "Choices":
-        """Return for every seed the runs to choose from, one for each learning rate.
+        """Return the candidate runs of every seed, one per learning rate.
 
-        An option that is None takes away what the setting says.
+        An option set to None removes that option of the setting.
         """
         wanted = {**setting, **self.options}
         options = {name: value for name, value in wanted.items() if value is not None}
@@ -44,19 +44,19 @@ class Row:
 
 
 Choices = list[list[Run]]
-"""For every seed, the runs of which validation chooses one."""
+"""For every seed, the candidate runs; validation selects one."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much of a study is run."""
+    """How much of a study to run."""
 
     full: bool = False
     """The paper's seeds and learning rates, and every point of a figure."""
     seeds: int = 3
     jobs: int = 1
     recorded: bool = False
-    """Show what is finished and run nothing."""
+    """Show finished runs and run nothing."""
 
     @classmethod
     def parsed(
@@ -75,7 +75,7 @@ class Effort:
         return cls(given.full, seeds, given.jobs, given.recorded)
 
     def obtain(self, store: str, rows: Iterable[Choices]) -> Mapping[str, Record]:
-        """Return all results of the store by key, after running what is missing of the rows."""
+        """Run what is missing of the rows, and return all results of the store by key."""
         if self.recorded:
             return finished(store)
         runs = [run for choices in rows for candidates in choices for run in candidates]
@@ -84,7 +84,7 @@ class Effort:
     def records(
         self, store: str, runs: Sequence[Run], execute: Callable[[Run], Record]
     ) -> list[Record]:
-        """Return the results of the runs that are finished, after running what is missing."""
+        """Run what is missing, and return the results of the finished runs."""
         if not self.recorded:
             run_all(store, runs, execute, self.jobs)
         done = finished(store)
@@ -92,15 +92,15 @@ class Effort:
 
     @property
     def words(self) -> str:
-        """The words of the command line that ask for it."""
+        """The command-line options for this effort."""
         first, last = "--full " * self.full, " --recorded" * self.recorded
         return f"{first}--seeds {self.seeds}{last}"
 
 
 def chosen(choices: Choices, done: Mapping[str, Record]) -> list[Record]:
-    """Return for every seed the result with the best validation AUC; test has no say.
+    """Return every seed's result with the best validation AUC; test scores are not used.
 
-    A seed of which a candidate was not run is left out: nothing can be chosen yet.
+    A seed with a missing candidate is left out, because no selection is possible yet.
     """
     return [
         max((done[run.key] for run in candidates), key=lambda record: record["validation"])
@@ -110,5 +110,5 @@ def chosen(choices: Choices, done: Mapping[str, Record]) -> list[Record]:
 
 
 def _with_rate(options: Mapping[str, Any], rate: float) -> dict[str, Any]:
-    """The default learning rate is not part of a definition."""
+    """Return the options with a learning rate; the default rate is not part of a definition."""
     return {**options} if rate == PAPER["lr"] else {**options, "lr": rate}

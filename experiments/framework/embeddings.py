@@ -1,4 +1,4 @@
-"""Other text features for a data set: embeddings or TF-IDF, alone or added to its own features.
+"""Alternative text features: embeddings or TF-IDF, alone or added to a data set's features.
 
 The option `features` of a run is `minilm` or `tfidf`, or one of them with `+own`.
 """
@@ -16,13 +16,13 @@ from wiesel.io import Dataset
 
 KINDS = ("minilm", "minilm+own", "tfidf", "tfidf+own")
 CACHE = Path.home() / ".cache" / "wiesel-experiments"
-"""Embeddings take minutes: they are made once for each machine."""
+"""Embeddings take minutes, so they are computed once per machine."""
 TFIDF_DIMENSIONS = 200
-"""As many as the features of the sets that come with TF-IDF."""
+"""As many dimensions as in the sets that come with TF-IDF."""
 
 
 def with_features(dataset: Dataset, kind: str) -> Dataset:
-    """Return a data set whose features are made from its texts, beside its own if wanted."""
+    """Return a data set with features computed from its texts, added to its own if requested."""
     if kind not in KINDS:
         raise ValueError(f"features must be one of {KINDS}; got {kind!r}")
     made = _vectors(dataset, "minilm" if kind.startswith("minilm") else "tfidf")
@@ -37,7 +37,7 @@ def with_features(dataset: Dataset, kind: str) -> Dataset:
 
 @cache
 def _vectors(dataset: Dataset, kind: Literal["minilm", "tfidf"]) -> dict[str, np.ndarray]:
-    """Standardized vectors of all splits."""
+    """Return standardized vectors of all splits."""
     features = TextFeatures(kind, cache=CACHE, n_dimensions=TFIDF_DIMENSIONS)
     train = features.fit_transform(dataset.train.texts)
     others = {name: features.transform(dataset[name].texts) for name in SPLITS if name != "train"}

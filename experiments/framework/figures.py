@@ -11,7 +11,7 @@ from experiments.framework.runner import RESULTS
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes: lines by name, each a row for every seed."""
+    """One pair of axes: lines by name, each with one row per seed."""
 
     title: str
     lines: Mapping[str, np.ndarray]
@@ -19,11 +19,11 @@ class Panel:
     levels: Mapping[str, float] = field(default_factory=dict)
     """Horizontal reference lines by name."""
     positions: Sequence[float] | None = None
-    """Where the points stand; by default 1, 2, 3, ..."""
+    """The x positions of the points; by default 1, 2, 3, ..."""
 
 
 def draw_panels(name: str, panels: Sequence[Panel], x: str, y: str) -> None:
-    """Draw mean and deviation of every line, and write `results/<name>.png`."""
+    """Draw the mean and standard deviation of every line, and write `results/<name>.png`."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""More informative features: those of a data set plus a hint, which is the truth with noise.
+"""More informative features: those of a data set plus a hint, the truth with noise.
 
 The option `hint` of a run is the standard deviation of the noise.
 """
@@ -13,9 +13,9 @@ SPLITS = ("train", "valid", "test")
 
 
 def with_hint(dataset: Dataset, deviation: float) -> Dataset:
-    """Return a two-class data set with one feature more: the truth, -1 or +1, and noise.
+    """Return a two-class data set with an added feature: the truth (-1 or +1) plus noise.
 
-    The noise knows nothing of texts and votes, and is the same for all runs.
+    The noise is independent of texts and votes, and the same for all runs.
     """
     splits = {
         name: _hinted(dataset[name], deviation, np.random.default_rng(draw))

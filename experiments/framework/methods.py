@@ -30,14 +30,14 @@ PAPER: dict[str, Any] = {
     "batch_size": 64,
     "weight_decay": 7e-7,
 }
-"""The paper's protocol: Adam, batch 64, at most 150 epochs, the best of them on validation."""
+"""The paper's protocol: Adam, batch size 64, at most 150 epochs, best epoch on validation."""
 
 TRAINED_ON = 0.8
-"""`validation` trains on this share of the validation items, and chooses the epoch on the rest."""
+"""`validation` trains on this share of the validation items and selects the epoch on the rest."""
 
 
 def groups_of(runs: Iterable[Run]) -> list[list[Run]]:
-    """Return the runs in groups that differ in seed and learning rate only."""
+    """Return the runs in groups that differ only in seed and learning rate."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         options = {name: value for name, value in run.options.items() if name != "lr"}
@@ -48,7 +48,7 @@ def groups_of(runs: Iterable[Run]) -> list[list[Run]]:
 
 
 def train_and_test(runs: list[Run]) -> list[Record]:
-    """Train a group on train, choose epoch and threshold on valid; only then look at test."""
+    """Train a group on train, select epoch and threshold on valid, and only then score test."""
     dataset = data_of(runs[0])
     X, learn_from, validation, noted = material(runs[0], dataset)
     models = [build(run, dataset) for run in runs]
@@ -57,18 +57,18 @@ def train_and_test(runs: list[Run]) -> list[Record]:
 
 
 def fit_group(models: list[EndToEndModel], X: Any, learn_from: Any, validation: GoldSet) -> None:
-    """Fit estimators that differ in seed and learning rate only, as one stack."""
+    """Fit estimators that differ only in seed and learning rate as one stack."""
     fit_together(models, X, learn_from, validation=validation)
 
 
 @cache
 def dataset_of(name: str) -> Dataset:
-    """Return a data set with standardized features, read once for each process."""
+    """Return a data set with standardized features; it is read once per process."""
     return load_dataset(name, standardize=True)
 
 
 def data_of(run: Run) -> Dataset:
-    """Return the data set of a run, with other features or a hint among them if it names some."""
+    """Return the data set of a run, with other features or a hint if the run names them."""
     dataset, hint = dataset_of(run.dataset), run.options.get("hint")
     kind = run.options.get("features")
     dataset = dataset if kind is None else with_features(dataset, kind)
@@ -76,7 +76,7 @@ def data_of(run: Run) -> Dataset:
 
 
 def material(run: Run, dataset: Dataset) -> tuple[Any, Any, GoldSet, Record]:
-    """Return what a run learns from: inputs, targets, validation set, and what was chosen."""
+    """Return a run's training data: inputs, targets, validation set, and selected settings."""
     train, valid = dataset.train, dataset.valid
     if run.method == "validation":
         order = np.random.default_rng(0).permutation(len(valid))
@@ -117,7 +117,7 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
 
 
 def with_encoder(options: Record, trained: bool = True) -> Record:
-    """Return WeaSEL's options with all that is said of its encoder in one of them.
+    """Return WeaSEL's options with all encoder options combined into one.
 
     Definitions of runs name `encoder` (hidden sizes), `batch_norm` and `encoder_features`.
     """
@@ -133,7 +133,7 @@ def with_encoder(options: Record, trained: bool = True) -> Record:
 
 
 def measured(model: EndToEndModel, dataset: Dataset, validation: GoldSet) -> Record:
-    """Return what a fitted model reaches on test, what it was chosen by, and how it got there."""
+    """Return a fitted model's test metrics, its validation scores, and its training history."""
     proba, held_out = (model.predict_proba(X)[:, 1] for X in (dataset.test.features, validation[0]))
     history, selection = model.history_, model.selection_
     threshold = threshold_of(model)
@@ -150,12 +150,12 @@ def measured(model: EndToEndModel, dataset: Dataset, validation: GoldSet) -> Rec
 
 
 def threshold_of(model: EndToEndModel) -> float:
-    """Return the threshold that was chosen, or 1/2 where none was."""
+    """Return the selected threshold, or 1/2 if none was selected."""
     return 0.5 if model.threshold_ is None else model.threshold_
 
 
 def binary_metrics(proba: np.ndarray, gold: np.ndarray, threshold: float) -> dict[str, float]:
-    """Return what a two-class table reports, with the tuned threshold and with 1/2."""
+    """Return the metrics of two-class tables, with the tuned threshold and with 1/2."""
     return {
         "auc": float(roc_auc_score(gold, proba)),
         "f1": float(f1_score(gold, proba >= threshold)),

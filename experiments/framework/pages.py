@@ -10,26 +10,26 @@ __all__ = ["PageTable", "leading_number", "tables_of"]
 
 @dataclass(frozen=True)
 class PageTable:
-    """A Markdown table, and the heading it stands under."""
+    """A Markdown table and its heading."""
 
     heading: str
     columns: tuple[str, ...]
     rows: dict[str, tuple[str, ...]]
-    """The cells of every row by what its first one says."""
+    """The cells of every row, by its first cell."""
 
     def cell(self, row: str, column: str) -> str | None:
-        """Return a cell; None where the table does not have it."""
+        """Return a cell; None if the table does not have it."""
         if row not in self.rows or column not in self.columns:
             return None
         return self.rows[row][self.columns.index(column)]
 
     def number(self, row: str, column: str) -> float | None:
-        """Return the number a cell begins with; None where it is none."""
+        """Return the number at the start of a cell; None if there is none."""
         return leading_number(self.cell(row, column))
 
 
 def leading_number(text: str | None) -> float | None:
-    """Return the number a text begins with, or None.
+    """Return the number at the start of a text, or None.
 
     >>> leading_number("80.40 ± 0.11 (82.10)"), leading_number("- (-)"), leading_number("+0.98")
     (80.4, None, 0.98)

@@ -16,7 +16,7 @@ from wiesel.io import Dataset
 VOTE_OPTIONS = ("copies", "coins", "adversaries", "silent", "draw")
 
 ADVERSARY = "excellent"
-"""The LF of imdb_12 that votes positive, and here negative wherever it would abstain."""
+"""The LF of imdb_12 that votes positive; the adversary votes negative where it abstains."""
 
 Classes = npt.NDArray[np.int64]
 
@@ -41,7 +41,7 @@ def votes_of(run: Run, dataset: Dataset) -> tuple[VoteMatrix, VoteMatrix]:
 
 
 def is_planted(run: Run) -> bool:
-    """Whether all votes of the run are made up."""
+    """Whether all votes of the run are synthetic."""
     return "copies" in run.options or "coins" in run.options
 
 
@@ -56,13 +56,13 @@ def duplicated(
 def independent(
     gold: Classes, labels: LabelSpace, coins: int, rng: np.random.Generator
 ) -> VoteMatrix:
-    """Return the votes of the truth and of `coins` coins of their own, columns shuffled."""
+    """Return the votes of the truth and of `coins` independent coins, columns shuffled."""
     flips = rng.integers(0, len(labels), size=(coins, len(gold)))
     return _shuffled([gold, *flips], labels, rng)
 
 
 def with_adversaries(votes: VoteMatrix, count: int) -> VoteMatrix:
-    """Return the votes with copies of the adversary beside them."""
+    """Return the votes with added copies of the adversary."""
     dense = votes.dense()
     own = dense[:, votes.voters.index(ADVERSARY)]
     against = np.where(own == ABSTAIN, votes.labels.index("negative"), own)

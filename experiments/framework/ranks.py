@@ -10,7 +10,7 @@ from experiments.framework.runner import RESULTS
 
 
 def mean_ranks(scores: np.ndarray) -> list[float]:
-    """Return the mean rank of every method; `scores` is (data sets, methods), 1 is the best.
+    """Return the mean rank of every method; `scores` is (data sets, methods), rank 1 is best.
 
     >>> mean_ranks(np.array([[0.9, 0.8, 0.7], [0.5, 0.6, 0.4]]))
     [1.5, 1.5, 3.0]
@@ -19,7 +19,7 @@ def mean_ranks(scores: np.ndarray) -> list[float]:
 
 
 def critical_difference(n_methods: int, n_sets: int, level: float = 0.05) -> float:
-    """Return by how much mean ranks must differ to be distinguished (Nemenyi's test).
+    """Return the critical difference of mean ranks (Nemenyi's test).
 
     >>> round(critical_difference(5, 30), 2)  # Demsar 2006 has q = 2.728 for five methods
     1.11
@@ -29,7 +29,7 @@ def critical_difference(n_methods: int, n_sets: int, level: float = 0.05) -> flo
 
 
 def draw_ranks(name: str, ranks: Mapping[str, float], n_sets: int) -> None:
-    """Draw a critical-difference plot: methods on a line of ranks, ties joined by a bar."""
+    """Draw a critical-difference plot: methods on a rank axis, ties joined by a bar."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -52,7 +52,7 @@ def draw_ranks(name: str, ranks: Mapping[str, float], n_sets: int) -> None:
 
 
 def _draw_ties(axes: Any, ranks: list[float], distance: float) -> None:
-    """Join the methods that cannot be distinguished."""
+    """Join the methods that do not differ significantly."""
     last = -1
     for first, rank in enumerate(ranks):
         end = max(i for i, other in enumerate(ranks) if other - rank <= distance)

@@ -1,4 +1,4 @@
-"""Runs each experiment once: every finished run is a JSON line, keyed by its definition."""
+"""Runs each experiment once; every finished run is a JSON line, keyed by its definition."""
 
 import hashlib
 import json
@@ -19,12 +19,12 @@ from wiesel import __version__
 RESULTS = Path(__file__).parents[1] / "results"
 
 Record = dict[str, Any]
-"""What is known about a finished run: its definition, its metrics, how long it took."""
+"""A finished run: its definition, its metrics and its duration."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training: what on which data with which seed."""
+    """One training run: method, data set, seed and options."""
 
     dataset: str
     method: str
@@ -33,7 +33,7 @@ class Run:
 
     @property
     def key(self) -> str:
-        """The same for the same definition, whenever and wherever it runs."""
+        """A key that depends only on the definition, not on time or machine."""
         text = json.dumps(asdict(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -43,7 +43,7 @@ Execute = Callable[[list[Run]], list[Record]]
 
 
 def finished(name: str) -> dict[str, Record]:
-    """Return the results that are already there, by key."""
+    """Return the stored results by key."""
     file = RESULTS / f"{name}.jsonl"
     if not file.exists():
         return {}
@@ -54,7 +54,7 @@ def finished(name: str) -> dict[str, Record]:
 def run_all(
     name: str, runs: Iterable[Run], execute: Callable[[Run], Record], jobs: int = 1
 ) -> list[Record]:
-    """Return the results of all runs, executing one by one those that are not there yet."""
+    """Return the results of all runs; missing ones are executed one by one."""
     runs = list(runs)
     done = run_groups(name, [[run] for run in runs], partial(_alone, execute), jobs)
     return [done[run.key] for run in runs]
@@ -63,10 +63,10 @@ def run_all(
 def run_groups(
     name: str, groups: Iterable[list[Run]], execute: Execute, jobs: int = 1
 ) -> dict[str, Record]:
-    """Return the results in `name` by key, once the runs of all groups are among them.
+    """Run what is missing of all groups, and return the results in `name` by key.
 
-    What is missing of a group is executed together. Interrupt it at any time: the groups that
-    were finished are kept, and the next call goes on from there.
+    The missing runs of a group are executed together. You can interrupt at any time: finished
+    groups are stored, and the next call resumes from there.
     """
     done = finished(name)
     missing = list(_missing(groups, done))
@@ -81,7 +81,7 @@ def run_groups(
 
 
 def _missing(groups: Iterable[list[Run]], done: dict[str, Record]) -> Iterator[list[Run]]:
-    """What is left of every group; a run that stands in several is done with the first."""
+    """Yield the missing runs of every group; a run in several groups belongs to the first."""
     known = set(done)
     for group in groups:
         left = {run.key: run for run in group if run.key not in known}
@@ -94,19 +94,19 @@ def _executed(groups: list[list[Run]], execute: Execute, jobs: int) -> Iterator[
     if jobs == 1:
         yield from (_records(runs, execute) for runs in groups)
         return
-    # Not by forking: threads of Polars and torch that run here would be locks nobody opens there.
+    # No fork: locks of Polars and torch threads in this process would never be released there.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        # Tables end with what takes longest; begun first, it does not keep the others waiting.
+        # Tables end with the slowest runs, so these are started first.
         waiting = [pool.submit(_records, runs, execute) for runs in reversed(groups)]
         yield from (future.result() for future in as_completed(waiting))
 
 
 def _records(runs: list[Run], execute: Execute) -> list[Record]:
-    # Small networks gain nothing from a second thread; a second process does.
+    # Small networks gain nothing from a second thread, but a second process helps.
     torch.set_num_threads(1)
     cpu, wall = time.process_time(), time.perf_counter()
     results = execute(runs)
-    # Runs that were trained together share the time evenly.
+    # The time of runs trained together is divided evenly.
     taken = {
         "cpu_seconds": round((time.process_time() - cpu) / len(runs), 1),
         "seconds": round((time.perf_counter() - wall) / len(runs), 1),

@@ -20,10 +20,10 @@ SNORKEL: tuple[dict[str, Any], ...] = (
     {"epochs": 1000, "lr": 0.003, "l2": 0.1},
     {"epochs": 5000, "lr": 0.01, "l2": 0.0},
 )
-"""The six configurations that the paper's code chooses from."""
+"""The six configurations that the paper's code selects from."""
 
 MANY_VOTERS = 200
-"""Above it the long configurations take hours; the first, the library's own default, remains."""
+"""With more voters the long configurations take hours; only the first, the default, is used."""
 
 TRIPLETS = {"triplet": "random", "triplet_mean": "mean", "triplet_median": "median"}
 """How each of the three methods aggregates over the triplets of a voter."""
@@ -34,14 +34,14 @@ LABEL_MODELS = ("snorkel", *TRIPLETS)
 def as_one_voter(run: Run, dataset: Dataset) -> tuple[VoteMatrix, Record]:
     """Return the label model's soft labels as the votes of one probabilistic voter.
 
-    Its majority vote is the soft label itself, so that `TwoStage(MajorityVote())` learns it. Also
-    returns what was chosen on validation.
+    The majority vote of this voter is the soft label itself, so `TwoStage(MajorityVote())` learns
+    it. The second result is the configuration selected on validation.
     """
     votes, held_out = votes_of(run, dataset)
     if run.method == "snorkel":
         model, noted = chosen_snorkel(votes, held_out, dataset.valid.gold)
     else:
-        # The paper's code gives triplets the class balance; here it is that of the validation rows.
+        # The paper's code gives triplets the class balance; we use that of the validation rows.
         balance = np.bincount(dataset.valid.gold, minlength=len(dataset.labels))
         model = Triplet(aggregate=TRIPLETS[run.method], seed=run.seed)
         model.fit(votes, class_balance=balance / balance.sum())
@@ -52,7 +52,7 @@ def as_one_voter(run: Run, dataset: Dataset) -> tuple[VoteMatrix, Record]:
 def chosen_snorkel(
     votes: VoteMatrix, held_out: VoteMatrix, gold: npt.NDArray[np.int64]
 ) -> tuple[LabelModel, Record]:
-    """Return the configuration whose soft labels rank the validation items best."""
+    """Return the configuration whose soft labels have the best ranking on validation."""
     configurations = SNORKEL if votes.n_voters <= MANY_VOTERS else SNORKEL[:1]
     candidates = []
     for configuration in configurations:

@@ -1,4 +1,4 @@
-"""The display of results: mean and standard deviation in percent, Markdown tables, files."""
+"""Formats results: mean and standard deviation in percent, Markdown tables, files."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,12 +16,12 @@ def percentages(records: Iterable[Record], column: str) -> np.ndarray:
 
 
 def mean_of(records: Sequence[Record], column: str) -> str:
-    """Return mean and deviation of a metric over seeds, in percent."""
+    """Return the mean and standard deviation of a metric over seeds, in percent."""
     return spread(percentages(records, column))
 
 
 def spread(values: np.ndarray) -> str:
-    """Return mean and deviation; one value has no deviation.
+    """Return the mean and standard deviation; a single value has no deviation.
 
     >>> spread(np.array([1.0, 2.0])), spread(np.array([1.0])), spread(np.array([]))
     ('1.50 ± 0.50', '1.00, one seed', '-')
@@ -32,12 +32,12 @@ def spread(values: np.ndarray) -> str:
 
 
 def figure_of_paper(value: float | None) -> str:
-    """Return a figure as the paper prints it; a dash where we do not know it."""
+    """Return a result as the paper prints it; a dash if unknown."""
     return UNKNOWN if value is None else f"{value:.2f}"
 
 
 def cost_sentence(n_runs: int, cpu_seconds: float) -> str:
-    """Return what a page says about the time behind it.
+    """Return a sentence about the computing time behind a page.
 
     >>> cost_sentence(3, 90.0)
     '3 runs are behind this table; they took 1.5 CPU minutes.'
@@ -48,7 +48,7 @@ def cost_sentence(n_runs: int, cpu_seconds: float) -> str:
 def f1_and_auc(
     header: Sequence[str], f1: Iterable[Sequence[str]], auc: Iterable[Sequence[str]]
 ) -> list[str]:
-    """Return both tables of a page, under their headings."""
+    """Return both tables of a page with their headings."""
     return [
         "## Test F1, threshold chosen on validation",
         "",
@@ -61,7 +61,7 @@ def f1_and_auc(
 
 
 def write_page(name: str, command: str, lines: Iterable[str]) -> None:
-    """Write `results/<name>.md` under a line that says how it was made, and print it."""
+    """Write `results/<name>.md`, headed by the command that made it, and print it."""
     made = f"Written by `{command}`."
     if "--recorded" in command:
         made += " It shows the runs that are finished; a dash of ours is a run that is not."

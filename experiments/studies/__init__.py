@@ -1,1 +1,1 @@
-"""The studies: one file for each table or figure, and modules that several share."""
+"""The studies: one file per table or figure, and shared modules."""

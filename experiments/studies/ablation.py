@@ -15,7 +15,7 @@ from experiments.studies.table1 import setting_of
 SEEDS = {"full_seeds": 5, "reduced_seeds": 1}
 COLUMNS = ("imdb_136", "imdb_12", "amazon_175", "youtube")
 REDUCED = {"imdb_136": {"epochs": 50}, "imdb_12": {"epochs": 30}}
-"""What differs from table 1 unless everything is run."""
+"""Differences from table 1 in the reduced form."""
 
 
 def _row(title: str, **options: object) -> Row:
@@ -57,7 +57,7 @@ def main(argv: list[str]) -> None:
 
 
 def results(effort: Effort) -> Results:
-    """Return the runs by data set and row, after running what is missing."""
+    """Run what is missing, and return the runs by data set and row."""
     found: Results = {}
     for name in COLUMNS:
         runs = {row.title: choices_of(name, row, effort) for row in ROWS}
@@ -74,7 +74,7 @@ def choices_of(name: str, row: Row, effort: Effort) -> Choices:
 
 
 def show(found: Results, effort: Effort) -> None:
-    """Print and write F1 beside the paper's, and AUC."""
+    """Print and write F1 next to the paper's, and AUC."""
     f1, auc = [], []
     for row in ROWS:
         known = dict(zip(paper.ABLATION_SETS, paper.ABLATION[row.title], strict=True))

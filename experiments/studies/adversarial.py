@@ -33,18 +33,18 @@ def main(argv: list[str]) -> None:
 
 
 def results(effort: Effort) -> Results:
-    """Return the runs by row and number of copies, after running what is missing."""
+    """Run what is missing, and return the runs by row and number of copies."""
     found: Results = {}
     for count in counts_of(effort):
         rows = {row.title: choices_of(row, count, effort) for row in METHODS}
-        # Without an adversary the runs are those of table 1, and kept there.
+        # Without an adversary the runs are those of table 1 and are stored there.
         done = effort.obtain("adversarial" if count else SET, rows.values())
         found |= {(title, count): chosen(choices, done) for title, choices in rows.items()}
     return found
 
 
 def counts_of(effort: Effort) -> tuple[int, ...]:
-    """Return how many copies there are at each point of the figure."""
+    """Return the number of copies at each point of the figure."""
     return COUNTS if effort.full else REDUCED_COUNTS
 
 
@@ -56,7 +56,7 @@ def choices_of(row: Row, count: int, effort: Effort) -> Choices:
 
 
 def write(found: Results, counts: tuple[int, ...], effort: Effort) -> None:
-    """Write F1 by row and number of copies, and how far each falls."""
+    """Write F1 by row and number of copies, and the drop of each row."""
     rows = []
     for row in METHODS:
         records = [found[row.title, count] for count in counts]
@@ -80,7 +80,7 @@ def change(before: list[Record], after: list[Record]) -> str:
 
 
 def draw(found: Results, counts: tuple[int, ...]) -> None:
-    """Draw F1 against the number of copies, of the methods that were run at as many as WeaSEL."""
+    """Draw F1 against the number of copies, for methods with as many points as WeaSEL."""
     counts = tuple(count for count in counts if found["WeaSEL", count])
     lines = {
         row.title: np.array([percentages(found[row.title, count], "f1") for count in counts]).T

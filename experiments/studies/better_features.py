@@ -39,7 +39,7 @@ def main(argv: list[str]) -> None:
 
 
 def results(effort: Effort) -> Results:
-    """Return the runs, after running what is missing; without a hint they are those of table 1."""
+    """Run what is missing, and return the runs; those without a hint are from table 1."""
     choices = {
         (name, hint, row.title): choices_of(source_of(name, row), row, hint, effort)
         for name in SETS
@@ -55,20 +55,20 @@ def results(effort: Effort) -> Results:
 
 
 def _store(choices: Choices) -> str:
-    """Where the runs of a cell are kept."""
+    """Return the store of a cell's runs."""
     first = choices[0][0]
     return STORE if "hint" in first.options else first.dataset
 
 
 def choices_of(name: str, row: Row, hint: float | None, effort: Effort) -> Choices:
-    """Return the runs of one cell, a single one for each seed."""
+    """Return the runs of one cell, one per seed."""
     setting = setting_of(name, row, effort)
     setting |= {} if hint is None else {"hint": hint}
     return row.runs(name, effort.seeds, LEARNING_RATES[:1], setting)
 
 
 def show(found: Results, effort: Effort) -> None:
-    """Write F1 and AUC of every method, and how far WeaSEL is ahead."""
+    """Write F1 and AUC of every method, and WeaSEL's lead."""
     header = ("", "features", *TITLES, "WeaSEL ahead of the best other")
     hinted = [record for (_, hint, _), cell in found.items() if hint for record in cell]
     once = {record["key"]: record["cpu_seconds"] for record in hinted}
@@ -96,7 +96,7 @@ def _rows(found: Results, column: str) -> list[list[str]]:
 
 
 def _lead(cells: dict[str, list[Record]], column: str) -> str:
-    """How far WeaSEL is ahead of the best other method that learns from votes, in points."""
+    """Return WeaSEL's lead over the best other method that learns from votes, in points."""
     if not all(cells.values()):
         return UNKNOWN
     means = {title: percentages(cell, column).mean() for title, cell in cells.items()}

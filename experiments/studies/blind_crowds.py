@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
 
 
 def execute(run: Run) -> Record:
-    """Return the noisy losses of one candidate, and what it reaches on test."""
+    """Return the noisy losses of one candidate, and its test score."""
     data = dataset(run.dataset)
     options = {"epochs": EPOCHS, "epoch_size": None, "weight_average": None, **run.options}
     model = METHODS[run.method].build(
@@ -71,7 +71,7 @@ def mean_ranks(records: Sequence[Record]) -> np.ndarray:
 
 
 def show(records: list[Record], effort: Effort) -> None:
-    """Write what was chosen on every set, then the candidates with rank and accuracy."""
+    """Write the choice on every set, then the candidates with rank and accuracy."""
     said: list[str] = []
     tables: list[str] = []
     for name in SETS:
@@ -91,7 +91,7 @@ def show(records: list[Record], effort: Effort) -> None:
 
 
 def choice(seeds: list[list[Record]]) -> str:
-    """Say what is chosen in every seed, and how far it is from the best and from the mean."""
+    """Describe the choice in every seed, and its distance to the best and to the mean."""
     ranks, accuracy = _ranks_and_accuracy(seeds)
     places = ranks.argmin(axis=1)
     named = dict.fromkeys(_title(seeds[0][place]) for place in places)
@@ -104,7 +104,7 @@ def choice(seeds: list[list[Record]]) -> str:
 
 
 def _ranks_and_accuracy(seeds: list[list[Record]]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean rank and test accuracy in percent: (n_seeds, n_candidates) each."""
+    """Return mean rank and test accuracy in percent: (n_seeds, n_candidates) each."""
     ranks = np.array([mean_ranks(own) for own in seeds])
     return ranks, 100 * np.array([[record["accuracy"] for record in own] for own in seeds])
 

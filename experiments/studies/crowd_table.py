@@ -1,4 +1,4 @@
-"""The display of the crowd tables: in the terminal, as Markdown and as a figure."""
+"""Shows the crowd tables: in the terminal, as Markdown and as a figure."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Rows = list[dict[str, Any]]
 
 GOLD = "gold labels"
 NEWEST = ("COINNet", "annot-mix")
-"""Methods that others report ahead of all before them."""
+"""Methods whose authors report better results than all earlier methods."""
 _HEAD = ("method", "test accuracy", "paper", "validation", "settings tried", "chosen")
 _ON_TEST = "best epoch chosen on test"
 _NOTES = {
@@ -34,7 +34,7 @@ _NOTES = {
 
 
 def print_table(rows: Rows) -> None:
-    """Print one line for every method, and what all of it took."""
+    """Print one line per method, and the total cost."""
     print(f"\n{_table(rows)}\n\n{_cost(rows)}")
 
 
@@ -67,7 +67,7 @@ def write_markdown(name: str, rows: Rows, missing: list[str]) -> None:
 
 
 def quoted(rows: Rows) -> str:
-    """Return the paper's list beside the paper's figures, as the README shows it."""
+    """Return the paper's list with the paper's results, as shown in the README."""
     part = sorted(
         (row for row in rows if row["in_paper"]), key=lambda row: -np.mean(row["accuracy"])
     )
@@ -79,7 +79,7 @@ def quoted(rows: Rows) -> str:
 
 
 def draw(name: str, rows: Rows) -> None:
-    """Draw the table as `results/<name>.png`: ours with its deviation, the paper's beside it."""
+    """Draw the table as `results/<name>.png`: ours with its deviation, next to the paper's."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -129,7 +129,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _margin(rows: Rows) -> str:
-    """How far the first is above the second, seed by seed, and what each chose from."""
+    """Describe the first method's lead over the second by seed, and their numbers of settings."""
     first, second, *_ = sorted(rows, key=lambda row: -np.mean(row["accuracy"]))
     above = spread(np.subtract(first["accuracy"], second["accuracy"]))
     return (
@@ -140,7 +140,7 @@ def _margin(rows: Rows) -> str:
 
 
 def first_of_all(rows: Rows) -> str:
-    """Say who is first among all that learn from answers, and where the newest methods are."""
+    """Describe which method that learns from answers is first, and the newest methods' ranks."""
     others = [row for row in rows if row["method"] != GOLD]
     mean = {row["method"]: float(np.mean(row["accuracy"])) for row in others}
     ordered = sorted(mean, key=mean.__getitem__, reverse=True)
@@ -160,7 +160,7 @@ def first_of_all(rows: Rows) -> str:
 
 
 def _scales(rows: Rows) -> str:
-    """What WeaSEL's scale does: the best validation score of the settings with each."""
+    """Describe the effect of WeaSEL's scale: the best validation score for each scale."""
     scaled = [row for row in rows if "tau_2" in row["options"]]
     values = list(dict.fromkeys(o["tau_2"] for row in scaled for o, _ in row["tuning"]))
     cells = []

@@ -19,7 +19,7 @@ PAPER = {
     "imdb_12": "25,000 / 250 / 24,750, 12 LFs, 88.0 %",
     "amazon_175": "160,000 / 500 / 39,500, 175 LFs, -",
 }
-"""Sizes, LFs and coverage of the training items in the paper, where we know them."""
+"""Sizes, LFs and coverage of the training items in the paper, if known."""
 
 HEADER = (
     "",
@@ -64,13 +64,13 @@ def row_of(name: str) -> list[str]:
 
 
 def vote_accuracy(split: Split) -> float:
-    """Return how often a vote is right."""
+    """Return the share of right votes."""
     votes = split.votes
     return float(np.mean(votes.class_index == split.gold[votes.item_index]))
 
 
 def majority_accuracy(split: Split) -> float:
-    """Return how often the majority of an item's votes is right; a tie is half right."""
+    """Return the accuracy of the majority vote; a tie counts half."""
     votes = split.votes
     shares = MajorityVote(hard=True).fit(votes).predict_proba(votes)
     return float(shares[np.arange(len(split)), split.gold][votes.covered].mean())

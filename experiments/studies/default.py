@@ -58,7 +58,7 @@ SETS = (
     "income_crowd",
 )
 SHARED: dict[str, Any] = {"progress": False}
-"""Nothing else: all methods have the same training by default."""
+"""No other options: all methods share the same training defaults."""
 NETWORKS = 5
 EPOCHS = {"blind": 8, "validation": 20, "gold50": 20}
 MODES = {
@@ -82,10 +82,10 @@ WITHOUT_TRAIN_GOLD = ("spouse",)
 GOLD_SETS = tuple(name for name in SETS if name not in WITHOUT_TRAIN_GOLD)
 QUOTED_SETS = ("imdb_136", "amazon_175", "sms", "trec", "labelme")
 QUOTED_MODES = ("blind", "validation")
-"""What README shows of all this."""
+"""The part that the README shows."""
 QUOTED_NAMES = {COMMITTEE: "**Committee, the default**", GOLD: "gold labels instead of votes"}
 ENOUGH = 500
-"""Test items; with fewer, a point is luck."""
+"""The minimum number of test items; with fewer, one point is chance."""
 STORE = "default"
 
 
@@ -127,7 +127,7 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
 
 
 def execute(run: Run) -> Record:
-    """Train a method on a data set; only then look at test."""
+    """Train a method on a data set, and only then score test."""
     dataset = data_of(run)
     train, test = dataset.train, dataset.test
     model = build(run, dataset)
@@ -146,7 +146,7 @@ def execute(run: Run) -> Record:
 
 
 def gold_of(dataset: Dataset, mode: str) -> Any:
-    """Return what a mode gives as validation: nothing, all, or fifty items."""
+    """Return the validation data of a mode: none, all, or fifty items."""
     valid = dataset.valid
     if mode == "blind":
         return None
@@ -164,7 +164,7 @@ def score(proba: np.ndarray, gold: np.ndarray) -> float:
 
 
 def show(effort: Effort) -> None:
-    """Write the tables of all modes, and what they say."""
+    """Write the tables of all modes, and their conclusions."""
     lines: list[str] = []
     for mode, words in MODES.items():
         found = by_method(definitions(mode, effort.seeds))
@@ -176,13 +176,13 @@ def show(effort: Effort) -> None:
 
 
 def seeds(found: Mapping[str, Mapping[str, Sequence[Record]]]) -> str:
-    """Return how many seeds each method's figures are the mean of."""
+    """Return the number of seeds behind each method's means."""
     counts = {name: max(map(len, sets.values())) for name, sets in found.items()}
     return "Seeds: " + ", ".join(f"{name} {count}" for name, count in counts.items()) + "."
 
 
 def by_method(runs: Iterable[Run]) -> dict[str, dict[str, list[Record]]]:
-    """Return the finished ones of the runs by method and data set."""
+    """Return the finished runs by method and data set."""
     done = finished(STORE)
     found: dict[str, dict[str, list[Record]]] = {}
     for run in runs:
@@ -192,7 +192,7 @@ def by_method(runs: Iterable[Run]) -> dict[str, dict[str, list[Record]]]:
 
 
 def table(found: Mapping[str, Mapping[str, Sequence[Record]]]) -> list[str]:
-    """Return a row for each data set, a column for each method, and the committee's gain."""
+    """Return a row per data set, a column per method, and the committee's gain."""
     names = [name for name in METHODS if name in found]
     rows = []
     for dataset in SETS:
@@ -218,7 +218,7 @@ def _mean_row(
 
 
 def verdict(found: Mapping[str, Mapping[str, Sequence[Record]]]) -> list[str]:
-    """Return how the committee compares with majority vote, set by set and half by half."""
+    """Compare the committee with majority vote, by data set and by half."""
     gains = {
         name: _mean(found[COMMITTEE].get(name, [])) - _mean(found[BASELINE].get(name, []))
         for name in SETS
@@ -239,10 +239,10 @@ def verdict(found: Mapping[str, Mapping[str, Sequence[Record]]]) -> list[str]:
 
 
 def quoted(n_seeds: int = 3) -> str:
-    """Return a table for README: a row for every method that is finished on all sets.
+    """Return a table for the README: one row per method that is finished on all sets.
 
-    Five sets without gold, then means with and without validation data. The means are over the
-    sets that gold has a figure for, so that all rows are comparable.
+    It shows five sets without gold, then means with and without validation data. The means cover
+    the sets for which gold has a result, so that all rows are comparable.
     """
     blind, validated = (by_method(definitions(mode, n_seeds)) for mode in QUOTED_MODES)
     rows = [

@@ -34,7 +34,7 @@ PLANTED: dict[str, tuple[str, list[int]]] = {
     "coins": ("imdb_136", [1, 3, 5, 10]),
     "adversaries": ("imdb_12", [0, 5, 10]),
 }
-"""What is planted: in which data set, how many."""
+"""The planted voters: in which data set, and how many."""
 BLIND = ", blind"
 METHODS = (
     "gold",
@@ -68,7 +68,7 @@ def definitions(n_seeds: int) -> list[Run]:
 
 
 def execute(run: Run) -> Record:
-    """Train a method; only then look at test."""
+    """Train a method, and only then score test."""
     dataset = dataset_of(run.dataset)
     train, valid, test = dataset.train, dataset.valid, dataset.test
     votes, gold_votes = votes_of(run, dataset)
@@ -82,7 +82,7 @@ def execute(run: Run) -> Record:
 
 
 def _metrics(model: EndToEndModel, test: Split) -> Record:
-    """AUC and F1, the latter with the threshold that was chosen."""
+    """Return AUC and F1, the latter with the selected threshold."""
     proba = model.predict_proba(test.features)[:, 1]
     found = binary_metrics(proba, test.gold, threshold_of(model))
     return {name: found[name] for name in ("auc", "f1")}
@@ -104,7 +104,7 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
 
 
 def show(runs: list[Run], effort: Effort) -> None:
-    """Write AUC for every planted set, and F1 among adversaries, as the paper has it."""
+    """Write AUC for every planted set, and F1 among adversaries, as in the paper."""
     lines = ["## Test ROC-AUC", "", *_table(runs, PLANTED, "auc"), ""]
     adversaries = {"adversaries": PLANTED["adversaries"]}
     lines += [
@@ -118,7 +118,7 @@ def show(runs: list[Run], effort: Effort) -> None:
 def _table(
     runs: list[Run], planted: Mapping[str, tuple[str, Sequence[int]]], metric: str
 ) -> list[str]:
-    """A row for every planted set."""
+    """Return one row per planted set."""
     done = finished(STORE)
     lines = [f"| planted | {' | '.join(METHODS)} |", f"|---|{'---|' * len(METHODS)}"]
     for kind, (dataset, counts) in planted.items():

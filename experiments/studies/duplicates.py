@@ -14,7 +14,7 @@ OWN_COINS = (
     Row("WeaSEL, one-hot votes, a coin for each seed", "weasel", {"draw": None}),
     Row("majority vote, a coin for each seed", "majority_vote", {"draw": None}),
 )
-"""The coin of the other rows is the same for all seeds, so that these can be trained together."""
+"""In the other rows, all seeds share one coin, so that they can be trained together."""
 
 STUDY = Study(
     name="duplicates",

@@ -11,20 +11,20 @@ from experiments.studies.default import BASELINE, COMMITTEE, GOLD, PAPER, WEASEL
 
 TFIDF, EMBEDDINGS, BOTH = KINDS = ("TF-IDF", "embeddings", "both")
 SETS = ("youtube", "sms", "trec", "agnews", "sst2")
-"""What takes least first: the embeddings of sst2 take minutes."""
+"""The fastest sets first: the embeddings of sst2 take minutes."""
 EMBEDDED = ("youtube", "sms", "trec", "agnews")
 """The sets that come with embeddings; the others come with TF-IDF."""
 METHODS = (GOLD, BASELINE, "Snorkel", PAPER, WEASEL, COMMITTEE)
 
 GAINS = ("Snorkel", PAPER, WEASEL, COMMITTEE)
-"""Whose gain over majority vote is told."""
+"""The methods whose gain over majority vote is reported."""
 
 Results = dict[tuple[str, str, str], list[Record]]
 """The finished runs of all seeds by data set, kind of features and method."""
 
 
 def option_of(name: str, kind: str) -> dict[str, str]:
-    """Return what a run on a set says of its features; nothing for those it comes with.
+    """Return the feature option of a run on a set; empty for the set's own features.
 
     >>> option_of("sst2", "TF-IDF"), option_of("sst2", "both"), option_of("sms", "TF-IDF")
     ({}, {'features': 'minilm+own'}, {'features': 'tfidf'})
@@ -36,9 +36,9 @@ def option_of(name: str, kind: str) -> dict[str, str]:
 
 
 def results(store: str, effort: Effort) -> Results:
-    """Return the finished runs, after running what is missing, seed by seed.
+    """Run what is missing, seed by seed, and return the finished runs.
 
-    Runs with the features that a set comes with are those of `default`, where it has them.
+    Runs with a set's own features are those of `default`, if it has them.
     """
     cells = [(name, kind, method) for name in SETS for kind in KINDS for method in METHODS]
     runs = [_run(cell, seed) for seed in range(effort.seeds) for cell in cells]
@@ -57,7 +57,7 @@ def _run(cell: tuple[str, str, str], seed: int) -> Run:
 
 
 def table(found: Results) -> str:
-    """Return a row for each set and kind of features."""
+    """Return one row per set and kind of features."""
     cells = [
         [name, kind, *(_cell(found[name, kind, method]) for method in METHODS)]
         for name in SETS
@@ -67,7 +67,7 @@ def table(found: Results) -> str:
 
 
 def answer(found: Results) -> list[str]:
-    """Say whether joint training gains, and for every kind of features who gains how much."""
+    """Describe whether joint training helps, and each method's gain by kind of features."""
     names = [n for n in SETS if all(found[n, kind, m] for kind in KINDS for m in METHODS)]
     if not names:
         return []
@@ -86,7 +86,7 @@ def answer(found: Results) -> list[str]:
 
 
 def verdict(means: dict[str, dict[str, float]]) -> str:
-    """Say whether both forms of WeaSEL beat majority vote where gold reaches most.
+    """Describe whether both forms of WeaSEL beat majority vote where gold scores highest.
 
     >>> strong = {GOLD: 90.0, BASELINE: 80.0, PAPER: 81.0, WEASEL: 79.0}
     >>> verdict({"TF-IDF": {**strong, GOLD: 85.0, PAPER: 79.0}, "both": strong})
@@ -107,7 +107,7 @@ def verdict(means: dict[str, dict[str, float]]) -> str:
 
 
 def n_seeds(found: Results) -> str:
-    """Return how many seeds the cells have: one number, or the least and the most.
+    """Return the number of seeds per cell: one number, or a range.
 
     >>> n_seeds({("sst2", "both", "gold"): [{}], ("sst2", "both", "WeaSEL"): [{}, {}]})
     '1 to 2 seeds'

@@ -38,19 +38,19 @@ Results = dict[tuple[str, str, str], list[Record]]
 def main(argv: list[str]) -> None:
     """Run what is missing, and write the tables."""
     effort = Effort.parsed(argv, __doc__)
-    # One seed of everything before further seeds, so that an interrupted study has both tables.
+    # Run one seed of everything first, so that an interrupted study has both tables.
     embedded_default.results(STORE, replace(effort, seeds=1))
     found = results(effort)
     show(found, embedded_default.results(STORE, effort), effort)
 
 
 def sets_of(effort: Effort) -> tuple[str, ...]:
-    """Return the data sets of the reduced or of the full form."""
+    """Return the data sets of the reduced or the full form."""
     return (*SETS, *LONG_TEXTS) if effort.full else SETS
 
 
 def results(effort: Effort) -> Results:
-    """Return the runs, after running what is missing; a set's own features are those of table 1."""
+    """Run what is missing, and return the runs; those with a set's features are from table 1."""
     choices = {
         (name, kind, row.title): choices_of(source_of(name, row), row, kind, effort)
         for name in sets_of(effort)
@@ -66,13 +66,13 @@ def results(effort: Effort) -> Results:
 
 
 def _store(choices: Choices) -> str:
-    """Where the runs of a cell are kept."""
+    """Return the store of a cell's runs."""
     first = choices[0][0]
     return STORE if "features" in first.options else first.dataset
 
 
 def choices_of(name: str, row: Row, kind: str, effort: Effort) -> Choices:
-    """Return the runs of one cell, a single one for each seed."""
+    """Return the runs of one cell, one per seed."""
     setting = {**setting_of(name, row, effort), **option_of(name, kind)}
     return row.runs(name, effort.seeds, LEARNING_RATES[:1], setting)
 
@@ -104,7 +104,7 @@ def show(found: Results, of_default: embedded_default.Results, effort: Effort) -
 
 
 def answer(found: Results) -> list[str]:
-    """Say for every kind of features what gold reaches and how far WeaSEL is ahead, on average."""
+    """Describe, for each kind of features, the mean score of gold and WeaSEL's mean lead."""
     gold, leads = {}, {}
     names, kinds = _finished(found)
     for kind in kinds:
@@ -122,7 +122,7 @@ def answer(found: Results) -> list[str]:
 
 
 def verdict(gold: dict[str, float], leads: dict[str, list[float]]) -> str:
-    """Say whether WeaSEL is ahead with the features by which gold reaches most.
+    """Describe whether WeaSEL leads with the features on which gold scores highest.
 
     >>> verdict({"TF-IDF": 80.0, "both": 90.0}, {"TF-IDF": [-3.0], "both": [-1.0]})
     '**no, but it loses less** (1 set). Its lead is -1.00 with both, -3.00 with TF-IDF.'
@@ -139,7 +139,7 @@ def _mean(values: list[float]) -> float:
 
 
 def _finished(found: Results) -> tuple[list[str], list[str]]:
-    """The sets that can be compared: those with all the kinds of features that any set has."""
+    """Return the comparable sets: those with all kinds of features that any set has."""
     names = list(dict.fromkeys(name for name, _, _ in found))
     whole = {
         (name, kind)
@@ -169,7 +169,7 @@ def _rows(found: Results, column: str) -> list[list[str]]:
 
 
 def _lead(means: dict[str, float]) -> tuple[float, str]:
-    """How far WeaSEL is ahead of the best other method that learns from votes, and of which."""
+    """Return WeaSEL's lead over the best other method that learns from votes, and its name."""
     best = max((t for t in METHODS if t != "WeaSEL"), key=means.__getitem__)
     return means["WeaSEL"] - means[best], best
 

@@ -44,15 +44,15 @@ from wiesel import EndToEndModel, Supervised, WeaSEL
 
 STORE = "equilibrium"
 RATE, EPOCHS = 1e-3, 30
-"""Of the constant weights, which have far to go; the last epoch is looked at."""
+"""Epochs for the constant weights, which converge slowly; the last epoch is used."""
 PLANTED = (("coins", 3), ("coins", 10), ("coins", 25), ("copies", 10), ("copies", 100))
 HINTS, COINS = (None, 1.2, 0.9), (3, 10, 25)
 ENCODER_EPOCHS = 60
-"""Of the paper's encoder; validation chooses the epoch, as in the other studies."""
+"""Epochs for the paper's encoder; validation selects the epoch, as in the other studies."""
 
 
 class SameForAll(nn.Module):
-    """Scores of the voters that depend on nothing."""
+    """Voter scores that do not depend on the input."""
 
     def __init__(self, n_voters: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def resting(n_seeds: int) -> list[Run]:
 
 
 def hinted(n_seeds: int) -> list[Run]:
-    """Return the runs of the second table; the hint is part of what a run is."""
+    """Return the runs of the second table; the hint is part of a run's definition."""
     return [
         Run(SET, "gold" if coins is None else "weasel", seed, _options(hint, coins))
         for hint in HINTS
@@ -96,12 +96,12 @@ def _options(hint: float | None, coins: int | None) -> dict[str, float | int]:
 
 
 def execute(run: Run) -> Record:
-    """Train one network, and return what the tables need."""
+    """Train one network, and return the values for the tables."""
     return _rested(run) if run.method == "constant" else _with_hint(run)
 
 
 def _rested(run: Run) -> Record:
-    """Who weighs how much in the end, and what came of it."""
+    """Return the final weights of the voters, and the test results."""
     dataset = dataset_of(run.dataset)
     X, truth = dataset.train.features, dataset.train.gold
     votes = votes_of(run, dataset)[0]
@@ -128,7 +128,7 @@ def _rested(run: Run) -> Record:
 
 
 def _with_hint(run: Run) -> Record:
-    """What the paper's networks reach with better features."""
+    """Return the results of the paper's networks with better features."""
     dataset = data_of(run)
     X, network = dataset.train.features, paper_network(dataset, run.seed)
     validation = (dataset.valid.features, dataset.valid.gold)
@@ -150,7 +150,7 @@ def _weasel_options(run: Run, epochs: int, rate: float) -> dict[str, Any]:
 
 
 def show(effort: Effort) -> None:
-    """Write weights as they are beside weights as they should be, and what features are worth."""
+    """Write trained weights next to predicted weights, and the value of the features."""
     done = finished(STORE)
     found = [run for run in (*resting(effort.seeds), *hinted(effort.seeds)) if run.key in done]
     first = ("planted", "share of the truth", "it weighs so many coins", "as it should")
@@ -172,7 +172,7 @@ def show(effort: Effort) -> None:
 
 
 def _rest(found: list[Run], done: Mapping[str, Record], kind: str, count: int) -> list[str]:
-    """One line of the first table: means over seeds."""
+    """Return one row of the first table: means over seeds."""
     same = [run for run in found if run.options == {kind: count} and run.method == "constant"]
     title = f"{count} {kind}"
     if not same:
@@ -186,7 +186,7 @@ def _rest(found: list[Run], done: Mapping[str, Record], kind: str, count: int) -
 
 
 def _hint(found: list[Run], done: Mapping[str, Record], hint: float | None) -> list[str]:
-    """One line of the second table."""
+    """Return one row of the second table."""
     cells = []
     for coins in (None, *COINS):
         wanted = _options(hint, coins)

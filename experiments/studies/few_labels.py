@@ -36,7 +36,7 @@ def main(argv: list[str]) -> None:
 
 
 def definitions(n_seeds: int) -> list[Run]:
-    """Return all runs; those of a data set follow each other, so that it is trained on once."""
+    """Return all runs, grouped by data set, so that each set is trained on once."""
     return [
         Run(dataset, "fine_tune", seed, {"gold_items": size})
         for dataset in SETS
@@ -54,7 +54,7 @@ def trained(name: str) -> Committee:
 
 
 def execute(run: Run) -> Record:
-    """Draw gold items, and use them in every way."""
+    """Draw gold items, and use them in all three ways."""
     dataset = dataset_of(run.dataset)
     valid, test = dataset.valid, dataset.test
     chosen = np.random.default_rng(run.seed).permutation(len(valid.gold))[
@@ -92,7 +92,7 @@ def _alone(dataset: Dataset, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndar
 
 
 def show(runs: list[Run], effort: Effort) -> None:
-    """Write the means over seeds, and how often fine-tuning was worse than not."""
+    """Write the means over seeds, and how often fine-tuning was harmful."""
     done = finished(STORE)
     lines = ["| | gold items | without them | fine_tune | gold alone |", "|---|---|---|---|---|"]
     changes = []

@@ -31,7 +31,7 @@ STORE = "graph_encoder"
 PLANTED = ("block", "chain", "independent")
 REAL = ("youtube", "spambase")
 LARGE = ("sms", "imdb_136", "amazon_175")
-"""Real sets of the full form only: a graph of 73 to 175 voters takes a minute for each run."""
+"""Real sets for the full form only: a graph of 73 to 175 voters takes a minute per run."""
 ENCODERS: dict[str, Any] = {
     "mlp": (70, 70),
     "no edges": GraphLayers(dependencies=()),
@@ -39,7 +39,7 @@ ENCODERS: dict[str, Any] = {
 }
 N_ITEMS = 500
 QUICK = {"epochs": 8, "epoch_size": 512, "warm_up": 3, "lr": 0.01, "weight_average": None}
-"""Planted sets are small: fewer items for an epoch, and larger steps."""
+"""Planted sets are small: fewer items per epoch, and larger steps."""
 
 
 def main(argv: list[str]) -> None:
@@ -73,7 +73,7 @@ def planted_votes(kind: str, seed: int) -> tuple[VoteMatrix, np.ndarray]:
 
 
 def execute(run: Run) -> Record:
-    """Train one encoder, and look at its soft labels (planted) or at test (real)."""
+    """Train one encoder, and score its soft labels (planted) or its test predictions (real)."""
     encoder = ENCODERS[run.method]
     if run.dataset in PLANTED:
         votes, gold = planted_votes(run.dataset, run.seed)
@@ -92,7 +92,7 @@ def execute(run: Run) -> Record:
 
 
 def show(records: list[Record], names: tuple[str, ...], effort: Effort) -> None:
-    """Write both encoders beside each other, and the difference seed by seed."""
+    """Write both encoders side by side, and the difference by seed."""
     rows, gains, of_edges = [], {}, {}
     for name in names:
         found = {
@@ -123,7 +123,7 @@ def show(records: list[Record], names: tuple[str, ...], effort: Effort) -> None:
 
 
 def verdict(subject: str, gains: dict[str, np.ndarray]) -> list[str]:
-    """Say where it is better and where worse, by more than a deviation over seeds.
+    """List where it is better or worse by more than one standard deviation over seeds.
 
     >>> verdict("It is", {"block": np.array([2.0, 3.0])})
     ['- It is better by more than a deviation on: block; worse on: none.']

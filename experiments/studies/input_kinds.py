@@ -50,7 +50,7 @@ def main(argv: list[str]) -> None:
 
 
 def execute(run: Run) -> Record:
-    """Fit a reading to the votes and inputs of every kind."""
+    """Fit a label model to the votes and every kind of input."""
     train = dataset_of(run.dataset).train
     covered = np.flatnonzero(train.votes.covered)
     found = {}
@@ -65,7 +65,7 @@ def execute(run: Run) -> Record:
 
 
 def show(records: Sequence[Record], effort: Effort) -> None:
-    """Write a row for each data set and reading."""
+    """Write one row per data set and label model."""
     rows = [
         [
             r["dataset"],

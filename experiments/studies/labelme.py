@@ -49,13 +49,13 @@ from wiesel.training import seeded
 Build = Callable[..., EndToEndModel]
 
 EPOCHS = {"labelme": 100, "music_genre": 100, "sentiment_crowd": 20}
-"""About as many steps on each: sentiment_crowd has four times the items of the others."""
+"""Similar numbers of steps: sentiment_crowd has four times as many items as the others."""
 TUNING_SEEDS = 3
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of the table: a method, the settings it may choose from, and the paper's figure."""
+    """A row of the table: a method, its candidate settings, and the paper's result."""
 
     title: str
     build: Build
@@ -72,21 +72,21 @@ class Entry:
 
 
 def two_stage(label_model: LabelModel) -> Build:
-    """Return what makes a two-stage model with this label model."""
+    """Return a builder of two-stage models with this label model."""
     return lambda net, **options: TwoStage(label_model, net, **options)
 
 
-# 90.8 is sqrt(59 voters + 8,192 features): what the paper's code had on its own features.
+# 90.8 is sqrt(59 voters + 8,192 features), the scale of the paper's code on its own features.
 SCALES = ["sqrt_voters", "sqrt_input", 90.8, 200.0]
 WEASEL = {"class_conditional": [True, False], "tau_2": SCALES}
-# Without the share of those who abstain (56 of 59 on LabelMe), smaller scales are sharp enough.
+# Without the weight of abstaining voters (56 of 59 on LabelMe), smaller scales are sharp enough.
 VOTING_ONLY = {"class_conditional": [True, False], "tau_2": ["sqrt_voters", 3.0]}
 EM = {"smoothing": [0.1, 1.0]}
 STRENGTH = {"strength": [0.001, 0.01, 0.1]}
 
 
 def fixed(build: Build, **chosen: Any) -> Build:
-    """Return `build` with some options that belong to the row."""
+    """Return `build` with the fixed options of a row."""
     return lambda net, **options: build(net, **chosen, **options)
 
 
@@ -132,13 +132,13 @@ METHODS: dict[str, Entry] = {
     "coin_net": Entry("COINNet", COINNet),
     "annot_mix": Entry("annot-mix", AnnotMix),
 }  # fmt: skip
-"""The paper's list, then further methods of ours. The paper's figure for Snorkel + CE is not at
-hand; ours is of other features (averaged maps of 512 numbers, where the paper has 8,192)."""
+"""The paper's list, then our additional methods. The paper's result for Snorkel + CE is not
+available; ours uses other features (512 averaged values instead of the paper's 8,192)."""
 
 
 @cache
 def dataset(name: str) -> Dataset:
-    """Return a crowd with standardized features, read once for each process."""
+    """Return a crowd with standardized features; it is read once per process."""
     return load_dataset(name, standardize=True)
 
 
@@ -150,7 +150,7 @@ def head(data: Dataset, seed: int) -> nn.Module:
 
 
 def execute(run: Run) -> dict[str, Any]:
-    """Train one run, choose its epoch, and only then look at test."""
+    """Train one run, select its epoch, and only then score test."""
     data, options = dataset(run.dataset), dict(run.options)
     chosen_on = data.test if options.pop("epoch_chosen_on_test", False) else data.valid
     epochs = EPOCHS[run.dataset]
@@ -173,7 +173,7 @@ def execute(run: Run) -> dict[str, Any]:
 def tuning_scores(
     name: str, data: str, done: dict[str, dict[str, Any]]
 ) -> list[tuple[dict[str, Any], float]]:
-    """Return the mean score on validation of all settings of a method."""
+    """Return the mean validation score of every setting of a method."""
     seeds = range(TUNING_SEEDS)
     scores = [
         [done[Run(data, name, seed, options).key]["chosen_by"] for seed in seeds]
@@ -184,13 +184,13 @@ def tuning_scores(
 
 
 def tuning_runs(data: str, name: str) -> list[Run]:
-    """Return the runs that the settings of a method are chosen from."""
+    """Return the runs for selecting the settings of a method."""
     seeds = range(TUNING_SEEDS)
     return [Run(data, name, seed, options) for options in METHODS[name].options() for seed in seeds]
 
 
 def run_table(data: str, names: list[str], seeds: int, jobs: int) -> list[dict[str, Any]]:
-    """Run what is missing, and return a row of figures for every method."""
+    """Run what is missing, and return one row of results per method."""
     tuning = {name: tuning_runs(data, name) for name in names}
     done = _finished(data, tuning.values(), jobs)
     scores = {name: tuning_scores(name, data, done) for name in names}
@@ -254,7 +254,7 @@ def main(words: list[str]) -> None:
 
 
 def show(data: str, rows: list[dict[str, Any]]) -> None:
-    """Print the table and say where it is; write it, if the paper's list is in it."""
+    """Print the table and its location; write it if it contains the paper's list."""
     print_table(rows)
     shown = {row["method"] for row in rows}
     missing = [entry for entry in METHODS.values() if entry.title not in shown]

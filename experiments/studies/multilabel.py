@@ -69,7 +69,7 @@ def main(argv: list[str]) -> None:
 
 
 def execute(run: Run) -> Record:
-    """Return the figures of one method on the validation and the test reviews."""
+    """Return the metrics of one method on the validation and test reviews."""
     method, way = run.method.rsplit(", ", 1)
     valid, test = part("valid"), part("test")
     started = time.process_time()
@@ -87,7 +87,7 @@ def execute(run: Run) -> Record:
 
 
 def _one(method: str, seed: int) -> tuple[Any, dict[str, npt.NDArray[np.float64]]]:
-    """One network with an output for each label."""
+    """Train one network with an output per label."""
     train, valid, test = (part(split) for split in ("train", "valid", "test"))
     network = _network(len(LABELS), seed)
     if method == "committee":
@@ -102,7 +102,7 @@ def _one(method: str, seed: int) -> tuple[Any, dict[str, npt.NDArray[np.float64]
 
 
 def _each(method: str, seed: int) -> tuple[Any, dict[str, npt.NDArray[np.float64]]]:
-    """A binary network for each label."""
+    """Train a binary network per label."""
     fitted = [_binary(method, seed, label) for label in LABELS]
     limits = np.array([0.5 if each.threshold_ is None else each.threshold_ for each in fitted])
     found = {

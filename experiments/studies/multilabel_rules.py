@@ -44,7 +44,7 @@ _WORDS = {
 
 
 class Part(NamedTuple):
-    """One split: features, votes, and which labels every review has."""
+    """One split: features, votes, and the labels of every review."""
 
     X: npt.NDArray[np.float32]
     votes: MultiLabelVotes

@@ -20,18 +20,18 @@ from experiments.studies.table1 import ROWS as ROWS_OF_TABLE_1
 HOLDS, FAILS = "holds", "does not hold"
 NOT_HAD, NOT_RUN = "cannot be had", "not run yet"
 NEAR = 1.0
-"""Points that a figure may be below the paper's, or an effect of the ablation off, to hold."""
+"""Points that a result may be below the paper's, or an ablation effect may differ from it."""
 LEARNED_FROM_VOTES = ("Snorkel", "Triplet", "Triplet-Mean", "Triplet-Median")
 
 RIVALS = (*LEARNED_FROM_VOTES, "majority vote")
-"""What WeaSEL is compared with in table 1."""
+"""The methods that WeaSEL is compared with in table 1."""
 
 HEADER = ("row", "data set", "paper", "ours", "verdict")
 Line = tuple[str, str, str, str, str]
 
 
 def main(argv: list[str]) -> None:
-    """Write the page from the pages of the single studies."""
+    """Write the page from the pages of the individual studies."""
     sections = {
         "Table 1: test F1 (`python -m experiments table1`)": list(table_1()),
         "Spouse with an LSTM: test F1 (`python -m experiments spouse_lstm`)": list(lstm()),
@@ -68,7 +68,7 @@ def _introduction(sections: dict[str, list[Line]]) -> Iterator[str]:
 
 
 def judged(ours: float | None, papers: float | None) -> str:
-    """Return whether a figure of ours is what the paper's promises.
+    """Return whether our result matches the paper's.
 
     >>> judged(81.2, 82.1), judged(80.4, 82.1), judged(None, 80.0), judged(80.0, None)
     ('holds', 'does not hold', 'cannot be had', 'cannot be had')
@@ -79,7 +79,7 @@ def judged(ours: float | None, papers: float | None) -> str:
 
 
 def table_1() -> Iterator[Line]:
-    """Yield the paper's rows and columns, beside ours; ProfTeacher is not public."""
+    """Yield the paper's rows and columns next to ours; ProfTeacher is not public."""
     ours = _page("table1")[0]
     for row in ROWS_OF_TABLE_1:
         if row.ours:
@@ -99,7 +99,7 @@ def table_1() -> Iterator[Line]:
 
 
 def lstm() -> Iterator[Line]:
-    """Yield the rows of spouse with the paper's kind of network; a dash there is not run yet."""
+    """Yield the rows of spouse with the paper's kind of network; a dash means not run yet."""
     ours = _page("spouse_lstm")[0]
     listed = {row.title for row in ROWS_OF_TABLE_1 if not row.ours}
     for title in ours.rows:
@@ -112,7 +112,7 @@ def lstm() -> Iterator[Line]:
 
 
 def ablation() -> Iterator[Line]:
-    """Yield every row of the ablation; the verdict is of its distance to WeaSEL."""
+    """Yield every row of the ablation; the verdict concerns its distance to WeaSEL."""
     ours = _page("ablation")[0]
     for title, figures_of_row in paper.ABLATION.items():
         for place, name in enumerate(paper.ABLATION_SETS):
@@ -136,7 +136,7 @@ def labelme() -> Iterator[Line]:
 
 
 def figures() -> Iterator[Line]:
-    """Yield the paper's figures as sentences that are true of our numbers, or not."""
+    """Yield the paper's figures as claims that our numbers confirm or not."""
     copies, coins = _page("duplicates")[0], _page("independent")[0]
     adversaries = _page("adversarial")[0]
     command = "`python -m experiments {}`"
@@ -207,7 +207,7 @@ def _page(name: str) -> list[PageTable]:
 
 
 def _gold_of(name: str) -> float:
-    """The AUC of the network trained on the truth, from the sentence above a figure's table."""
+    """Return the AUC of the network trained on the truth, from the text above a figure's table."""
     text = (RESULTS / f"{name}.md").read_text()
     return float(text.partition("trained on the truth: ")[2].split()[0])
 

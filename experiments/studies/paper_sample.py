@@ -45,7 +45,7 @@ def main(argv: list[str]) -> None:
             model = build(run, dataset)
             fit_group([model], X, votes, validation)
             _show(study, run, model.predict_proba(dataset.test.features))
-        # The same networks once more, as a stack of two.
+        # The same networks again, as a stack of two.
         run, other = runs[0], Run(runs[0].dataset, runs[0].method, 1, runs[0].options)
         dataset = data_of(run)
         X, votes, validation, _ = material(run, dataset)

@@ -52,20 +52,20 @@ NONE = np.empty(0)
 
 @dataclass(frozen=True)
 class Study:
-    """One way of planting coins, and how many."""
+    """One way of planting coins, and their numbers."""
 
     name: str
     option: str
-    """The option of a run that says how many."""
+    """The run option for the number of coins."""
     counts: tuple[int, ...]
     reduced: tuple[int, ...]
-    """The counts that are run unless everything is."""
+    """The counts in the reduced form."""
     shown: tuple[int, ...]
-    """The counts whose learning curves are drawn; the variants are run there in any case."""
+    """The counts whose learning curves are drawn; the variants always run at these counts."""
     extra: tuple[Row, ...] = ()
     """Further rows, without learning curves."""
     encoder_epochs: int = EPOCHS
-    """How long the rows with an encoder may take."""
+    """The maximum number of epochs for rows with an encoder."""
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -73,7 +73,7 @@ class Study:
         return (*METHODS, *self.extra, *VARIANTS)
 
     def counts_of(self, effort: Effort) -> tuple[int, ...]:
-        """Return how many coins there are in each column."""
+        """Return the number of coins in each column."""
         return self.counts if effort.full else self.reduced
 
     def choices_of(self, row: Row, count: int, effort: Effort) -> Choices:
@@ -99,10 +99,10 @@ class Study:
         self.draw(found, gold)
 
     def results(self, effort: Effort) -> tuple[Results, list[Record]]:
-        """Return the runs by row and count, and those on gold, after running what is missing."""
+        """Run what is missing; return the runs by row and count, and those on gold."""
         rows = self.definitions(effort)
         gold = GOLD.runs(SET, effort.seeds, (1e-4,), {"epochs": EPOCHS})
-        truth = chosen(gold, effort.obtain("duplicates", [gold]))  # one for both studies
+        truth = chosen(gold, effort.obtain("duplicates", [gold]))  # shared by both studies
         done = effort.obtain(self.name, rows.values())
         return {place: chosen(choices, done) for place, choices in rows.items()}, truth
 
@@ -130,7 +130,7 @@ class Study:
         write_page(self.name, f"python -m experiments {self.name} {effort.words}", lines)
 
     def draw(self, found: Results, gold: list[Record]) -> None:
-        """Draw the learning curves: methods, then variants, at the counts shown."""
+        """Draw the learning curves of methods, then variants, at the counts in `shown`."""
         level = {"gold (best epoch)": float(np.mean([record["validation"] for record in gold]))}
         panels = []
         for rows, what in ((METHODS, "methods"), ((METHODS[0], *VARIANTS), "variants of WeaSEL")):

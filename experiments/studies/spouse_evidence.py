@@ -56,7 +56,7 @@ def main(argv: list[str]) -> None:
 
 
 def show(lstm: Runs, perceptron: Runs, votes_alone: float, command: str) -> None:
-    """Write what was found, then the LSTM's figures, then those of the perceptron."""
+    """Write the findings, then the LSTM's results, then those of the perceptron."""
     rows = [
         (
             title,
@@ -93,7 +93,7 @@ def show(lstm: Runs, perceptron: Runs, votes_alone: float, command: str) -> None
 
 
 def what_lstm_says(lstm: Runs, perceptron: Runs) -> list[str]:
-    """Say whether the paper's kind of network brings the paper's figures and its order."""
+    """Describe whether the paper's kind of network gives the paper's results and ranking."""
     vote, weasel = lstm["majority vote"], lstm["WeaSEL"]
     if not (vote and weasel):
         return ["- Whether an LSTM makes the difference is open: its runs are not finished."]
@@ -118,7 +118,7 @@ def what_lstm_says(lstm: Runs, perceptron: Runs) -> list[str]:
 
 
 def what_votes_say(perceptron: Runs, votes_alone: float) -> list[str]:
-    """Say what votes without a network reach, and what threshold and weighing do to F1."""
+    """Describe the score of votes alone, and the effect of threshold and weights on F1."""
     papers = {title: paper.TABLE_1[title][SET] for title in ("majority vote", "WeaSEL")}
     f1, half, auc = (
         {title: _mean(perceptron[title], name) for title in METHODS}
@@ -158,7 +158,7 @@ def _mean(records: list[Record], name: str) -> float:
 
 
 def f1_of_votes(votes: VoteMatrix, gold: np.ndarray) -> float:
-    """Return the F1 of the majority of two classes, in percent; a tie or silence is the first.
+    """Return the F1 of the binary majority vote, in percent; a tie or no vote is the first class.
 
     >>> votes = VoteMatrix.from_dense([[1, -1], [1, 0], [-1, -1], [1, 1]], ["no", "yes"])
     >>> f1_of_votes(votes, np.array([1, 1, 0, 1]))

@@ -25,13 +25,13 @@ from wiesel.training import seeded
 
 STORE = "spouse_lstm"
 WORDS = 28
-"""The most words of a sentence that are read: the longest stretch between persons is cut."""
+"""The maximum number of words read per sentence; long text between the persons is cut."""
 BESIDE = 6
-"""Words that are read before the first person and after the second."""
+"""The number of words read before the first person and after the second."""
 LENGTH = 32
-"""The most tokens: a word such as U.S. is several."""
+"""The maximum number of tokens; a word such as U.S. has several."""
 MARKS = {"1": "persona", "2": "personb"}
-"""Words that stand for the two persons: the paper's network does not read their names either."""
+"""Placeholders for the two persons; the paper's network does not read their names either."""
 _PERSON = re.compile(r"<p([12])>.*?</p\1>")
 TITLES = {
     "majority_vote": "majority vote",
@@ -39,16 +39,16 @@ TITLES = {
     "weasel": "WeaSEL",
     "weasel_ours": "WeaSEL, our defaults",
 }
-"""By method, its title; `WeaSEL` is the paper's."""
+"""The title of each method; `WeaSEL` is the paper's version."""
 EPOCHS = 10
 TRAINING = {"lr": 2e-3, "batch_size": 128}
-"""What a step of an LSTM costs depends on the longest sentence more than on how many there are; so
-sentences are short, and steps few and large. The paper has 75 epochs at a twentieth of the rate."""
+"""The cost of an LSTM step depends more on the longest sentence than on their number. So sentences
+are short, and steps are few and large. The paper has 75 epochs at a twentieth of the rate."""
 SEEDS = 3
 
 
 def definitions(seeds: int, epochs: int) -> list[Run]:
-    """Return all runs, seed by seed: an interrupted study has all methods of the seeds it has."""
+    """Return all runs, seed by seed, so that an interrupted study has complete seeds."""
     options = {"epochs": epochs, **TRAINING}
     return [Run("spouse", method, seed, options) for seed in range(seeds) for method in TITLES]
 
@@ -56,7 +56,7 @@ def definitions(seeds: int, epochs: int) -> list[Run]:
 def results(
     seeds: int = SEEDS, epochs: int = EPOCHS, recorded: bool = True, jobs: int = 1
 ) -> dict[str, list[Record]]:
-    """Return the finished runs by title, after running what is missing unless `recorded`."""
+    """Run what is missing unless `recorded`, and return the finished runs by title."""
     runs = definitions(seeds, epochs)
     if not recorded:
         run_all(STORE, runs, execute, jobs)
@@ -69,7 +69,7 @@ def results(
 
 
 def around_persons(text: str) -> str:
-    """Return the words around and between the two persons, each of whom is one word.
+    """Return the words around and between the two persons, each replaced by one word.
 
     >>> around_persons("He said <p1> Ann Lee </p1> wed <p2> Bob </p2> .")
     'He said persona wed personb .'
@@ -85,7 +85,7 @@ def around_persons(text: str) -> str:
 
 @cache
 def tokens() -> tuple[dict[str, npt.NDArray[np.int64]], int]:
-    """Return the token ids of all splits, and how many different ones there are."""
+    """Return the token ids of all splits, and the vocabulary size."""
     dataset = dataset_of("spouse")
     texts = {
         name: [around_persons(text) for text in dataset[name].texts]
@@ -110,7 +110,7 @@ def build(run: Run) -> EndToEndModel:
 
 
 def execute(run: Run) -> Record:
-    """Train on train, choose epoch and threshold on valid; only then look at test."""
+    """Train on train, select epoch and threshold on valid, and only then score test."""
     (ids, _), dataset, model = tokens(), dataset_of("spouse"), build(run)
     validation = (ids["valid"], dataset.valid.gold)
     votes, noted = dataset.train.votes, {}

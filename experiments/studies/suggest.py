@@ -43,12 +43,12 @@ def main(argv: list[str]) -> None:
 
 
 def default_method() -> str:
-    """Return the name of the method that a project gets which names none."""
+    """Return the default method of a project."""
     return MethodSettings().name
 
 
 def definitions(n_seeds: int) -> list[Run]:
-    """Return all runs: one with the shared LFs and one with suggested ones for each seed."""
+    """Return all runs: one with the data set's LFs and, per seed, one with suggested LFs."""
     return [
         Run(dataset, default_method(), seed, {"lfs": lfs})
         for dataset in SETS
@@ -99,7 +99,7 @@ def labeled_rows(gold: np.ndarray, n_classes: int, seed: int) -> np.ndarray:
 
 
 def show(runs: list[Run], effort: Effort) -> None:
-    """Write scores, coverage and how much of the way was gone."""
+    """Write scores, coverage and the share of the way covered."""
     done = finished(STORE)
     lines = [
         "| | shared LFs | score | suggested, covered | their votes right | score | way |",

@@ -45,27 +45,27 @@ SETS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "sms": ({"epochs": 300}, {"epochs": 600}),
     "sst2": ({"epochs": 200}, {"epochs": 400}),
 }
-"""Data sets, and what differs from the protocol in the reduced and in the full form. An epoch of a
-small set is few steps: on our 5,500 Amazon reviews, 300 epochs are 19,000 steps; 100 epochs of the
-paper's 160,000 were some 180,000."""
+"""Data sets, and their deviations from the protocol in the reduced and the full form. An epoch of a
+small set has few steps: 300 epochs of our 5,500 Amazon reviews have 19,000 steps; 100 epochs of the
+paper's 160,000 had about 180,000."""
 
 OF_PAPER = ("spouse", "imdb_136", "imdb_12", "amazon_175")
-"""The columns with the paper's LFs; the others are ours, as stand-ins for ProfTeacher."""
+"""The columns with the paper's LFs; the others are ours and stand in for ProfTeacher."""
 
 SAME_TEXTS = {"imdb_12": "imdb_136", "imdb_10": "imdb_136"}
-"""Sets that differ in their votes only: what ignores votes is run once."""
+"""Sets that differ only in their votes; methods that ignore votes run once."""
 
 PART_OF = {"imdb_10": "imdb_12"}
-"""Sets that are others with fewer LFs."""
+"""Sets that are copies of others with fewer LFs."""
 
 AVERAGED = {"weight_average": 0.9995}
-"""Predict with the weights averaged over some 2,000 steps: not in the paper."""
+"""Predict with weights averaged over about 2,000 steps; not in the paper."""
 
 FIRST_RATE = LEARNING_RATES[:1]
-"""Averaging does what a lower learning rate does: with it there is nothing to choose."""
+"""Averaging replaces a lower learning rate, so there is no rate to select."""
 
 HEARD = {"voting_only": True}
-"""Share the weight among the LFs that voted on an item: not in the paper."""
+"""Share the weight only among the LFs that voted on an item; not in the paper."""
 
 ROWS = (
     Row("gold", "gold"),
@@ -88,7 +88,7 @@ ENCODERS: dict[str, dict[str, Any]] = {"spouse": {"encoder": [50, 5]}}
 """The paper's encoder for spouse is smaller than the others."""
 
 OF_CODE: dict[str, dict[str, Any]] = {"spouse": {"tau_1": 1 / 3}}
-"""What the code changes on a data set beside tau_2, in the row with its settings."""
+"""Settings of the paper's code per data set, apart from tau_2, for the row that uses them."""
 
 LABEL_FREE = (
     "Snorkel",
@@ -105,7 +105,7 @@ WEIGHING = ("WeaSEL-random", "WeaSEL", "WeaSEL, settings of the code")
 """The rows of the paper with an encoder."""
 
 Results = dict[str, dict[str, list[Record]]]
-"""By data set and row, the chosen run of every seed; no entry where there is no gold."""
+"""The selected run of every seed, by data set and row; no entry without gold."""
 
 
 def main(argv: list[str]) -> None:
@@ -115,7 +115,7 @@ def main(argv: list[str]) -> None:
 
 
 def results(effort: Effort, sets: Iterable[str] = tuple(SETS)) -> Results:
-    """Return the chosen runs, after running what is missing."""
+    """Run what is missing, and return the selected runs."""
     found: Results = {}
     for name in sets:
         found[name] = {}
@@ -127,7 +127,7 @@ def results(effort: Effort, sets: Iterable[str] = tuple(SETS)) -> Results:
 
 
 def by_store(name: str) -> dict[str, list[Row]]:
-    """Return the rows of a data set by where their runs are kept."""
+    """Return the rows of a data set, by the store of their runs."""
     stores: dict[str, list[Row]] = {}
     for row in ROWS:
         if row.method == "gold" and name == "spouse":
@@ -137,7 +137,7 @@ def by_store(name: str) -> dict[str, list[Row]]:
 
 
 def source_of(name: str, row: Row) -> str:
-    """Return the data set whose runs a row shows: what ignores votes is run once for a text."""
+    """Return the data set whose runs a row shows; methods that ignore votes run once per text."""
     return SAME_TEXTS.get(name, name) if row.method in ("gold", "validation") else name
 
 
@@ -148,7 +148,7 @@ def choices_of(name: str, row: Row, effort: Effort) -> Choices:
 
 
 def setting_of(name: str, row: Row, effort: Effort) -> dict[str, Any]:
-    """Return what a data set changes about a row."""
+    """Return the options that a data set changes in a row."""
     setting = dict(SETS[name][effort.full])
     if row.method.startswith("weasel"):
         setting |= ENCODERS.get(name, {})
@@ -158,7 +158,7 @@ def setting_of(name: str, row: Row, effort: Effort) -> dict[str, Any]:
 
 
 def show(found: Results, effort: Effort) -> None:
-    """Print and write F1 beside the paper's, AUC, and whether WeaSEL is ahead."""
+    """Print and write F1 next to the paper's, AUC, and whether WeaSEL leads."""
     sets = [*OF_PAPER, *(name for name in SETS if name not in OF_PAPER)]
     header = ["", *(name if name in OF_PAPER else f"{name} (ours)" for name in sets)]
     lstm = spouse_lstm.results(effort.seeds)
@@ -196,7 +196,7 @@ def show(found: Results, effort: Effort) -> None:
 
 
 def f1_cell(found: Results, name: str, row: Row) -> str:
-    """Return one cell: ours, and in the paper's columns the paper's figure."""
+    """Return one cell: our result and, in the paper's columns, the paper's."""
     ours = mean_of(found[name].get(row.title, []), "f1")
     if name not in OF_PAPER or row.ours:
         return ours
@@ -204,7 +204,7 @@ def f1_cell(found: Results, name: str, row: Row) -> str:
 
 
 def _heard(found: Results, sets: Iterable[str], title: str) -> list[str]:
-    """The mean over seeds, in percent; not all older runs have noted it."""
+    """Return the mean over seeds, in percent; some older runs did not record it."""
     cells = []
     for name in sets:
         noted = [record["diagnosis"] for record in found[name][title] if "diagnosis" in record]
@@ -213,7 +213,7 @@ def _heard(found: Results, sets: Iterable[str], title: str) -> list[str]:
 
 
 def verdicts(found: Mapping[str, Mapping[str, list[Record]]]) -> list[str]:
-    """Say how WeaSEL stands, data set by data set and on average."""
+    """Describe WeaSEL's rank by data set and on average."""
     lines = []
     averages: dict[str, list[float]] = {title: [] for title in LABEL_FREE}
     for name in OF_PAPER:
@@ -232,7 +232,7 @@ def verdicts(found: Mapping[str, Mapping[str, list[Record]]]) -> list[str]:
 
 
 def place_of_weasel(scores: Mapping[str, np.ndarray]) -> str:
-    """Say whether WeaSEL is first, or how far behind and whether that is within one deviation.
+    """Describe whether WeaSEL leads, or its gap and whether that is within one deviation.
 
     >>> place_of_weasel({"WeaSEL": np.array([80.0, 82.0]), "Snorkel": np.array([81.5])})
     '0.50 behind Snorkel, within one deviation'

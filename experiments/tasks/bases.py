@@ -1,7 +1,7 @@
-"""The real data that tasks are made from: gold, words and features of a base, made once.
+"""The real data behind generated tasks: gold, words and features of a base, computed once.
 
 Only rows of the training split are read, so generated tasks never see the validation or test
-labels of a real set. What takes long (words, TF-IDF) is kept in a folder outside the repository:
+labels of a real set. Slow results (words, TF-IDF) are cached in a folder outside the repository:
 `$XDG_CACHE_HOME/wiesel-tasks`, or `~/.cache/wiesel-tasks`.
 """
 
@@ -23,7 +23,7 @@ from wiesel.features import TextFeatures
 from wiesel.io import Split
 
 VERSION = 1
-"""Of the recipe below; another number makes everything anew."""
+"""The version of the recipe below; a new version recomputes everything."""
 
 N_COMPONENTS = 200
 MAX_WORDS = 8000
@@ -34,22 +34,22 @@ Matrix = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """Items with gold, and what labeling functions and end models may read of them."""
+    """Items with gold, and the data that labeling functions and end models may read."""
 
     card: Card
     gold: npt.NDArray[np.int64]
     features: dict[str, Matrix]
-    """By name: `tfidf`, `minilm`, `columns` (a table's), `network` and `pixels` (images)."""
+    """Features by name: `tfidf`, `minilm`, `columns` (tables), `network` and `pixels` (images)."""
     words: sparse.csr_matrix | None = None
-    """(n_items, n_words), 1 where the text has the word or the pair of words."""
+    """(n_items, n_words): 1 if the text contains the word or word pair."""
     lengths: npt.NDArray[np.int64] | None = None
-    """How many words a text has."""
+    """The number of words in each text."""
     crossing: npt.NDArray[np.int64] | None = None
-    """Another label of the same items, where there is one."""
+    """Another label of the same items, if there is one."""
 
     @property
     def best(self) -> Matrix:
-        """The features that threshold voters and sub-classes are made from."""
+        """The features used for threshold voters and sub-classes."""
         return self.features[self.card.features[0]]
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class Base:
 
 @lru_cache(maxsize=3)
 def load_base(name: str) -> Base:
-    """Return a base by name; what is not in the cache folder yet is made and put there."""
+    """Return a base by name; missing parts are computed and cached."""
     card = CARDS[name]
     source = _Source(card)
     keep = _Keeper(cache_folder() / f"{name}-v{VERSION}-{source.fingerprint}")
@@ -77,21 +77,21 @@ def load_base(name: str) -> Base:
 
 
 def cache_folder() -> Path:
-    """Return the folder that base data are kept in, outside the repository."""
+    """Return the cache folder for base data, outside the repository."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "wiesel-tasks"
 
 
 @dataclass
 class _Source:
-    """Reads the training split of a base, once something of it is missing."""
+    """Reads the training split of a base when a cached part is missing."""
 
     card: Card
     _split: Split | None = field(default=None, init=False)
 
     @property
     def fingerprint(self) -> str:
-        """Of the data: other rows are another base."""
+        """A fingerprint of the data: other rows are another base."""
         files = [] if self.card.folder is None else [*self._folder().glob("*train*")]
         digest = hashlib.sha256(self.card.name.encode())
         for file in sorted(files):
@@ -106,7 +106,7 @@ class _Source:
         return self.split.gold.astype(np.int64)
 
     def crossing(self) -> npt.NDArray[np.int64]:
-        """Of reviews the domain, of domains the sentiment."""
+        """The domain if the classes are sentiments, the sentiment if they are domains."""
         if self.card.name == "amazon_domains":
             return self.split.gold.astype(np.int64)
         return self._domains()
@@ -128,7 +128,7 @@ class _Source:
         return vectorizer.fit_transform(self.split.texts.to_list())
 
     def maker(self, kind: str) -> Callable[[], Matrix]:
-        """Return what makes features of a kind."""
+        """Return the function that computes a kind of features."""
         return {
             "tfidf": self._tfidf,
             "minilm": self._stored,
@@ -160,7 +160,7 @@ class _Source:
 
     def _columns(self) -> Matrix:
         X = np.asarray(self.split.features, np.float64)
-        # Frequencies and run lengths of e-mails reach far: on a log scale thresholds can cut them.
+        # E-mail frequencies and run lengths have long tails; a log scale suits thresholds.
         skewed = (X.min(axis=0) >= 0) & (X.max(axis=0) > 20 * np.abs(X).mean(axis=0))
         return np.where(skewed, np.log1p(np.maximum(X, 0)), X).astype(np.float32)
 
@@ -174,7 +174,7 @@ class _Source:
 
 
 class _Keeper:
-    """Arrays of one folder; what is missing is made and written in one move."""
+    """Arrays of one folder; missing ones are computed and written atomically."""
 
     def __init__(self, folder: Path):
         self.folder = folder

@@ -1,4 +1,4 @@
-"""What is known of every base without reading it, and how many tasks are made from it."""
+"""Facts about every base that need no data, and its number of tasks."""
 
 from dataclasses import dataclass
 
@@ -7,33 +7,33 @@ from experiments.tasks.halves import BASE_HALVES, Half
 
 @dataclass(frozen=True)
 class Card:
-    """A base: real items with gold, of the training split of a data set."""
+    """A base: real items with gold from the training split of a data set."""
 
     name: str
     kind: str
     """text, table or image."""
     class_sizes: tuple[int, ...]
     features: tuple[str, ...]
-    """The best ones first."""
+    """The kinds of features, best first."""
     n_tasks: int
     folder: str | None = None
-    """Under WIESEL_DATA; None for data that come with a package."""
+    """The folder in WIESEL_DATA; None for data that come with a package."""
     crossing: str | None = None
-    """The name of another label of the same items, for classes of both."""
+    """The name of another label of the same items, to form classes from both."""
 
     @property
     def half(self) -> Half:
-        """Where its tasks belong."""
+        """The half that its tasks belong to."""
         return BASE_HALVES[self.name]
 
     @property
     def n_items(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return sum(self.class_sizes)
 
     @property
     def n_classes(self) -> int:
-        """How many classes its own label has."""
+        """The number of classes of its own label."""
         return len(self.class_sizes)
 
 

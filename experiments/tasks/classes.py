@@ -1,4 +1,4 @@
-"""The classes of a task, made of those of its base.
+"""The classes of a task, derived from those of its base.
 
 - own: the base's classes.
 - pick: some of them; items of the others are left out.
@@ -54,12 +54,12 @@ def _one_against_the_rest(base: Base, n_classes: int, generator: np.random.Gener
 
 
 def _frequent(base: Base) -> Classes:
-    """The classes but for TREC's rarest, which would leave some ten test items."""
+    """Return the classes without TREC's rarest, which would leave about ten test items."""
     return np.flatnonzero(np.bincount(base.gold) >= 0.04 * len(base))
 
 
 def _length(base: Base, n_classes: int, generator: np.random.Generator) -> Classes:
-    # Ties in length are broken by chance, so that both parts are of one size.
+    # Ties in length are broken at random, so that both parts have the same size.
     lengths = base.lengths + generator.random(len(base))
     medians = np.array([np.median(lengths[base.gold == c]) for c in range(base.card.n_classes)])
     return 2 * base.gold + (lengths > medians[base.gold])
@@ -80,7 +80,7 @@ def _clusters(base: Base, n_classes: int, generator: np.random.Generator) -> Cla
 
 
 def _parts_per_class(sizes: npt.NDArray[np.int64], n_parts: int) -> npt.NDArray[np.int64]:
-    """One for each class, then one more at a time for the class whose parts are largest."""
+    """Return one part per class, then add parts to the class whose parts are largest."""
     parts = np.ones(len(sizes), np.int64)
     while parts.sum() < n_parts:
         parts[np.argmax(sizes / parts)] += 1

@@ -1,11 +1,11 @@
-"""Methods side by side on generated tasks that nobody tuned to.
+"""Compares methods on generated tasks that nobody tuned to.
 
     python -m experiments tasks [--methods weasel,snorkel] [--half choose|confirm] [--limit N]
         [--mode blind|validation|gold50 | --full] [--jobs N] [--again] [--recorded] [--list]
 
-Every finished run is a line of results/tasks_MODE_HALF.jsonl, so an interrupted comparison goes on
-where it stopped; `--again` drops the lines of the named methods first. `--mode` can be given more
-than once; `--full` is all modes. `--list` prints the tasks. The page is results/tasks.md.
+Every finished run is a line of results/tasks_MODE_HALF.jsonl, so an interrupted comparison resumes
+where it stopped. `--again` drops the lines of the named methods first. `--mode` can be given more
+than once; `--full` runs all modes. `--list` prints the tasks. The page is results/tasks.md.
 """
 
 import argparse
@@ -49,22 +49,22 @@ def main(argv: list[str]) -> None:
 
 
 def store_of(mode: str, half: str) -> str:
-    """Return the name of a file of results; one for all would be too large to commit."""
+    """Return the name of a results file; a single file would be too large to commit."""
     return f"tasks_{mode}_{half}"
 
 
 def chosen_specs(half: str | None = None, limit: int | None = None) -> list[TaskSpec]:
-    """Return the tasks of a half, or of both; with a limit some of every base."""
+    """Return the tasks of one half or both; with a limit, some of every base."""
     specs = [spec for spec in all_specs() if half in (None, spec.half)]
     if limit is None:
         return specs
-    # The first tasks of all bases, then the second ones, and so on: few tasks, many bases.
+    # The first task of every base, then the second, and so on: few tasks cover many bases.
     by_number = sorted(specs, key=lambda spec: (spec.name.rpartition("-")[2], spec.name))
     return by_number[:limit]
 
 
 def definitions(specs: Iterable[TaskSpec], methods: Sequence[str], mode: str) -> list[Run]:
-    """Return all runs; those of a task follow each other, so that it is made once."""
+    """Return all runs, grouped by task, so that each task is made once."""
     return [
         Run(spec.name, method, 0, {"mode": mode, "spec": spec.fingerprint})
         for spec in specs
@@ -73,7 +73,7 @@ def definitions(specs: Iterable[TaskSpec], methods: Sequence[str], mode: str) ->
 
 
 def execute(runs: list[Run]) -> list[Record]:
-    """Train a method on a task and score it; an error of the method is its result."""
+    """Train a method on a task and score it; a method's error is recorded as its result."""
     (run,) = runs
     task = _task(run.dataset)
     cpu = time.process_time()
@@ -89,7 +89,7 @@ def execute(runs: list[Run]) -> list[Record]:
 
 
 def facts(task: Task) -> Record:
-    """Return what a task turned out to be like; kept beside the baseline's result."""
+    """Return the actual properties of a task; stored with the baseline's result."""
     votes = task.votes
     right = votes.class_index == task.y_train[votes.item_index]
     return {
@@ -138,7 +138,7 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
 
 
 def _methods(words: str) -> list[str]:
-    """Names by comma; the baseline comes along in any case."""
+    """Split comma-separated names; the baseline is always included."""
     names = [name.strip() for name in words.split(",")]
     for name in names:
         if name not in METHODS:

@@ -1,7 +1,7 @@
-"""Draws the specs of a base: every property from a deck of its own, shuffled by seed.
+"""Draws the specs of a base: every property from a separate deck, shuffled by seed.
 
-A deck gives each of its cards once before it is shuffled again, so that also few tasks of a base
-differ in everything. Python's own generator is used: its numbers do not change with NumPy.
+A deck deals each of its cards once before it is shuffled again, so that even a few tasks of a base
+differ in all properties. Python's generator is used because it does not change with NumPy.
 """
 
 import math
@@ -15,18 +15,18 @@ from experiments.tasks.specs import Style, TaskSpec, VoterPlan
 
 SEED = 17
 RAREST = 8
-"""So many training items of the rarest class, or more."""
+"""The minimum number of training items of the rarest class."""
 SMALLEST_POOL = 700
-"""So many items are left after classes were picked and made skewed, or more."""
+"""The minimum number of items left after picking and skewing the classes."""
 TRAINED_ON = 0.55
-"""At most this share of the items is trained on, if that leaves fewer than LARGEST_REST."""
+"""The maximum share of items for training, if that leaves fewer than LARGEST_REST."""
 LARGEST_REST = 3500
 UNEVEN = 0.6
-"""Clusters are of unequal size: what a skew leaves is reckoned with this share of the items."""
+"""Clusters have unequal sizes, so the items left by a skew are estimated from this share."""
 SIGNAL = 5
-"""Votes are worth 20 right ones and so many for each class, or more: one can learn from them."""
+"""The votes are worth at least 20 right votes plus this many per class, enough to learn from."""
 LARGEST_SAMPLE = 300
-"""Rules are found on few gold items."""
+"""Numbers of gold items on which rules are found."""
 
 SIZES = (300, 500, 800, 1200, 1200, 2000, 2000, 3000, 3000, 4500, 6000)
 LARGE_SIZES = (1000, 2500, 6000, 12000, 20000)
@@ -47,7 +47,7 @@ TRAPS = (
     {"constants": 1},
     {"constants": 1, "adversaries": 1},
 )
-"""Copies are a share of the voters, rounded up."""
+"""Copies as a share of the voters, rounded up."""
 
 TEXT_STYLES: tuple[Style, ...] = (
     "keywords",
@@ -63,11 +63,11 @@ ANY_CLASS: tuple[Style, ...] = ("crowd", "classifiers")
 
 MANY = 10
 POOR = ("tfidf-20", "projection-8", "projection-16", "columns-8", "columns-12")
-"""Features that cannot tell many classes apart, even with gold."""
+"""Features that cannot separate many classes, even with gold."""
 
 
 class Deck:
-    """Cards in random order, each once before any comes twice."""
+    """Cards in random order; each is dealt once before any is dealt twice."""
 
     def __init__(self, cards: Sequence[Any], generator: random.Random):
         self.cards, self.generator, self.left = list(cards), generator, []
@@ -79,7 +79,7 @@ class Deck:
         return self.left.pop()
 
     def draw_until(self, fits: Callable[[Any], bool], default: Any = None) -> Any:
-        """Return the next card that fits (the others stay on top), or else the default."""
+        """Return the next card that fits, or the default; skipped cards stay on top."""
         if not any(fits(card) for card in self.cards):
             return default
         passed = []
@@ -116,7 +116,7 @@ def _cards_of(card: Card) -> dict[str, Sequence[Any]]:
 
 
 def _class_schemes(card: Card) -> list[tuple[str, int]]:
-    """Ways to make classes, with how many there are then, that leave enough items."""
+    """Return the class schemes, with their numbers of classes, that leave enough items."""
     k = card.n_classes
     if k == 2:
         schemes = [("own", 2)] * 10 + [("clusters", n) for n in (4, 8, 20)]
@@ -177,12 +177,12 @@ def _draw_spec(card: Card, number: int, decks: dict[str, Deck]) -> TaskSpec:
 
 
 def _room(n_items: float) -> float:
-    """How many of so many items may be trained on, so that enough are left for a test."""
+    """Return how many of the items may be used for training, so that enough remain for test."""
     return max(TRAINED_ON * n_items, n_items - LARGEST_REST)
 
 
 def _expected_sizes(card: Card, classes: str, n_classes: int) -> list[float]:
-    """How many items of each class there will be, about."""
+    """Return the approximate number of items of each class."""
     if classes == "own":
         return sorted(card.class_sizes, reverse=True)
     share = {"pick": n_classes / card.n_classes, "clusters": UNEVEN}.get(classes, 1.0)
@@ -190,7 +190,7 @@ def _expected_sizes(card: Card, classes: str, n_classes: int) -> list[float]:
 
 
 def _leaves_enough(sizes: Sequence[float], skew: int | None) -> bool:
-    """Whether a skew, for which items must go, leaves enough of them."""
+    """Whether a skew, which removes items, leaves enough of them."""
     if skew is None:
         return True
     left = n_items_with_skew(sizes, skew)
@@ -219,11 +219,11 @@ def _draw_voters(n_classes: int, n_train: int, decks: dict[str, Deck]) -> VoterP
 
 
 def _most_voters(coverage: float, n_train: int) -> float:
-    """More of them would have fewer than three votes each, were they independent."""
+    """Return the maximum number of voters: with more, each would have fewer than three votes."""
     return n_train * -math.log(1 - min(coverage, 0.97)) / 3
 
 
 def _signal(precision: float, n_classes: int) -> float:
-    """How many right votes one vote of a precision is worth: none if it is right by chance."""
+    """Return how many right votes one vote is worth at a precision; 0 at chance level."""
     above_chance = (precision - 1 / n_classes) / (1 - 1 / n_classes)
     return max(above_chance, 0.0) ** 2

@@ -1,8 +1,8 @@
-"""Which data defaults are chosen on, and which only confirm the choice: drawn once, by seed.
+"""Which data defaults are chosen on, and which only confirm them: drawn once, by seed.
 
 Sets with the same texts are one family (the embedded reviews are the training texts of imdb_136;
-half of sst2 is in sentiment_crowd), and a family is in one half, with its generated tasks and its
-real votes alike. So nothing that decides has seen anything of what confirms.
+half of sst2 is in sentiment_crowd). A family belongs to one half with both its generated tasks and
+its real votes. So the data for choosing and for confirming never overlap.
 """
 
 import random
@@ -13,7 +13,7 @@ from typing import Literal
 Half = Literal["choose", "confirm"]
 
 SEED = 17
-"""Of the draw; the number of the issue that asked for it."""
+"""The seed of the draw: the number of the issue that requested it."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class Family:
     """Data sets of the same items."""
 
     kind: str
-    """What its items are, and for text whether its task is binary."""
+    """The kind of its items and, for text, whether its task is binary."""
     bases: tuple[str, ...]
-    """What generated tasks are made from; none where train has no gold or too few items."""
+    """The bases of generated tasks; empty if train has no gold or too few items."""
     binary_sets: tuple[str, ...] = ()
-    """The real binary tasks, with the votes they come with."""
+    """The real binary tasks, with their original votes."""
     multi_class_sets: tuple[str, ...] = ()
 
     @property
@@ -62,11 +62,11 @@ CHOOSE = (
     "income_crowd",
     "digits",
 )
-"""The families that defaults are chosen on: what `drawn` gave, once. The others confirm."""
+"""The families that defaults are chosen on, as `drawn` returned once. The others confirm."""
 
 
 def drawn(seed: int = SEED) -> tuple[str, ...]:
-    """Return the families of the half to choose on: the first balanced one of random halves."""
+    """Return the families of the half to choose on: the first balanced random half."""
     generator = random.Random(seed)
     while True:
         half = {name for name in FAMILIES if generator.random() < 0.5}
@@ -75,7 +75,7 @@ def drawn(seed: int = SEED) -> tuple[str, ...]:
 
 
 def is_balanced(half: set[str]) -> bool:
-    """Whether both halves have as many real sets, and families of every kind to within one."""
+    """Whether the halves have equally many real sets and, within one, families of each kind."""
     chosen = [FAMILIES[name] for name in half]
     others = [family for name, family in FAMILIES.items() if name not in half]
     kinds = {family.kind for family in FAMILIES.values()}

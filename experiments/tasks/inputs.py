@@ -1,7 +1,7 @@
-"""What the end model reads: good features, narrow ones, and poor ones.
+"""End-model inputs: good, narrow and poor features.
 
 - tfidf-N: the first N components of the base's TF-IDF (SVD); minilm, pixels: all stored columns.
-- all: everything of the base's best features (tables: the columns; images: a network's outputs).
+- all: all of the base's best features (tables: the columns; images: a network's outputs).
 - columns-N: N random columns of the best features; projection-N: N random mixtures of all of them.
 """
 

@@ -1,4 +1,4 @@
-"""Makes a task of its spec: base rows with classes, split anew, inputs, and votes.
+"""Makes a task from its spec: base rows with classes, new splits, inputs and votes.
 
 task = make_task(spec_named("agnews-01"))
 TwoStage(MajorityVote(), net).fit(task.X_train, task.votes)
@@ -24,7 +24,7 @@ from wiesel.features import Standardizer
 
 MOST_TEST_ITEMS = 3000
 TEST_ITEMS = 500
-"""Wanted at least; a small base gives two fifths of its items."""
+"""The desired minimum; a small base gives two fifths of its items."""
 FEW_GOLD = 50
 
 Indices = npt.NDArray[np.int64]
@@ -33,14 +33,14 @@ Matrix = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A weak-supervision task with everything a method may be given, and the gold to score it."""
+    """A weak-supervision task: all data a method may use, and the gold to score it."""
 
     spec: TaskSpec
     labels: LabelSpace
     X_train: Matrix
     votes: VoteMatrix
     y_train: Indices
-    """For the reference row that is trained on gold, and for describing votes."""
+    """Gold for the reference row that is trained on gold, and for vote statistics."""
     X_valid: Matrix
     y_valid: Indices
     valid_votes: VoteMatrix
@@ -59,7 +59,7 @@ class Task:
 
     @property
     def metric(self) -> Literal["auc", "accuracy"]:
-        """What it is scored by."""
+        """The metric of the task."""
         return "auc" if len(self.labels) == 2 else "accuracy"
 
     @property
@@ -73,22 +73,22 @@ class Task:
         return digest.hexdigest()[:16]
 
     def score(self, proba: npt.NDArray[np.floating]) -> float:
-        """Return how good the probabilities of the test items are, by the metric."""
+        """Return the metric for the predicted probabilities of the test items."""
         if self.metric == "auc":
             return float(roc_auc_score(self.y_test, proba[:, 1]))
         return float((proba.argmax(axis=1) == self.y_test).mean())
 
     def gold(self, n_items: int | None = None) -> tuple[Matrix, Indices, VoteMatrix]:
-        """Return the validation items, their gold and their votes; the first ones, if so many.
+        """Return the validation items with gold and votes; with `n_items`, only the first ones.
 
-        Items are in random order, but for one of each class that comes first, as whoever labels
-        a few items sees to it that no class is missing.
+        Items are in random order, except that one of each class comes first: a person who labels
+        a few items makes sure that no class is missing.
         """
         return self.X_valid[:n_items], self.y_valid[:n_items], self.valid_votes[:n_items]
 
 
 def make_task(spec: TaskSpec) -> Task:
-    """Return the task of a spec: the same one for the same spec."""
+    """Return the task of a spec; the same spec always gives the same task."""
     base = load_base(spec.base)
     classes = make_classes(spec, base)
     rows = _drawn_rows(spec, classes)
@@ -117,7 +117,7 @@ def make_task(spec: TaskSpec) -> Task:
 
 
 def _drawn_rows(spec: TaskSpec, classes: Indices) -> Indices:
-    """Rows of the base in random order, with the skew of the spec, no more than it needs."""
+    """Return base rows in random order, with the skew of the spec, and no more than needed."""
     generator = spec.generator("rows")
     order = generator.permutation(len(classes))
     order = order[classes[order] >= 0]
@@ -125,7 +125,7 @@ def _drawn_rows(spec: TaskSpec, classes: Indices) -> Indices:
     if spec.skew is None:
         return order[:n_wanted]
     available = np.bincount(classes[order], minlength=spec.n_classes)
-    # Large classes stay the large ones; which of about equal ones is rare is drawn.
+    # Large classes stay large; among classes of similar size, the rare one is drawn.
     places = np.argsort(-available * generator.uniform(0.7, 1, spec.n_classes))
     shares = class_shares(spec.n_classes, spec.skew)
     n_items = min(n_wanted, (available[places] / shares).min())
@@ -136,7 +136,7 @@ def _drawn_rows(spec: TaskSpec, classes: Indices) -> Indices:
 
 
 def _split(spec: TaskSpec, y: Indices) -> tuple[Indices, Indices, Indices]:
-    """Train, validation and test items: every class in all of them where it has three items."""
+    """Return train, validation and test items; a class with three items is in all of them."""
     n_items = len(y)
     n_valid = min(spec.n_valid, max(FEW_GOLD, n_items // 10))
     n_test = max(n_items - spec.n_train - n_valid, min(TEST_ITEMS, int(0.4 * n_items)))
@@ -149,7 +149,7 @@ def _split(spec: TaskSpec, y: Indices) -> tuple[Indices, Indices, Indices]:
 
 
 def _spread_evenly(y: Indices, generator: np.random.Generator) -> Indices:
-    """All items, so that every run of them has the classes in about the shares of all."""
+    """Return all items in an order in which every part has about the overall class shares."""
     places = np.empty(len(y))
     for c in np.unique(y):
         own = generator.permutation(np.flatnonzero(y == c))

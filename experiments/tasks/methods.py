@@ -1,7 +1,7 @@
-"""The methods that are compared: one dictionary from a name to what builds the estimator.
+"""The compared methods: a dictionary from names to builders of estimators.
 
-All of them train the same network with the same number of updates, and average five of them; the
-committee averages two or four for each of its members.
+Every method trains the same network with the same number of updates and averages five networks;
+the committee averages two or four for each of its members.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from wiesel.nn import MLP
 from wiesel.training import seeded
 
 Training = dict[str, Any]
-"""Options that every method is given: the same ones in a mode."""
+"""Training options; all methods get the same options in a mode."""
 
 UPDATES: Training = {
     "epoch_size": 3200,
@@ -39,28 +39,28 @@ UPDATES: Training = {
     "progress": False,
 }
 EPOCHS = {"blind": 8, "validation": 20, "gold50": 20}
-"""Without gold nothing tells when to stop: 400 updates; with gold the best of 20 epochs."""
+"""Without gold there is no stopping criterion: 400 updates. With gold: the best of 20 epochs."""
 
 GOLD_ITEMS: dict[str, int | None] = {"validation": None, "gold50": FEW_GOLD}
-"""How many of the validation items a mode gives; None for all."""
+"""The number of validation items in each mode; None means all."""
 
 BASELINE = "majority_vote"
 
 
 @dataclass(frozen=True)
 class Method:
-    """How an estimator is built and what it learns from."""
+    """How an estimator is built, and its training data."""
 
     build: Callable[[torch.nn.Module, Task, Training], EndToEndModel]
-    """From the end model, the task and the options of the mode."""
+    """Builds the estimator from the end model, the task and the options of the mode."""
     on_gold: bool = False
-    """Trained on the gold of the training items: the reference row."""
+    """Whether it is trained on the gold of the training items, as the reference row."""
     reads_gold_votes: bool = False
-    """Takes `validation=(X, y, votes)`; others take `(X, y)`."""
+    """Whether it takes `validation=(X, y, votes)`; the others take `(X, y)`."""
 
 
 def two_stage(label_model: LabelModel) -> Method:
-    """Return a label model first, then the end model on its soft labels."""
+    """Return a two-stage method: a label model, then the end model on its soft labels."""
     return Method(lambda net, task, training: TwoStage(label_model, net, **training))
 
 
@@ -84,7 +84,7 @@ METHODS: dict[str, Method] = {
 
 
 def fitted(name: str, task: Task, mode: str) -> EndToEndModel:
-    """Return a method, trained on a task in a mode."""
+    """Return a method trained on a task in a mode."""
     method, training = METHODS[name], {**UPDATES, "epochs": EPOCHS[mode]}
     with seeded(training["seed"]):
         net = MLP(task.X_train.shape[1], len(task.labels))

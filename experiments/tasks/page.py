@@ -1,4 +1,4 @@
-"""The page of the comparison: what each method gains on majority vote, by mode and half."""
+"""The comparison page: each method's gain over majority vote, by mode and half."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,10 +17,10 @@ MODES = {
     "gold50": "With 50 gold items",
 }
 GROUPS = (("choose", True), ("choose", False), ("confirm", True), ("confirm", False))
-"""The half, and whether tasks are binary."""
+"""Groups of tasks: the half, and whether the tasks are binary."""
 
 TOLERATED = -2.0
-"""Points; the share of tasks that lose more is counted."""
+"""In points; the page reports the share of tasks that lose more."""
 N_WORST = 5
 
 Scores = dict[str, dict[str, Record]]
@@ -28,7 +28,7 @@ Scores = dict[str, dict[str, Record]]
 
 
 def write_tasks_page(records: Iterable[Record], command: str) -> None:
-    """Write results/tasks.md from all results of tasks that still exist, and print it."""
+    """Write results/tasks.md from all results of existing tasks, and print it."""
     known = {spec.name: spec.fingerprint for spec in all_specs()}
     current = [r for r in records if known.get(r["dataset"]) == r["options"]["spec"]]
     lines = _introduction(len(known))
@@ -62,7 +62,7 @@ def section(scores: Scores) -> list[str]:
 
 
 def gains(scores: Scores, method: str, half: str | None = None) -> dict[str, float]:
-    """Return what a method gains on the baseline by task, in points, where both are known."""
+    """Return a method's gain over the baseline by task, in points, where both are known."""
     baseline = scores[BASELINE]
     return {
         task: 100 * (record["score"] - baseline[task]["score"])
@@ -137,7 +137,7 @@ def _mean_score(records: Iterable[Record]) -> str:
 
 
 def _told_gain(gained: Iterable[float]) -> str:
-    """Mean and standard error.
+    """Return the mean and standard error.
 
     >>> _told_gain([1.0, 3.0]), _told_gain([])
     ('+2.00 ± 1.00', '-')

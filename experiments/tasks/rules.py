@@ -1,8 +1,8 @@
-"""How a voter comes to name a class: words, thresholds, small classifiers, crowd workers.
+"""How voters produce votes: words, thresholds, small classifiers, crowd workers.
 
-Rules are found on a small gold sample, so they err where their words or columns mislead. Then the
-share of right votes and the number of votes are moved to what was aimed at: votes are left out,
-set right or misled at random, which is the noise of the task.
+Rules are found on a small gold sample, so they err where their words or columns mislead. Then their
+precision and coverage are moved to the targets: votes are dropped, corrected or made wrong at
+random, which is the noise of the task.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ Mask = npt.NDArray[np.bool_]
 N_CANDIDATES = 150
 MOST_WORDS = 40
 OVERSHOOT = 1.3
-"""A rule fires on more items than wanted, so that some of its firings can be left out."""
+"""A rule fires on more items than needed, so that some of its votes can be dropped."""
 STRAY_SHARE = 0.5
-"""At most this share of a rule's right votes are on items it does not fire on."""
+"""The maximum share of a rule's right votes on items where it does not fire."""
 
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What rules are made from: all items of a task, and which of them are the gold sample."""
+    """The data for rules: all items of a task, and the rows of the gold sample."""
 
     y: npt.NDArray[np.int64]
     n_classes: int
@@ -40,7 +40,7 @@ class Material:
 
     @cached_property
     def candidates(self) -> list[npt.NDArray[np.bool_]]:
-        """For each class, (n_items, n_candidates): the words that speak for it on the sample."""
+        """For each class, (n_items, n_candidates): the words that indicate it on the sample."""
         present = self.words[self.sample].astype(np.float64)
         one_hot = np.eye(self.n_classes)[self.y[self.sample]]
         counts = np.asarray(present.T @ one_hot)  # (n_words, n_classes)
@@ -55,12 +55,12 @@ class Material:
 
     @cached_property
     def hard(self) -> Mask:
-        """The items that the nearest class mean of the sample gets wrong: crowds err more there."""
+        """Items that the nearest class mean of the sample gets wrong; crowds err more on them."""
         return nearest_class(self, np.arange(self.X.shape[1]), self.sample)[0] != self.y
 
 
 def keyword_rule(of: Material, named: int, coverage: float, generator: np.random.Generator) -> Mask:
-    """Return where some words occur that speak for a class, stronger ones sooner."""
+    """Return the items with words that indicate a class; stronger words are preferred."""
     candidates = of.candidates[named]
     places = np.arange(candidates.shape[1]) * generator.random(candidates.shape[1])
     fires = np.zeros(len(of.y), bool)
@@ -74,7 +74,7 @@ def keyword_rule(of: Material, named: int, coverage: float, generator: np.random
 def threshold_rule(
     of: Material, named: int, coverage: float, generator: np.random.Generator
 ) -> Mask:
-    """Return where a column, or a mixture of some, is on the side of a class."""
+    """Return the items where a column, or a mixture of columns, indicates a class."""
     columns = _some_columns(of, generator)
     own = of.y[of.sample] == named
     seen = of.X[np.ix_(of.sample, columns)]
@@ -93,7 +93,7 @@ def one_sided_votes(
     aim: tuple[float, float],
     generator: np.random.Generator,
 ) -> Votes:
-    """Return votes for one class, with the precision and coverage aimed at where they can be."""
+    """Return votes for one class, with the target precision and coverage where possible."""
     precision, coverage = aim
     n_votes = max(4, round(coverage * len(of.y)))
     n_right = round(precision * n_votes)
@@ -108,7 +108,7 @@ def one_sided_votes(
 def classifier_votes(
     of: Material, aim: tuple[float, float], generator: np.random.Generator
 ) -> Votes:
-    """Return the votes of a small classifier on the items it is surest of."""
+    """Return the votes of a small classifier on its most confident items."""
     precision, coverage = aim
     columns = _some_columns(of, generator, at_least=3)
     own_sample = generator.choice(of.sample, len(of.sample))
@@ -117,8 +117,8 @@ def classifier_votes(
     sure = np.flatnonzero(margin >= np.quantile(margin, 1 - coverage))
     votes[sure] = nearest[sure]
     for c in range(of.n_classes):
-        # Of every class the same share is right: if all were right on a frequent class and none
-        # on a rare one, its votes would speak against it.
+        # The precision is the same for every class. If all votes were right on a frequent class
+        # and none on a rare one, votes for the rare class would be evidence against it.
         _set_right_share(votes, of.y, second, sure[of.y[sure] == c], precision, generator)
     return votes
 
@@ -131,7 +131,7 @@ def _set_right_share(
     precision: float,
     generator: np.random.Generator,
 ) -> None:
-    """Mislead some right votes on the items, or set some wrong ones right, in place."""
+    """Make some right votes on the items wrong, or some wrong ones right, in place."""
     right, wrong = items[votes[items] == y[items]], items[votes[items] != y[items]]
     surplus = len(right) - round(precision * len(items))
     if surplus > 0:
@@ -143,7 +143,7 @@ def _set_right_share(
 
 
 def worker_votes(of: Material, aim: tuple[float, float], generator: np.random.Generator) -> Votes:
-    """Return the answers of a worker: errors have a pattern, and hard items more of them."""
+    """Return the answers of a worker: errors follow a pattern, with more of them on hard items."""
     precision, coverage = aim
     n_items, k = len(of.y), of.n_classes
     gap = min(0.25, 0.98 - precision, precision - 0.02)
@@ -160,11 +160,11 @@ def worker_votes(of: Material, aim: tuple[float, float], generator: np.random.Ge
 def nearest_class(
     of: Material, columns: npt.NDArray[np.int64], sample: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return by means of the sample the nearest class, the second, and how far apart they are."""
+    """Return the nearest and second class by the sample's class means, and their distance."""
     X = of.X[:, columns].astype(np.float64)
     one_hot = np.eye(of.n_classes)[of.y[sample]]
     sizes = one_hot.sum(axis=0)[:, None]
-    # A class that the sample has few items of is drawn to the mean of all.
+    # The mean of a class with few sample items is shrunk toward the overall mean.
     means = one_hot.T @ X[sample] / (sizes + 1)
     distance = (means**2).sum(axis=1) - 2 * X @ means.T
     order = np.argsort(distance, axis=1, kind="stable")
@@ -184,7 +184,7 @@ def _some_columns(
 def _chosen(
     fires: Mask, kind: Mask, n_wanted: int, most_stray: int, generator: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """So many items of a kind, of those the rule fires on as far as they go."""
+    """Return a number of items of a kind, preferably items on which the rule fires."""
     inside, outside = np.flatnonzero(fires & kind), np.flatnonzero(~fires & kind)
     chosen = generator.permutation(inside)[:n_wanted]
     n_stray = min(n_wanted - len(chosen), most_stray)

@@ -1,4 +1,4 @@
-"""How unequal classes are: sizes fall geometrically, the largest `skew` times the smallest."""
+"""Class skew: sizes fall geometrically; the largest is `skew` times the smallest."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def class_shares(n_classes: int, skew: int) -> npt.NDArray[np.float64]:
 
 
 def n_items_with_skew(sizes: Sequence[float], skew: int | None) -> float:
-    """Return how many items are left, given how many of each class there are, largest first."""
+    """Return the number of items left after a skew, given the class sizes, largest first."""
     if skew is None:
         return float(np.sum(sizes))
     return float((np.asarray(sizes) / class_shares(len(sizes), skew)).min())

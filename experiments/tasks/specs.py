@@ -1,4 +1,4 @@
-"""What a generated task is like, in numbers; the data come in only when it is made."""
+"""Numeric specs of generated tasks; data are read only when a task is made."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -28,27 +28,27 @@ class VoterPlan:
 
     style: Style
     n_voters: int
-    """All of them, traps included."""
+    """The number of voters, traps included."""
     precision: float
-    """Share of right votes aimed at, over honest voters; each has its own, from 0.35 to 0.95."""
+    """The target mean precision of honest voters; each voter's is between 0.35 and 0.95."""
     coverage: float
-    """Share of items aimed at that honest voters name a class for, were they independent."""
+    """The target share of items covered by honest voters, if they were independent."""
     sample: int
-    """How many gold items the rules are found on."""
+    """The number of gold items on which rules are found."""
     copies: int = 0
-    """So many voters repeat one other."""
+    """The number of voters that copy one other voter."""
     adversaries: int = 0
-    """So many voters name wrong classes, always the same one instead of the right one."""
+    """The number of voters that name a wrong class, always the same one for each right class."""
     constants: int = 0
-    """So many voters name one class for every item."""
+    """The number of voters that name one class for every item."""
 
     @property
     def n_honest(self) -> int:
-        """How many voters are no trap."""
+        """The number of voters that are not traps."""
         return self.n_voters - self.copies - self.adversaries - self.constants
 
     def describe(self) -> str:
-        """Return it in words."""
+        """Return the plan in words."""
         traps = [
             f"{self.copies} of them copies" * bool(self.copies),
             f"adversaries: {self.adversaries}" * bool(self.adversaries),
@@ -67,20 +67,20 @@ class VoterPlan:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """A task as it is drawn: everything but the data."""
+    """A drawn task: everything but the data."""
 
     name: str
     base: str
     classes: str
-    """How classes are made of the base's: see `classes.py`."""
+    """How classes are derived from the base's: see `classes.py`."""
     n_classes: int
     skew: int | None
-    """The largest class is so many times the smallest; None leaves them as they are."""
+    """The ratio of the largest class to the smallest; None leaves the sizes unchanged."""
     n_train: int
-    """At most; a small base or a rare class may allow fewer."""
+    """The maximum number of training items; a small base or a rare class may allow fewer."""
     n_valid: int
     features: str
-    """What the end model reads: see `inputs.py`."""
+    """The inputs of the end model: see `inputs.py`."""
     voters: VoterPlan
 
     @property
@@ -95,12 +95,12 @@ class TaskSpec:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same spec, wherever it is computed."""
+        """A fingerprint that is the same for the same spec on any machine."""
         text = json.dumps(asdict(self), sort_keys=True)
         return sha256(text.encode()).hexdigest()[:12]
 
     def generator(self, purpose: str) -> np.random.Generator:
-        """Return random numbers of this task for one purpose, so that purposes do not mix."""
+        """Return a random generator for one purpose of this task, independent of other purposes."""
         digest = sha256(f"{self.fingerprint} {purpose}".encode()).digest()
         return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
@@ -115,7 +115,7 @@ class TaskSpec:
 
 @cache
 def all_specs() -> tuple[TaskSpec, ...]:
-    """Return all tasks, always the same."""
+    """Return all tasks; the list is always the same."""
     from experiments.tasks.draw import draw_specs
 
     return tuple(spec for card in CARDS.values() for spec in draw_specs(card))

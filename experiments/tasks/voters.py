@@ -1,4 +1,4 @@
-"""Draws all votes of a task: honest voters by their plan, then copies, adversaries, constants."""
+"""Draws all votes of a task: honest voters as planned, then copies, adversaries, constants."""
 
 from collections.abc import Iterator
 
@@ -24,13 +24,14 @@ ALMOST_ALL = 0.97
 COVERAGE_SPREAD = {"crowd": 1.0}
 OTHER_COVERAGE_SPREAD = 0.5
 LEAST_LIFT = 0.1
-"""So far above the share of its class is the precision of a one-sided voter, on the way to 1."""
+"""The minimum lift of a one-sided voter's precision above its class share, as a share of the
+distance to 1."""
 ATTEMPTS = 4
 CLOSE_ENOUGH = 0.9
 LEFT_OUT_BY_COPIES = 0.02
 ADVERSARY_PRECISION = 0.1
 ADVERSARY_COVERAGE = 2.0
-"""Times that of the mean honest voter."""
+"""As a multiple of the mean honest voter's coverage."""
 LEAST_ADVERSARY_COVERAGE = 0.05
 
 
@@ -49,7 +50,7 @@ def draw_votes(plan: VoterPlan, of: Material, generator: np.random.Generator) ->
 
 
 def _honest(plan: VoterPlan, of: Material, generator: np.random.Generator) -> list[Votes]:
-    """Drawn again with more votes each, where they fall on the same items too often."""
+    """Draw honest voters; redraw with more votes each if they overlap too often."""
     wanted = min(plan.coverage, ALMOST_ALL)
     coverages = _coverages(plan, generator)
     for _ in range(ATTEMPTS):
@@ -80,9 +81,9 @@ def _drawn(
             yield classifier_votes(of, (precision, coverage), generator)
         else:
             share = shares[named[number]]
-            # A vote that is right less often than chance speaks against its class.
+            # A vote that is right less often than chance is evidence against its class.
             precision = max(precision, share + LEAST_LIFT * (1 - share))
-            # More right votes than a class has items cannot be given.
+            # There cannot be more right votes than items of a class.
             aim = (precision, min(coverage, 0.9 * share / precision))
             rule = keyword_rule if style == "keywords" else threshold_rule
             fires = rule(of, named[number], aim[1], generator)
@@ -90,7 +91,7 @@ def _drawn(
 
 
 def _style_of(plan: VoterPlan, of: Material, number: int) -> str:
-    """Every second of mixed voters names any class."""
+    """Return the style of a voter; every second mixed voter may name any class."""
     if plan.style != "mixed":
         return plan.style
     if number % 2:
@@ -105,7 +106,7 @@ def _precisions(plan: VoterPlan, generator: np.random.Generator) -> npt.NDArray[
 
 
 def _coverages(plan: VoterPlan, generator: np.random.Generator) -> npt.NDArray[np.float64]:
-    """What each voter must cover for all to cover the share aimed at, were they independent."""
+    """Return the coverage of each voter that reaches the target, if voters were independent."""
     each = 1 - (1 - min(plan.coverage, ALMOST_ALL)) ** (1 / plan.n_honest)
     spread = COVERAGE_SPREAD.get(plan.style, OTHER_COVERAGE_SPREAD)
     factors = np.exp(generator.normal(0, spread, plan.n_honest))
@@ -113,7 +114,7 @@ def _coverages(plan: VoterPlan, generator: np.random.Generator) -> npt.NDArray[n
 
 
 def _named_classes(n_voters: int, n_classes: int, generator: np.random.Generator) -> list[int]:
-    """Every class once where there are enough voters; some classes have more voters than others."""
+    """Return every class once if there are enough voters; some classes have more voters."""
     weights = generator.dirichlet(np.full(n_classes, 3.0))
     others = generator.choice(n_classes, max(0, n_voters - n_classes), p=weights)
     return [*generator.permutation(n_classes)[:n_voters].tolist(), *others.tolist()]
@@ -128,7 +129,7 @@ def _copies(original: Votes, n_copies: int, generator: np.random.Generator) -> I
 def _adversaries(
     of: Material, n_voters: int, honest_coverage: float, generator: np.random.Generator
 ) -> Iterator[Votes]:
-    """They agree: all name the same class instead of the right one."""
+    """Yield adversaries that agree: all name the same wrong class for a right class."""
     wrong = (of.y + int(generator.integers(1, of.n_classes))) % of.n_classes
     coverage = max(ADVERSARY_COVERAGE * honest_coverage, LEAST_ADVERSARY_COVERAGE)
     for _ in range(n_voters):

@@ -1,4 +1,4 @@
-"""The command line: `main.py` and one file for every verb.
+"""The command line: `main.py` and one file per verb.
 
-A verb parses, calls the public API and returns an `Answer`; `verb.py` does everything else.
+A verb parses its options, calls the public API and returns an `Answer`; `verb.py` does the rest.
 """

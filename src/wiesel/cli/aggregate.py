@@ -1,4 +1,4 @@
-"""`wiesel aggregate`: crowd answers to labels, and what the workers are worth."""
+"""`wiesel aggregate`: labels and worker quality from crowd answers."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,4 +1,4 @@
-"""Files of annotation tools on the command line: answers in, soft labels out."""
+"""Annotation-tool files on the command line: answers in, soft labels out."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ OutputFormat = Annotated[
 
 
 class LabelSource(NamedTuple):
-    """Soft labels and the rows they are of."""
+    """Soft labels and the rows they belong to."""
 
     rows: "pl.DataFrame"
     proba: Any
@@ -49,7 +49,7 @@ class LabelSource(NamedTuple):
 def describe_annotations(
     path: Path, labels: Sequence[str] | None, question: str | None
 ) -> "Annotations":
-    """Return the answers of a file, after telling what was recognized."""
+    """Return the answers in a file, after reporting what was recognized."""
     from wiesel.io import read_annotations
 
     found = read_annotations(path, question=question, labels=labels)
@@ -61,13 +61,13 @@ def describe_annotations(
 
 
 def annotated_labels(found: "Annotations", votes: "VoteMatrix", proba: Any) -> LabelSource:
-    """Return the labels of the items in a file of a tool, for the same question."""
+    """Return the labels of the items in an annotation-tool file, for the same question."""
     source = labels_of_rows(found.rows, votes, proba)
     return source._replace(question=found.question, field=found.field)
 
 
 def labels_of_rows(rows: "pl.DataFrame", votes: "VoteMatrix", proba: Any) -> LabelSource:
-    """Return the labels of items with votes beside their rows, which are found by `id`."""
+    """Return the labels of items with votes, joined with their rows by `id`."""
     import polars as pl
 
     if "id" not in rows.columns:
@@ -87,7 +87,7 @@ def labels_of_rows(rows: "pl.DataFrame", votes: "VoteMatrix", proba: Any) -> Lab
 
 
 def write_labels(output: Path, output_format: str, source: LabelSource) -> None:
-    """Write soft labels for a tool, or as a data set for the Hugging Face Hub."""
+    """Write soft labels for an annotation tool, or as a data set for the Hugging Face Hub."""
     from wiesel.io import TOOLS, soft_labeled_rows, write_hugging_face, write_predictions
 
     name = output_format.lower().replace("-", "_")

@@ -100,7 +100,7 @@ def _into_folder(
     on_error: Literal["raise", "abstain"],
     id_column: str | None,
 ) -> Answer:
-    """A file of votes for each file of rows; those that are done are not done again."""
+    """Write one file of votes per file of rows; finished files are skipped."""
     from wiesel.analysis import summarize
     from wiesel.analysis.counts import item_counts
     from wiesel.lfs import apply_lfs_to_folder
@@ -128,7 +128,7 @@ def _refuse_cache(cache: Path | None) -> None:
 
 
 def _engine(name: str) -> "str | RayEngine":
-    """The engine by its name, with the address where one is given."""
+    """Return the engine with a name, and with its address if one is given."""
     from wiesel.lfs import RayEngine
 
     kind, _, address = name.partition(":")

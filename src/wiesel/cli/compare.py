@@ -1,4 +1,4 @@
-"""`wiesel compare`: several methods on one project or more, one table."""
+"""`wiesel compare`: several methods on one or more projects, in one table."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -42,7 +42,7 @@ def compare(
     from wiesel.project.rows import refuse_several_labels
     from wiesel.project.settings import read_project
 
-    # All project files are read, and refused, before the first method is trained.
+    # Read and check all project files before the first method is trained.
     settings = {project: read_project(project) for project in projects}
     asked = split_names(methods) or []
     first = next(iter(settings.values()))
@@ -79,7 +79,7 @@ def compare(
 
 
 def _on_its_own(settings: Sequence["Project"], methods: list[str], seeds: int) -> Answer:
-    """Compare methods on a project of several labels or of spans."""
+    """Compare methods on a multi-label or span project."""
     from wiesel.project.multilabel import compare_labels
     from wiesel.project.spans import compare_spans
 
@@ -120,7 +120,7 @@ def _compared(settings: "Project", methods: list[str], seeds: int) -> "Outcome":
 
 
 def _titles(settings: Mapping[Path, "Project"]) -> dict[Path, str]:
-    """What each project is called in the table; its folder where two have one name."""
+    """Return each project's name in the table; its folder if two projects share a name."""
     names = [project.name for project in settings.values()]
     return {
         path: project.name if names.count(project.name) == 1 else str(path)
@@ -131,7 +131,7 @@ def _titles(settings: Mapping[Path, "Project"]) -> dict[Path, str]:
 def best(outcomes: Iterable["Outcome"]) -> str:
     """Return the method with the best mean accuracy on dev rows.
 
-    Test rows are there to judge a choice, not to make it; they count where there are no others.
+    Test rows serve to evaluate a choice, not to make it; they are used only without dev rows.
     """
     found: dict[str, list[float]] = {}
     for outcome in outcomes:

@@ -1,4 +1,4 @@
-"""What the shell offers after a tab, where it is neither a file nor an option."""
+"""Shell completion for arguments that are neither files nor options."""
 
 from collections.abc import Iterable
 from glob import escape
@@ -14,7 +14,7 @@ __all__ = [
 
 
 def method_name(incomplete: str) -> list[tuple[str, str]]:
-    """Return the methods whose name begins so, each with what it does.
+    """Return the methods that start with the given text, each with a description.
 
     >>> [name for name, _ in method_name("maj")]
     ['majority_vote']
@@ -26,7 +26,7 @@ def method_name(incomplete: str) -> list[tuple[str, str]]:
 
 
 def label_model_name(incomplete: str) -> list[tuple[str, str]]:
-    """Return the label models whose name begins so, each with what it does.
+    """Return the label models that start with the given text, each with a description.
 
     >>> [name for name, _ in label_model_name("d")]
     ['dawid_skene', 'data_programming']
@@ -38,7 +38,7 @@ def label_model_name(incomplete: str) -> list[tuple[str, str]]:
 
 
 def method_list(incomplete: str) -> list[tuple[str, str]]:
-    """Return comma-separated lists of methods that begin so; none is named twice.
+    """Return comma-separated lists of methods that start with the given text, without repeats.
 
     >>> [names for names, _ in method_list("weasel,maj")]
     ['weasel,majority_vote']
@@ -53,7 +53,7 @@ def method_list(incomplete: str) -> list[tuple[str, str]]:
 
 
 def project_or_methods(incomplete: str) -> list[tuple[str, str]]:
-    """Return the folders that begin so, and lists of methods: after folders either may come."""
+    """Return matching folders and lists of methods; after a folder, either may follow."""
     base, slash, last = incomplete.rpartition("/")
     parent = Path(f"{base}{slash}" or ".")
     names = sorted(entry.name for entry in parent.glob(f"{escape(last)}*") if entry.is_dir())
@@ -62,7 +62,7 @@ def project_or_methods(incomplete: str) -> list[tuple[str, str]]:
 
 
 def end_model_name(incomplete: str) -> Iterable[tuple[str, str]]:
-    """Return the end models whose name begins so; what follows a colon is the user's to say.
+    """Return the end models that start with the given text; nothing is offered after a colon.
 
     >>> [name for name, _ in end_model_name("l")]
     ['linear', 'lstm']

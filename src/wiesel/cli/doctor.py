@@ -22,7 +22,7 @@ EXTRAS = {
     "ray": ("ray",),
     "workbench": ("nicegui",),
 }
-"""The packages that each extra brings."""
+"""The packages that each extra installs."""
 
 
 @verb

@@ -1,4 +1,4 @@
-"""`wiesel evaluate`: how good a saved model is on rows with gold labels."""
+"""`wiesel evaluate`: the quality of a saved model on rows with gold labels."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,7 +60,7 @@ def evaluate(
 
 
 def _paired(first: tuple["Bundle", Any], other: "Bundle", data: Path, truth: Any) -> "Comparison":
-    """The two models on the same items, by McNemar's test and bootstrap intervals."""
+    """Compare two models on the same items, with McNemar's test and bootstrap intervals."""
     from wiesel.evaluation import compare_paired_proba
 
     bundle, proba = first
@@ -76,7 +76,7 @@ def _paired(first: tuple["Bundle", Any], other: "Bundle", data: Path, truth: Any
 
 
 def _covered(path: Path, rows: Any, n_items: int, labels: Any) -> Any:
-    """Which items have a vote: by id where the rows have ids, else in order."""
+    """Return which items have a vote, matched by id if the rows have ids, else in order."""
     import numpy as np
 
     from wiesel.io import read_votes

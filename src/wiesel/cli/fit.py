@@ -1,4 +1,4 @@
-"""`wiesel fit`: one method on votes in a file, with features in another where it needs them."""
+"""`wiesel fit`: fit one method on votes in a file, with features from another file if needed."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -80,7 +80,7 @@ def _end_to_end(
     from wiesel.votes import VoteMatrix
 
     if not isinstance(votes, VoteMatrix):
-        votes = votes.read()  # beside features, which are in memory, votes are small
+        votes = votes.read()  # votes are small compared with the features, which are in memory
     X = read_array(features)
     seed = options.get("seed", 0)
     network = end_model_by_name(end_model, X, votes.n_classes, seed=seed)
@@ -88,7 +88,7 @@ def _end_to_end(
 
 
 def _options(given: list[str]) -> dict[str, Any]:
-    """`name=value` pairs, values as TOML has them, or as text."""
+    """Parse `name=value` pairs; a value is TOML, or else text."""
     import tomllib
 
     options: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""`wiesel init`: a small project that runs, to be changed into one's own."""
+"""`wiesel init`: a small working project for users to adapt."""
 
 from pathlib import Path
 from typing import Annotated

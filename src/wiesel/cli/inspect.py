@@ -1,4 +1,4 @@
-"""`wiesel inspect`: what votes say, or what a model or a project is, without running it."""
+"""`wiesel inspect`: describes votes, a model or a project without running it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,7 +63,7 @@ def inspect(
 
 
 def _read(path: Path, names: list[str] | None, id_column: str | None) -> tuple["VoteMatrix", bool]:
-    """The votes of a file, and whether it has one row for each answer instead of for each item."""
+    """Return the votes in a file, and whether it has one row per answer rather than per item."""
     from wiesel.io import explained, read_rows, read_votes, scan_rows
     from wiesel.io.answer_columns import looks_like_answers
     from wiesel.io.vote_files import vote_note
@@ -115,7 +115,7 @@ def _votes_answer(path: Path, votes: "VoteSource", gold: Any, is_answers: bool) 
 
 
 def _gold_of(votes: "VoteSource", path: Path, id_column: str, label_column: str) -> Any:
-    """Gold labels of the voted items: by id, or in order where the file has no ids."""
+    """Return the gold labels of the items, matched by id, or in order if the file has no ids."""
     import numpy as np
 
     from wiesel.io import read_gold, scan_rows
@@ -190,7 +190,7 @@ def _project_answer(path: Path) -> Answer:
 
 
 def _file_lines(sizes: dict[str, int]) -> list[str]:
-    """Files and their sizes; those of members in one line, because they are many."""
+    """List files and their sizes; the many files of members share one line."""
     of_members = [size for name, size in sizes.items() if name.startswith("member")]
     own = {name: size for name, size in sizes.items() if not name.startswith("member")}
     if of_members:
@@ -204,12 +204,12 @@ def _file_line(file: dict[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value of a manifest in a few words."""
+    """Describe a manifest value in a few words."""
     from wiesel.analysis.table import UNKNOWN
 
     if isinstance(value, list):
         if len(value) > 1 and all(part == value[0] for part in value):
-            return _shown(value[0])  # the epoch that was kept, the same for all members
+            return _shown(value[0])  # the selected epoch, the same for all members
         few = ", ".join(map(_shown, value[:8]))
         return few if len(value) <= 8 else f"{few} and {len(value) - 8} more"
     marked = [name for name in value if name.startswith("$")] if isinstance(value, dict) else []

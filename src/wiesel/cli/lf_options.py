@@ -1,4 +1,4 @@
-"""The options of the verbs that run labeling functions, and the classes they vote for."""
+"""Shared options of the verbs that run labeling functions, and the classes to vote for."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,7 +29,7 @@ IdColumn = Annotated[str | None, typer.Option("--id", help="The column of item i
 
 
 def classes_of(loaded: "LoadedLFs", names: list[str] | None) -> "LabelSpace":
-    """Return the classes that were given, or those that the files name."""
+    """Return the given classes, or else those named in the files."""
     from wiesel.labels import LabelSpace
 
     if names is not None:

@@ -1,4 +1,4 @@
-"""`wiesel`: the program. Each verb has its own file beside this one."""
+"""`wiesel`: the program. Each verb has its own file in this folder."""
 
 import signal
 import sys
@@ -87,11 +87,11 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
-    # By default this signal ends Python on the spot, and temporary files stay where they are.
+    # By default this signal kills Python at once, which leaves temporary files behind.
     signal.signal(signal.SIGTERM, _end)
     app()
 
 
 def _end(number: int, frame: object) -> NoReturn:
-    """End as after any error: what was opened is closed, what was half-written is removed."""
+    """Exit as after any error: close open files and remove half-written ones."""
     sys.exit(128 + number)

@@ -1,4 +1,4 @@
-"""`wiesel methods`: every method, one line each; or one method with its options."""
+"""`wiesel methods`: lists all methods, one per line, or shows one method with its options."""
 
 import textwrap
 from typing import TYPE_CHECKING, Annotated, Any

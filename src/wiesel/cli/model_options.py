@@ -1,4 +1,4 @@
-"""What the verbs that use a saved model share: loading it, and reading what it predicts from."""
+"""Shared by the verbs that use a saved model: loading it and reading its inputs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ EndModelName = Annotated[
 
 
 def load_named(model: Path, end_model: str | None, data: str | Path = "") -> "Bundle":
-    """Return a saved model with its features; a network of the user's own is made by name."""
+    """Return a saved model with its features; a custom network is built by name."""
     from wiesel.project.bundle import load_bundle
     from wiesel.saving import read_manifest
 
@@ -34,7 +34,7 @@ def load_named(model: Path, end_model: str | None, data: str | Path = "") -> "Bu
 
 
 def named_network(manifest: Mapping[str, Any], end_model: str, data: str | Path = "") -> Any:
-    """Return an untrained network by its name, with the sizes and options it was trained with."""
+    """Return an untrained network by name, with the sizes and options used in training."""
     import numpy as np
 
     from wiesel.nn.names import end_model_by_name
@@ -48,8 +48,8 @@ def named_network(manifest: Mapping[str, Any], end_model: str, data: str | Path 
 
 
 def _refuse_unnamed(model: Path, manifest: Mapping[str, Any]) -> None:
-    """Code is not stored, so a custom network must be named again."""
-    # A committee has members, which have networks.
+    """Raise an error for a custom network that is not named: its code is not stored."""
+    # A committee's networks belong to its members.
     while manifest.get("members"):
         manifest = {**manifest, "members": None, **manifest["members"][0]}
     modules = manifest.get("modules", {})
@@ -63,7 +63,7 @@ def _refuse_unnamed(model: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def frame_and_inputs(bundle: "Bundle", data: Path) -> tuple[Any, Any]:
-    """Return the rows of a file (None for an array) and what the model reads."""
+    """Return the rows of a file (None for an array) and the model inputs."""
     from wiesel.io import explained, read_rows
 
     if data.suffix == ".npy":
@@ -85,7 +85,7 @@ def read_array(path: Path) -> Any:
     try:
         return np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError):
-        # NumPy's own message recommends pickles, which can run any code.
+        # NumPy's own message recommends pickles, which can execute arbitrary code.
         raise DataError(
             f"{path} cannot be read as an array of numbers: it is truncated, not a .npy file, "
             "or holds Python objects. Write it with numpy.save('X.npy', X)."

@@ -1,4 +1,4 @@
-"""Results of verbs for items with several labels; not a verb itself."""
+"""Multi-label versions of several verbs; not a verb itself."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,7 +73,7 @@ def apply_labels(
 def fit_labels(
     method: str, path: Path, output: Path, labels: list[str] | None, options: dict[str, Any]
 ) -> Answer:
-    """Fit a label model for each label, and save them as one."""
+    """Fit one label model per label, and save them together."""
     from wiesel.catalog import method as registered
     from wiesel.multilabel import PerLabel, read_multilabel_votes
 
@@ -126,7 +126,7 @@ def inspect_labels(path: Path, labels: list[str] | None, gold: Path | None, colu
 
 
 def evaluate_labels(bundle: "Bundle", inputs: Any, rows: Any, column: str, model: Path) -> Answer:
-    """Judge a saved multi-label model by gold labels."""
+    """Evaluate a saved multi-label model on gold labels."""
     from wiesel.project.multilabel import gold_labels
 
     if rows is None:
@@ -138,7 +138,7 @@ def evaluate_labels(bundle: "Bundle", inputs: Any, rows: Any, column: str, model
 
 
 def explain_labels(explanation: Any) -> dict[str, Any]:
-    """Return why an item got its labels, as plain data."""
+    """Return the explanation of an item's labels as plain data."""
     return {
         "item": explanation.item,
         "labels": list(explanation.labels),
@@ -154,7 +154,7 @@ def explain_labels(explanation: Any) -> dict[str, Any]:
 
 
 def _gold_of(votes: Any, path: Path, column: str) -> Any:
-    """The gold labels of the voted items, by id."""
+    """Return the gold labels of the items with votes, matched by id."""
     from wiesel.errors import DataError
     from wiesel.io import explained, read_rows
     from wiesel.project.multilabel import gold_labels

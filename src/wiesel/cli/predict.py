@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["predict"]
 
 _AT_ONCE = 64
-"""Lines of a stream that are predicted together, if they are there."""
+"""The maximum number of stream lines that are predicted together."""
 _LONGEST_LINE = 64 * 2**20
 _BLOCK = 2**20
 _SHOWN = 20
@@ -108,7 +108,7 @@ def _indexed(n_items: int) -> Any:
 
 
 def _stream(bundle: "Bundle") -> None:
-    """Read rows as JSON lines, write each with its prediction, as they come."""
+    """Read rows as JSON lines, and write each with its prediction as it arrives."""
     from wiesel.project.outputs import predicted_names
 
     names = bundle.labels.names
@@ -123,7 +123,7 @@ def _stream(bundle: "Bundle") -> None:
 
 
 def _batches(stream: Any) -> Iterator[list[tuple[int, dict[str, Any]]]]:
-    """Rows with their line numbers: those that have arrived, some lines at a time."""
+    """Yield batches of the rows that have arrived, with their line numbers."""
     number, batch = 0, []
     for lines in _arriving(stream):
         for line in lines:
@@ -131,11 +131,11 @@ def _batches(stream: Any) -> Iterator[list[tuple[int, dict[str, Any]]]]:
             try:
                 batch += [(number, _row(line, number))] if line.strip() else []
             except DataError:
-                # The lines before the wrong one are answered first.
+                # The lines before the invalid one are answered first.
                 if batch:
                     yield batch
                 raise
-            # Rows of other columns make another table: in one, what a row lacks would be empty.
+            # Rows with other columns go into another table; a shared one would have empty cells.
             if len(batch) > 1 and batch[-1][1].keys() != batch[0][1].keys():
                 yield batch[:-1]
                 batch = batch[-1:]
@@ -148,7 +148,7 @@ def _batches(stream: Any) -> Iterator[list[tuple[int, dict[str, Any]]]]:
 
 
 def _arriving(stream: Any) -> Iterator[list[bytes]]:
-    """The lines that are there, without waiting for more: who types a line gets its answer."""
+    """Yield the available lines without waiting for more, so that each typed line is answered."""
     rest = b""
     while block := stream.read1(_BLOCK):
         *lines, rest = (rest + block).split(b"\n")

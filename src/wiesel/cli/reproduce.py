@@ -39,7 +39,7 @@ def reproduce(
 
 
 def _experiments() -> list[str]:
-    """The names of the experiments in the repository, which is the current folder."""
+    """Return the names of the experiments in the repository, the current folder."""
     sys.path.insert(0, str(Path.cwd()))
     try:
         return list(import_module("experiments.__main__").EXPERIMENTS)
@@ -53,7 +53,7 @@ def _experiments() -> list[str]:
 
 
 def _run(name: str, options: list[str]) -> None:
-    """Run `python -m experiments NAME` and pass on its progress; its page is the answer."""
+    """Run `python -m experiments NAME` and show its progress; its page is the answer."""
     import subprocess
 
     command = [sys.executable, "-m", "experiments", name, *options]

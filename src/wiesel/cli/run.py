@@ -1,4 +1,4 @@
-"""`wiesel run`: the main job, from rows to a model and a report."""
+"""`wiesel run`: the main command, from rows to a model and a report."""
 
 import sys
 from contextlib import nullcontext
@@ -21,7 +21,7 @@ __all__ = ["announce", "run", "say_stage"]
 
 _EXPLAINED, _FINDINGS = 1, 3
 _PATIENCE = 5.0
-"""Seconds after which something slow is worth a line in a log."""
+"""Seconds after which a slow step gets a line in the log."""
 
 
 @verb
@@ -64,11 +64,11 @@ def run(
 def _ran(
     settings: "Project", methods: list[str] | None, given: Path
 ) -> tuple[Answer, dict[str, Any]]:
-    """The answer of a run, and what an unchanged one reuses."""
+    """Return the answer of a run, and the data that an unchanged run reuses."""
     from wiesel.progress import listening
     from wiesel.project.pipeline import metrics_of, run_project
 
-    # Where there is no terminal to draw on, what is slow says so now and then.
+    # Without a terminal for progress bars, slow steps report from time to time.
     shown = nullcontext() if sys.stderr.isatty() else listening(_say_progress, after=_PATIENCE)
     with shown:
         outcome = run_project(settings, methods, say_stage)
@@ -89,7 +89,7 @@ def _say_progress(text: str) -> None:
 
 
 def announce(settings: "Project") -> None:
-    """Say plainly, before the first run of a folder, that its code is run."""
+    """Warn before the first run of a folder that its code is executed."""
     from wiesel.project.seen import code_files, remember, was_run
 
     files = code_files(settings)
@@ -104,7 +104,7 @@ def announce(settings: "Project") -> None:
 
 
 def _text(outcome: "Outcome") -> str:
-    """Tables of voters, findings and methods, and the explanation of one item."""
+    """Return tables of voters, findings and methods, and the explanation of one item."""
     from wiesel.analysis import summarize
 
     votes, splits = outcome.prepared.votes.by_split, outcome.prepared.data.splits
@@ -118,7 +118,7 @@ def _text(outcome: "Outcome") -> str:
 
 
 def _stands_out(sentences: list[str]) -> list[str]:
-    """The gravest findings; the others are in the report."""
+    """Return the most serious findings; the others are in the report."""
     if not sentences:
         return []
     more = len(sentences) - _FINDINGS

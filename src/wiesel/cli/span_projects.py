@@ -1,4 +1,4 @@
-"""Results of verbs for spans; not a verb itself."""
+"""Span versions of several verbs; not a verb itself."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ _MARKED = 3
 
 
 def run_spans(settings: "Project", methods: list[str] | None, say: "Say") -> Answer:
-    """Run a project of spans."""
+    """Run a span project."""
     from wiesel.project import spans
 
     outcome = spans.run_spans(settings, methods, say)
@@ -37,7 +37,7 @@ def run_spans(settings: "Project", methods: list[str] | None, say: "Say") -> Ans
 
 
 def evaluate_tagger(model: Path, gold: Path) -> Answer:
-    """Judge a saved tagger by a file of gold spans."""
+    """Evaluate a saved tagger on a file of gold spans."""
     from wiesel.project.spans import evaluate_documents
 
     report = evaluate_documents(model, gold)
@@ -46,14 +46,14 @@ def evaluate_tagger(model: Path, gold: Path) -> Answer:
 
 
 def is_span_model(path: Path) -> bool:
-    """Whether a folder holds a model of spans."""
+    """Whether a folder contains a span model."""
     from wiesel.saving import read_manifest
 
     return path.is_dir() and read_manifest(path).get("kind") == "spans"
 
 
 def explain_marked(model: Path, item: str, project: Path | None, confirm: Any) -> Answer:
-    """Show one document with its spans, and who voted for and against them."""
+    """Show one document with its spans, and the votes for and against them."""
     from wiesel.project.spans import explain_document
 
     marked = explain_document(model, item, project, confirm)

@@ -1,4 +1,4 @@
-"""`wiesel spans ...`: parts of texts, from span functions to a tagger."""
+"""`wiesel spans ...`: labels on parts of texts, from span functions to a tagger."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -169,10 +169,10 @@ def evaluate(
 def _moved(
     spans: "list[list[Span]]", source: "Documents", target: "Documents", labels: list[str]
 ) -> "list[list[Span]] | None":
-    """The same spans in texts of the same words, which CoNLL files join by single spaces."""
+    """Return the spans mapped to texts with the same words; CoNLL joins words by single spaces."""
     from wiesel.spans import SpanLabels
 
-    # CoNLL files leave out documents without a word.
+    # CoNLL files omit documents without words.
     words, wanted = ([own.words for own in each if len(own)] for each in (source, target))
     if words != wanted:
         return None

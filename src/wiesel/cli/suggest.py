@@ -1,4 +1,4 @@
-"""`wiesel suggest`: labeling functions that a project might gain from."""
+"""`wiesel suggest`: suggested labeling functions for a project."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Text on its way to a terminal: what data and manifests hold is shown, never obeyed."""
+"""Makes text safe for a terminal: control characters in data are shown, never executed."""
 
 import json
 import re
@@ -6,13 +6,13 @@ from typing import Any
 
 __all__ = ["json_text", "plain_text", "print_rich"]
 
-# Everything that steers a terminal, but line ends and tabs; and what turns the direction of text,
-# with which a name can be made to look like another.
+# All terminal control characters except line ends and tabs, and the characters that change text
+# direction, which can make one name look like another.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def plain_text(text: str) -> str:
-    r"""Return text with every control character as its number.
+    r"""Return text with every control character replaced by its code.
 
     >>> plain_text("red: \x1b[31m, a bell: \a")
     'red: \\x1b[31m, a bell: \\x07'
@@ -21,18 +21,18 @@ def plain_text(text: str) -> str:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    r"""Return plain data as JSON; control characters are escaped as JSON does it.
+    r"""Return plain data as JSON; control characters are escaped as in JSON.
 
     >>> print(json_text({"name": "caf\xe9 \x9b31m"}))
     {"name": "café \u009b31m"}
     """
     text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
-    # All that JSON leaves as it is stands inside strings; between them there are only line ends.
+    # Control characters that JSON leaves unescaped are inside strings; outside are only line ends.
     return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_rich(value: Any) -> None:
-    """Print something that Rich can print; its colors stay, those inside the data do not."""
+    """Print a Rich object; keep its colors, but escape control characters in the data."""
     from rich.console import Console
     from rich.segment import Segment, Segments
 

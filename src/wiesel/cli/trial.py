@@ -1,4 +1,4 @@
-"""`wiesel try`: what labeling functions say on a few rows."""
+"""`wiesel try`: the votes of labeling functions on a few rows."""
 
 from pathlib import Path
 from typing import Annotated

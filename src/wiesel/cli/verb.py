@@ -1,4 +1,4 @@
-"""What every verb does the same way: --json, --debug, one line for an error, the next step."""
+"""Common behavior of all verbs: --json, --debug, one-line errors, the next step."""
 
 import inspect
 import math
@@ -27,16 +27,16 @@ _INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class Answer:
-    """What a verb found: data for programs, text for people, and what to do next.
+    """The result of a verb: data for programs, text for people, and the next command.
 
     >>> Answer({"n": 1}, "One item.", "wiesel inspect votes.parquet").data
     {'n': 1}
     """
 
     data: Mapping[str, Any]
-    """What `--json` prints, beside `ok` and `next`."""
+    """The output of `--json`, in addition to `ok` and `next`."""
     text: Any = ""
-    """What is printed otherwise: a string, or something that Rich can print."""
+    """The output without `--json`: a string, or an object that Rich can print."""
     next_step: str = ""
     """The command to run next."""
 
@@ -63,7 +63,7 @@ def verb(function: Callable[..., Answer | None]) -> Callable[..., None]:
 
 
 def tell(text: str) -> None:
-    """Tell the person at the terminal something that is not the result."""
+    """Show the user a message that is not part of the result."""
     typer.echo(plain_text(text), err=True)
 
 
@@ -79,7 +79,7 @@ def split_names(text: str | None) -> list[str] | None:
 
 
 def command_line(*words: object) -> str:
-    """Return words as a command that a shell reads back.
+    """Return words as a shell command, quoted as needed.
 
     >>> command_line("wiesel", "run", "my project")
     "wiesel run 'my project'"
@@ -98,12 +98,12 @@ def _errors_in_one_line(as_json: bool, debug: bool) -> Iterator[None]:
         tell("Interrupted. Finished work is kept; run the same command to continue.")
         raise typer.Exit(_INTERRUPTED) from None
     except BrokenPipeError:
-        # Whoever read our output has seen enough, as in `wiesel methods | head`.
+        # The reader closed the pipe, as in `wiesel methods | head`.
         sys.stderr.close()
         raise typer.Exit(0) from None
     except (typer.Exit, typer.Abort):
         raise
-    # A failure inside Polars or another library in Rust is no `Exception`.
+    # A panic inside Polars or another Rust library is not an `Exception`.
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
@@ -165,7 +165,7 @@ def _unexpected(error: BaseException) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    """An error as one line; what Python says of a file is put in order."""
+    """Return an error as one line; Python's messages about files are reworded."""
     if isinstance(error, OSError) and not isinstance(error, WieselError) and error.filename:
         return f"{error.filename}: {error.strerror}."
     return " ".join(str(error).split())
@@ -176,7 +176,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def plain_data(value: Any) -> Any:
-    """Return a value as JSON has it: NaN and infinities are null, arrays are lists.
+    """Return a value as JSON data: NaN and infinities become null, arrays become lists.
 
     >>> plain_data({"share": float("nan"), "folder": Path("out")})
     {'share': None, 'folder': 'out'}

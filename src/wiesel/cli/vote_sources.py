@@ -21,11 +21,11 @@ VotePlace = Annotated[
 
 
 _MANY_ITEMS = 1_000_000
-"""From so many items on, sums over the files are kept, so that a killed command goes on."""
+"""From this many items on, partial sums are stored, so that a killed command can resume."""
 
 
 def is_many(path: Path) -> bool:
-    """Whether this is a folder of votes or a pattern, and no file or model.
+    """Whether a path is a folder of votes or a pattern, not a file or a model.
 
     >>> is_many(Path("votes-*.parquet")), is_many(Path("votes.parquet"))
     (True, False)
@@ -36,7 +36,7 @@ def is_many(path: Path) -> bool:
 
 
 def votes_in(path: Path, labels: Sequence[str] | None = None) -> "VoteMatrix | VoteParts":
-    """Return the votes of a file, or those of many files, which are read part by part."""
+    """Return the votes of one file, or of many files, which are read part by part."""
     from wiesel.errors import VoteError
     from wiesel.io import VoteParts, read_annotations, read_votes
     from wiesel.io.annotation import is_annotation_file
@@ -55,7 +55,7 @@ def votes_in(path: Path, labels: Sequence[str] | None = None) -> "VoteMatrix | V
 
 
 def _place_for_sums(path: Path) -> Path | None:
-    """A folder beside the files of votes; none where nothing may be written."""
+    """Return a folder next to the vote files; None if it cannot be written to."""
     import os
 
     folder = path if path.is_dir() else path.parent

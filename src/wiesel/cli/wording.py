@@ -1,4 +1,4 @@
-"""Messages of the library in the words of the command line: options and files, not arguments."""
+"""Rewords library messages for the command line: options and files, not arguments."""
 
 import re
 
@@ -43,7 +43,7 @@ _PATTERNS = tuple((re.compile(old), new) for old, new in _REWRITES)
 
 
 def in_command_words(text: str) -> str:
-    """Return a message in the words of the command line.
+    """Return a message in command-line terms.
 
     >>> in_command_words("The seed is np.int64(1). 12 more rows in .frame")
     'The seed is 1. 12 more rows: --json has all of them'

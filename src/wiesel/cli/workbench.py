@@ -1,4 +1,4 @@
-"""`wiesel workbench`: the web page for looking, writing, labeling, training and judging."""
+"""`wiesel workbench`: the web app to inspect data, write LFs, label, train and evaluate."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What to do next: labeling functions to write, rows to label, votes to blame, items to look at."""
+"""What to do next: labeling functions to write, rows to label, votes to blame, items to inspect."""
 
 from wiesel.guidance.blaming import Blame, blame
 from wiesel.guidance.clusters import Cluster, uncovered_clusters

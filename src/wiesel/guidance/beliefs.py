@@ -1,9 +1,9 @@
 """Estimates of the class of every row before labeling functions exist for it.
 
-A few gold labels and the present votes say something about some rows; words and features carry it
-to the others. Two simple models do that and teach each other (co-training with soft labels: Nigam
-and Ghani, CIKM 2000): naive Bayes on the words, and a linear model on the features. The features
-begin, because a few rows tell more about dense vectors than about thousands of words.
+A few gold labels and the current votes are evidence about some rows; words and features extend it
+to the others. Two simple models do this and teach each other (co-training with soft labels: Nigam
+and Ghani, CIKM 2000): naive Bayes on the words, and a linear model on the features. The feature
+model starts, because a few rows tell more about dense vectors than about thousands of words.
 """
 
 from collections.abc import Iterator
@@ -23,36 +23,36 @@ __all__ = ["draw_weights", "row_beliefs"]
 Floats = npt.NDArray[np.float64]
 
 _DRAWS = 6
-"""Draws of the gold rows' weights."""
+"""The number of draws of the gold rows' weights."""
 _ROUNDS = 6
-"""Rounds in which words and features teach each other."""
+"""Rounds of co-training between words and features."""
 _ALONE = 12
-"""Rounds of words that have no features beside them."""
+"""Rounds of training on words alone, without features."""
 _CONTRAST = 2.0
-"""The spread of the scores, in units of log-odds, that a model's beliefs start from."""
+"""The initial spread of a model's scores, in log-odds."""
 _PENALTY = 0.05
-"""Of the linear model on all rows, as a share of the features' mean second moment."""
+"""The penalty of the linear model on all rows, relative to the features' mean second moment."""
 _FREQUENT, _FREQUENT_SHORT, _SHORT = 0.1, 0.3, 30
-"""Words in a larger share of the texts say how people write, not what about; in short texts (on
-average below so many words) even common ones tell something."""
+"""Words in a larger share of the texts reflect style, not topic. In short texts (fewer words than
+this on average) even common words are informative."""
 _EQUAL = 6.0
-"""Rows of every class that the class balance starts from: a few labels tell it only roughly."""
+"""Pseudo-count of rows per class for the class balance, which few labels estimate only roughly."""
 _LENGTH = 10.0
-"""A text counts as this many independent words at most: its words hang together."""
+"""A text counts as at most this many independent words, because its words are correlated."""
 _UNLIKELY = 1e-3
-"""No gold row counts as less likely: one odd row does not decide between draws."""
+"""Lower limit on a gold row's likelihood, so that one odd row does not decide between draws."""
 _GOLD_SHARE = 0.02
-"""All gold rows together weigh at least this share of the rows."""
+"""The minimum total weight of the gold rows, as a share of all rows."""
 
 
 def row_beliefs(
     index: TermIndex, votes: VoteMatrix, gold: npt.NDArray[np.int64], X: Any = None
 ) -> Floats:
-    """Return P(class) of every row for several draws: (n_draws, n_rows, n_classes).
+    """Return P(class) for every row and several draws: (n_draws, n_rows, n_classes).
 
-    They come from a few gold labels, the votes, words and features. A draw weighs the gold rows
-    anew (Bayesian bootstrap: Rubin, Annals of Statistics 9, 1981), so that beliefs which rest on
-    one or two of them differ between draws. Without gold there is one draw.
+    The estimates use a few gold labels, the votes, words and features. Each draw reweights the gold
+    rows (Bayesian bootstrap: Rubin, Annals of Statistics 9, 1981), so beliefs that depend on one or
+    two gold rows differ between draws. Without gold there is one draw.
 
     >>> index = TermIndex.of(["hi all", "hi www", "win www", "win ok"], min_count=1)
     >>> row_beliefs(index, votes, np.array([0, -1, 1, -1])).mean(axis=0).argmax(axis=1)
@@ -81,9 +81,9 @@ def row_beliefs(
 
 
 def draw_weights(beliefs: Floats, gold: npt.NDArray[np.int64]) -> Floats:
-    """Return how much each draw counts: as much as it makes the gold labels likely.
+    """Return the weight of each draw, which follows the likelihood of the gold labels.
 
-    A draw in which words and features agreed on something else than the classes counts little.
+    A draw in which words and features agreed on something other than the classes counts little.
 
     >>> beliefs = np.array([[[0.9, 0.1], [0.5, 0.5]], [[0.1, 0.9], [0.5, 0.5]]])
     >>> draw_weights(beliefs, np.array([0, -1])).round(2)
@@ -96,7 +96,7 @@ def draw_weights(beliefs: Floats, gold: npt.NDArray[np.int64]) -> Floats:
 
 
 def _draws(n_gold: int) -> Iterator[Floats]:
-    """Weights of the gold rows, with mean one; every row keeps a part of its own."""
+    """Yield weights of the gold rows with mean one; no row's weight gets close to zero."""
     if not n_gold:
         yield np.ones(0)
         return
@@ -133,7 +133,7 @@ def _check_classes(given: Floats, weights: Floats, votes: VoteMatrix) -> None:
 
 
 def _prior(given: Floats, weights: Floats, gold: npt.NDArray[np.int64], shares: Floats) -> Floats:
-    """How common the classes are: by gold where there is some, else by the votes."""
+    """Return the class balance: from gold if there is any, else from the votes."""
     n_classes = given.shape[1]
     if len(gold) >= 2 * n_classes:
         counts = np.bincount(gold, shares, minlength=n_classes).astype(np.float64)
@@ -151,7 +151,7 @@ def _from_both(
     weights: Floats,
     prior: Floats,
 ) -> Floats:
-    """Co-training: words and features learn from their combined estimates."""
+    """Co-train: words and features learn from their combined estimates."""
     taught = np.flatnonzero(weights > 0)
     proba = balanced(_CONTRAST * features.first_scores(given, weights, taught), prior)
     for _ in range(_ROUNDS):
@@ -162,7 +162,7 @@ def _from_both(
         by_words = words.scores(proba, np.maximum(weights, 1.0))
         lesson = balanced(_CONTRAST * _unit_spread(by_words), prior)
         lesson[taught] = given[taught]
-        # Words repeat each other, so that their evidence, which naive Bayes adds up, counts half.
+        # Words are redundant, so their evidence, which naive Bayes adds up, counts half.
         proba = balanced(by_words / 2 + features.scores(lesson), prior)
     return proba
 
@@ -170,7 +170,7 @@ def _from_both(
 def _from_words(
     words: "_WordModel | None", given: Floats, weights: Floats, prior: Floats
 ) -> Floats:
-    """Expectation maximization on the words alone (Nigam et al., Machine Learning 39, 2000)."""
+    """Run expectation maximization on the words (Nigam et al., Machine Learning 39, 2000)."""
     proba, counted = given, weights
     taught = np.flatnonzero(weights > 0)
     for _ in range(_ALONE if words is not None else 0):
@@ -204,7 +204,7 @@ class _WordModel:
 
 
 class _FeatureModel:
-    """A linear model on the features, whose rows have length one."""
+    """A linear model on the features, with rows scaled to length one."""
 
     def __init__(self, X: Any) -> None:
         centered = X - X.mean(axis=0)
@@ -214,10 +214,10 @@ class _FeatureModel:
         self.inverse = _inverse(moments, _PENALTY * np.trace(moments) / len(moments))
 
     def first_scores(self, given: Floats, weights: Floats, taught: npt.NDArray[np.int64]) -> Floats:
-        """Return what the taught rows say of all, every class weighing the same.
+        """Return the scores of all rows, learned from the taught rows with equal class weights.
 
-        The penalty is that of rows whose features all differ: a few rows cannot tell which
-        features go together, so this is near to asking for the nearest mean of a class.
+        The penalty is as large as all second moments together, because a few rows cannot show
+        which features go together. The result is close to a nearest-class-mean classifier.
         """
         mass = weights @ given
         shares = weights[taught] * (given[taught] / mass).sum(axis=1)
@@ -231,7 +231,7 @@ class _FeatureModel:
         return _unit_spread(self.inputs @ weight)
 
     def scores(self, proba: Floats) -> Floats:
-        """Return what a linear model learns from soft labels of all rows."""
+        """Return the scores of a linear model trained on soft labels of all rows."""
         targets = (proba - proba.mean(axis=0)) / len(proba)
         return _unit_spread(self.inputs @ (self.inverse @ (self.inputs.T @ targets)))
 

@@ -20,23 +20,23 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Blame:
-    """What led to a class: voters with their push, and the items through which they pushed."""
+    """What led to a prediction: each voter's contribution, and the items it came through."""
 
     label: str
-    """The class whose score is taken apart."""
+    """The class whose score is explained."""
     proba: Floats
     """P(class) of the item."""
     voters: Table
-    """One row for each voter and class it voted for: votes that reach this item, and their push."""
+    """One row per voter and class: its votes that affect this item, and their contribution."""
     neighbors: Table
-    """The items that moved the score most, with the votes on them."""
+    """The items with the largest effect on the score, with the votes on them."""
     inputs: npt.NDArray[np.float32]
     """The features of the item."""
     data: tuple[Any, VoteMatrix, Any]
-    """What it rests on: features, votes, gold."""
+    """The data it was computed from: features, votes, gold."""
 
     def without(self, voters: Sequence[str] = (), rows: Sequence[int] = ()) -> Floats:
-        """Return P(class) of the item if these voters, or the votes on these rows, were left out.
+        """Return P(class) of the item without these voters, or without the votes on these rows.
 
         >>> X = np.array([[-1.0], [0.5], [1.0], [0.8]])
         >>> found = blame(X, votes, 3)
@@ -66,11 +66,11 @@ def blame(
 ) -> Blame:
     """Return which votes on which neighbors make a linear model predict `label` for an item.
 
-    `item` is the position of an item, or the features of any other one (a test item). `label` is
-    the class to take apart, the predicted one by default. A ridge regression on the features is
-    exact about this: its score is a sum over the items it learned from, each nearness times the
-    soft label, and a soft label is shared by the votes that made it. `without(...)` returns the
-    prediction without some voters.
+    `item` is the position of an item, or the features of another item, such as a test item.
+    `label` is the class to explain, by default the predicted class. The attribution is exact for a
+    ridge regression on the features: its score is a sum over the training items, each contributing
+    its nearness times its soft label, and a soft label is divided among the votes that produced
+    it. `without(...)` returns the prediction without some voters.
 
     >>> X = np.array([[-1.0], [0.5], [1.0], [0.8]])
     >>> blame(X, votes, 3).voters.frame.select("voter", "vote").rows()[0]
@@ -97,7 +97,7 @@ def blame(
 def without_votes(
     votes: VoteMatrix, voters: Sequence[str] = (), rows: Sequence[int] = ()
 ) -> VoteMatrix:
-    """Return the votes without those of some voters, or without those on some rows.
+    """Return the votes without those of certain voters or on certain rows.
 
     >>> without_votes(votes, ["link"], [0]).n_votes
     4
@@ -140,10 +140,10 @@ def _inputs(
 
 
 def _voter_table(votes: VoteMatrix, preview: EndPreview, near: Floats, place: int) -> Table:
-    """The push of every voter: what its votes add to the score of the class."""
+    """Return the contribution of every voter's votes to the score of the class."""
     for_class = votes.class_index == place
-    # The mass of the class on an item is shared by the votes for it; what it lacks of one, by
-    # the votes for other classes.
+    # The votes for the class share its probability mass on an item; the votes for other classes
+    # share the mass missing to one.
     own = np.bincount(votes.item_index[for_class], minlength=len(votes))
     other = np.bincount(votes.item_index[~for_class], minlength=len(votes))
     mass = preview.soft_labels[:, place]

@@ -1,4 +1,4 @@
-"""Patterns with blanks: two words with up to three others between them, as texts have them."""
+"""Patterns with blanks, mined from the texts: two words with up to three others between them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ __all__ = ["BlankPairs", "blank_pattern", "mined_pairs", "pair_of"]
 
 _WORD = r"\w+"
 _GAPS = (1, 2, 3)
-"""Words between the two; next to each other they are a phrase, which is mined as such."""
+"""The number of words in between; adjacent words form a phrase, which is mined separately."""
 _BLANK = rf"\W+(?:{_WORD}\W+){{{_GAPS[0]},{_GAPS[-1]}}}"
 _MOST_WORDS, _MOST_PAIRS = 2_000, 2_000
-"""Only the most frequent words and pairs are looked at: rare ones make no rule."""
+"""Only the most frequent words and pairs are considered; rare ones make no useful rule."""
 
 Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class BlankPairs:
-    """Pairs of words, and the texts in which the second follows the first after one to three."""
+    """Word pairs, and the texts in which one to three words separate the first from the second."""
 
     pairs: tuple[tuple[str, str], ...]
     rows: Any
@@ -43,7 +43,7 @@ def blank_pattern(first: str, last: str) -> str:
 
 
 def pair_of(pattern: str) -> tuple[str, str] | None:
-    """Return the two words of such an expression; None for any other.
+    """Return the two words of a `blank_pattern`; None for any other expression.
 
     >>> pair_of(blank_pattern("check", "channel")), pair_of("!!+")
     (('check', 'channel'), None)
@@ -54,7 +54,7 @@ def pair_of(pattern: str) -> tuple[str, str] | None:
 
 
 def mined_pairs(texts: pl.Series, least: int, usable: Callable[[str], bool]) -> BlankPairs:
-    """Return pairs of `usable` words that occur in `least` texts or more.
+    """Return pairs of `usable` words that occur in at least `least` texts.
 
     >>> texts = pl.Series(["check out my channel", "check this channel", "my channel"])
     >>> mined_pairs(texts, 2, lambda word: len(word) > 2).pairs
@@ -87,7 +87,7 @@ def mined_pairs(texts: pl.Series, least: int, usable: Callable[[str], bool]) -> 
 def _frequent(
     flat: pl.Series, least: int, usable: Callable[[str], bool]
 ) -> tuple[list[str], Codes]:
-    """The frequent usable words, and for every word of the texts which of them it is (or -1)."""
+    """Return the frequent usable words, and the index (or -1) of every word in the texts."""
     counts = flat.value_counts(name="count").filter(pl.col("count") >= least)
     ordered = counts.sort(["count", "word"], descending=[True, False])["word"].to_list()
     names = [word for word in ordered if usable(word)][:_MOST_WORDS]
@@ -97,7 +97,7 @@ def _frequent(
 
 
 def _following(codes: Codes, text: Codes, gap: int, n_words: int) -> tuple[Codes, Codes]:
-    """First and last word in one number, and the text, for all pairs at a distance."""
+    """Return all pairs at a distance: both words encoded as one number, and the text."""
     first, last = codes[: -gap - 1], codes[gap + 1 :]
     fits = (first >= 0) & (last >= 0) & (first != last) & (text[: -gap - 1] == text[gap + 1 :])
     at = np.flatnonzero(fits)

@@ -1,6 +1,6 @@
-"""Rules that might become labeling functions: words, phrases, patterns and limits of numbers.
+"""Candidate rules for labeling functions: words, phrases, patterns and numeric thresholds.
 
-Patterns are signs that are no words, and two words with a blank between them.
+A pattern is a token that is not a word, or two words with a blank between them.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ _PATTERNS = (
     r"<[a-zA-Z/]",
     r"[\x{1F300}-\x{1FAFF}\x{2600}-\x{27BF}]",
 )
-"""Tokens that are not words: links, addresses, prices, numbers, shouting, markup, pictures."""
+"""Tokens that are not words: links, addresses, prices, numbers, capitals, markup, pictures."""
 _QUANTILES = (0.02, 0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.98)
 
 
@@ -46,24 +46,24 @@ class Candidates:
     """Rules without a class yet, and the rows that each would vote on."""
 
     build: list[Build] = field(default_factory=list)
-    """Makes the rule for a class."""
+    """Functions that build the rule for a class."""
     words: list[frozenset[str]] = field(default_factory=list)
-    """What it looks for, to tell near copies: empty for rules that look for no words."""
+    """The words each rule looks for, to detect near copies; empty for rules without words."""
     parts: list[Any] = field(default_factory=list)
-    """Columns of rows: sparse, 1 where the rule would vote."""
+    """Sparse matrices of rows x rules: 1 where the rule would vote."""
     terms: tuple[str, ...] = ()
-    """The words and phrases that the first rules look for: these may share one rule."""
+    """The words and phrases of the first rules; several of them may form one rule."""
     column: str | None = None
-    """Where the terms are."""
+    """The column that contains the terms."""
 
     def add(self, build: Sequence[Build], words: Sequence[frozenset[str]], rows: Any) -> None:
-        """Take in more rules, with the rows x rules matrix of what they find."""
+        """Add rules, with the rows x rules matrix of their matches."""
         self.build += build
         self.words += words
         self.parts.append(rows)
 
     def rule(self, places: Sequence[int], label: str) -> LabelRule:
-        """Return one rule for a class: a single one, or a list of terms."""
+        """Return one rule for a class: a single candidate, or a list of terms."""
         if len(places) == 1 or self.column is None:
             return self.build[places[0]](label)
         return keywords(label, [self.terms[place] for place in places], column=self.column)
@@ -78,7 +78,7 @@ class Candidates:
 
 
 def mined_candidates(frame: pl.DataFrame, column: str | None, index: TermIndex) -> Candidates:
-    """Return every rule worth a look: terms, signs and pairs of words; limits of numbers."""
+    """Return all candidate rules: terms, patterns, word pairs and numeric thresholds."""
     found = Candidates()
     if column is not None:
         _add_terms(found, column, index)
@@ -100,7 +100,7 @@ def _add_terms(found: Candidates, column: str, index: TermIndex) -> None:
 
 
 def _meaningful(term: str) -> bool:
-    """Whether a term may be a rule: no number, no lone letter, no "of" or "the" alone."""
+    """Whether a term may be a rule: not a number, a single letter, or only "of" or "the"."""
     words = term.split()
     letters = [word for word in words if any(map(str.isalpha, word))]
     says_something = any(len(word) > 1 and word not in ENGLISH_STOP_WORDS for word in words)

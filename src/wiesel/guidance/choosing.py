@@ -1,4 +1,4 @@
-"""Which of the mined rules to suggest, in which order, and which words share one rule."""
+"""Chooses which mined rules to suggest, their order, and which words form one rule."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,28 +18,28 @@ Floats = npt.NDArray[np.float64]
 Gold = npt.NDArray[np.int64]
 
 _LEAST_ROWS, _LEAST_SHARE, _MOST_SHARE = 3, 0.002, 0.4
-"""A rule votes on so many rows: too few tell nothing, too many are no rule."""
+"""Limits on a rule's coverage: too few rows are no evidence, too many make no rule."""
 _MOST_SHARED = 0.7
-"""A rule with more of its rows in those of one that votes alike adds next to nothing."""
+"""The largest useful overlap with the rows of a rule for the same class."""
 _REACH = 0.15
-"""Power of the rows that a rule reaches: a precise one is worth more than one on many rows."""
+"""Exponent of a rule's coverage: precision matters more than many rows."""
 _SPREADS = 2.0
-"""Standard deviations over the draws of beliefs by which a precision is held to be lower."""
+"""How many standard deviations over the draws are subtracted from a precision."""
 _DOUBT = 4.0
-"""Rows by which a precision is drawn to the class balance."""
+"""Pseudo-count of rows that shrinks a precision toward the class balance."""
 _GOLD_PRIOR = 8.0
 """How many gold rows the estimate from beliefs is worth."""
 _TERMS = 5
-"""Words and phrases in one rule at most."""
+"""The maximum number of words and phrases in one rule."""
 _ENOUGH = 30
-"""Rules that the terms make at least: where there are few terms, a rule has fewer."""
+"""The minimum number of rules from terms; with few terms, each rule has fewer of them."""
 _WORTH = 0.5
-"""A further word is worth at least this share of the first."""
+"""The minimum value of an added word, as a share of the first word's value."""
 
 
 @dataclass(frozen=True, eq=False)
 class ChosenRule:
-    """Candidates that make one rule for a class, and what is known of it."""
+    """Candidates that form one rule for a class, and the estimates for it."""
 
     places: tuple[int, ...]
     label: int
@@ -53,7 +53,7 @@ class ChosenRule:
 def chosen_rules(
     candidates: Candidates, beliefs: Floats, gold: Gold, votes: VoteMatrix, X: Any, n: int
 ) -> Iterator[ChosenRule]:
-    """Greedily the rule that adds most; rows that have votes already count less."""
+    """Greedily yield the rule that adds most; rows that already have votes count less."""
     weights = draw_weights(beliefs, gold)
     proba = np.tensordot(weights, beliefs, 1)
     base = proba.mean(axis=0)
@@ -63,7 +63,7 @@ def chosen_rules(
     freshness = 1.0 / (1.0 + votes.votes_per_item.astype(np.float64))
     given = base.copy() * votes.covered.sum() + 1e-9
     for _ in range(n):
-        # The class that got least so far, for its size, is served first.
+        # The class with the fewest votes so far, relative to its size, comes first.
         need = (base / base.max()) / (given / given.max())
         gain = pool.gains(freshness) * np.sqrt(np.minimum(need / need.min(), 16.0))
         if not gain.size or gain.max() <= 0:
@@ -89,21 +89,21 @@ def chosen_rules(
 
 @dataclass(eq=False)
 class _Pool:
-    """The candidates that are worth something, of which chosen ones and their copies are taken."""
+    """The useful candidates; chosen ones and their near copies are removed."""
 
     places: npt.NDArray[np.int64]
     columns: Any
-    """(n_rows, n_here), CSC: the rows of each."""
+    """(n_rows, n_here), CSC: the rows of each candidate."""
     by_candidate: Any
-    """The same by candidate, CSR."""
+    """The same matrix by candidate, CSR."""
     size: Floats
     value: Floats
-    """(n_here, n_classes): what it is worth for a class; 0 once it is taken."""
+    """(n_here, n_classes): the value of a candidate for a class; 0 once it is taken."""
     words: list[frozenset[str]]
     n_terms: int
-    """The first so many look for terms, which may share a rule."""
+    """The number of leading candidates that look for terms, which may share a rule."""
     profile: Floats | None
-    """Where the rows of each are in the space of the features, with length one."""
+    """The direction of each candidate's rows in feature space, with length one."""
 
     @classmethod
     def of(cls, candidates: Candidates, value: Floats, X: Any) -> "_Pool":
@@ -121,12 +121,12 @@ class _Pool:
         return found
 
     def gains(self, freshness: Floats) -> Floats:
-        """Return what each candidate would add, by class."""
+        """Return what each candidate would add for each class."""
         reach = np.asarray(self.by_candidate @ freshness).ravel() ** _REACH
         return self.value * reach[:, None]
 
     def take(self, place: int, label: int, gain: Floats) -> list[int]:
-        """Take a candidate and, where it is a term, those that are used like it."""
+        """Take a candidate and, if it is a term, the terms that are used like it."""
         group, least = [place], _WORTH * self.value[place, label]
         self._drop(place, label)
         if self.profile is None or place >= self.n_terms:
@@ -144,7 +144,7 @@ class _Pool:
         return group
 
     def drop_repeats(self, own: npt.NDArray[Any], label: int) -> None:
-        """Drop what would vote for a class on rows that have its votes already."""
+        """Drop candidates for a class whose rows already have votes for it."""
         inside = np.zeros(self.columns.shape[0], dtype=np.float32)
         inside[own] = 1.0
         shared = np.asarray(self.by_candidate @ inside).ravel() / self.size
@@ -152,13 +152,13 @@ class _Pool:
 
     def _drop(self, place: int, label: int) -> None:
         self.value[place] = 0.0
-        # A longer phrase around the same word, or a word of the same phrase, adds next to nothing.
+        # A longer phrase with the same word, or a word of the same phrase, adds almost nothing.
         self.value[_near_copies(self.words, place)] = 0.0
         self.drop_repeats(self.rows_of(place), label)
 
 
 def _values(candidates: Candidates, beliefs: Floats, weights: Floats, gold: Gold) -> Floats:
-    """What every candidate is worth, by class; 0 for those that are no use."""
+    """Return the value of every candidate for each class; 0 for useless ones."""
     rows = candidates.rows
     size = np.asarray(rows.sum(axis=0)).ravel()
     fewest = max(_LEAST_ROWS, _LEAST_SHARE * len(gold))
@@ -167,9 +167,9 @@ def _values(candidates: Candidates, beliefs: Floats, weights: Floats, gold: Gold
     drawn = _precisions(rows, size, beliefs, gold, base)
     precision = np.tensordot(weights, drawn, 1)
     spread = np.sqrt(np.tensordot(weights, (drawn - precision) ** 2, 1))
-    # What the draws disagree about rests on a few of the labeled rows: it counts as less precise.
+    # If the draws disagree, the estimate depends on a few labeled rows and counts as less precise.
     sure = np.clip(precision - _SPREADS * spread, 0.001, 0.999)
-    # How much better than guessing, in units of log-odds: a rule for a rare class is worth more.
+    # The gain over guessing, in log-odds: a rule for a rare class is worth more.
     lift = np.log(sure / (1 - sure)) - np.log(base / (1 - base))
     # Above one half, or well above a rare class's share.
     least = np.maximum(base + 0.1, np.minimum(0.5, 3 * base))
@@ -178,7 +178,7 @@ def _values(candidates: Candidates, beliefs: Floats, weights: Floats, gold: Gold
 
 
 def _precisions(rows: Any, size: Floats, beliefs: Floats, gold: Gold, base: Floats) -> Floats:
-    """(n_draws, n_candidates, n_classes): how often a vote would be right."""
+    """Return how often a vote would be right: (n_draws, n_candidates, n_classes)."""
     known = np.flatnonzero(gold != ABSTAIN)
     gold_rows = rows.tocsr()[known]
     support = np.asarray(gold_rows.sum(axis=0)).ravel()
@@ -190,7 +190,7 @@ def _precisions(rows: Any, size: Floats, beliefs: Floats, gold: Gold, base: Floa
 
 
 def _present(votes: VoteMatrix) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Each class that a voter names, with the rows; not of voters that vote nearly everywhere."""
+    """Yield each voter's classes with their rows, except for voters that vote almost everywhere."""
     for label in range(votes.n_classes):
         here = votes.class_index == label
         order = np.argsort(votes.voter_index[here], kind="stable")

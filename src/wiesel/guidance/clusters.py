@@ -1,4 +1,4 @@
-"""Groups of items that no voter reaches, with the words that tell what they are about."""
+"""Clusters of items without votes, with the words that characterize them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,17 +14,17 @@ from wiesel.votes import VoteMatrix
 __all__ = ["Cluster", "uncovered_clusters"]
 
 _SAMPLE = 20_000
-"""Centers are computed on at most this many items; all items are then assigned."""
+"""Cluster centers are computed on at most this many items; then all items are assigned."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Items without a vote that lie close together."""
+    """Similar items without a vote."""
 
     rows: npt.NDArray[np.int64]
     """Positions of the items, nearest to the center first."""
     words: tuple[str, ...]
-    """Terms that tell these items from all others; empty where there are no texts."""
+    """Terms that distinguish these items from all others; empty without texts."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -38,9 +38,9 @@ def uncovered_clusters(
     n_clusters: int = 8,
     seed: int = 0,
 ) -> list[Cluster]:
-    """Return groups of the items that have no vote, the largest first.
+    """Return clusters of the items without a vote, the largest first.
 
-    `X` are the features of all items; `index` the terms of their texts, for the telling words.
+    `X` contains the features of all items, `index` the terms of their texts for the words.
 
     >>> from wiesel import VoteMatrix
     >>> some = VoteMatrix.from_dense([[0], [-1], [-1], [-1]], ["ham", "spam"], ["keyword"])

@@ -1,8 +1,8 @@
-"""The end model before it is trained: a linear model on the features, in a fraction of a second.
+"""A preview of the end model: a linear model on the features, in a fraction of a second.
 
-The shares of the votes are soft labels, and a ridge regression learns them from the features, every
-class weighing the same: votes for one class are often far more common than the class. Voters are
-judged by what it says of items that it did not learn from.
+Vote shares serve as soft labels, and a ridge regression learns them from the features. Classes have
+equal weight, because votes for one class are often far more common than the class. Voters are
+evaluated on items that the model was not trained on.
 """
 
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ __all__ = ["EndPreview", "preview_end_model"]
 Floats = npt.NDArray[np.float64]
 
 _RIDGE = 0.02
-"""The penalty, as a share of the number of items that are learned from."""
+"""The penalty, as a share of the number of training items."""
 _GOLD_WEIGHT = 3.0
 """How many soft labels one gold label outweighs."""
 _LEAST, _MOST = 0.02, 0.98
-"""Trust and probabilities stay between these: no voter and no linear model is certain."""
+"""Limits on trust and probabilities: no voter and no linear model is certain."""
 _MOST_BALANCE = 50.0
-"""A class is weighed up by this much at most: a handful of votes do not stand for it all."""
+"""The maximum weight of a class, because a handful of votes does not represent it."""
 _DOUBT = 5.0
-"""Votes that a voter's trust starts from, at the mean over all voters."""
+"""Pseudo-count of votes that shrinks a voter's trust toward the mean over all voters."""
 
 
 @dataclass(frozen=True, eq=False)
 class EndPreview:
-    """What a linear model on the features makes of the votes, and what it rests on.
+    """The predictions of a linear model trained on features and votes, and its inputs.
 
     >>> X = np.array([[-1.0], [0.5], [1.0], [0.8]])
     >>> preview_end_model(X, votes).proba.argmax(axis=1)
@@ -45,25 +45,25 @@ class EndPreview:
     proba: Floats
     """P(class) of every item: (n_items, n_classes)."""
     soft_labels: Floats
-    """The share of the votes for each class; gold where it is known, equal shares without votes."""
+    """The share of votes for each class; gold if known, equal shares without votes."""
     trust: Floats
     """How often each voter is right, as far as the features can tell; NaN if it never voted."""
     weights: Floats
-    """How much each item counts in learning: 0 without a vote and without gold, more for classes
-    that few votes are for."""
+    """The training weight of each item: 0 without a vote or gold, larger for classes with few
+    votes."""
     inputs: npt.NDArray[np.float32]
     """The features with a column of ones."""
     coefficients: Floats
     """(n_features + 1, n_classes)."""
     inverse: Floats
-    """The inverse of the penalized second moments: it says which items are near to which."""
+    """The inverse of the penalized second moments, from which nearness is computed."""
 
     def predict_proba(self, X: Any) -> Floats:
         """Return P(class) of other items with the same features."""
         return _probabilities(with_ones(X) @ self.coefficients)
 
     def nearness(self, inputs: Any) -> Floats:
-        """Return how far every item learned from moves the score of one other: (n_items,)."""
+        """Return the effect of every training item on the score of another item: (n_items,)."""
         row = with_ones(np.atleast_2d(inputs))[0].astype(np.float64)
         near: Floats = self.weights * (self.inputs @ (self.inverse @ row))
         return near
@@ -71,10 +71,10 @@ class EndPreview:
 
 @one_thread()
 def preview_end_model(X: Any, votes: VoteMatrix, gold: Any = None) -> EndPreview:
-    """Return what a linear model on the features would learn from the votes (and some gold).
+    """Fit a linear model on the features to the votes (and some gold).
 
-    `gold` are the known labels of some items: names or indices, None or -1 where unknown. It
-    takes well under a second for 25,000 items with 300 features.
+    `gold` contains the known labels of some items: names or indices, None or -1 if unknown. The
+    fit takes well under a second for 25,000 items with 300 features.
 
     >>> X = np.array([[-1.0], [0.5], [1.0], [0.8]])
     >>> preview_end_model(X, votes, gold=["ham", None, None, None]).soft_labels[0]
@@ -108,7 +108,7 @@ def preview_end_model(X: Any, votes: VoteMatrix, gold: Any = None) -> EndPreview
 
 
 def with_ones(X: Any) -> npt.NDArray[np.float32]:
-    """Return features as a matrix with a column of ones behind them."""
+    """Return features as a matrix with a column of ones appended."""
     array = np.asarray(X, dtype=np.float32)
     if array.ndim != 2 or not np.isfinite(array).all():
         raise FeatureError(
@@ -140,7 +140,7 @@ def _counted(votes: VoteMatrix) -> Floats:
 
 
 def _by_class(weights: Floats, soft: Floats) -> Floats:
-    """Weights under which every class that is named at all has the same mass."""
+    """Return weights that give the same mass to every class with a vote."""
     mass = weights @ soft
     named = mass > 0
     share = np.divide(mass.sum(), mass * named.sum(), out=np.zeros_like(mass), where=named)
@@ -149,7 +149,7 @@ def _by_class(weights: Floats, soft: Floats) -> Floats:
 
 
 def _halves(n_items: int) -> list[npt.NDArray[np.int64]]:
-    """Two random halves, the same each time; every other item might be of one class."""
+    """Return two fixed random halves; taking every other item could split by class."""
     order = np.random.default_rng(0).permutation(n_items)
     return [np.sort(order[start::2]) for start in (0, 1)]
 
@@ -164,13 +164,13 @@ def _moments(
 
 
 def _product(inputs: npt.NDArray[np.float32], others: Floats) -> Floats:
-    """The product in single precision: else all inputs would be copied to double first."""
+    """Multiply in single precision, to avoid copying all inputs to double precision."""
     product: Floats = (inputs @ others.astype(np.float32)).astype(np.float64)
     return product
 
 
 def _inverse(moments: Floats) -> Floats:
-    # A half without any item has no penalty either, so a little is always added.
+    # A half without items has no penalty, so a small amount is always added.
     inverse: Floats = np.linalg.inv(moments + 1e-6 * np.eye(len(moments))).astype(np.float64)
     return inverse
 
@@ -182,7 +182,7 @@ def _trust(
     weights: Floats,
     halves: list[Floats],
 ) -> Floats:
-    """How probable each voter's votes are to a model that learned from the other half."""
+    """Return the probability of each voter's votes under a model trained on the other half."""
     proba = np.empty_like(soft)
     for here, there, moments in zip(
         _halves(votes.n_items), reversed(_halves(votes.n_items)), reversed(halves), strict=True
@@ -198,7 +198,7 @@ def _trust(
 
 
 def _probabilities(scores: npt.NDArray[Any]) -> Floats:
-    """A regression on soft labels estimates their mean: only its ends must be cut."""
+    """Clip the scores: a regression on soft labels already estimates their mean."""
     cut = np.clip(scores.astype(np.float64), 1 - _MOST, _MOST)
     proba: Floats = cut / cut.sum(axis=1, keepdims=True)
     return proba

@@ -1,4 +1,4 @@
-"""Findings beyond votes: what features say against a voter, and which items nobody reaches."""
+"""Findings from features: voters that they contradict, and groups of items without votes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,27 +18,27 @@ from wiesel.votes import VoteMatrix
 __all__ = ["feature_findings"]
 
 _SAMPLE = 5000
-"""So many items are looked at: enough to see what is common, in a second or two."""
+"""The sample size: large enough to find common patterns, in a second or two."""
 _VOTERS = 30
-"""At most this many voters are checked: those that the features trust least."""
+"""The maximum number of voters to check: those with the lowest trust from the features."""
 _FEW_VOTES = 20
 _SURE = 3.0
 _CLUSTERS = 3
 _LARGE_CLUSTER = 0.03
-"""The share of all items from which on a group that nobody reaches is worth a voter."""
+"""The minimum share of all items for an uncovered group to be worth a voter."""
 _LIFT, _WORD_SHARE, _LEAST_WORDS = 3.0, 0.1, 2
-"""A word tells of a group if it is three times as frequent there as elsewhere, and in a tenth of
-its texts; a group without two such words has nothing in common that a voter could look for."""
+"""A word characterizes a group if it is three times as frequent there as elsewhere and in a tenth
+of its texts. A group with fewer than two such words has nothing a voter could look for."""
 _SHOWN_ROWS, _SHOWN_WORDS = 6, 4
 
 
 def feature_findings(
     X: Any, votes: VoteMatrix, texts: Sequence[str] | None = None, *, seed: int = 0
 ) -> list[Finding]:
-    """Return voters that features and other voters contradict, and groups that nobody reaches.
+    """Return voters contradicted by features and other voters, and groups of items without votes.
 
-    `X` are the features of all items, `texts` their texts where there are any: then a group comes
-    with the words that tell it from all others. Of large data a sample is looked at.
+    `X` contains the features of all items, `texts` their texts, if any. With texts, each group
+    comes with the words that distinguish it. Large data sets are sampled.
 
     >>> X = [[0.0], [0.1], [5.0], [5.0], [5.0]] * 20
     >>> votes = VoteMatrix.from_dense([[0], [1], [-1], [-1], [-1]] * 20, ["ham", "spam"], ["a"])
@@ -62,10 +62,10 @@ def feature_findings(
 def _contradicted(
     X: npt.NDArray[np.float32], votes: VoteMatrix, rows: npt.NDArray[np.int64]
 ) -> Iterator[Finding]:
-    """Voters on whose items the other voters, seen through the features, expect another class.
+    """Yield voters for whose items the other voters, via the features, predict another class.
 
-    What a voter says is held against a model that learned from all others. A random item would
-    be of the voter's class with some probability; its own items should not be less likely to be.
+    Each voter is compared with a model trained on all other voters. The items it votes on should
+    be at least as likely to have its class as a random item.
     """
     if votes.n_voters < 2 or len(np.unique(votes.class_index)) < 2:
         return
@@ -75,7 +75,7 @@ def _contradicted(
     for j in asked:
         others = by_class.sum(axis=0) - by_class[j]
         own = votes.voter_index == j
-        # Where nobody else votes for a class, there is nothing to hold a vote for it against.
+        # If nobody else votes for a class, there is nothing to compare a vote for it with.
         own &= others[votes.class_index] > 0
         if own.sum() < _FEW_VOTES or (others > 0).sum() < 2:
             continue
@@ -121,7 +121,7 @@ def _uncovered(
     found = uncovered_clusters(X, votes, index)
     large = [each for each in found if len(each) >= max(5, _LARGE_CLUSTER * votes.n_items)]
     if index is not None:
-        # What words do not tell apart is no group that anybody could write a voter for.
+        # Nobody can write a voter for a group without characteristic words.
         told = [replace(each, words=_distinctive_words(index, each.rows)) for each in large]
         large = [each for each in told if len(each.words) >= _LEAST_WORDS]
     large = large[:_CLUSTERS]
@@ -159,6 +159,6 @@ def _words(cluster: Cluster) -> list[str]:
 
 
 def _in_turn(clusters: Sequence[Cluster]) -> list[int]:
-    """The rows nearest to the centers, one of each group after the other."""
+    """Return the rows nearest to the centers, taking the groups in turn."""
     depth = range(-(-_SHOWN_ROWS // len(clusters)))
     return [int(each.rows[k]) for k in depth for each in clusters if k < len(each)][:_SHOWN_ROWS]

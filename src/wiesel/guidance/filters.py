@@ -1,4 +1,4 @@
-"""Which items to look at: by votes, prediction, confidence, gold and words."""
+"""Filters for items: by votes, prediction, confidence, gold and words."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -19,19 +19,19 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class ItemFacts:
-    """What is known of all items; None where it is not known yet."""
+    """Facts about all items; None if not known yet."""
 
     rows: pl.DataFrame
     votes: VoteMatrix | None = None
     proba: npt.NDArray[np.float64] | None = None
-    """P(class) of every item, by whichever model predicts."""
+    """P(class) of every item, from whichever model predicts."""
     gold: npt.NDArray[np.int64] | None = None
     """Class indices, -1 where unknown."""
 
 
 @dataclass(frozen=True)
 class ItemFilter:
-    """Items that fulfil every condition given; `rows(facts)` returns their positions.
+    """Selects items that meet all given conditions; `rows(facts)` returns their positions.
 
     >>> facts = ItemFacts(pl.DataFrame({"text": ["hi", "see www", "win www", "www ok"]}), votes)
     >>> ItemFilter(conflict=True).rows(facts).tolist()
@@ -43,7 +43,7 @@ class ItemFilter:
     """
 
     search: str = ""
-    """Words that occur in one of the text columns, upper or lower case."""
+    """Words that occur in one of the text columns, ignoring case."""
     covered: bool | None = None
     """True: at least one vote; False: none."""
     conflict: bool | None = None
@@ -53,7 +53,7 @@ class ItemFilter:
     vote: str = ""
     """The class it (or, without `voter`, any voter) voted for."""
     predicted: str = ""
-    """The class that is predicted."""
+    """The predicted class."""
     least_confidence: float = 0.0
     most_confidence: float = 1.0
     """The probability of the predicted class lies between these."""
@@ -61,7 +61,7 @@ class ItemFilter:
     """A class; `known` or `unknown`; `wrong` where the prediction differs from the gold label."""
 
     def rows(self, facts: ItemFacts) -> npt.NDArray[np.int64]:
-        """Return the positions of the items that fulfil all conditions, in order."""
+        """Return the positions of the items that meet all conditions, in order."""
         mask = np.ones(len(facts.rows), dtype=bool)
         for condition in (_search, _votes, _prediction, _gold):
             mask &= condition(self, facts)
@@ -69,12 +69,12 @@ class ItemFilter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether every item fulfils it."""
+        """Whether the filter has no conditions."""
         return self == ItemFilter()
 
     @classmethod
     def of(cls, conditions: dict[str, Any]) -> "ItemFilter":
-        """Return the filter of named conditions; an unknown name is refused.
+        """Return a filter from named conditions; an unknown name raises an error.
 
         >>> ItemFilter.of({"serch": "free"})
         Traceback (most recent call last):

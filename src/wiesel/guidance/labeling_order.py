@@ -25,7 +25,7 @@ WAYS = {
     "conflict": "voters disagree",
     "uncertain": "the model is unsure",
 }
-"""Ways to choose items, and why an item was chosen; a voter's name is a way too."""
+"""Ways to choose items, with the reason shown for each; a voter's name is also a way."""
 
 _HONEST = "drawn at random, to evaluate on"
 
@@ -43,10 +43,10 @@ def rows_to_label(
     """Return the items whose label would help most, with the reason for each.
 
     `way` is `helpful` (majority vote, Dawid-Skene and a linear model on the features `X` disagree
-    about it, so its label decides between them), `random`, `conflict`, `uncertain`, or the name of
-    a voter (items that it voted on). Items with known `gold` are not selected again. A share of the
-    items (`random_share`) is always drawn at random and has the purpose `evaluate`: only these give
-    unbiased figures.
+    on the item, so its label decides between them), `random`, `conflict`, `uncertain`, or the name
+    of a voter (items that it voted on). Items with known `gold` are not selected again. A share of
+    the items (`random_share`) is always drawn at random, with the purpose `evaluate`; only these
+    give unbiased metrics.
 
     >>> print(rows_to_label(votes, n=2, way="conflict", random_share=0).to_text(width=80))
     2 items to label, 0 of them drawn at random to evaluate on
@@ -83,7 +83,7 @@ def rows_to_label(
 def reading_disagreement(votes: VoteMatrix, X: Any = None, gold: Any = None) -> Floats:
     """Return how much label models disagree on every item, from 0 to 1.
 
-    It is the mean distance of their probabilities (total variation) from the mean of all.
+    It is the mean total variation distance of their probabilities from the mean of all models.
 
     >>> reading_disagreement(votes).round(2).shape
     (4,)
@@ -109,7 +109,7 @@ def _known(gold: Any, votes: VoteMatrix) -> npt.NDArray[np.int64]:
 
 
 def _scores(votes: VoteMatrix, X: Any, way: str, gold: Any, rng: np.random.Generator) -> Floats:
-    """How much each item is wanted; NaN where not at all. Ties are broken at random."""
+    """Return the priority of each item; NaN if not wanted. Ties are broken at random."""
     jitter = 1e-6 * rng.random(votes.n_items)
     if way == "random":
         return jitter
@@ -136,7 +136,7 @@ def _model_proba(votes: VoteMatrix, X: Any, gold: Any) -> Floats:
 def _spread_out(
     ranked: npt.NDArray[np.int64], scores: Floats, n: int, X: Any
 ) -> npt.NDArray[np.int64]:
-    """The first items, without near copies of each other: one label would do for those."""
+    """Return the first items without near copies, for which one label is enough."""
     if X is None or len(ranked) <= n:
         return ranked[:n]
     pool = ranked[: 10 * n]

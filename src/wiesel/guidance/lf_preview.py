@@ -1,4 +1,4 @@
-"""What a labeling function would do, before it is taken: hits, conflicts, fixes, precision."""
+"""Previews a labeling function before it is added: hits, conflicts, fixes, precision."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,42 +23,42 @@ _UNKNOWN = float("nan")
 
 @dataclass(frozen=True, eq=False)
 class LFPreview:
-    """What a labeling function would do on the items at hand; NaN where unknown."""
+    """The effect of a labeling function on the current items; NaN if unknown."""
 
     label: str
     rows: npt.NDArray[np.int64]
     """The items it would vote on."""
     n_items: int
     conflicts: int
-    """Items on which a present voter names another class."""
+    """The number of items on which an existing voter names another class."""
     newly_covered: int
-    """Items without any vote so far."""
+    """The number of items without a vote so far."""
     fixes: npt.NDArray[np.int64]
-    """Items with gold whose majority of votes is wrong (or missing) and which it gets right."""
+    """Items with gold whose majority vote is wrong (or missing) and that it gets right."""
     breaks: npt.NDArray[np.int64]
-    """Items with gold whose majority of votes is right and which it gets wrong."""
+    """Items with gold whose majority vote is right and that it gets wrong."""
     support: int
-    """Items with gold among its rows."""
+    """The number of its items with gold."""
     precision: float
-    """The share of these that it gets right."""
+    """The share of its items with gold that it gets right."""
     precision_low: float
     precision_high: float
     from_features: float
-    """The mean probability of its class on its rows, by the end model's preview."""
+    """The mean probability of its class on its rows, from the end model's preview."""
     from_voters: float
     """The share of the other voters' votes on its rows that name its class."""
 
     @property
     def coverage(self) -> float:
-        """The share of the items it would vote on."""
+        """The share of items it would vote on."""
         return len(self.rows) / max(self.n_items, 1)
 
     @property
     def estimate(self) -> float:
-        """The precision that gold, features and other voters together suggest.
+        """The precision estimated from gold, features and other voters together.
 
-        Each source counts as many items as it covers; features and voters, which err in
-        common, for ten at most.
+        Each source is weighted by the number of items it covers. Features and voters make
+        correlated errors, so they count as at most ten and five items.
         """
         parts = [(self.precision, float(self.support))]
         parts += [(self.from_features, min(10.0, len(self.rows)))]
@@ -81,7 +81,7 @@ class LFPreview:
 
 
 def preview_lf(lf: LabelRule, facts: ItemFacts) -> LFPreview:
-    """Return what a rule would do on items, given the votes, predictions and gold there are.
+    """Return the effect of a rule on items, given the current votes, predictions and gold.
 
     >>> from wiesel import keywords
     >>> facts = ItemFacts(pl.DataFrame({"text": ["hi", "see www", "win www", "www ok"]}), votes)
@@ -124,8 +124,8 @@ def preview_lf(lf: LabelRule, facts: ItemFacts) -> LFPreview:
 def matching_rows(lf: LabelRule, frame: pl.DataFrame) -> npt.NDArray[np.int64]:
     """Return the positions of the rows on which a rule votes.
 
-    For a few keywords Polars' own engine is several times faster than the pass that
-    `apply_lfs` shares among hundreds of them; both find the same rows.
+    For a few keywords, Polars' own engine is several times faster than the single pass that
+    `apply_lfs` makes for hundreds of them; both find the same rows.
     """
     if not isinstance(lf, Keywords) or len(lf.keywords) > _FEW_KEYWORDS:
         return np.asarray(type(lf).matching_rows([lf], frame)[0], dtype=np.int64)
@@ -150,7 +150,7 @@ def _judged(
 
 
 def _beside(votes: VoteMatrix, rows: npt.NDArray[np.int64], place: int) -> tuple[int, int, float]:
-    """Conflicts with present votes, items without any, and how far the voters agree."""
+    """Return conflicts with existing votes, items without any, and the voters' agreement."""
     counts = votes.counts()[rows]
     total = counts.sum(axis=1)
     against = total - counts[:, place]

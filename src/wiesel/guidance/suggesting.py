@@ -1,4 +1,4 @@
-"""suggest_lfs: labeling functions mined from the rows, the most useful first."""
+"""`suggest_lfs`: labeling functions mined from the rows, the most useful first."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,19 +29,19 @@ _MOST_ROWS = 30_000
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A labeling function that might be worth having, and the evidence for it."""
+    """A suggested labeling function and the evidence for it."""
 
     lf: LabelRule
     precision: float
-    """How often it would be right, by the estimated classes of its rows and by gold."""
+    """How often it would be right, from the estimated classes of its rows and from gold."""
     coverage: float
     """The share of the rows it would vote on."""
     support: int
-    """Rows with gold among them."""
+    """The number of those rows that have gold."""
     correct: int
-    """Those it gets right."""
+    """The number of rows with gold that it gets right."""
     score: float
-    """What the order goes by."""
+    """The score that determines the order."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule and its figures as plain data."""
@@ -51,7 +51,7 @@ class Suggestion:
 
 @dataclass(frozen=True, eq=False)
 class Suggestions:
-    """What `suggest_lfs` found, the most useful first; `lfs` are the rules alone."""
+    """The results of `suggest_lfs`, the most useful first; `lfs` has only the rules."""
 
     found: tuple[Suggestion, ...]
 
@@ -109,13 +109,13 @@ def suggest_lfs(
 ) -> Suggestions:
     """Return suggested labeling functions, the most useful first.
 
-    Words, phrases, patterns and limits of numbers are mined from the rows. What the present `votes`
-    and a few `gold` labels (names or indices, None where unknown) say is carried to all rows by
-    their words and, where given, by `features`; a rule is scored by how sure that makes its
-    votes, how many rows it reaches that earlier ones do not, and by gold. With features, a rule
-    for a word lists up to four others that occur in similar rows. Without votes, `labels` names
-    the classes and gold has a row of each. `column` is the column of text; by default `text`,
-    else the one with the longest texts.
+    Words, phrases, patterns and numeric thresholds are mined from the rows. Words and, if given,
+    `features` extend the evidence of the current `votes` and a few `gold` labels (names or indices,
+    None if unknown) to all rows. A rule is scored by how certain this makes its votes, by how many
+    rows it covers that earlier rules do not, and by gold. With features, a rule for a word lists up
+    to four other words from similar rows. Without votes, `labels` names the classes, and gold must
+    have a row of each. `column` is the column of text: by default `text`, else the one with the
+    longest texts.
 
     >>> rows = {"text": ["free cash now", "win free cash", "lunch at noon", "lunch with you"] * 3}
     >>> gold = ["spam", None, "ham", None] * 3
@@ -144,7 +144,7 @@ def suggest_lfs(
 
 
 def text_column_of(frame: pl.DataFrame, column: str | None = None) -> str | None:
-    """Return the column of text to look at: the one named, `text`, or the one with most text.
+    """Return the column of text: the named column, `text`, or the column with the most text.
 
     >>> text_column_of(pl.DataFrame({"id": ["a"], "mail": ["A long letter"]}))
     'mail'
@@ -159,7 +159,7 @@ def text_column_of(frame: pl.DataFrame, column: str | None = None) -> str | None
 
 
 def rule_words(lf: LabelRule) -> str:
-    """Return what a rule looks for, in a few words.
+    """Return a short description of what a rule looks for.
 
     >>> from wiesel import keywords, threshold
     >>> rule_words(keywords("spam", ["free", "prize"], column="text"))
@@ -196,7 +196,7 @@ def _gold(gold: Any, votes: VoteMatrix) -> npt.NDArray[np.int64]:
 
 
 def _sample(known: npt.NDArray[np.int64], votes: VoteMatrix) -> npt.NDArray[np.int64]:
-    """All rows, or a fixed sample of them that has every row with gold."""
+    """Return all rows, or a fixed sample that includes every row with gold."""
     if votes.n_items <= _MOST_ROWS:
         return np.arange(votes.n_items)
     drawn = np.random.default_rng(0).choice(votes.n_items, _MOST_ROWS, replace=False)

@@ -1,4 +1,4 @@
-"""Which words and short phrases occur in which texts: what new labeling functions are made of."""
+"""An index of words and short phrases by text, from which labeling functions are mined."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class TermIndex:
-    """Texts by terms, 1 where a term occurs; terms are lower-case words and pairs of words.
+    """A texts x terms matrix: 1 where a term occurs. Terms are lower-case words and word pairs.
 
     >>> index = TermIndex.of(["a good film", "a bad film", "so good"], min_count=1)
     >>> [index.terms[k] for k in index.matrix[2].indices]
@@ -34,7 +34,7 @@ class TermIndex:
     def of(
         cls, texts: Sequence[str], min_count: int | None = None, *, phrases: bool = True
     ) -> "TermIndex":
-        """Return the index of texts; a term occurs in `min_count` of them or more.
+        """Return the index of texts; a term occurs in at least `min_count` of them.
 
         Without `phrases`, terms are single words.
         """
@@ -58,7 +58,7 @@ class TermIndex:
 
     @classmethod
     def _most_frequent(cls, terms: list[str], term: Codes, text: Codes, n: int) -> "TermIndex":
-        """The index of the most frequent terms, in the order of the alphabet."""
+        """Return the index of the most frequent terms, in alphabetical order."""
         counts = np.bincount(term, minlength=len(terms))
         kept = np.argsort(-counts, kind="stable")[:_MOST_TERMS]
         ordered = sorted(kept.tolist(), key=terms.__getitem__)
@@ -78,12 +78,12 @@ class TermIndex:
 
     @property
     def counts(self) -> npt.NDArray[np.float64]:
-        """In how many texts each term occurs."""
+        """The number of texts in which each term occurs."""
         return np.asarray(self.matrix.sum(axis=0), dtype=np.float64).ravel()
 
 
 def _words_of(texts: pl.Series) -> tuple[Codes, Codes, list[str]]:
-    """Every word of the texts in order: its text, which word it is, and the words."""
+    """Return the text and the word index of every word in order, and the list of words."""
     words = texts.fill_null("").str.to_lowercase().str.extract_all(_WORD)
     lengths = words.list.len().to_numpy()
     text = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
@@ -108,7 +108,7 @@ def distinct_cells(term: Codes, text: Codes, n_texts: int) -> tuple[Codes, Codes
 def _pairs(
     text: Codes, code: Codes, follows: npt.NDArray[np.bool_], n_texts: int, least: int
 ) -> tuple[list[tuple[int, int]], Codes, Codes]:
-    """Pairs of frequent words that follow each other in `least` texts, and where they do."""
+    """Return pairs of frequent words that are adjacent in `least` texts, and where."""
     n_words = int(code.max()) + 1
     at = np.flatnonzero(follows & (code[:-1] >= 0) & (code[1:] >= 0))
     pair, where = distinct_cells(code[at] * n_words + code[at + 1], text[at], n_texts)
@@ -129,11 +129,12 @@ def distinctive_terms(
     least_lift: float = 1.0,
     least_share: float = 0.0,
 ) -> list[str]:
-    """Return the terms that tell some texts from all others, the most telling first.
+    """Return the terms that distinguish some texts from all others, the most distinctive first.
 
-    The score is the mean log-odds of a term in these texts against the rest, weighed by how much
-    of them it covers. A phrase is left out where one of its words is named already. `least_lift`
-    is how many times as often as elsewhere a term occurs, `least_share` in how many of the texts.
+    The score is the mean log-odds of a term in these texts against the rest, weighted by its
+    coverage of these texts. A phrase is left out if one of its words is already listed.
+    `least_lift` is the minimum ratio of a term's frequency here to its frequency elsewhere,
+    `least_share` the minimum share of these texts that contain it.
 
     >>> index = TermIndex.of(["red car", "red bus", "blue sky", "blue sea"], min_count=1)
     >>> distinctive_terms(index, np.array([0, 1]), limit=1)

@@ -1,4 +1,4 @@
-"""From words that a person marks in a text to labeling functions that find them."""
+"""Turns words that a person marks in a text into labeling functions that find them."""
 
 import re
 
@@ -17,10 +17,10 @@ _NUMBER = re.compile(r"\d+")
 
 
 def lfs_from_selection(selected: str, label: str, *, column: str) -> list[LabelRule]:
-    r"""Return labeling functions for marked words: as they are, single words, with blanks.
+    r"""Return labeling functions for marked words: the exact phrase, single words, and blanks.
 
-    The first is the word or phrase itself. A number may stand for any number; the inner words of
-    a phrase may be any words; of several words, each long one is a rule of its own.
+    The first rule is the word or phrase itself. Further rules replace a number with any number, or
+    the inner words of a phrase with any words. Each long word of a phrase is also a separate rule.
 
     >>> for lf in lfs_from_selection("won 500 pounds", "spam", column="text"):
     ...     print(lf)

@@ -1,7 +1,7 @@
-"""Plots as matplotlib figures: save them, change them, or let a notebook show them.
+"""Plots as matplotlib figures to save, change, or show in a notebook.
 
-Every function returns a new figure. pyplot is not used, so no figure stays open and a
-notebook shows each once. matplotlib is the extra `plots`.
+Every function returns a new figure. pyplot is not used, so no figure stays open, and a
+notebook shows each figure once. The extra `plots` installs matplotlib.
 """
 
 from wiesel.plots.models import calibration, learning_curves, threshold

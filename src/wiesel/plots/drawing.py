@@ -1,4 +1,4 @@
-"""What all plots share: figures that show themselves, colors, names beside rows."""
+"""Shared by all plots: figures that display in notebooks, colors, row names."""
 
 import io
 from collections.abc import Sequence
@@ -38,11 +38,11 @@ COLORS = (
 )
 SOFT, LINE = "#55544f", "#dddcd6"
 MOST_VOTERS = 40
-"""How many voters a plot shows: the busiest."""
+"""The maximum number of voters in a plot: those with the most votes."""
 
 
 def empty_figure(width: float, height: float, layout: Layout = "constrained") -> "Figure":
-    """Return an empty figure, sizes in inches; the layout `compressed` is for square cells."""
+    """Return an empty figure with sizes in inches; use the layout `compressed` for square cells."""
     return _figure_class()(figsize=(width, height), layout=layout)
 
 
@@ -53,7 +53,7 @@ def rows_figure(n_rows: int) -> "tuple[Figure, Axes]":
 
 
 def name_rows(axes: "Axes", names: Sequence[str]) -> None:
-    """Write names beside the rows of a plot, the first on top."""
+    """Write names next to the rows of a plot, the first on top."""
     shown = [name if len(name) <= 40 else f"{name[:39]}\N{HORIZONTAL ELLIPSIS}" for name in names]
     axes.set_yticks(range(len(shown)), [_plain(name) for name in shown])
     axes.set_ylim(len(shown) - 0.5, -0.5)  # the first on top
@@ -74,7 +74,7 @@ def color_of(index: int) -> str:
 def add_legend(
     axes: "Axes", loc: Literal["upper left", "lower right"] = "upper left", beside: bool = True
 ) -> None:
-    """Explain the colors, beside the axes or inside them."""
+    """Add a legend for the colors, next to the axes or inside them."""
     handles, names = axes.get_legend_handles_labels()
     place: dict[str, Any] = {"bbox_to_anchor": (1.01, 1.0)} if beside else {}
     axes.spines[["top", "right"]].set_visible(False)
@@ -82,13 +82,13 @@ def add_legend(
 
 
 def _plain(text: str) -> str:
-    """Text that matplotlib draws as it is: a dollar sign would start a formula."""
+    """Escape text for matplotlib, where a dollar sign would start a formula."""
     return text.replace("$", r"\$")
 
 
 @cache
 def _figure_class() -> "type[Figure]":
-    """A figure that shows itself in notebooks, whether or not pyplot was ever imported there."""
+    """Return a figure class that displays in notebooks even if pyplot was never imported."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

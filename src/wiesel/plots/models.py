@@ -19,9 +19,9 @@ __all__ = ["calibration", "learning_curves", "threshold"]
 
 
 def learning_curves(model: Any) -> "Figure":
-    """Return losses and validation score by epoch, of a fitted model or of its `history_`.
+    """Plot losses and validation score by epoch, for a fitted model or its `history_`.
 
-    Thin lines are the members of an ensemble, the dashed line is the epoch that was kept.
+    Thin lines are the members of an ensemble; the dashed line is the selected epoch.
 
     >>> from wiesel.training import History
     >>> records = [{"epoch": 1, "loss_end": 0.7}, {"epoch": 2, "loss_end": 0.5}]
@@ -49,7 +49,7 @@ def learning_curves(model: Any) -> "Figure":
 
 
 def calibration(report: Report) -> "Figure":
-    """Return confidence against accuracy, from the report of `evaluate`.
+    """Plot confidence against accuracy, from the report of `evaluate`.
 
     >>> from wiesel.evaluation import evaluate_proba
     >>> proba = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.1, 0.9]])
@@ -79,9 +79,9 @@ def calibration(report: Report) -> "Figure":
 
 
 def threshold(model: Any, X: Any, y: Any) -> "Figure":
-    """Return precision, recall and F1 of the second class for every decision threshold.
+    """Plot precision, recall and F1 of the second class for every decision threshold.
 
-    `y` are gold labels, names or indices, None where unknown; the dashed line is the threshold
+    `y` contains gold labels: names or indices, None if unknown. The dashed line is the threshold
     that the model uses.
 
     >>> from wiesel import MajorityVote
@@ -126,7 +126,7 @@ def _unzipped(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[
 
 
 def _columns(records: Sequence[dict[str, Any]], prefix: str) -> list[str]:
-    """The numbers that epochs have under names that begin alike, in their first order."""
+    """Return the names of epoch values with a prefix, in their original order."""
     names = dict.fromkeys(name for record in records for name in record)
     numbers = {n for record in records for n, value in record.items() if np.ndim(value) == 0}
     return [name for name in names if name.startswith(prefix) and name in numbers]

@@ -1,4 +1,4 @@
-"""Plots of votes and voters: who votes how often, who agrees, who is trusted."""
+"""Plots of votes and voters: coverage, agreement, trust."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 __all__ = ["agreement", "voter_weights", "votes_per_voter"]
 
 _NUMBERED = 12
-"""A heat map of more voters has no numbers in its cells."""
+"""Above this number of voters, the cells of a heat map show no numbers."""
 _BAND = (10, 90)
 _EXPLAINED = 300
 
 
 def votes_per_voter(votes: VoteMatrix, gold: Any = None) -> "Figure":
-    """Return how often every voter votes, by class; with `gold`, how often it is right.
+    """Plot each voter's votes by class; with `gold`, also how often it is right.
 
-    The 40 busiest voters are shown.
+    The plot shows the 40 voters with the most votes.
 
     >>> votes_per_voter(votes, gold=["ham", "spam", "spam", None]).axes[0].get_xlabel()
     'share of the items'
@@ -71,7 +71,7 @@ def votes_per_voter(votes: VoteMatrix, gold: Any = None) -> "Figure":
 
 
 def agreement(votes: VoteMatrix) -> "Figure":
-    """Return a heat map of how often two voters agree; gray if they never vote on the same item.
+    """Plot a heat map of pairwise agreement; gray if two voters never vote on the same item.
 
     >>> agreement(votes).axes[0].images[0].get_array().shape
     (3, 3)
@@ -98,12 +98,12 @@ def agreement(votes: VoteMatrix) -> "Figure":
 
 
 def voter_weights(model: Any, X: Any = None, votes: VoteMatrix | None = None) -> "Figure":
-    """Return how much a fitted model trusts every voter.
+    """Plot the trust of a fitted model in every voter.
 
-    For label models, this is the estimated accuracy of the voter. Other methods weigh voters item
-    by item, so they need `X` and `votes`; the plot shows the median over the items that a voter
-    votes on, and the middle 80 % of them. Methods without an encoder explain
-    the items one by one, at most 300 of them.
+    For label models, trust is the voter's estimated accuracy. Other methods weight voters per item,
+    so they need `X` and `votes`; the plot shows the median over the items that a voter votes on,
+    and the range of the middle 80 %. Methods without an encoder explain items one by one, at most
+    300 of them.
 
     >>> from wiesel import OneCoin
     >>> voter_weights(OneCoin().fit(votes)).axes[0].get_xlabel()
@@ -129,7 +129,7 @@ def voter_weights(model: Any, X: Any = None, votes: VoteMatrix | None = None) ->
 
 
 def _weights_by_item(model: Any, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-    """The weight of each vote, (items, n_voters); NaN if the voter abstains."""
+    """Return the weight of each vote, (items, n_voters); NaN if the voter abstains."""
     if hasattr(model, "accuracies"):
         weights = np.asarray(model.accuracies(X, votes))
         weights = weights.mean(axis=2) if weights.ndim == 3 else weights
@@ -148,7 +148,7 @@ def _weights_by_item(model: Any, X: Any, votes: VoteMatrix) -> npt.NDArray[np.fl
 
 
 def _believed(model: LabelModel, votes: VoteMatrix | None) -> Any:
-    """The accuracies that `summarize` shows; it wants votes of the same voters, of which none."""
+    """Return the accuracies from `summarize`, which takes votes of the same voters, here empty."""
     if votes is None:
         shape = (1, len(model.voters_))
         votes = VoteMatrix.from_dense(np.full(shape, ABSTAIN), model.labels_, model.voters_)
@@ -161,7 +161,7 @@ def _believed(model: LabelModel, votes: VoteMatrix | None) -> Any:
 def _dots(
     model: Any, values: npt.NDArray[np.float64], ends: npt.NDArray[np.float64] | None, title: str
 ) -> "Figure":
-    """A dot for each voter, the most trusted on top, with a line between `ends`."""
+    """Plot a dot per voter, the most trusted on top, with a line between `ends`."""
     order = np.argsort(-np.nan_to_num(values, nan=-math.inf), kind="stable")[:MOST_VOTERS]
     figure, axes = rows_figure(len(order))
     if ends is not None:

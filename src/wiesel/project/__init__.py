@@ -1,6 +1,6 @@
 """A project: one file that says what to read, and the stages from rows to a report.
 
-The names are imported when they are first used: an unchanged project is recognized without torch.
+Names are imported on first use, so an unchanged project is recognized without importing torch.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
 """A model together with its features, so that it predicts from raw rows in another process.
 
-The folder is an ordinary saved model (`wiesel.load_model` reads it) with the fitted features and
-a note on the rows it reads among its files.
+The folder is an ordinary saved model, which `wiesel.load_model` reads. It also contains the fitted
+features and a description of the rows that the model expects.
 """
 
 from collections.abc import Mapping
@@ -31,12 +31,12 @@ __all__ = ["Bundle", "load_bundle", "save_bundle"]
 
 @dataclass(frozen=True)
 class Bundle:
-    """A fitted model and the features that turn rows into what it reads."""
+    """A fitted model and the features that turn rows into its inputs."""
 
     model: Any
     """An `EndToEndModel`, or a `MultiLabelModel`."""
     features: Any
-    """None for a model that was saved without: it reads arrays."""
+    """None for a model saved without features, which takes arrays."""
     manifest: Mapping[str, Any]
 
     @property
@@ -45,7 +45,7 @@ class Bundle:
         return self.model.labels_
 
     def inputs(self, rows: Any) -> Any:
-        """Return what the model reads, from a table of rows."""
+        """Return the model inputs for a table of rows."""
         if self.features is None:
             raise DataError(
                 "This model was saved without features: give it an array, X.npy, not a table."
@@ -61,12 +61,12 @@ class Bundle:
         return self.features.transform(raw_inputs(note["kind"], note["column"], split))
 
     def array_inputs(self, array: Any) -> Any:
-        """Return what the model reads, from an array like the one it was trained on."""
+        """Return the model inputs for an array like the one it was trained on."""
         is_raw = self.manifest.get("inputs", {}).get("kind") in ("images", "given")
         return self.features.transform(array) if is_raw else array
 
     def predict_proba(self, rows: Any) -> npt.NDArray[np.float64]:
-        """Return P(class) of every row of a table."""
+        """Return P(class) for every row of a table."""
         return self.model.predict_proba(self.inputs(rows))
 
 
@@ -91,7 +91,7 @@ def save_bundle(
 def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
     """Return a model and its features; no stored code is run.
 
-    `end_model` is a module of the trained architecture, where that is the user's own.
+    `end_model` is a module of the trained architecture; needed if the network is the user's own.
     """
     folder = Path(path)
     model = load_model(folder, end_model=end_model)
@@ -105,6 +105,6 @@ def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
         raise SavedModelError(
             f"{path} holds a label model: it needs votes and cannot predict from rows."
         )
-    # Here the features make the inputs first: the model itself reads what they made.
+    # The bundle computes the features first; the model itself takes their output.
     reader, model.reader_ = model.reader_, None
     return Bundle(model, None if reader is None else reader.features, read_manifest(folder))

@@ -1,4 +1,4 @@
-"""Before any work: the methods, options, end model and files of a project, all mistakes at once."""
+"""Checks a project's methods, options, end model and files first; reports all mistakes at once."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,14 +18,14 @@ from wiesel.project.vectors import KINDS, make_features
 __all__ = ["check_project"]
 
 _UNKNOWN_CLASSES = ("first", "second")
-"""Stand for the classes where the project file does not name them."""
+"""Placeholders for the classes if the project file does not name them."""
 
 
 def check_project(project: Project, asked: Sequence[str] | None = None) -> list[str]:
-    """Return the methods to train, the main one first, or say all that is wrong with a project.
+    """Return the methods to train, the main one first, or raise an error that lists every mistake.
 
-    Nothing is read but the names of files: a slip in the last line of a project file is found
-    before the first labeling function runs. `asked` are methods of the command line.
+    Only file names are looked up, so a slip in the last line of a project file is found before the
+    first labeling function runs. `asked` contains the methods given on the command line.
     """
     for name in asked or ():
         method(name)  # not a mistake of the project file, so reported without a line
@@ -41,13 +41,13 @@ def check_project(project: Project, asked: Sequence[str] | None = None) -> list[
 
 
 class _Check:
-    """Runs one check after the other and keeps what each has to say."""
+    """Runs the checks one by one and collects the problems they find."""
 
     def __init__(self, project: Project, text: str, problems: Problems) -> None:
         self.project, self.text, self.problems = project, text, problems
 
     def __call__(self, key: str, make: Callable[[], Any]) -> Any:
-        """Return what `make` makes, or None and remember what was wrong, with its line."""
+        """Return the result of `make`, or record the problem with its line and return None."""
         try:
             return make()
         except WieselError as error:
@@ -90,7 +90,7 @@ def _check_end_model(check: _Check) -> Any:
 
 
 def _check_features(check: _Check) -> None:
-    """The kind of features and their options, where the kind is not guessed from the data."""
+    """Check the kind of features and its options, unless the kind is inferred from the data."""
     project, kind = check.project, check.project.features.kind
     if kind is None:
         return
@@ -117,7 +117,7 @@ def _check_methods(check: _Check, names: Sequence[str], end_model: Any) -> None:
         try:
             _built(project, name, end_model).check_options()
         except ParameterError as error:
-            # A slip in [training] concerns all methods; once is enough.
+            # A slip in [training] affects all methods; report it once.
             line = line_of(str(error), check.text)
             if str(line) not in said or line is None:
                 check.problems.add(f"options.{name}", _ended(str(error)), line)

@@ -1,4 +1,4 @@
-"""Why one item of a project got its label: the model, its row, and the votes on it."""
+"""Explains why one item of a project got its label: the model, its row, and its votes."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +30,8 @@ def explain_item(
 ) -> tuple[Any, dict[str, Any]]:
     """Return the explanation of one item of a project's data, and its row.
 
-    A project is code, so it is the one that you name. Without a name, the project that the model
-    says it comes from is used if it lies in the current folder and you have run it before.
+    Running a project executes its code, so name the project yourself. By default, the project
+    recorded in the model is used if it is in the current folder and you have run it before.
     """
     return explained_by(load_bundle(model, end_model), item, project)
 
@@ -39,7 +39,7 @@ def explain_item(
 def explained_by(
     bundle: Bundle, item: str, project: FilePath | None = None, confirm: Confirm | None = None
 ) -> tuple[Any, dict[str, Any]]:
-    """Return what `explain_item` does, for a model that is loaded already."""
+    """Do the same as `explain_item` for a model that is already loaded."""
     if not hasattr(bundle.model, "explain"):
         name = type(bundle.model).__name__
         raise ParameterError(f"{name} does not weigh voters for single items: nothing to explain.")
@@ -60,7 +60,7 @@ def explained_by(
 
 
 def _explained_labels(bundle: Bundle, project: Project, item: str) -> tuple[Any, dict[str, Any]]:
-    """The explanation of an item that may have several labels."""
+    """Return the explanation of an item that may have several labels."""
     from wiesel.project.multilabel import labeled_splits, votes_on
 
     splits, _, labels, lfs = labeled_splits(project)
@@ -77,7 +77,7 @@ def _explained_labels(bundle: Bundle, project: Project, item: str) -> tuple[Any,
 
 
 def project_of(manifest: Mapping[str, Any], confirm: Confirm | None) -> Path:
-    """Return the project that a manifest names, if it may run: a manifest can name any file."""
+    """Return the project named in a manifest if it may run; a manifest can name any file."""
     file = manifest.get("project")
     if not isinstance(file, str) or not Path(file).is_file():
         raise SavedModelError(
@@ -98,7 +98,7 @@ def project_of(manifest: Mapping[str, Any], confirm: Confirm | None) -> Path:
 def _votes(
     project: Project, lfs: Any, splits: dict[str, Split], labels: LabelSpace, place: Sequence[Any]
 ) -> VoteMatrix:
-    """The votes on one item: labeling functions run on its row alone."""
+    """Return the votes on one item; labeling functions run on its row only."""
     name, row = place
     cache = project.output_folder / ".cache"
     if lfs is not None:

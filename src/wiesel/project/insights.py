@@ -1,4 +1,4 @@
-"""What a person should look at first in a project: votes, gold labels, features and texts."""
+"""What to look at first in a project: votes, gold labels, features and texts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,10 +24,10 @@ def project_findings(
     features: Any = None,
     text_column: str = "text",
 ) -> list[Finding]:
-    """Return the findings of a project, the gravest first.
+    """Return the findings of a project, most serious first.
 
-    Votes to learn from are looked at by themselves and beside the features, where these are a
-    matrix; gold labels are those of the dev rows, or of the test rows where there are no others.
+    The training votes are checked alone and, if the features are a matrix, against the features.
+    Gold labels come from the dev rows, or from the test rows if there are no dev labels.
     """
     train = votes["train"]
     judged = [name for name in ("dev", "test") if name in votes and name in splits]
@@ -45,7 +45,7 @@ def project_findings(
 
 
 def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:
-    """Return the sentence of a finding, with the start of one of the texts it is about.
+    """Return a finding's sentence with the start of one of the texts it concerns.
 
     >>> rows = pl.DataFrame({"id": ["m1"], "text": ["win cash now"]})
     >>> with_examples(Finding("uncovered_cluster", "Nobody.", rows=[0]), rows, "text")
@@ -65,7 +65,7 @@ def _cleared(
     splits: Mapping[str, Split],
     judged: list[str],
 ) -> bool:
-    """Whether gold labels support voters that others disagree with."""
+    """Whether gold labels support voters that disagree with the others."""
     if not judged or found.kind not in ("spammer", "contrary"):
         return False
     from wiesel.analysis.gold_findings import gold_findings

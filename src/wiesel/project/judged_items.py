@@ -1,4 +1,4 @@
-"""What a report shows of single items and of classes: errors, class balance, thresholds."""
+"""Report contents for single items and classes: errors, class balance, thresholds."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ _POINTS = 200
 
 
 def error_items(outcome: "Outcome") -> tuple[list[ErrorItem], int]:
-    """Return the surest errors on the judged items, and how many there are in all."""
+    """Return the most confident errors on the evaluated items, and the total number of errors."""
     split = outcome.judged_on
     if split is None:
         return [], 0
@@ -35,7 +35,7 @@ def error_items(outcome: "Outcome") -> tuple[list[ErrorItem], int]:
 
 
 def outcome_slices(outcome: "Outcome") -> list[SliceRow]:
-    """Return how well the main model does on parts of the judged items."""
+    """Return the accuracy of the main model on slices of the evaluated items."""
     from wiesel.project.rows import part_of
 
     split = outcome.judged_on
@@ -55,7 +55,7 @@ def outcome_slices(outcome: "Outcome") -> list[SliceRow]:
 
 
 def balance_rows(outcome: "Outcome") -> list[BalanceRow]:
-    """Return how common each class is by gold, by the votes and by the end model."""
+    """Return the share of each class according to gold, the votes and the end model."""
     data, votes = outcome.prepared.data, outcome.prepared.votes.train
     counts = votes.counts()[votes.covered]
     by_votes = (counts / counts.sum(axis=1, keepdims=True)).mean(axis=0)
@@ -70,7 +70,7 @@ def balance_rows(outcome: "Outcome") -> list[BalanceRow]:
 
 
 def threshold_points(outcome: "Outcome") -> list[tuple[float, int, int, int, int]]:
-    """Return what some thresholds would give on the judged items; for two classes."""
+    """Return the results of several thresholds on the evaluated items; for two classes."""
     data, split = outcome.prepared.data, outcome.judged_on
     if split is None or len(data.labels) != 2:
         return []
@@ -85,7 +85,7 @@ def threshold_points(outcome: "Outcome") -> list[tuple[float, int, int, int, int
 
 
 def shown_text(row: dict[str, Any], column: str) -> str:
-    """Return the text of an item, or its columns where it has none.
+    """Return the text of an item, or its columns if it has no text.
 
     >>> shown_text({"id": 7, "age": 31, "city": "Bonn"}, "text")
     'age 31, city Bonn'

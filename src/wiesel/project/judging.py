@@ -1,4 +1,4 @@
-"""What came of a run: every model on the rows with gold labels, beside what needs no votes."""
+"""The results of a run: every model on the rows with gold, and references without votes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,25 +31,25 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run found, for the terminal, the report and metrics.json."""
+    """The results of a run, for the terminal, the report and metrics.json."""
 
     prepared: Prepared
     trained: Sequence[Trained]
     reports: Mapping[str, Mapping[str, Report]]
     """Reports by method (first seed) and split."""
     rows: Sequence[Mapping[str, Any]]
-    """The figures of every method and seed, on the test rows if there are any, else on dev."""
+    """The metrics of every method and seed, on the test rows if there are any, else on dev."""
     proba: Mapping[str, Any]
-    """What the main model predicts for every split."""
+    """The main model's predictions for every split."""
     soft_labels: Any
     weights: Any
     """The weight of every voter (learned), or NaN."""
     paired: Comparison | None
     """The main model against the majority vote, on the same items."""
     references: Mapping[str, Report] = field(default_factory=dict)
-    """What takes no votes, on the same items: the commonest class, and gold labels alone."""
+    """References without votes on the same items: the most common class, and gold labels alone."""
     reference_rows: Sequence[Mapping[str, Any]] = ()
-    """The figures of the references, as in `rows`."""
+    """The metrics of the references, as in `rows`."""
 
     @property
     def main(self) -> Trained:
@@ -58,12 +58,12 @@ class Outcome:
 
     @property
     def judged_on(self) -> str | None:
-        """The split that figures are of."""
+        """The split that the metrics refer to."""
         judged = next(iter(self.reports.values()))
         return next((name for name in ("test", "dev") if name in judged), None)
 
     def explanations(self, n_items: int) -> list[Explanation]:
-        """Return why the first training items with a vote got their label, if the method can."""
+        """Explain the labels of the first training items with a vote, if the method can."""
         data, model = self.prepared.data, self.main.model
         if not hasattr(model, "explain"):
             return []
@@ -72,7 +72,7 @@ class Outcome:
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """What a person should look at first, the gravest first."""
+        """What to look at, most serious first."""
         data = self.prepared.data
         inputs = data.vectors.train
         is_matrix = hasattr(inputs, "ndim") and inputs.ndim == 2 and inputs.dtype.kind == "f"
@@ -85,14 +85,14 @@ class Outcome:
 
     @property
     def finding_sentences(self) -> list[str]:
-        """The findings in words, each with a row to look at where there is one."""
+        """The findings as sentences, each with an example row if there is one."""
         data = self.prepared.data
         rows, column = data.splits["train"].rows, data.project.features.column
         return [with_examples(found, rows, column) for found in self.findings]
 
     @property
     def first_voted(self) -> str:
-        """The first training item with a vote, as `wiesel explain` finds it."""
+        """The first training item with a vote, in the form that `wiesel explain` takes."""
         votes, splits = self.prepared.data.votes, self.prepared.data.splits
         item = str(votes.ids[int(np.argmax(votes.covered))])
         others = [split for name, split in splits.items() if name != "train"]
@@ -112,7 +112,7 @@ class Outcome:
 def judge(
     prepared: Prepared, trained: Sequence[Trained], dev_gold: Trained | None = None
 ) -> Outcome:
-    """Evaluate every model on the rows with gold labels; `dev_gold` learned from dev rows alone."""
+    """Evaluate every model on the rows with gold; `dev_gold` was trained on dev rows only."""
     data = prepared.data
     judged = [name for name in ("dev", "test") if name in data.splits]
     reports: dict[str, dict[str, Report]] = {}
@@ -154,7 +154,7 @@ def _row(method: str, seed: int, seconds: float, report: Report) -> dict[str, An
 def _references(
     prepared: Prepared, judged: Sequence[str], dev_gold: Trained | None
 ) -> dict[str, tuple[Report, float]]:
-    """What takes no votes, by its name in tables: reports and seconds."""
+    """Return the references without votes, by their names in tables: reports and seconds."""
     if not judged:
         return {}
     data, split = prepared.data, judged[-1]
@@ -186,7 +186,7 @@ def _report(
 def _paired(
     prepared: Prepared, main: str, by_method: Mapping[str, Any], judged: Sequence[str]
 ) -> Comparison | None:
-    """The main method against the majority vote, where both were trained and there is gold."""
+    """Compare the main method with the majority vote if both were trained and there is gold."""
     if not judged or main == "majority_vote" or "majority_vote" not in by_method:
         return None
     pair = [by_method[name] for name in (main, "majority_vote")]

@@ -1,4 +1,4 @@
-"""Labels that people gave to rows of a project, as gold."""
+"""Labels that people gave to rows of a project, used as gold."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,20 +17,20 @@ from wiesel.project.settings import Project
 __all__ = ["label_store", "labeled_gold", "with_labeled_dev"]
 
 _FEWEST_DEV = 10
-"""Fewer rows than this choose no epoch and no threshold."""
+"""With fewer rows than this, no epoch and no threshold is chosen."""
 
 
 def label_store(project: Project) -> LabelStore:
-    """Return where the labels of a project are kept."""
+    """Return the store of a project's labels."""
     return LabelStore(project.folder / WORKBENCH_FOLDER / "labels.sqlite")
 
 
 def labeled_gold(
     project: Project, split: Split, labels: LabelSpace, purpose: str | None = None
 ) -> npt.NDArray[np.int64]:
-    """Return the class index that people gave each row of a split, -1 where they gave none.
+    """Return the class index that people gave to each row of a split; -1 without a label.
 
-    `purpose` takes only the labels for learning (`learn`) or for evaluation (`evaluate`).
+    `purpose` selects only the labels for learning (`learn`) or for evaluation (`evaluate`).
     """
     gold = np.full(len(split), ABSTAIN, dtype=np.int64)
     path = project.folder / WORKBENCH_FOLDER / "labels.sqlite"
@@ -54,10 +54,10 @@ def labeled_gold(
 def with_labeled_dev(
     project: Project, splits: Mapping[str, Split], labels: LabelSpace
 ) -> dict[str, Split]:
-    """Return the splits with dev rows from the workbench, where the project names no dev file.
+    """Return the splits, with dev rows from the workbench if the project names no dev file.
 
-    They are the training rows that were drawn at random for evaluation, and labeled. Nothing is
-    trained on their labels, so they stay among the training rows too.
+    The dev rows are the training rows that were drawn at random for evaluation and labeled. No
+    model is trained on their labels, so they also remain among the training rows.
     """
     if "dev" in splits:
         return dict(splits)

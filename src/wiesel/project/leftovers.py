@@ -1,4 +1,4 @@
-"""What killed runs leave behind in an output folder: found, and removed where it is safe."""
+"""Finds what killed runs left in an output folder, and removes it where that is safe."""
 
 import time
 from pathlib import Path
@@ -12,11 +12,11 @@ _STALE = 24 * 3600.0
 
 
 def remove_leftovers(folder: Path) -> list[Path]:
-    """Remove half-written files and folders of runs that are gone; returns what was removed.
+    """Remove half-written files and folders of dead runs, and return what was removed.
 
-    Their names begin with a dot and carry the process that was writing them; they go once that
-    process is gone. A checkpoint goes once its model is finished, or after a day. Links and
-    all other files are left alone.
+    Their names begin with a dot and contain the id of the writing process; they are removed once
+    that process has ended. A checkpoint is removed once its model is finished, or after a day.
+    Links and all other files are left alone.
     """
     places = [folder, folder / ".cache", *sorted((folder / ".cache").glob("*/"))]
     removed = [entry for place in places for entry in remove_abandoned(place)]
@@ -30,10 +30,10 @@ def remove_leftovers(folder: Path) -> list[Path]:
 def _is_over(checkpoint: Path) -> bool:
     """Whether the model of a checkpoint is finished, or the checkpoint is too old."""
     name = checkpoint.name.partition(".checkpoint")[0]
-    # The note is written last: with it, the model is whole.
+    # The note is written last: if it exists, the model is complete.
     if checkpoint.with_name(f"{name}.json").is_file():
         return True
     try:
         return time.time() - checkpoint.stat().st_mtime > _STALE
-    except FileNotFoundError:  # whoever wrote it has just finished
+    except FileNotFoundError:  # its writer has just finished
         return False

@@ -1,4 +1,4 @@
-"""The labeling functions of a project as a set that is changed step by step, with a way back."""
+"""The labeling functions of a project: an editable set with undo."""
 
 import inspect
 import linecache
@@ -21,20 +21,20 @@ from wiesel.saving import write_file
 __all__ = ["LFEntry", "LFSet"]
 
 WORKBENCH_FOLDER = "workbench"
-"""The folder of a project in which labels and the history of its labeling functions are kept."""
+"""The folder for a project's labels and the history of its labeling functions."""
 
 
 @dataclass(frozen=True)
 class LFEntry:
-    """One labeling function of a project, and where it stands."""
+    """One labeling function of a project, and where it is defined."""
 
     lf: LabelingFunction
     file: Path
     place: int | None
-    """Its number in the rules file that can be changed; None: it can only be switched."""
+    """Its position in the editable rules file; None if it can only be switched on or off."""
     off: bool
     source: str
-    """What it is made of: its rule, or its Python code."""
+    """Its definition: the rule, or the Python code."""
 
     @property
     def name(self) -> str:
@@ -44,22 +44,22 @@ class LFEntry:
 
 @dataclass(frozen=True)
 class LFState:
-    """All labeling functions of a project, and what is wrong with files that cannot be read."""
+    """All labeling functions of a project, and the errors of files that cannot be read."""
 
     entries: tuple[LFEntry, ...]
     errors: Mapping[str, str]
 
     @property
     def voting(self) -> list[LabelingFunction]:
-        """Those that are switched on."""
+        """The labeling functions that are switched on."""
         return [entry.lf for entry in self.entries if not entry.off]
 
 
 class LFSet:
     """Reads and changes the labeling functions of a project; every change can be undone.
 
-    Rules are written to the project's first rules file, Python files are only read. A missing
-    rules file has no rules yet; a file that cannot be read is named beside what the others hold.
+    Rules are written to the project's first rules file; Python files are only read. A missing rules
+    file counts as empty. A file that cannot be read is reported; the other files still count.
     """
 
     def __init__(self, project: Project) -> None:
@@ -69,7 +69,7 @@ class LFSet:
         self.store = SnapshotStore(project.folder / WORKBENCH_FOLDER / "lf_history.sqlite")
 
     def read(self) -> LFState:
-        """Return the labeling functions as the files are now."""
+        """Return the labeling functions in the current files."""
         found: list[tuple[Path, int | None, LabelingFunction]] = []
         errors: dict[str, str] = {}
         for file in map(self.project.path, self.project.votes.lfs):
@@ -91,7 +91,7 @@ class LFSet:
         return LFState(tuple(entries), errors)
 
     def add(self, rule: Rule) -> str:
-        """Write one rule more and return its name."""
+        """Add a rule to the file and return its name."""
         names = [entry.name for entry in self.read().entries]
         if rule.name in names:
             rule = rule.renamed(_free(rule.name, names))
@@ -99,12 +99,12 @@ class LFSet:
         return rule.name
 
     def replace(self, name: str, rule: Rule) -> None:
-        """Put a rule in the place of another."""
+        """Replace one rule with another."""
         entry = self._own(name)
         self._write(with_rule(self._text(), rule, entry.place), f"changed {name}")
 
     def remove(self, name: str) -> None:
-        """Take a rule out."""
+        """Remove a rule."""
         place = self._own(name).place or 0
         off = [other for other in self._off() if other != name]
         self._write(with_off(without_rule(self._text(), place), off), f"removed {name}")

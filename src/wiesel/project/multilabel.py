@@ -1,4 +1,4 @@
-"""wiesel run where an item may have several labels: the same stages, on sets of labels."""
+"""`wiesel run` for items with several labels: the same stages, on sets of labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,25 +59,25 @@ _SEPARATORS = "|;"
 _NONE = "-"
 _RESAMPLES = 1000
 _METHODS: dict[str, Any] = {"committee": MultiLabelCommittee, "weasel": MultiLabelWeaSEL}
-"""Methods by the names they have for one label; any label model is a first stage besides."""
+"""Methods by their single-label names; any label model can also be the first stage."""
 
 
 @dataclass(frozen=True)
 class LabeledRows:
-    """Rows, votes and gold labels of a multi-label project, and what the end model reads."""
+    """Rows, votes, gold labels and end-model inputs of a multi-label project."""
 
     project: Project
     labels: MultiLabelSpace
     splits: Mapping[str, Split]
     gold: Mapping[str, npt.NDArray[np.int64]]
-    """(n_items, n_labels) of every split; -1 is unknown."""
+    """(n_items, n_labels) for every split; -1 is unknown."""
     votes: Mapping[str, MultiLabelVotes]
     vectors: Vectors
 
 
 @dataclass(frozen=True)
 class MultiLabelOutcome(RunResults[LabeledRows, MultiLabelModel, MultiLabelReport]):
-    """What a run on several labels found."""
+    """The results of a multi-label run."""
 
     best_by = "macro_f1"
 
@@ -123,14 +123,14 @@ def run_labels(
 def compare_labels(
     project: Project, methods: Sequence[str] | None, seeds: Sequence[int], say: Say
 ) -> MultiLabelOutcome:
-    """Train every method with every seed, and judge it; nothing but the caches is written."""
+    """Train and evaluate every method with every seed; only the caches are written."""
     names = chosen_methods(project, methods, _METHODS, "several labels at once")
     data = prepare_labels(project, say)
     return MultiLabelOutcome(data, fit_all(names, seeds, partial(_trained, data), say))
 
 
 def prepare_labels(project: Project, say: Say) -> LabeledRows:
-    """Run the stages before training: rows, votes, and what the end model reads."""
+    """Run the stages before training: rows, votes and end-model inputs."""
     splits, gold, labels, lfs = labeled_splits(project)
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in splits.items())
     say("read", f"{sizes} items, labels {', '.join(labels)}")
@@ -171,7 +171,7 @@ def labeled_splits(
 def gold_labels(rows: pl.DataFrame, column: str, labels: MultiLabelSpace) -> npt.NDArray[np.int64]:
     """Return the gold labels of rows: a column of lists or of texts, or a column for each label.
 
-    A text names labels with `|` or `;` between them, and is `-` where there is none.
+    A text separates labels with `|` or `;`; `-` means no label.
 
     >>> rows = pl.DataFrame({"label": ["sports|money", "-", None]})
     >>> gold_labels(rows, "label", MultiLabelSpace("sports", "money")).tolist()
@@ -227,7 +227,7 @@ def _split(
             gold = gold_labels(rows, column, labels)
         if name != "train" and (gold == ABSTAIN).all():
             raise DataError(f"None of the {name} rows has gold labels in {column!r}.")
-    # Labeling functions must not see what they are judged by.
+    # Labeling functions must not see the labels they are evaluated on.
     hidden = [column, *(label for label in labels if column not in rows.columns)]
     return Split(rows.drop(hidden, strict=False), np.full(len(rows), ABSTAIN)), gold
 
@@ -235,7 +235,7 @@ def _split(
 def votes_on(
     project: Project, lfs: Any, splits: Mapping[str, Split], labels: MultiLabelSpace, cache: Path
 ) -> dict[str, MultiLabelVotes]:
-    """Return the votes on every split: of labeling functions, or of a file on the train rows."""
+    """Return the votes of labeling functions on all splits, or of a file on the training rows."""
     if lfs is not None:
         kept = VoteCache(cache / "lf_votes.sqlite")
         on_error: Any = project.votes.on_error
@@ -320,7 +320,7 @@ def _write(outcome: MultiLabelOutcome) -> None:
 
 
 def _predictions(outcome: MultiLabelOutcome) -> pl.DataFrame:
-    """The predicted labels of all items, beside the gold labels where they are known."""
+    """Return the predicted labels of all items, with the gold labels if known."""
     data, parts = outcome.data, []
     for split, inputs in data.vectors.by_split.items():
         proba = outcome.main.model.predict_proba(inputs)

@@ -1,4 +1,4 @@
-"""report.html of a multi-label run: the labels, how good they are, and who votes on them."""
+"""report.html of a multi-label run: the labels, their quality, and their voters."""
 
 from html import escape
 from pathlib import Path
@@ -68,7 +68,7 @@ def _story(outcome: "MultiLabelOutcome") -> str:
 
 
 def _flat(epochs: Any) -> list[int]:
-    """The epochs of all networks; members of members are lists in lists."""
+    """Return the epochs of all networks as one list; nested committees give nested lists."""
     if not isinstance(epochs, list):
         return [epochs]
     return [each for part in epochs for each in _flat(part)]

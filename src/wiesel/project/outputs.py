@@ -1,4 +1,4 @@
-"""What a run leaves behind: soft labels and predictions as tables, and the figures as JSON."""
+"""The output files of a run: soft labels and predictions as tables, and metrics as JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 _WIDE_VOTERS = 200
-"""More voters than this share one column of lists."""
+"""Above this number, voters share one column of lists."""
 
 
 def soft_labels_of(model: EndToEndModel, data: TrainingSet) -> npt.NDArray[np.float64] | None:
-    """Return what the method made of the votes on the training items; None if it makes nothing."""
+    """Return the soft labels of the training items; None if the method has none."""
     if not hasattr(model, "soft_labels"):
         return None
     soft: npt.NDArray[np.float64] = model.soft_labels(data.vectors.train, data.votes)
@@ -42,7 +42,7 @@ def soft_labels_of(model: EndToEndModel, data: TrainingSet) -> npt.NDArray[np.fl
 
 
 def item_weights(model: EndToEndModel, data: TrainingSet) -> npt.NDArray[np.float64] | None:
-    """Return how much every voter counts on every training item, for a method that learns it."""
+    """Return every voter's weight on every training item, if the method learns such weights."""
     if not isinstance(model, WeaSEL):
         return None
     weights = model.accuracies(data.vectors.train, data.votes)
@@ -52,9 +52,9 @@ def item_weights(model: EndToEndModel, data: TrainingSet) -> npt.NDArray[np.floa
 def voter_weights(
     model: EndToEndModel, data: TrainingSet, weights: npt.NDArray[np.float64] | None
 ) -> npt.NDArray[np.float64]:
-    """Return how much the method trusts each voter; NaN if unknown.
+    """Return the method's trust in each voter; NaN if unknown.
 
-    That is the mean weight on the items it voted on, or its estimated accuracy.
+    Trust is the mean weight on the items the voter voted on, or its estimated accuracy.
     """
     votes = data.votes
     if weights is not None:
@@ -101,7 +101,7 @@ def prediction_frame(
 def write_predictions(
     data: TrainingSet, model: EndToEndModel, proba: Mapping[str, Any], path: Path
 ) -> None:
-    """Write the predictions on all splits, beside the gold labels where they are known."""
+    """Write the predictions on all splits, with the gold labels if known."""
     names = pl.Series(data.labels.names, dtype=pl.String)
     parts = []
     for split, values in proba.items():
@@ -120,7 +120,7 @@ def predicted_names(
 ) -> list[str]:
     """Return the class that `model.predict` gives for these probabilities.
 
-    Where an item may have several labels these are written as `sports|money`, none as `-`.
+    Several labels are written as `sports|money`, no label as `-`.
     """
     if isinstance(model, MultiLabelModel):
         space = MultiLabelSpace.of(model.labels_)
@@ -133,7 +133,7 @@ def predicted_names(
 
 
 def joined_labels(labels: Sequence[str]) -> str:
-    """Return labels as one text, as files have them.
+    """Return labels joined into one text, as in files.
 
     >>> joined_labels(["sports", "money"]), joined_labels([])
     ('sports|money', '-')

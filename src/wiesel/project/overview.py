@@ -1,4 +1,4 @@
-"""What a project is and would do, from its file alone: nothing of it is run."""
+"""An overview of a project from its project file alone; no project code is run."""
 
 import hashlib
 from pathlib import Path
@@ -11,9 +11,9 @@ __all__ = ["project_overview"]
 
 
 def project_overview(project: Project) -> dict[str, Any]:
-    """Return what a project says about itself, as plain data.
+    """Return the overview of a project as plain data.
 
-    `code` are the files that a run would execute; `reads` are files that it takes as data.
+    `code` lists the files that a run would execute; `reads` lists the files it reads as data.
     """
     code = code_files(project)
     return {
@@ -40,7 +40,7 @@ def _task(project: Project) -> str:
 
 
 def _sources(project: Project) -> list[tuple[str, str]]:
-    """The files and folders that the project names, each with what it is for."""
+    """Return the files and folders that the project names, each with its purpose."""
     data, votes = project.data, project.votes
     named = [
         ("train rows", data.train),
@@ -58,7 +58,7 @@ def _sources(project: Project) -> list[tuple[str, str]]:
 
 
 def _described(role: str, file: Path) -> dict[str, Any]:
-    """A file with its size and digest; one that is not there has neither."""
+    """Return a file with its size and digest; a missing file has neither."""
     found: dict[str, Any] = {"role": role, "path": str(file), "bytes": None}
     if file.is_file():
         found["bytes"] = file.stat().st_size

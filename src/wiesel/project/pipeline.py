@@ -1,7 +1,7 @@
-"""wiesel run: read, vote, understand, vectorize, train, evaluate, report.
+"""The stages of `wiesel run`: read, vote, understand, vectorize, train, evaluate, report.
 
-Every stage keeps what it made under the fingerprint of what it was made from, so a second run
-does again only what changed, and an interruption loses nothing that was finished.
+Every stage caches its output under the fingerprint of its inputs. A second run repeats only what
+changed, and an interrupted run loses no finished work.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,8 +32,8 @@ def run_project(
 ) -> Outcome:
     """Run all stages and write the results into the project's output folder.
 
-    `methods` replaces those of the project file: the first is the main one. `say(stage, text)`
-    is called for every step, `watch(method, seed, record)` every epoch of training.
+    `methods` replaces those of the project file; the first is the main one. `say(stage, text)`
+    is called for every step, `watch(method, seed, record)` after every epoch of training.
     """
     tell = say or _silent
     names = check_project(project, methods)
@@ -51,7 +51,7 @@ def run_methods(
     say: Say,
     watch: Watch | None = None,
 ) -> Outcome:
-    """Train and judge methods that `check_project` has found fit; nothing is written but caches."""
+    """Train and evaluate methods that passed `check_project`; only the caches are written."""
     prepared = prepare(project, say, methods)
     cache = project.output_folder / ".cache"
     trained = train_models(prepared.data, methods, seeds, cache, say, watch)
@@ -68,11 +68,11 @@ def _write(outcome: Outcome, say: Say) -> None:
     write_votes(outcome.prepared.votes.train, folder / "votes.parquet")
     write_predictions(data, main.model, outcome.proba, folder / "predictions.parquet")
     if outcome.soft_labels is None:
-        # What another method left there would pass for this one's.
+        # A file left by another method would be taken for this one's.
         (folder / "soft_labels.parquet").unlink(missing_ok=True)
     else:
         weights = item_weights(main.model, data)
-        if weights is None:  # the method trusts a voter equally on all items, or does not say
+        if weights is None:  # the method has one weight per voter, or none
             weights = np.broadcast_to(outcome.weights, (data.votes.n_items, data.votes.n_voters))
         write_soft_labels(data, outcome.soft_labels, weights, folder / "soft_labels.parquet")
     metrics = metrics_of(outcome)
@@ -94,7 +94,7 @@ def _write(outcome: Outcome, say: Say) -> None:
 
 
 def metrics_of(outcome: Outcome) -> dict[str, Any]:
-    """Return every figure of a run as plain data."""
+    """Return all metrics of a run as plain data."""
     data, votes = outcome.prepared.data, outcome.prepared.votes.train
     main = outcome.reports.get(outcome.main.method, {})
     return {
@@ -122,12 +122,12 @@ def metrics_of(outcome: Outcome) -> dict[str, Any]:
 
 
 def _reused(outcome: Outcome) -> str:
-    """What was there from an earlier run, and which models had to be trained again."""
+    """Return what was reused from an earlier run, and which models had to be trained again."""
     votes, trained = outcome.prepared.votes, outcome.trained
     known = [run for run in trained if run.reused]
     parts = ["the features"] if outcome.prepared.data.vectors.reused else []
     parts += [f"{len(known)} of {len(trained)} models"] if known else []
-    # Votes alone may be known from another split of the same run.
+    # Cached votes alone prove nothing: they may come from another split of the same run.
     if not parts:
         return ""
     if votes.known:
@@ -144,4 +144,4 @@ def _known(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _silent(stage: str, text: str) -> None:
-    """Say nothing."""
+    """Ignore a message."""

@@ -1,4 +1,4 @@
-"""The stages before training: rows, votes, and what the end model reads."""
+"""The stages before training: rows, votes and end-model inputs."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -33,9 +33,9 @@ class Prepared:
 
 
 def prepare(project: Project, say: Say, methods: Sequence[str] = ()) -> Prepared:
-    """Run the stages before training: rows, votes, and what the end model reads.
+    """Run the stages before training: rows, votes and end-model inputs.
 
-    Rows that the `methods` or the features could not use are refused before anything is slow.
+    Rows that the `methods` or the features cannot use are rejected before any slow step.
     """
     cache = project.output_folder / ".cache"
     lfs = project_lfs(project)
@@ -72,7 +72,7 @@ def prepare(project: Project, say: Say, methods: Sequence[str] = ()) -> Prepared
 
 
 def one_sided(votes: VoteMatrix) -> str:
-    """Return a sentence where all votes are for one class; else nothing.
+    """Return a warning if all votes are for one class, else an empty text.
 
     >>> from wiesel import VoteMatrix
     >>> one_sided(VoteMatrix.from_dense([[1], [-1]], ["ham", "spam"], ["prize"]))

@@ -1,6 +1,6 @@
-"""Predictions of a saved model for the rows of many Parquet files, on the machines of a cluster.
+"""Predictions of a saved model for the rows of many Parquet files, on a cluster.
 
-Rows become features and predictions where they are read; what travels is which rows to read.
+Each machine reads rows and computes their features and predictions; only row ranges are sent.
 """
 
 import json
@@ -36,9 +36,9 @@ def predict_on_ray(
 ) -> dict[str, int]:
     """Write the predictions for rows in Parquet files to a new folder, and count the classes.
 
-    A part has up to `part_rows` rows of one file; parts are in the order of the rows. Model, rows
-    and folder are on storage that all machines share. The folder appears when all parts are there;
-    a part whose machine is lost is predicted again, into the same file.
+    A part has up to `part_rows` rows of one file; parts follow the order of the rows. The model,
+    the rows and the folder must be on shared storage. The folder appears once all parts are
+    complete. If a machine is lost, its parts are predicted again, into the same files.
     """
     if load_bundle(model).features is None:
         raise DataError("This model was saved without features: it cannot read rows of a table.")
@@ -53,7 +53,7 @@ def predict_on_ray(
 
 @dataclass
 class PredictJob:
-    """Predicts pieces with a saved model, which every process loads once."""
+    """Predicts pieces with a saved model; every process loads the model once."""
 
     model: str
     folder: str
@@ -62,7 +62,7 @@ class PredictJob:
     _bundle: Any = field(default=None, init=False)
 
     def __call__(self, piece: Piece, rows: pl.DataFrame) -> bytes:
-        """Write the predictions for a piece, and return how often each class is predicted."""
+        """Write the predictions for a piece, and return the count of each predicted class."""
         if self._bundle is None:
             self._bundle = load_bundle(self.model)
         with explained(piece["file"]):

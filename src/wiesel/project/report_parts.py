@@ -1,4 +1,4 @@
-"""Parts of report.html that runs of every kind have."""
+"""Parts of report.html that all kinds of runs share."""
 
 import platform
 import shlex
@@ -28,7 +28,7 @@ def paragraphs(sentences: Iterable[str]) -> str:
 
 
 def training(history: History, scores: Sequence[str]) -> str:
-    """Return charts of the losses and of some scores over the epochs."""
+    """Return charts of the losses and selected scores over the epochs."""
     names = [name for name in history.records[0] if name.startswith("loss_")]
     groups = {"Losses": names, "Scores": [name for name in scores if name in history.records[0]]}
     shown = [
@@ -44,7 +44,7 @@ def _curve(history: History, name: str) -> Curve:
 
 
 def reproduce(project: Project, methods: Iterable[str], new: str) -> str:
-    """Return the commands that make the run again, and the project file."""
+    """Return the commands that reproduce the run, and the project file."""
     commands = "\n".join(reproducing_lines(project, methods, new))
     settings = project.file.read_text(encoding="utf-8")
     return (
@@ -54,7 +54,7 @@ def reproduce(project: Project, methods: Iterable[str], new: str) -> str:
 
 
 def reproducing_lines(project: Project, methods: Iterable[str], new: str) -> list[str]:
-    """Return the commands that make the run again, and predict for rows in a file `new`."""
+    """Return the commands that reproduce the run and predict for the rows of a file `new`."""
     seeds = ", ".join(str(seed) for seed in project.method.seeds)
     names = ",".join(dict.fromkeys(methods))
     return [

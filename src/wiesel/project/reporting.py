@@ -1,4 +1,4 @@
-"""From the outcome of a run to what its report shows."""
+"""Turns the outcome of a run into the contents of its report."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ _MEASURES = {"auc": "ROC-AUC", "f1": "F1"}
 
 
 def report_data(outcome: "Outcome") -> ReportData:
-    """Return everything the report of a run shows."""
+    """Return the contents of a run's report."""
     data, votes = outcome.prepared.data, outcome.prepared.votes
     split = outcome.judged_on
     reports = {} if split is None else {n: r[split] for n, r in outcome.reports.items()}
@@ -79,7 +79,7 @@ def report_data(outcome: "Outcome") -> ReportData:
 
 
 def _seconds(outcome: "Outcome") -> dict[str, float]:
-    """How long training took, of the first seed of every method; what is not trained has none."""
+    """Return the training time of every method's first seed; untrained references have none."""
     rows = [*reversed(outcome.rows), *outcome.reference_rows]
     return {row["method"]: row["seconds"] for row in rows if row["seconds"]}
 
@@ -130,12 +130,12 @@ def _story(outcome: "Outcome") -> list[str]:
 
 
 def _flat(epochs: Any) -> list[int]:
-    """The epochs of all networks; those of a committee are lists of lists."""
+    """Return the epochs of all networks as one list; a committee gives nested lists."""
     return [e for part in epochs for e in _flat(part)] if isinstance(epochs, list) else [epochs]
 
 
 def _dev_gold(outcome: "Outcome") -> tuple[VoteMatrix, Any] | None:
-    """Votes and gold of the dev rows, or of the test rows; None where no votes meet gold."""
+    """Return votes and gold of the dev rows, else of the test rows; None if neither has votes."""
     votes, splits = outcome.prepared.votes.by_split, outcome.prepared.data.splits
     for name in ("dev", "test"):
         if name in votes and name in splits:
@@ -174,14 +174,14 @@ def _voter_row(row: dict[str, Any]) -> VoterRow:
 
 
 def _agreement(votes: VoteMatrix) -> tuple[list[str], npt.NDArray[Any] | None]:
-    """The share of equal votes of the voters with most votes."""
+    """Return the pairwise agreement of the voters with the most votes."""
     counts = np.bincount(votes.voter_index, minlength=votes.n_voters)
     busiest = np.sort(np.argsort(-counts, kind="stable")[:_HEAT_VOTERS])
     if len(busiest) < 2:
         return [], None
     chosen = votes.select([votes.voters[place] for place in busiest])
     pairs = pair_counts(chosen)
-    # Voters that never vote for the same class cannot agree: a cell would tell nothing.
+    # Voters that never vote for the same class cannot agree, so their cell carries no information.
     rates = np.where(pairs.chance > 0, pairs.agree / pairs.both, np.nan)
     shares = np.full((chosen.n_voters, chosen.n_voters), np.nan)
     shares[pairs.first, pairs.second] = rates
@@ -233,14 +233,14 @@ def _threshold_curve(outcome: "Outcome") -> ThresholdCurve | None:
 
 
 def _disagreements(outcome: "Outcome") -> list[Disagreement]:
-    """The covered training items on which end model and soft label name different classes."""
+    """Return the covered training items on which the end model and the soft label disagree."""
     soft, data = outcome.soft_labels, outcome.prepared.data
     if soft is None:
         return []
     proba = outcome.proba["train"]
     distance = np.abs(proba - soft).sum(axis=1) / 2
     named = predicted_classes(proba, outcome.main.model.threshold_)
-    # A vote and a model that name one class may differ in how sure they are; that is no quarrel.
+    # Different confidence in the same class is no disagreement.
     distance[~data.votes.covered | (named == soft.argmax(axis=1))] = 0
     rows = np.argsort(-distance, kind="stable")[:_DISAGREEMENTS]
     return [_disagreement(outcome, int(row)) for row in rows if distance[row] > 0]

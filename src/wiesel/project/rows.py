@@ -1,4 +1,4 @@
-"""The first stage: the rows and gold labels of a project, from wherever it says they are."""
+"""The first stage: read the rows and gold labels from the sources that the project names."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 SPLITS = ("train", "dev", "test")
-"""The parts of a project's data; only the first must be there."""
+"""The splits of a project's data; only the first is required."""
 
 _DEV_NAMES = ("dev", "valid", "validation")
 
@@ -36,7 +36,7 @@ _DEV_NAMES = ("dev", "valid", "validation")
 def read_splits(
     project: Project, classes: LabelSpace | None
 ) -> tuple[LabelSpace, dict[str, Split]]:
-    """Return the classes and the splits; `classes` are those that labeling functions name."""
+    """Return the classes and the splits; `classes` are those the labeling functions name."""
     refuse_several_labels(project)
     if project.data.dataset or project.data.module:
         dataset = _dataset(project)
@@ -52,7 +52,7 @@ def read_splits(
 
 
 def refuse_several_labels(project: Project) -> None:
-    """Say so where a project has several labels for one item and this is for one."""
+    """Reject a multi-label project where only a single label per item is supported."""
     if project.spans:
         raise ParameterError(
             f"{project.file} says spans = true, and this works with one label for each item. For "
@@ -66,7 +66,7 @@ def refuse_several_labels(project: Project) -> None:
 
 
 def project_classes(project: Project, found: LabelSpace | None) -> LabelSpace:
-    """Return the classes that the project names, or those that were found with its data."""
+    """Return the classes named in the project, or else those found with its data."""
     if not project.classes and found is None:
         raise ParameterError(
             f'{project.file} does not say what the classes are: add classes = ["ham", "spam"] '
@@ -85,7 +85,7 @@ def project_classes(project: Project, found: LabelSpace | None) -> LabelSpace:
 
 
 def with_ids(frame: pl.DataFrame, column: str | None, prefix: str = "") -> pl.DataFrame:
-    """Return rows with a column `id`: the one named, the one that is there, or numbers.
+    """Return rows with a column `id`: the named column, an existing `id`, or row numbers.
 
     >>> with_ids(pl.DataFrame({"mail": ["m1"]}), "mail")["id"].to_list()
     ['m1']
@@ -111,9 +111,9 @@ def with_ids(frame: pl.DataFrame, column: str | None, prefix: str = "") -> pl.Da
 
 
 def find_item(splits: Mapping[str, Split], item: str) -> tuple[str, int]:
-    """Return the split and the row of an item by its id.
+    """Return the split and the row of the item with an id.
 
-    Ids need only be unique within a split: where one is in two, `dev:17` tells which is meant.
+    Ids need only be unique within a split. If two splits have the same id, write `dev:17`.
 
     >>> split = Split(pl.DataFrame({"id": [7, 8]}), np.array([-1, -1]))
     >>> find_item({"train": split, "dev": split}, "dev:8")
@@ -126,7 +126,7 @@ def find_item(splits: Mapping[str, Split], item: str) -> tuple[str, int]:
 
 
 def find_id(ids: Mapping[str, pl.Series], item: str) -> tuple[str, int]:
-    """Return what `find_item` does, from the ids of every split as texts."""
+    """Do the same as `find_item`, given the ids of every split as texts."""
     places = {name: own.index_of(item) for name, own in ids.items()}
     found = [(name, int(row)) for name, row in places.items() if row is not None]
     named, _, own = item.partition(":")
@@ -171,7 +171,7 @@ def _file_split(project: Project, name: str, path: Path, labels: LabelSpace) -> 
             gold = labels.indices(rows[column], allow_unknown=True)
         if name != "train" and (gold == ABSTAIN).all():
             raise DataError(f"None of the {name} rows has a gold label in {column!r}.")
-        # Labeling functions must not see what they are judged by.
+        # Labeling functions must not see the labels they are evaluated on.
         return Split(rows.drop(column, strict=False), gold)
 
 
@@ -200,7 +200,7 @@ def _loaded(file: Path) -> Dataset:
 
 
 def _named_splits(project: Project, dataset: Dataset) -> dict[str, Split]:
-    """The splits under the names of a project, each with ids."""
+    """Return the splits under the project's names for them, each with ids."""
     found: Mapping[str, Split] = dataset.splits
     names = {"train": ("train",), "dev": _DEV_NAMES, "test": ("test",)}
     splits = {}

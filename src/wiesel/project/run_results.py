@@ -1,4 +1,4 @@
-"""What a run on several labels or on spans found, and what such runs share on the way there."""
+"""Results of multi-label and span runs, and the steps that these runs share."""
 
 import time
 from abc import ABC, abstractmethod
@@ -26,25 +26,25 @@ ReportT = TypeVar("ReportT")
 
 @dataclass(frozen=True)
 class FittedRun(Generic[ModelT, ReportT]):
-    """One fitted model, and how it came about."""
+    """One fitted model, with its method, seed and training time."""
 
     method: str
     seed: int
     model: ModelT
     seconds: float
     reports: Mapping[str, ReportT]
-    """By split, for those with gold."""
+    """Reports by split, for splits with gold."""
 
 
 @dataclass(frozen=True)
 class RunResults(ABC, Generic[DataT, ModelT, ReportT]):
-    """What a run found, for the terminal, the report and metrics.json."""
+    """The results of a run, for the terminal, the report and metrics.json."""
 
     data: DataT
     runs: Sequence[FittedRun[ModelT, ReportT]]
 
     best_by: ClassVar[str]
-    """The figure that the best method is chosen by."""
+    """The metric that decides which method is best."""
 
     @property
     def main(self) -> FittedRun[ModelT, ReportT]:
@@ -53,12 +53,12 @@ class RunResults(ABC, Generic[DataT, ModelT, ReportT]):
 
     @property
     def judged_on(self) -> str | None:
-        """The split that figures are of."""
+        """The split that the metrics refer to."""
         return next((name for name in ("test", "dev") if name in self.main.reports), None)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The figures of every method and seed, on the test items if there are any, else on dev."""
+        """The metrics of every method and seed, on the test items if there are any, else on dev."""
         split = self.judged_on
         return [] if split is None else [self._row(run, split) for run in self.runs]
 
@@ -69,9 +69,9 @@ class RunResults(ABC, Generic[DataT, ModelT, ReportT]):
 
     @property
     def best(self) -> str:
-        """The method that is best on the dev items if there are any.
+        """The best method, on the dev items if there are any.
 
-        Test items are there to judge a choice, not to make it.
+        Test items serve to evaluate a choice, not to make it.
         """
         split = "dev" if "dev" in self.main.reports else "test"
         scores: dict[str, list[float]] = {}
@@ -80,7 +80,7 @@ class RunResults(ABC, Generic[DataT, ModelT, ReportT]):
         return max(scores, key=lambda name: sum(scores[name]) / len(scores[name]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every figure of the run as plain data."""
+        """Return all metrics of the run as plain data."""
         reports: Mapping[str, Any] = self.main.reports
         return {
             "wiesel": __version__,
@@ -98,7 +98,7 @@ class RunResults(ABC, Generic[DataT, ModelT, ReportT]):
 
     @abstractmethod
     def _figures(self, report: ReportT) -> Mapping[str, float]:
-        """Return the figures of a report by name; NaN is unknown."""
+        """Return the metrics of a report by name; NaN is unknown."""
 
     @abstractmethod
     def _about_data(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class RunResults(ABC, Generic[DataT, ModelT, ReportT]):
 def chosen_methods(
     project: Project, asked: Sequence[str] | None, own: Collection[str], task: str
 ) -> list[str]:
-    """Return the methods to train, the main one first: of `own`, or label models."""
+    """Return the methods to train, the main one first: methods in `own`, or label models."""
     names = list(dict.fromkeys(asked or project.methods))
     others = [n for n in names if n not in own and not issubclass(method(n).cls, LabelModel)]
     if others:
@@ -122,7 +122,7 @@ def chosen_methods(
 def label_model_and_rest(
     cls: Any, options: Mapping[str, Any], training: Collection[str]
 ) -> tuple[Any, dict[str, Any]]:
-    """Return a label model with its own options, and those that are for training."""
+    """Return a label model built with its options, and the remaining options for training."""
     own = {key for key in cls.option_names() if key not in training}
     label_model = cls(**{key: value for key, value in options.items() if key in own})
     return label_model, {key: value for key, value in options.items() if key not in own}
@@ -134,7 +134,7 @@ def fit_all(
     fit: Callable[[str, int], FittedRun[ModelT, ReportT]],
     say: Say,
 ) -> list[FittedRun[ModelT, ReportT]]:
-    """Return what `fit` makes of every method and seed."""
+    """Return the result of `fit` for every method and seed."""
     runs = []
     for name in methods:
         for seed in seeds:
@@ -144,7 +144,7 @@ def fit_all(
 
 
 def timed(model: Any, *data: Any, validation: Any) -> float:
-    """Fit a model, and return how long that took; an interruption ends the run."""
+    """Fit a model and return the seconds it took; an interruption ends the run."""
     start = time.perf_counter()
     model.fit(*data, validation=validation)
     if model.history_.interrupted:

@@ -1,4 +1,4 @@
-"""A kept run, looked at row by row: which rows are behind a figure."""
+"""A kept run by row: which rows are behind a figure."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ _POINTS = 40
 
 @dataclass(frozen=True)
 class ThresholdPoint:
-    """What a decision threshold on the probability of the second class would give."""
+    """The result of a decision threshold on the probability of the second class."""
 
     threshold: float
     precision: float
@@ -31,7 +31,7 @@ class ThresholdPoint:
 
 @dataclass(frozen=True, eq=False)
 class RunView:
-    """What a run predicts for the rows of a split, beside gold."""
+    """A run's predictions for the rows of a split, with the gold labels."""
 
     labels: LabelSpace
     split: str
@@ -44,21 +44,21 @@ class RunView:
 
     @property
     def has_gold(self) -> bool:
-        """Whether a single label is known."""
+        """Whether at least one label is known."""
         return bool((self.gold != ABSTAIN).any())
 
     def report(self, n_resamples: int = 200) -> Report:
-        """Return the figures of the rows with gold."""
+        """Return the evaluation report for the rows with gold."""
         return evaluate_proba(
             self.proba, self.gold, self.labels, threshold=self.threshold, n_resamples=n_resamples
         )
 
     def confusion_rows(self, true: int, predicted: int) -> npt.NDArray[np.int64]:
-        """Return the rows of one class that were taken for another (or for itself)."""
+        """Return the rows of class `true` that were predicted as class `predicted`."""
         return np.flatnonzero((self.gold == true) & (self.predicted == predicted))
 
     def bin_rows(self, number: int) -> npt.NDArray[np.int64]:
-        """Return the rows in one group of confidence, from 0 to 14."""
+        """Return the rows in one confidence bin, from 0 to 14."""
         known = np.flatnonzero(self.gold != ABSTAIN)
         _, _, group = calibration_parts(
             self.gold[known], self.proba[known], self.predicted[known], _BINS
@@ -66,7 +66,7 @@ class RunView:
         return known[group == number]
 
     def threshold_points(self) -> list[ThresholdPoint]:
-        """Return what other thresholds would give, for two classes with gold of both."""
+        """Return the results of other thresholds, for two classes with gold for both."""
         known = np.flatnonzero(self.gold != ABSTAIN)
         if len(self.labels) != 2 or not (self.gold == 1).any():
             return []
@@ -80,14 +80,14 @@ class RunView:
         return np.flatnonzero(other != self.predicted)
 
     def wrong_rows(self) -> npt.NDArray[np.int64]:
-        """Return the rows whose prediction is wrong, the most certain first."""
+        """Return the rows with a wrong prediction, most confident first."""
         wrong = np.flatnonzero((self.gold != ABSTAIN) & (self.predicted != self.gold))
         certainty = self.proba[wrong, self.predicted[wrong]]
         return wrong[np.argsort(-certainty, kind="stable")]
 
 
 def view_run(run: KeptRun, split: str, labels: LabelSpace) -> RunView:
-    """Return what a run predicts for a split."""
+    """Return the view of a run's predictions for a split."""
     frame = run.predictions().filter(pl.col("split") == split)
     columns = [f"p: {name}" for name in labels]
     if not len(frame) or not set(columns) <= set(frame.columns):

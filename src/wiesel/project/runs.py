@@ -1,4 +1,4 @@
-"""Runs that are kept side by side: settings, figures and predictions."""
+"""Kept runs of a project: settings, metrics and predictions."""
 
 import io
 import json
@@ -28,7 +28,7 @@ _ABOUT = "run.json"
 
 @dataclass(frozen=True)
 class KeptRun:
-    """One run of a project, as it was kept."""
+    """One kept run of a project."""
 
     name: str
     folder: Path
@@ -36,13 +36,13 @@ class KeptRun:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Every figure of the run."""
+        """All metrics of the run."""
         found: dict[str, Any] = json.loads((self.folder / "metrics.json").read_bytes())
         return found
 
     @property
     def histories(self) -> dict[str, list[dict[str, Any]]]:
-        """The epochs of every method."""
+        """The epoch records of every method."""
         found: dict[str, list[dict[str, Any]]] = dict(self.about.get("histories", {}))
         return found
 
@@ -51,7 +51,7 @@ class KeptRun:
         return read_rows(self.folder / "predictions.parquet")
 
     def soft_labels(self) -> pl.DataFrame | None:
-        """Return what the method made of the votes; None if it makes nothing of them."""
+        """Return the soft labels; None if the method has none."""
         file = self.folder / "soft_labels.parquet"
         return read_rows(file) if file.is_file() else None
 
@@ -69,12 +69,12 @@ class KeptRun:
 
 
 def run_folder(project: Project) -> Path:
-    """Return the folder in which runs are kept."""
+    """Return the folder of the kept runs."""
     return project.output_folder / "runs"
 
 
 def keep_run(outcome: Outcome, name: str, about: Mapping[str, Any] | None = None) -> KeptRun:
-    """Keep what a run wrote under its own name, beside earlier runs."""
+    """Keep the files of a run under a name, next to earlier runs."""
     project = outcome.prepared.data.project
     folder = run_folder(project) / _checked(name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ def keep_run(outcome: Outcome, name: str, about: Mapping[str, Any] | None = None
 
 
 def kept_runs(project: Project) -> list[KeptRun]:
-    """Return the runs that are kept, the latest first; unfinished ones are left out."""
+    """Return the kept runs, latest first; unfinished ones are left out."""
     found = []
     for file in run_folder(project).glob(f"*/{_ABOUT}"):
         try:
@@ -121,7 +121,7 @@ def read_run(project: Project, name: str) -> KeptRun:
 
 
 def compare_runs(first: KeptRun, second: KeptRun, split: str) -> pl.DataFrame:
-    """Return the items of a split that two runs predict differently, with gold where known."""
+    """Return the items of a split that two runs predict differently, with gold if known."""
     left, right = (
         run.predictions().filter(pl.col("split") == split).select("id", "prediction", "gold")
         for run in (first, second)
@@ -143,7 +143,7 @@ def _checked(name: str) -> str:
 
 
 def _plain(records: Any) -> list[dict[str, Any]]:
-    """Records without what JSON cannot hold."""
+    """Return the records without values that JSON cannot represent."""
     return [
         {
             key: None if isinstance(value, float) and not np.isfinite(value) else value

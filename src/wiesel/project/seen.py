@@ -1,4 +1,4 @@
-"""Which projects this user has run: a project is code, and whose code is new is said once."""
+"""Remembers which projects this user has run, because running a new project executes new code."""
 
 import json
 import os
@@ -23,13 +23,13 @@ def code_files(project: Project) -> list[Path]:
 
 
 def was_run(file: Path) -> bool:
-    """Whether this user has run the project of a project file before, in that very folder."""
+    """Whether this user has run the project before, in the same folder."""
     known = _known().get(str(file.resolve()))
     return known is not None and known == _identity(file)
 
 
 def remember(file: Path) -> None:
-    """Note that this user runs a project; where nothing can be noted, nothing is."""
+    """Record that this user runs a project; do nothing if the record cannot be written."""
     place = state_file()
     if place is None:
         return
@@ -39,10 +39,10 @@ def remember(file: Path) -> None:
 
 
 def state_file() -> Path | None:
-    """Return where the projects are noted: in the folder for the state of programs."""
+    """Return the file that lists the projects, in the user's state folder."""
     try:
         home = Path.home()
-    except RuntimeError:  # a user without a home
+    except RuntimeError:  # a user without a home folder
         return None
     usual = {
         "win32": os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local",
@@ -62,5 +62,5 @@ def _known() -> dict[str, Any]:
 
 
 def _identity(file: Path) -> int:
-    """Another folder that was put in the same place is another project."""
+    """Return the identity of the folder: a new folder at the same path is another project."""
     return file.resolve().parent.stat().st_ino

@@ -1,4 +1,4 @@
-"""wiesel.toml: what a project file may say, checked when it is read."""
+"""wiesel.toml: the settings of a project file, validated when it is read."""
 
 import shlex
 import tomllib
@@ -37,14 +37,14 @@ _KINDS: dict[Any, tuple[str, type, type | None]] = {
 
 @dataclass(frozen=True)
 class DataSettings:
-    """`[data]`: the rows, from files, from a data set, or from Python."""
+    """`[data]`: the rows, from files, a data set, or Python."""
 
     train: str | None = None
-    """A file or a pattern; needs no labels."""
+    """The training rows: a file or a pattern; no labels needed."""
     dev: str | None = None
     """A small file with gold labels, for choosing the epoch and the threshold."""
     test: str | None = None
-    """A file with gold labels, to report figures on."""
+    """A file with gold labels, for the reported metrics."""
     dataset: str | None = None
     """Instead of files: `movie_reviews`, or the folder or name of a data set."""
     module: str | None = None
@@ -101,29 +101,29 @@ class EndModelSettings:
 
 @dataclass(frozen=True)
 class MethodSettings:
-    """`[method]`: what is trained, what it is compared with, and with which seeds."""
+    """`[method]`: the method to train, its baselines, and the seeds."""
 
     name: str = "committee"
-    """The method whose model is kept; `wiesel methods` lists them."""
+    """The method whose model is kept; `wiesel methods` lists all methods."""
     baselines: tuple[str, ...] = ("majority_vote",)
     """Further methods, trained for comparison."""
     seeds: tuple[int, ...] = (0,)
-    """Every method is trained once for each; the report has means and deviations."""
+    """Every method is trained once per seed; the report shows means and standard deviations."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """What a project file says; paths in it count from its folder."""
+    """The contents of a project file; its paths are relative to its folder."""
 
     file: Path
     name: str
-    """What reports call the project."""
+    """The name of the project in reports."""
     classes: tuple[str, ...] = ()
-    """The names of the classes, in order; needed unless the data set says them."""
+    """The names of the classes, in order; needed unless the data set names them."""
     multi: bool = False
     """Whether an item may have several of the classes, or none."""
     spans: bool = False
-    """Whether the classes are labels of parts of the texts, which span functions mark."""
+    """Whether the classes label parts of the texts, marked by span functions."""
     output: str = "out"
     """The folder for results."""
     data: DataSettings = DataSettings()
@@ -132,35 +132,35 @@ class Project:
     end_model: EndModelSettings = EndModelSettings()
     method: MethodSettings = MethodSettings()
     training: Mapping[str, Any] = field(default_factory=dict)
-    """Options of training that all methods share, and who trains: `engine`, `workers`."""
+    """Training options that all methods share, and the training engine: `engine`, `workers`."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options of single methods, by name."""
 
     @property
     def folder(self) -> Path:
-        """Where the project file is."""
+        """The folder of the project file."""
         return self.file.parent
 
     @property
     def output_folder(self) -> Path:
-        """Where results go."""
+        """The folder for results."""
         return self.folder / self.output
 
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods to train, the main one first."""
         named = (self.method.name, *self.method.baselines)
-        # The default of projects is a committee, which is for whole items.
+        # The default method, a committee, labels whole items.
         return tuple(SPAN_METHOD if self.spans and name == "committee" else name for name in named)
 
     def method_options(self, name: str) -> dict[str, Any]:
-        """Return the options of a method: what all share, and its own."""
+        """Return the options of a method: shared options and those for this method."""
         shared = {key: value for key, value in self.training.items() if key not in _ENGINE_KEYS}
         return {**shared, **self.options.get(name, {})}
 
     @property
     def training_engine(self) -> Any:
-        """What trains: None is this process, `engine = "ray"` a `RayTrain`."""
+        """The training engine: None trains in this process, `engine = "ray"` gives a `RayTrain`."""
         kind, _, address = str(self.training.get("engine", "")).partition(":")
         if not kind:
             if "workers" in self.training:
@@ -176,7 +176,7 @@ class Project:
         return RayTrain(workers=self.training.get("workers", 2), address=address or None)
 
     def path(self, name: str) -> Path:
-        """Return a path of the project file, from the current folder."""
+        """Return a path of the project file, relative to the current folder."""
         return self.folder / name
 
 
@@ -188,15 +188,15 @@ _SECTIONS: dict[str, Any] = {
     "method": MethodSettings,
 }
 SPAN_METHOD = "hidden_markov"
-"""What is trained on spans where a project names no method."""
+"""The method for span projects that name none."""
 _TOP = {"name": str, "classes": tuple[str, ...], "multi": bool, "spans": bool, "output": str}
 _FREE = ("training", "options")
 _ENGINE_KEYS = ("engine", "workers")
-"""What of `[training]` says who trains, and is no option of a method."""
+"""Keys of `[training]` that choose the training engine; they are not method options."""
 
 
 def read_project(path: FilePath) -> Project:
-    """Return the project of a folder or of a project file, or say all that is wrong with it."""
+    """Read a project from its folder or file; raise one error that lists every mistake."""
     place = Path(path)
     file = place / FILE_NAME if place.is_dir() else place
     if not place.exists():
@@ -232,19 +232,19 @@ def located(project: Project) -> Iterator[None]:
 
 
 class Problems:
-    """What is wrong with a file, with line numbers; all in one message."""
+    """The problems of a file, with line numbers, reported in one message."""
 
     def __init__(self, file: Path, lines: Mapping[str, int]) -> None:
         self.file, self.lines = file, lines
         self.found: list[tuple[int, str]] = []
 
     def add(self, key: str, problem: str, line: int | None = None) -> None:
-        """Keep a problem with a key; `line` where it is known better than by the key."""
+        """Record a problem with a key; `line` overrides the line found by the key."""
         place = self.lines.get(key) or self.lines.get(key.partition(".")[0]) or 1
         self.found.append((line or place, problem))
 
     def raise_if_any(self) -> None:
-        """Raise one error that tells all, in the order of the lines."""
+        """Raise one error that lists all problems, in the order of the lines."""
         if self.found:
             lines = [f"line {line}: {problem}" for line, problem in sorted(self.found)]
             raise ParameterError(f"{self.file}, {' And '.join(lines)}")
@@ -285,7 +285,7 @@ def _table(name: str, content: dict[str, Any], problems: Problems) -> dict[str, 
 
 
 def _section(name: str, cls: type, table: dict[str, Any], problems: Problems) -> Any:
-    """The settings of one table; where it takes options, unknown keys are options."""
+    """Return the settings of one table; if it takes options, unknown keys are options."""
     hints = get_type_hints(cls)
     values: dict[str, Any] = {}
     free = {key: value for key, value in table.items() if key not in hints or key == "options"}
@@ -313,7 +313,7 @@ def _checked(path: str, value: Any, hint: Any, problems: Problems) -> Any:
 
 
 def _check_sources(project: Project, problems: Problems) -> None:
-    """Rows come from one place, and so do votes; seeds and methods are there."""
+    """Check that rows and votes each have one source, and that seeds and methods are given."""
     data, votes = project.data, project.votes
     rows = [name for name in ("train", "dataset", "module") if getattr(data, name)]
     if len(rows) != 1:

@@ -1,4 +1,4 @@
-"""Parts of the judged items on which a model may be better or worse than overall."""
+"""Slices of the evaluated items on which a model may be better or worse than overall."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,9 +26,9 @@ _LONGEST_VALUE = 60
 def slice_rows(
     right: Mask, split: Split, votes: VoteMatrix | None, text_column: str
 ) -> list[SliceRow]:
-    """Return the accuracy on parts of a split: by columns, by length of text, by who votes.
+    """Return the accuracy on slices of a split: by column, by text length, by voters.
 
-    `right` says for every item whether the model is right; items without gold are left out before.
+    `right` is True for every item the model gets right. The caller leaves out items without gold.
 
     >>> split = Split(pl.DataFrame({"id": range(10), "from": ["shop", "friend"] * 5}), np.ones(10))
     >>> rows = slice_rows(np.array([True, False] * 5), split, None, "text")
@@ -50,7 +50,7 @@ def _row(by: str, name: str, right: Mask) -> SliceRow:
 
 
 def _columns(rows: pl.DataFrame, text_column: str) -> Iterator[tuple[str, str, Mask]]:
-    """Columns with a few values, such as a source or a language."""
+    """Yield slices by columns with few values, such as a source or a language."""
     found = 0
     for name in rows.columns:
         column = rows[name]
@@ -66,7 +66,7 @@ def _columns(rows: pl.DataFrame, text_column: str) -> Iterator[tuple[str, str, M
 
 
 def _lengths(rows: pl.DataFrame, text_column: str) -> Iterator[tuple[str, str, Mask]]:
-    """Thirds of the items by how many words their text has."""
+    """Yield thirds of the items by number of words."""
     if text_column not in rows.columns or rows[text_column].dtype != pl.String:
         return
     words: Any = rows[text_column].fill_null("").str.split(" ").list.len().to_numpy()
@@ -88,7 +88,7 @@ def _vote_kinds(votes: VoteMatrix) -> Iterator[tuple[str, str, Mask]]:
 
 
 def _patterns(votes: VoteMatrix) -> Iterator[tuple[str, str, Mask]]:
-    """The commonest sets of voters that vote on an item."""
+    """Yield slices by the most common sets of voters that vote on an item."""
     ends = votes.indptr
     sets = [tuple(votes.voter_index[ends[k] : ends[k + 1]].tolist()) for k in range(len(votes))]
     counts: dict[tuple[int, ...], int] = {}

@@ -1,4 +1,4 @@
-"""wiesel run where labels are of parts of texts: votes on tokens, taggers, marked texts."""
+"""`wiesel run` for labels on parts of texts: votes on tokens, taggers, marked texts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ __all__ = [
 
 
 _METHODS = (SPAN_METHOD, "weasel")
-"""Methods that know sequences; any label model is a first stage besides."""
+"""Sequence methods; any label model can also be the first stage."""
 
 
 @dataclass(frozen=True)
@@ -72,24 +72,24 @@ class SpanRows:
     labels: SpanLabels
     documents: Mapping[str, Documents]
     gold: Mapping[str, list[list[Span]]]
-    """Of the splits that have gold spans."""
+    """Gold spans, for the splits that have them."""
     votes: Mapping[str, TokenVotes]
 
 
 @dataclass(frozen=True)
 class SpanOutcome(RunResults[SpanRows, SpanTagger, SpanReport]):
-    """What a run on spans found."""
+    """The results of a span run."""
 
     best_by = "span_f1"
 
     @property
     def voters(self) -> Table:
-        """What each span function marked, and how good that is where there is gold."""
+        """What each span function marked, and its quality if there is gold."""
         split = next((name for name in ("dev", "test") if name in self.data.gold), "train")
         return voter_table(self.data.votes[split], self.data.gold.get(split))
 
     def marked(self, limit: int) -> list[MarkedText]:
-        """Return the first documents with a span, marked, and who voted for what."""
+        """Return the first documents with a span, with the spans marked and the votes for them."""
         split = next(name for name in ("test", "dev", "train") if name in self.data.votes)
         votes = self.data.votes[split]
         found = self.main.model.predict(votes.documents)
@@ -122,7 +122,7 @@ class SpanOutcome(RunResults[SpanRows, SpanTagger, SpanReport]):
 def run_spans(
     project: Project, methods: Sequence[str] | None = None, say: Say | None = None
 ) -> SpanOutcome:
-    """Run all stages of a project of spans, and write the results into its output folder."""
+    """Run all stages of a span project, and write the results into its output folder."""
     from wiesel.project.spans_report import write_spans_report
 
     tell = say or (lambda stage, text: None)
@@ -137,7 +137,7 @@ def run_spans(
 def compare_spans(
     project: Project, methods: Sequence[str] | None, seeds: Sequence[int], say: Say
 ) -> SpanOutcome:
-    """Train every method with every seed, and judge it; nothing is written."""
+    """Train and evaluate every method with every seed; nothing is written."""
     names = chosen_methods(project, methods, _METHODS, "spans")
     data = prepare_spans(project, say)
     return SpanOutcome(data, fit_all(names, seeds, partial(_trained, data), say))
@@ -172,9 +172,9 @@ def prepare_spans(project: Project, say: Say) -> SpanRows:
 def explain_document(
     model: FilePath, item: str, project: FilePath | None = None, confirm: Confirm | None = None
 ) -> MarkedText:
-    """Return one document of a project with the spans of a saved tagger, and who voted for them.
+    """Return one document of a project with the spans of a saved tagger and the votes for them.
 
-    The span functions of the project run on it: see `wiesel.project.explain_item`.
+    This runs the project's span functions on the document; see `wiesel.project.explain_item`.
     """
     tagger = load_tagger(model)
     manifest, _ = read_folder(Path(model))
@@ -203,7 +203,7 @@ def evaluate_documents(model: FilePath, gold: FilePath) -> SpanReport:
 
 
 def load_tagger(model: FilePath) -> SpanTagger:
-    """Return a saved tagger, or say that the folder holds a label model."""
+    """Return a saved tagger; raise an error if the folder contains a label model."""
     tagger = load_span_model(Path(model))
     if isinstance(tagger, HiddenMarkov):
         raise SavedModelError(f"{model} is a label model, which reads votes, not documents.")
@@ -212,7 +212,7 @@ def load_tagger(model: FilePath) -> SpanTagger:
 
 
 def _refuse_others(project: Project) -> None:
-    """Say what a project of spans has no use for."""
+    """Reject settings that a span project cannot use."""
     if not project.classes:
         raise ParameterError(
             f"{project.file} does not say what the labels are: add "
@@ -233,7 +233,7 @@ def _refuse_others(project: Project) -> None:
 def _documents(
     project: Project, path: Path, split: str
 ) -> tuple[Documents, list[list[Span]] | None]:
-    """The documents of a file, and their gold spans; training texts need none."""
+    """Return the documents of a file and their gold spans, which training texts may lack."""
     column, id_column = project.features.column, project.data.id
     if split == "train":
         return read_documents(path, column, id_column), None

@@ -1,4 +1,4 @@
-"""report.html of a run on spans: how good they are, who voted, and texts with marked spans."""
+"""report.html of a span run: the quality of the spans, the voters, and marked texts."""
 
 from html import escape
 from pathlib import Path

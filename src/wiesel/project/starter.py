@@ -1,4 +1,4 @@
-"""`wiesel init`: a small project that runs, to be changed into one's own."""
+"""`wiesel init`: a small working project for users to adapt."""
 
 import json
 import re
@@ -26,7 +26,7 @@ _REMARKS = (
     "This is the second time since {month}.",
     "I need an answer before {month}.",
 )
-"""What customers of both kinds write."""
+"""Sentences that occur in messages of both classes."""
 _PROBLEMS = {
     "billing": (
         "I was charged twice for {month}",
@@ -81,7 +81,7 @@ Kind = Literal["", "multi", "spans"]
 def write_starter(folder: FilePath, seed: int = 0, kind: Kind = "") -> list[Path]:
     """Write a starter project into a new or empty folder and return its files.
 
-    `kind` is empty for one label for each item, `multi` for several, `spans` for parts of texts.
+    `kind` is empty for one label per item, `multi` for several, `spans` for parts of texts.
 
     >>> import tempfile
     >>> [file.name for file in write_starter(Path(tempfile.mkdtemp()) / "demo")][:3]
@@ -114,7 +114,7 @@ def write_starter(folder: FilePath, seed: int = 0, kind: Kind = "") -> list[Path
 
 
 def _message(id: str, rng: np.random.Generator) -> dict[str, Any]:
-    """One or two problems of one kind, and for half of the messages a remark."""
+    """Return a message with one or two problems of one kind; half of the messages add a remark."""
     label = str(rng.choice(list(_PROBLEMS)))
     n_problems, has_remark = int(rng.integers(1, 3)), bool(rng.integers(2))
     problems = rng.choice(_PROBLEMS[label], size=n_problems, replace=False)
@@ -133,7 +133,7 @@ def _filled(sentence: object, rng: np.random.Generator) -> str:
 
 
 def _several(id: str, rng: np.random.Generator) -> dict[str, Any]:
-    """A message about one or two problems, urgent or not."""
+    """Return a message about one or two problems, urgent or not."""
     labels = [name for name in _PROBLEMS if rng.random() < 0.6]
     problems = [_filled(rng.choice(_PROBLEMS[name]), rng) for name in labels]
     opening, closing = str(rng.choice(_OPENINGS)), str(rng.choice(_CLOSINGS))
@@ -144,7 +144,7 @@ def _several(id: str, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _marked(id: str, rng: np.random.Generator) -> dict[str, Any]:
-    """A message with the spans of its devices, months and amounts of money."""
+    """Return a message with the spans of its devices, months and amounts of money."""
     text = _message(id, rng)["text"]
     spans = [
         [match.start(), match.end(), label]

@@ -1,4 +1,4 @@
-"""The table that a run ends with: every method on the same rows."""
+"""The final table of a run: every method on the same rows."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _FIGURES = {"accuracy": "accuracy", "f1": "F1", "auc": "ROC-AUC"}
 def comparison_table(
     rows: Sequence[Mapping[str, Any]], reports: Mapping[str, Report], split: str
 ) -> Table:
-    """Return a row for each method: with intervals for one seed, mean and spread for more."""
+    """Return one row per method: with intervals for one seed, with mean and spread for several."""
     n_items = next(iter(reports.values())).n_items
     caption = f"On {n_items:,} {split} items"
     if len(rows) > len(reports):
@@ -34,7 +34,7 @@ def comparison_table(
 
 
 def _short(score: Score) -> str:
-    """A figure with its interval, short enough for a row of three."""
+    """Format a score with its interval, short enough for three in a row."""
     if math.isnan(score):
         return UNKNOWN
     if math.isnan(score.low):

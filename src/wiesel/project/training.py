@@ -1,4 +1,4 @@
-"""The fourth stage: one model for every method and seed; what was trained before is loaded."""
+"""The fourth stage: one model for every method and seed; models trained before are loaded."""
 
 import json
 import time
@@ -35,10 +35,10 @@ from wiesel.votes import VoteMatrix
 __all__ = ["DEV_GOLD", "Trained", "TrainingSet", "train_models", "train_on_dev"]
 
 DEV_GOLD = "dev_gold"
-"""The end model trained on the gold labels of the dev rows alone: what votes must add to."""
+"""The end model trained on the dev rows' gold labels alone: the baseline that votes must beat."""
 
 Say = Callable[[str, str], None]
-"""Tells the person at the terminal about a stage: its name, and what came of it."""
+"""Reports a stage to the user: its name and its result."""
 
 Watch = Callable[[str, int, Mapping[str, Any]], None]
 """Called after every epoch with the method, the seed and the epoch's record."""
@@ -46,7 +46,7 @@ Watch = Callable[[str, int, Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Everything that models are trained on."""
+    """All data that models are trained on."""
 
     project: Project
     labels: LabelSpace
@@ -54,11 +54,11 @@ class TrainingSet:
     vectors: Vectors
     votes: VoteMatrix
     dev_votes: VoteMatrix | None = None
-    """The votes on the dev rows, where the voters vote on them too."""
+    """The votes on the dev rows, if the voters vote on them too."""
 
     @property
     def validation(self) -> GoldSet | None:
-        """The dev rows whose label is known, with the votes on them; None without any."""
+        """The dev rows with a known label, with the votes on them; None if there are none."""
         if "dev" not in self.splits:
             return None
         gold = self.splits["dev"].gold
@@ -71,7 +71,7 @@ class TrainingSet:
 
 @dataclass(frozen=True)
 class Trained:
-    """One fitted model, and how it came about."""
+    """One fitted model, with its method, seed and training time."""
 
     method: str
     seed: int
@@ -88,10 +88,10 @@ def train_models(
     say: Say,
     watch: Watch | None = None,
 ) -> list[Trained]:
-    """Return a fitted model for every method and seed, those trained before from the cache.
+    """Return a fitted model for every method and seed; models trained before come from the cache.
 
-    `watch(method, seed, record)` is called after every epoch, and may stop training: then the model
-    in training is kept with its best weights so far, and later ones are not trained.
+    `watch(method, seed, record)` is called after every epoch and may stop training. The current
+    model then keeps its best weights so far, and the remaining models are not trained.
     """
     unfitted = [(name, seed, _unfitted(data, name, seed)) for name in methods for seed in seeds]
     trained = []
@@ -108,11 +108,11 @@ def train_models(
 def train_on_dev(
     data: TrainingSet, seed: int, cache: Path, say: Say, watched: bool = False
 ) -> Trained | None:
-    """Return the end model trained on the few gold labels of the dev rows, and on nothing else.
+    """Return the end model trained only on the few gold labels of the dev rows.
 
-    None where there are no test rows to judge it by, fewer than two classes among the dev rows,
-    or an end model that only learns from label models. Where somebody watches the methods, this
-    reference is trained unseen, and left out if it is stopped.
+    Return None if there are no test rows to evaluate it on, if the dev rows have fewer than two
+    classes, or if the end model only learns from label models. `watch` does not see the epochs of
+    this reference; if its training is stopped, the reference is left out.
     """
     if not {"dev", "test"} <= set(data.splits):
         return None
@@ -132,11 +132,11 @@ def train_on_dev(
 
 
 def _unseen(method: str, seed: int, record: Mapping[str, Any]) -> None:
-    """Watch without telling anybody."""
+    """Watch training without reporting anything."""
 
 
 def end_model_name(project: Project) -> str:
-    """Return how the end model is named from the current folder."""
+    """Return the name of the end model, relative to the current folder."""
     kind, _, place = project.end_model.name.partition(":")
     if kind in ("module", "transformer"):
         return f"{kind}:{project.path(place)}"
@@ -144,14 +144,14 @@ def end_model_name(project: Project) -> str:
 
 
 def taken(inputs: Any, rows: Any) -> Any:
-    """Return some items of an array or of a dict of arrays."""
+    """Return selected items of an array or of a dict of arrays."""
     if isinstance(inputs, dict):
         return {name: part[rows] for name, part in inputs.items()}
     return inputs[rows]
 
 
 def _length(model: EndToEndModel) -> str:
-    """How long training was; a scikit-learn classifier has no epochs."""
+    """Describe the length of training; a scikit-learn classifier has no epochs."""
     n_epochs = len(model.history_)
     if is_classifier(model.end_model):  # type: ignore[attr-defined]
         return "fitted"
@@ -172,7 +172,7 @@ def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
         own = "supervised" if name == DEV_GOLD else name
         options = {**project.method_options(own), "seed": seed}
         if name == "weasel" and not _is_matrix(data.vectors.train):
-            # Token ids and images are no features for the encoder: it reads the votes alone.
+            # The encoder cannot use token ids or images as features, so it reads only the votes.
             options.setdefault("encoder", EncoderLayers(features=False))
         model = build_method(own, network, data.labels, options)
         model.check_options()
@@ -207,11 +207,11 @@ def _trained(
             raise KeyboardInterrupt
         model.set_params(checkpoint=None)
         return Trained(name, seed, model, seconds, reused=False)
-    # The checkpoint has done its work, and a saved model must not point at it.
+    # The checkpoint is no longer needed, and a saved model must not refer to it.
     model.set_params(checkpoint=None)
     save_end_to_end(model, folder)
     write_file(_note(folder), json.dumps({"seconds": seconds}).encode())
-    # Members that cannot be stacked have one each, with a number behind the name.
+    # Members that cannot be stacked have one checkpoint each, with a number after the name.
     for file in cache.glob(f"{checkpoint.name}*"):
         file.unlink(missing_ok=True)
     return Trained(name, seed, model, seconds, reused=False)
@@ -219,7 +219,7 @@ def _trained(
 
 def _fit(data: TrainingSet, name: str, model: EndToEndModel) -> None:
     if name == DEV_GOLD:
-        # Rows to learn from cannot choose the epoch, too.
+        # Rows that are trained on must not choose the epoch as well.
         gold: Any = data.splits["dev"].gold
         model.fit(data.vectors.by_split["dev"], gold)
         return
@@ -232,7 +232,7 @@ def _fit(data: TrainingSet, name: str, model: EndToEndModel) -> None:
 
 
 def _key(data: TrainingSet, name: str, model: EndToEndModel) -> str:
-    """Changes when the model, its options or anything it learns from does."""
+    """Return a key that changes when the model, its options or its training data change."""
     options = {key: _described(value) for key, value in model.get_params().items()}
     dev = data.splits.get("dev")
     learn_from = DEV_GOLD if name == DEV_GOLD else votes_fingerprint(data.votes)
@@ -245,13 +245,13 @@ def _key(data: TrainingSet, name: str, model: EndToEndModel) -> str:
 
 
 def _described(value: Any) -> Any:
-    """An option as something that can be hashed: a network by its text and its weights."""
+    """Return an option in a hashable form; a network becomes its text and its weights."""
     if hasattr(value, "state_dict"):
         weights = [(name, part.numpy(force=True)) for name, part in value.state_dict().items()]
         return digest(str(value), weights)
     if isinstance(value, Parameterized) or not hasattr(value, "get_params"):
         return type(value).__name__ if isinstance(value, Parameterized) else repr(value)
-    # A scikit-learn classifier: its name alone would not notice a changed option.
+    # A scikit-learn classifier: its name alone would not reflect a changed option.
     return digest(type(value).__name__, sorted(value.get_params().items(), key=str))
 
 
@@ -260,7 +260,7 @@ def _note(folder: Path) -> Path:
 
 
 def _loaded(folder: Path, model: EndToEndModel) -> tuple[EndToEndModel, float] | None:
-    """The model as it was saved before; None if it was not, or is damaged."""
+    """Return the saved model; None if there is none or it is damaged."""
     if not _note(folder).is_file():
         return None
     try:

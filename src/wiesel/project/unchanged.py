@@ -1,7 +1,7 @@
-"""Whether a run would do just what the last one did: then its answer is shown again at once.
+"""Detects a run that would repeat the last one; the last answer is then shown at once.
 
-This is found without torch and without reading rows into tables: by the contents of all files that
-go into a run, by what lies in the project's folder, and by whether the outputs are still there.
+The check needs neither torch nor tables of rows. It compares the contents of all input files, the
+files in the project's folder, and whether the outputs still exist.
 """
 
 import hashlib
@@ -23,11 +23,11 @@ from wiesel.version import __version__
 __all__ = ["keep_answer", "known_answer"]
 
 _MOST_FILES = 5000
-"""A folder with more files is not looked through: its project is run."""
+"""A folder with more files is not searched; its project is run."""
 
 
 def known_answer(project: Project, methods: Sequence[str] | None) -> dict[str, Any] | None:
-    """Return what the last run answered, if nothing it rests on has changed; else None."""
+    """Return the answer of the last run if nothing it depends on has changed, else None."""
     try:
         kept = json.loads(_file(project).read_bytes())
         same = (
@@ -42,7 +42,7 @@ def known_answer(project: Project, methods: Sequence[str] | None) -> dict[str, A
 
 
 def keep_answer(project: Project, methods: Sequence[str] | None, answer: Mapping[str, Any]) -> None:
-    """Keep what a run answered, with everything it rests on."""
+    """Store the answer of a run with everything it depends on."""
     inputs = _inputs(project, methods)
     if inputs is None:
         _file(project).unlink(missing_ok=True)
@@ -61,9 +61,9 @@ def _file(project: Project) -> Path:
 
 
 def _inputs(project: Project, methods: Sequence[str] | None) -> dict[str, Any] | None:
-    """All that goes into a run, as plain data; None if that is unknown.
+    """Return all inputs of a run as plain data; None if they are unknown.
 
-    `load()` of a Python module may read anything.
+    They are unknown if the rows come from a Python module, whose `load()` may read anything.
     """
     if project.data.module:
         return None
@@ -81,7 +81,7 @@ def _inputs(project: Project, methods: Sequence[str] | None) -> dict[str, Any] |
 
 
 def _named_files(project: Project) -> Iterator[Path]:
-    """The files that the project file names, wherever they are."""
+    """Yield the files that the project file names, wherever they are."""
     data, votes = project.data, project.votes
     for name in (data.train, data.dev, data.test, votes.answers, votes.file, *votes.lfs):
         if name is not None:
@@ -101,7 +101,7 @@ def _whole(project: Project, name: str) -> Iterable[Path]:
 
 
 def _files_below(folder: Path, without: Path | None = None) -> Iterator[Path]:
-    """All files of a folder but hidden ones, compiled ones and those of one folder in it."""
+    """Yield all files of a folder except hidden files, compiled files and one subfolder."""
     for place, folders, names in os.walk(folder):
         here = Path(place)
         folders[:] = sorted(
@@ -113,21 +113,21 @@ def _files_below(folder: Path, without: Path | None = None) -> Iterator[Path]:
 
 
 def _outputs(project: Project) -> Iterator[Path]:
-    """What a run has written, without runs that were kept."""
+    """Yield the files a run has written, without kept runs."""
     folder = project.output_folder
     yield from (file for file in _files_below(folder, folder / "runs"))
 
 
 def _own_modules() -> list[Path]:
-    """The Python files that were imported in this process and belong to no installed package."""
+    """Return the Python files imported in this process that belong to no installed package."""
     found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    # There are thousands of modules, and finding out where a file really is takes its time.
+    # There are thousands of modules, and resolving a path is slow.
     own = (Path(file).resolve() for file in found if isinstance(file, str) and _is_own(file))
     return sorted(file for file in own if _is_own(str(file)) and file.is_file())
 
 
 def _is_own(file: str) -> bool:
-    """Whether a path is that of a Python file outside of Python, Wiesel and what is installed."""
+    """Whether a path is a Python file outside Python, Wiesel and the installed packages."""
     if not file.endswith(".py") or file.startswith(_package_places()):
         return False
     return not any(f"{os.sep}{name}{os.sep}" in file for name in ("site-packages", "dist-packages"))
@@ -140,7 +140,7 @@ def _package_places() -> tuple[str, ...]:
 
 
 def _package_state() -> list[int]:
-    """Changes when the code of Wiesel itself does, which only its authors see."""
+    """Return a state that changes with Wiesel's code; this matters only to its developers."""
     package = Path(__file__).parents[1]
     kinds = ("*.py", "*.css", "*.js")
     times = [file.stat().st_mtime_ns for kind in kinds for file in package.rglob(kind)]

@@ -1,4 +1,4 @@
-"""The third stage: rows become what the end model reads; computed once, then memory-mapped."""
+"""The third stage: turn rows into end-model inputs; computed once, then memory-mapped."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -44,18 +44,18 @@ KINDS: dict[str, Callable[..., Any]] = {
     "images": ImageFeatures,
     "given": Standardizer,
 }
-"""What makes the features of each kind."""
+"""The class that computes each kind of features."""
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """What the end model reads, for every split, and the fitted features that made it."""
+    """The end-model inputs of every split, and the fitted features that computed them."""
 
     kind: str
     by_split: Mapping[str, Any]
     features: Any
     key: str
-    """Changes when anything that went into them does."""
+    """Changes when anything the inputs depend on changes."""
     reused: bool
 
     @property
@@ -97,11 +97,11 @@ def make_vectors(project: Project, splits: Mapping[str, Split], cache: Path) -> 
 
 
 def _silent(done: int, note: str = "") -> None:
-    """Show nothing."""
+    """Ignore progress."""
 
 
 def features_kind(project: Project, train: Split) -> str:
-    """Return the kind of features that a project names, or that its rows are fit for."""
+    """Return the kind of features that a project names, or else the kind that suits its rows."""
     kind = project.features.kind or _guessed(project, train)
     if kind not in KINDS:
         with located(project):
@@ -110,7 +110,7 @@ def features_kind(project: Project, train: Split) -> str:
 
 
 def raw_inputs(kind: str, column: str, split: Split) -> Any:
-    """Return what features of a kind are made from: texts, a table, images or numbers."""
+    """Return the raw input for a kind of features: texts, a table, images or numbers."""
     if kind == "tabular":
         return split.rows
     if kind in ("images", "given"):
@@ -125,7 +125,7 @@ def raw_inputs(kind: str, column: str, split: Split) -> Any:
 
 
 def check_inputs(project: Project, splits: Mapping[str, Split]) -> None:
-    """Refuse features that cannot be made of the rows, before anything slow is done with them."""
+    """Reject features that cannot be computed from the rows, before any slow step."""
     kind = features_kind(project, splits["train"])
     features = make_features(project, kind)
     with located(project):
@@ -149,7 +149,7 @@ def _guessed(project: Project, train: Split) -> str:
 
 
 def make_features(project: Project, kind: str) -> Any:
-    """Return features of a kind with the options of the project, not yet fitted."""
+    """Return unfitted features of a kind, with the options of the project."""
     make, options = KINDS[kind], dict(project.features.options)
     with located(project), _plain_type_errors():
         if kind in ("tfidf", "minilm"):
@@ -168,7 +168,7 @@ def _plain_type_errors() -> Iterator[None]:
 
 
 def _content(part: Any) -> str:
-    """A digest of texts, of a table, or of numbers."""
+    """Return a digest of texts, a table or numbers."""
     if isinstance(part, pl.Series):
         return column_digest(part)
     if isinstance(part, pl.DataFrame):
@@ -177,7 +177,7 @@ def _content(part: Any) -> str:
 
 
 def _write(folder: Path, made: Mapping[str, Any], features: Any) -> None:
-    """Arrays first, the state last: a folder without it is not finished."""
+    """Write the arrays first and the state last: a folder without a state is unfinished."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, values in made.items():
         parts = values if isinstance(values, dict) else {"": values}
@@ -190,7 +190,7 @@ def _write(folder: Path, made: Mapping[str, Any], features: Any) -> None:
 
 
 def _read(folder: Path, splits: Mapping[str, Split]) -> tuple[dict[str, Any], Any] | None:
-    """What was computed before; None if that was not finished, or is damaged."""
+    """Return the cached arrays and features; None if they are unfinished or damaged."""
     if not (folder / STATE).is_file():
         return None
     try:

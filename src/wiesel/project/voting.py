@@ -1,4 +1,4 @@
-"""The second stage: votes on every split, where only what changed is run again."""
+"""The second stage: votes on every split; only changed labeling functions run again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ __all__ = ["Votes", "cast_votes", "project_lfs"]
 
 @dataclass(frozen=True)
 class Votes:
-    """The votes on every split that has any, and how much of them was known already."""
+    """The votes on every split that has any, and how many of them came from the cache."""
 
     by_split: Mapping[str, VoteMatrix]
     known: int = 0
-    """Labeling functions whose votes on a split were in the cache."""
+    """The number of labeling functions whose votes on a split were in the cache."""
     total: int = 0
     slowest: str = ""
-    """Who took most of the time, where voting was slow."""
+    """The slowest labeling functions, if voting was slow."""
 
     @property
     def train(self) -> VoteMatrix:
@@ -37,7 +37,7 @@ class Votes:
 
 
 def project_lfs(project: Project) -> LoadedLFs | None:
-    """Return the labeling functions of a project; None where votes come from elsewhere."""
+    """Return the labeling functions of a project; None if votes come from another source."""
     refuse_several_labels(project)
     if not project.votes.lfs:
         return None
@@ -98,7 +98,7 @@ def _applied(
 
 
 def _in_order(votes: VoteMatrix, train: Split, path: Path) -> VoteMatrix:
-    """The votes in the order of the rows, matched by id as text."""
+    """Return the votes in the order of the rows, matched by id as text."""
     positions = {str(item): row for row, item in enumerate(votes.ids)}
     wanted = [str(item) for item in train.ids]
     missing = [item for item in wanted if item not in positions]

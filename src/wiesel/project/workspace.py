@@ -1,8 +1,8 @@
-"""A project while a person works on it: rows, votes, labels, and what follows from them.
+"""An open project: rows, votes, labels, and everything derived from them.
 
-Nothing is computed twice: votes come from the cache of the project, everything else is kept until
-what it rests on changes. The command line and the workbench both use it, from several threads: who
-needs something that is being computed waits for it, and for nothing else.
+Nothing is computed twice: votes come from the project's cache, and everything else is kept until
+its inputs change. The command line and the workbench both use it, from several threads. A thread
+that needs a value under computation waits for that value and for nothing else.
 """
 
 import threading
@@ -55,14 +55,14 @@ Made = TypeVar("Made")
 Gold = npt.NDArray[np.int64]
 
 _OF_ROWS_ALONE = ("vectors", "index")
-"""What no change of labels or labeling functions makes old."""
+"""Properties that stay valid when labels or labeling functions change."""
 _SUGGESTED = 30
-"""So many suggestions are looked for at least."""
+"""The minimum number of suggestions to search for."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cast:
-    """The votes of the labeling functions that are switched on, and where they failed."""
+    """The votes of the enabled labeling functions, and their failures."""
 
     by_split: dict[str, VoteMatrix]
     failures: FailureLog = field(default_factory=FailureLog)
@@ -75,7 +75,7 @@ class Cast:
 
 
 class Workspace:
-    """An opened project; `refresh` looks at files and labels again."""
+    """An open project; `refresh` reads files and labels again."""
 
     def __init__(self, project: Project | FilePath) -> None:
         self.project = project if isinstance(project, Project) else read_project(project)
@@ -95,7 +95,7 @@ class Workspace:
 
     @property
     def text_column(self) -> str | None:
-        """The column of text; None where there is none."""
+        """The column of text; None if there is none."""
         column = self.project.features.column
         return column if column in self.train.rows.columns else text_column_of(self.train.rows)
 
@@ -116,26 +116,26 @@ class Workspace:
 
     @property
     def gold(self) -> Gold:
-        """The labels of training rows: what people gave, else what the file says."""
+        """The labels of the training rows: those people gave, else those in the file."""
         return self._keep("gold", self._gold)
 
     @property
     def features(self) -> npt.NDArray[Any] | None:
-        """The features of the training rows, where they are a matrix of numbers."""
+        """The features of the training rows; None if they are not a matrix of numbers."""
         found = self.vectors.by_split["train"]
         is_matrix = not isinstance(found, dict) and found.ndim == 2 and found.dtype.kind == "f"
         return found if is_matrix else None
 
     @property
     def vectors(self) -> Any:
-        """What the end model reads, for every split; computed once and kept on disk."""
+        """The end-model inputs of every split; computed once and cached on disk."""
         return self._keep(
             "vectors", lambda: make_vectors(self.project, self.splits, self._cache_folder())
         )
 
     @property
     def index(self) -> TermIndex | None:
-        """The words of the training texts; None where there is no text."""
+        """The words of the training texts; None if there is no text."""
         column = self.text_column
         if column is None:
             return None
@@ -145,27 +145,27 @@ class Workspace:
 
     @property
     def preview(self) -> EndPreview | None:
-        """The end model's preview; None where there is nothing to learn from yet."""
+        """The preview of the end model; None while there is nothing to learn from."""
         return self._keep("preview", self._preview)
 
     @property
     def facts(self) -> ItemFacts:
-        """What is known of the training rows, to filter them by."""
+        """The facts about the training rows that filters use."""
         preview = self.preview
         proba = None if preview is None else preview.proba
         return ItemFacts(self.train.rows, self.votes, proba, self.gold)
 
     def refresh(self, labels_only: bool = False) -> None:
-        """Forget what rests on labels, and on labeling functions unless only labels changed."""
+        """Drop values derived from labels and, unless `labels_only`, from labeling functions."""
         stale = ("gold", "preview", "suggestions", "clusters")
         self._forget(*stale, *(() if labels_only else ("cast",)))
 
     def has(self, *names: str) -> bool:
-        """Whether some of the properties are computed, so that requests do not wait for them."""
+        """Whether the named properties are computed, so that a request need not wait for them."""
         return all(name in self._kept for name in names)
 
     def summary(self) -> pl.DataFrame:
-        """Return a row per voter: coverage, overlap, conflict, precision from gold, trust."""
+        """Return one row per voter: coverage, overlap, conflict, precision from gold, trust."""
         frame = summarize(self.votes).frame
         known = [self._judged(name) for name in self.splits]
         judged = [pair for pair in known if pair is not None]
@@ -194,8 +194,8 @@ class Workspace:
         return preview_lf(rule, self.facts)
 
     def suggestions(self, n: int = 30) -> list[Suggestion]:
-        """Return suggested rules that are neither there already nor refused before."""
-        # As many for all who ask: one page shows three, the queue of another has thirty.
+        """Return suggested rules, without rules that already exist or were rejected before."""
+        # All callers share one computed list: one page shows three, another page's queue thirty.
         most = 3 * max(n, _SUGGESTED)
         found = self._keep("suggestions", lambda: self._suggested(most))
         if most > 3 * _SUGGESTED and len(found) < most:
@@ -214,25 +214,25 @@ class Workspace:
         return name
 
     def refuse(self, rule: LabelRule) -> None:
-        """Remember that a suggested rule is not wanted, nor any list with the same first word."""
+        """Record that a suggested rule is not wanted, nor any list with the same first word."""
         self.lf_set.store.refuse(rule.fingerprint)
         self.lf_set.store.refuse(_first_word(rule))
 
     def clusters(self) -> list[Cluster]:
-        """Return groups of rows that no labeling function reaches."""
+        """Return groups of rows that no labeling function covers."""
         features = self.features
         if features is None:
             return []
         return self._keep("clusters", lambda: uncovered_clusters(features, self.votes, self.index))
 
     def to_label(self, n: int, way: str, person: str = "", seed: int = 0) -> Table:
-        """Return rows for a person to label next, without those he or she has seen."""
+        """Return rows for a person to label next, without rows that the person has already seen."""
         gold = self.gold.copy()
         if person:
             ids = self.train.ids.cast(pl.String)
             seen = ids.is_in(list(self.store.asked(person))).to_numpy()
-            gold[seen & (gold == ABSTAIN)] = 0  # a skipped row is not asked again
-            gold[~seen & self._labeled()] = ABSTAIN  # what others labeled shows agreement
+            gold[seen & (gold == ABSTAIN)] = 0  # a skipped row is not shown again
+            gold[~seen & self._labeled()] = ABSTAIN  # rows that others labeled measure agreement
         return rows_to_label(self.votes, self.features, n=n, way=way, gold=gold, seed=seed)
 
     def blame(self, row: int, label: str | None = None, split: str = "train") -> Blame:
@@ -244,7 +244,7 @@ class Workspace:
         return blame(features, self.votes, item, label, gold=self._learning_gold())
 
     def score(self) -> dict[str, float]:
-        """Return how the present labeling functions do: coverage, and the preview's accuracy."""
+        """Return the coverage of the current labeling functions and the preview's accuracy."""
         figures = {"coverage": float(self.votes.covered.mean()), "lfs": float(self._n_voting())}
         preview = self.preview
         if preview is None:
@@ -290,7 +290,7 @@ class Workspace:
                 changes = self._changes
             made = make()
             with self._lock:
-                # Something changed meanwhile, so the next request computes it again.
+                # Something changed in the meantime, so the next request computes it again.
                 if changes == self._changes or name in _OF_ROWS_ALONE:
                     self._kept[name] = made
             return made
@@ -330,7 +330,7 @@ class Workspace:
         return labeled_gold(self.project, self.train, self.labels) != ABSTAIN
 
     def _learning_gold(self) -> Gold:
-        """Labels that may be learned from: those for evaluation stay out."""
+        """Return the labels for training, without those for evaluation."""
         return labeled_gold(self.project, self.train, self.labels, "learn")
 
     def _preview(self) -> EndPreview | None:
@@ -354,7 +354,7 @@ class Workspace:
         return bool((self._learning_gold() != ABSTAIN).any())
 
     def _judged(self, name: str) -> tuple[VoteMatrix, Gold] | None:
-        """Votes and gold of a split, where votes meet gold."""
+        """Return votes and gold of a split's rows with gold; None without any, and for test."""
         votes = self.cast.by_split.get(name)
         gold = (
             self.gold
@@ -391,7 +391,7 @@ def positions(ids: pl.Series, wanted: Sequence[str]) -> dict[str, int]:
 
 
 def _first_word(rule: LabelRule) -> str:
-    """The fingerprint of a rule for the first keyword alone; other rules have their own."""
+    """Return the fingerprint of a rule with only the first keyword; for other rules, their own."""
     if isinstance(rule, Keywords):
         return replace(rule, keywords=rule.keywords[:1]).fingerprint
     return rule.fingerprint

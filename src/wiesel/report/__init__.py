@@ -1,4 +1,4 @@
-"""report.html: what a run did and found, as one file that needs nothing else."""
+"""report.html: the steps and results of a run, as one self-contained file."""
 
 from wiesel.report.contents import (
     BalanceRow,

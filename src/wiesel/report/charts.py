@@ -1,4 +1,4 @@
-"""The charts of a report, each as a figure with a legend where it has several lines."""
+"""The charts of a report, each a figure; charts with several lines have a legend."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,13 +27,13 @@ _FEW_CLASSES = 4
 _FEW_LETTERS = 30
 _FEW_ITEMS = 5
 _FEW = 20
-"""So many voters have room for larger cells."""
+"""Up to this many voters, the cells can be larger."""
 
 
 def figure(
     title: str, body: str, names: Sequence[str] = (), note: str = "", *, wide: bool = False
 ) -> str:
-    """Return a chart with its title, a legend and a sentence; a wide one has a row to itself."""
+    """Return a chart with its title, a legend and a sentence; a wide chart fills a whole row."""
     legend = "".join(
         f'<span><i class="{color}"></i>{escape(name)}</span>'
         for name, color in zip(names, _COLORS, strict=False)
@@ -45,7 +45,7 @@ def figure(
 
 
 def epochs(title: str, curves: Sequence[Curve], kept: int | None, note: str = "") -> str:
-    """Return quantities over epochs, with the epoch that was kept."""
+    """Return a chart of quantities over epochs that marks the selected epoch."""
     known = [value for curve in curves for value in curve.values if math.isfinite(value)]
     if not known:
         return ""
@@ -62,10 +62,10 @@ def epochs(title: str, curves: Sequence[Curve], kept: int | None, note: str = ""
 
 
 def calibration(report: Report) -> str:
-    """Return how often predictions of some confidence are right."""
+    """Return a chart of accuracy by confidence."""
     bins = report.calibration
     groups = list(zip(bins.confidence, bins.accuracy, bins.n_items, strict=True))
-    # The share of two or three items that are right tells nothing, and looks like much.
+    # The accuracy of two or three items means nothing, but looks significant.
     least = _FEW_ITEMS if sum(n_items >= _FEW_ITEMS for _, _, n_items in groups) > 1 else 1
     points = [(float(sure), float(right)) for sure, right, n in groups if n >= least]
     low = 1 / len(report.labels)
@@ -80,7 +80,7 @@ def calibration(report: Report) -> str:
 
 
 def threshold_figure(curve: ThresholdCurve, threshold: float | None, name: str) -> str:
-    """Return what each decision threshold would give."""
+    """Return a chart of the results of each decision threshold."""
     rows = np.linspace(0, len(curve.threshold) - 1, min(200, len(curve.threshold))).astype(int)
     parts = {"precision": curve.precision, "recall": curve.recall, "F1": curve.f1}
     lines = [
@@ -121,7 +121,7 @@ def confusion(report: Report) -> str:
 
 
 def intervals(reports: Mapping[str, Report], figure_name: str, title: str) -> str:
-    """Return one dot with its 95 % interval for every method."""
+    """Return one dot with its 95 % interval per method."""
     scores = {name: getattr(report, figure_name) for name, report in reports.items()}
     known = {name: score for name, score in scores.items() if not math.isnan(score)}
     if not known:
@@ -135,7 +135,7 @@ def intervals(reports: Mapping[str, Report], figure_name: str, title: str) -> st
 
 
 def coverage(report: Report) -> str:
-    """Return the figures on items with a vote and on items without one, side by side."""
+    """Return the metrics on items with and without a vote, side by side."""
     parts = {"with a vote": report.covered, "without a vote": report.uncovered}
     known = {name: part for name, part in parts.items() if part is not None}
     if len(known) < 2:
@@ -186,7 +186,7 @@ def heat_map(names: Sequence[str], shares: Any) -> str:
 
 
 def _rounded_range(low: float, high: float) -> tuple[float, float]:
-    """Limits of an axis a little beyond the values, at round numbers."""
+    """Return axis limits slightly beyond the values, at round numbers."""
     step = 10.0 ** math.floor(math.log10(max(high - low, 0.05)))
     return math.floor(low / step) * step, math.ceil(high / step - 1e-9) * step
 
@@ -197,7 +197,7 @@ def _points(values: Sequence[float]) -> list[tuple[float, float]]:
 
 
 def _confusion_cell(count: int, share: float, many: bool) -> str:
-    """Count and share; among many classes the count alone, and nothing where it is zero."""
+    """Return a cell with count and share; for many classes the count alone, and zero as empty."""
     opening = f'<td style="--share:{share:.0f}%" class="shade"'
     if many:
         return f'{opening} title="{share:.0f} %">{f"{count:,}" if count else ""}</td>'
@@ -226,7 +226,7 @@ def _pair_cell(first: str, second: str, share: float, same: bool) -> str:
     if same or math.isnan(share):
         kind = "self" if same else "apart"
         return f'<td class="{kind}"></td>'
-    # Halfway is neutral: as many equal votes as different ones.
+    # One half is neutral: as many equal votes as different ones.
     strength = round(200 * abs(share - 0.5))
     side = "agree" if share >= 0.5 else "differ"
     said = escape(f"{first} and {second}: {100 * share:.0f} % the same", quote=True)

@@ -1,4 +1,4 @@
-"""What a report shows, as plain data; whoever writes one fills this in."""
+"""The contents of a report as plain data, filled in by its caller."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,14 +22,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class VoterRow:
-    """One voter: how often it votes, how well, and how much the method listens to it."""
+    """One voter: its coverage, its precision, and its weight in the method."""
 
     name: str
     classes: Sequence[str]
     coverage: float
     conflict: float
     precision: float | None = None
-    """On the dev rows; None where there is no gold label under its votes."""
+    """Precision on the dev rows; None if none of its votes has a gold label."""
     low: float | None = None
     high: float | None = None
     support: int = 0
@@ -67,19 +67,19 @@ class ErrorItem:
     gold: str
     predicted: str
     proba: float
-    """What the model gives to the class it predicts."""
+    """The model's probability for the predicted class."""
     spans: Sequence[tuple[int, int]]
-    """Where labeling functions matched words of the text."""
+    """The parts of the text that labeling functions matched."""
     votes: Sequence[tuple[str, str]]
     """Voters and what they voted."""
 
 
 @dataclass(frozen=True)
 class SliceRow:
-    """A part of the judged items, and how well the end model does there."""
+    """A slice of the evaluated items, and the end model's accuracy on it."""
 
     by: str
-    """What the items are divided by: a column, the length, who votes on them."""
+    """What the slices are based on: a column, the length, the voters."""
     name: str
     n_items: int
     accuracy: float
@@ -89,7 +89,7 @@ class SliceRow:
 
 @dataclass(frozen=True)
 class BalanceRow:
-    """How common a class is, by whom."""
+    """The share of a class according to gold, the votes and the end model."""
 
     name: str
     gold: float | None
@@ -99,12 +99,12 @@ class BalanceRow:
 
 @dataclass(frozen=True)
 class ReportData:
-    """Everything a report shows; what is empty or None is left out."""
+    """The contents of a report; empty parts and None are left out."""
 
     title: str
     labels: LabelSpace
     story: Sequence[str]
-    """What was done, in sentences."""
+    """Sentences that describe what was done."""
     figures: Sequence[tuple[str, str]]
     """The few numbers that matter, each with a caption."""
     voters: Sequence[VoterRow]
@@ -112,32 +112,32 @@ class ReportData:
     findings: Sequence[str]
     agreement_names: Sequence[str]
     agreement: npt.NDArray[np.float64] | None
-    """Share of common items with the same vote, (voters, voters); NaN where they never meet."""
+    """Share of common items with the same vote, (voters, voters); NaN without common items."""
     losses: Sequence[Curve] = ()
     scores: Sequence[Curve] = ()
     kept_epoch: int | None = None
     methods: Mapping[str, Report] = field(default_factory=dict)
-    """The figures of every method on the same items."""
+    """The metrics of every method on the same items."""
     judged_on: str = ""
     report: Report | None = None
-    """The figures of the main method."""
+    """The metrics of the main method."""
     paired: str = ""
-    """One sentence: the main method against the majority vote."""
+    """One sentence that compares the main method with the majority vote."""
     curve: ThresholdCurve | None = None
     threshold: float | None = None
     references: Mapping[str, Report] = field(default_factory=dict)
-    """What takes no votes, on the same items: the commonest class, gold labels alone."""
+    """References without votes on the same items: the most common class, gold labels alone."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """How long each method and reference took to train."""
+    """The training time of each method and reference, in seconds."""
     thresholds: Sequence[tuple[float, int, int, int, int]] = ()
-    """A threshold, then true and false positives, false and true negatives."""
+    """Thresholds, each with true and false positives, false and true negatives."""
     balance: Sequence[BalanceRow] = ()
     slices: Sequence[SliceRow] = ()
     errors: Sequence[ErrorItem] = ()
     n_errors: int = 0
-    """How many errors there are, of which some are shown."""
+    """The total number of errors; only some are shown."""
     disagreements: Sequence[Disagreement] = ()
     reproduce: Sequence[str] = ()
-    """Commands, one for each line."""
+    """Commands, one per line."""
     settings: str = ""
     """The project file."""

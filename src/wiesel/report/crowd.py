@@ -1,4 +1,4 @@
-"""The report for crowds: workers that sort and filter, mistakes, contested items."""
+"""The report on crowd answers: a sortable table of workers, mistakes, contested items."""
 
 from collections.abc import Callable, Mapping
 from html import escape

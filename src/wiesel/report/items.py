@@ -1,4 +1,4 @@
-"""Single items in a report: errors with the matched words, and where model and votes differ."""
+"""Single items in a report: errors with matched words, and items where model and votes differ."""
 
 from collections.abc import Sequence
 from html import escape
@@ -13,7 +13,7 @@ _SHOWN = 8
 
 
 def errors(data: ReportData) -> str:
-    """Return items with gold labels that the end model gets wrong, the surest errors first."""
+    """Return items with gold labels that the end model gets wrong, most confident first."""
     if not data.errors:
         return ""
     more = (
@@ -28,7 +28,7 @@ def errors(data: ReportData) -> str:
 
 
 def disagreements(data: ReportData) -> str:
-    """Return training items on which end model and votes name different classes."""
+    """Return training items on which the end model and the votes disagree."""
     if not data.disagreements:
         return ""
     intro = (
@@ -40,7 +40,7 @@ def disagreements(data: ReportData) -> str:
 
 
 def highlighted(text: str, spans: Sequence[tuple[int, int]], limit: int = _TEXT) -> str:
-    """Return a text as HTML with some parts marked; a long one is cut around the first mark.
+    """Return a text as HTML with parts highlighted; a long text is cut around the first one.
 
     >>> highlighted("a <free> prize", [(3, 7)])
     'a &lt;<mark>free</mark>&gt; prize'
@@ -63,7 +63,7 @@ def highlighted(text: str, spans: Sequence[tuple[int, int]], limit: int = _TEXT)
 
 
 def _folded(items: Sequence[str]) -> str:
-    """The first items; the others unfold on demand."""
+    """Return the first items; the others are folded and open on demand."""
     first, rest = items[:_SHOWN], items[_SHOWN:]
     if not rest:
         return "".join(first)
@@ -91,7 +91,7 @@ def _disagreement(item: Disagreement) -> str:
 
 
 def _chips(votes: Sequence[tuple[str, str]], gold: str | None = None) -> str:
-    """Who voted what; with a tick where that is the gold label."""
+    """Return each voter's vote, with a tick if it matches the gold label."""
     if not votes:
         return "<small>no votes</small>"
     shown = " ".join(

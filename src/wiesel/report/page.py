@@ -1,4 +1,4 @@
-"""The page around the sections: head, style, contents, and the script that sorts and filters."""
+"""The page around the sections: head, style, contents, and the sort and filter script."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""How good it is, beside what takes no votes; per class, per slice, per threshold."""
+"""Model quality against references without votes; by class, by slice, by threshold."""
 
 from collections.abc import Mapping
 from html import escape
@@ -19,7 +19,7 @@ _MANY_SLICES = 8
 
 
 def quality(data: ReportData) -> str:
-    """Return the figures of every method, and the charts of the main one."""
+    """Return the metrics of every method, and the charts of the main one."""
     if data.report is None:
         return (
             "<p>There are no gold labels to evaluate on. A few dozen labeled rows as "
@@ -46,7 +46,7 @@ def quality(data: ReportData) -> str:
 
 
 def balance(data: ReportData) -> str:
-    """Return how common the classes are: by gold, by the votes, by the end model."""
+    """Return the class balance according to gold, the votes and the end model."""
     if not data.balance:
         return ""
     columns = [
@@ -62,7 +62,7 @@ def balance(data: ReportData) -> str:
 
 
 def slices(data: ReportData) -> str:
-    """Return how well the end model does on parts of the judged items."""
+    """Return the accuracy of the end model on slices of the evaluated items."""
     if not data.slices:
         return ""
     columns = (
@@ -154,7 +154,7 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 
 def _threshold_tool(data: ReportData) -> str:
-    """A slider for the threshold, with what mistakes cost; numbers alone go into the page."""
+    """Return a threshold slider with costs of mistakes; only numbers go into the page."""
     first, second = (escape(name) for name in data.labels.names)
     points = list(data.thresholds)
     used = 0.5 if data.threshold is None else data.threshold

@@ -1,4 +1,4 @@
-"""The sections of a report, from what it should show to HTML."""
+"""Turns the contents of a report into the HTML of its sections."""
 
 from html import escape
 
@@ -13,7 +13,7 @@ __all__ = ["sections"]
 
 
 def sections(data: ReportData) -> list[tuple[str, str]]:
-    """Return the title and the HTML of every section that has something to show."""
+    """Return the title and the HTML of every nonempty section."""
     every = [
         ("What was done", _story(data)),
         ("How good it is", quality(data)),

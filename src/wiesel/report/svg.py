@@ -19,7 +19,7 @@ class Axis:
     high: float
 
     def place(self, value: float) -> float:
-        """Return where a value lies, from 0 to 1.
+        """Return the position of a value, from 0 to 1.
 
         >>> Axis("epoch", 0, 10).place(2.5)
         0.25
@@ -29,7 +29,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Line:
-    """Points that are joined; `color` is a class of the style sheet."""
+    """Connected points; `color` is a class of the style sheet."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -41,7 +41,7 @@ def chart(
     x: Axis, y: Axis, lines: Sequence[Line], *, mark: tuple[float, str] | None = None,
     diagonal: bool = False,
 ) -> str:  # fmt: skip
-    """Return a line chart; `mark` is a vertical line at a value, with its name."""
+    """Return a line chart; `mark` is a named vertical line at a value."""
     parts = [_grid(x, y)]
     if diagonal:
         parts.append(_path([(x.low, y.low), (x.high, y.high)], x, y, "guide"))

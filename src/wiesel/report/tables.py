@@ -1,4 +1,4 @@
-"""Tables that sort by any column and filter by a word, and that can be read without either."""
+"""Tables with sorting and filtering, also readable without scripts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -12,20 +12,20 @@ Row = Mapping[str, Any]
 
 
 class TableColumn(NamedTuple):
-    """One column of a table: its title, what a cell shows, and what it is sorted by."""
+    """One column of a table: its title, its cells, and its sort key."""
 
     header: str
     cell: Callable[[Row], str]
-    """What is shown, as HTML."""
+    """The content of a cell, as HTML."""
     key: Callable[[Row], float | None] | None = None
-    """What numbers are sorted by; text is sorted as it is shown."""
+    """The sort key of numbers; text is sorted as shown."""
     style: str = ""
 
 
 def sortable_table(
     name: str, columns: Sequence[TableColumn], rows: Sequence[Row], n_rows: int = 0
 ) -> str:
-    """Return a table; `n_rows` is how many there are where not all are shown.
+    """Return a table; `n_rows` is the total number of rows if not all are shown.
 
     >>> column = TableColumn("class", lambda row: row["name"])
     >>> '<th scope="col"' in sortable_table("classes", [column], [{"name": "ham"}])
@@ -52,7 +52,7 @@ def sortable_table(
 
 
 def filter_field(table: str, what: str) -> str:
-    """Return a field that shows only the rows of a table that contain what is typed."""
+    """Return an input field that filters the rows of a table by the typed text."""
     return (
         f'<p class="filter"><input type="search" data-filters="{table}" '
         f'aria-label="Filter {escape(what)}" placeholder="Filter: {escape(what)}">'
@@ -61,13 +61,13 @@ def filter_field(table: str, what: str) -> str:
 
 
 def bar(share: float | None, text: str) -> str:
-    """Return a text behind a bar as long as a share."""
+    """Return a text after a bar whose length is a share."""
     width = 100 * min(max(share or 0.0, 0.0), 1.0)
     return f'<span class="bar"><i style="width:{width:.0f}%"></i></span>{escape(text)}'
 
 
 def percent_text(share: float | None, digits: int = 1) -> str:
-    """Return a share in percent; a dash where it is not known."""
+    """Return a share in percent; a dash if unknown."""
     return UNKNOWN if share is None else f"{100 * share:.{digits}f} %"
 
 

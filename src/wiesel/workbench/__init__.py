@@ -1,4 +1,4 @@
-"""The workbench: a web page for the loop of looking, writing, labeling, training and judging."""
+"""The workbench: a web app to inspect data, write LFs, label, train and evaluate."""
 
 from wiesel.workbench.server import serve
 

@@ -1,4 +1,4 @@
-"""Blame: who led to an error, through which rows, and what happens without them."""
+"""Blame: which voters led to an error, through which rows, and the result without them."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ _LISTED = 8
 
 
 class BlameBox:
-    """The voters and neighbors behind one prediction, with a switch for each voter."""
+    """The voters and neighbors behind one prediction, with a switch per voter."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -35,7 +35,7 @@ class BlameBox:
             words("Press 'why?' at an error to see which voters caused it.", "w-faint")
 
     async def show(self, split: str, place: int, label: str) -> None:
-        """Take one prediction apart."""
+        """Show what led to one prediction."""
         self.found = await work(self.desk.space.blame, place, label, split)
         self.left_out = set()
         self.place.clear()

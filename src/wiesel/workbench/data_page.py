@@ -1,4 +1,4 @@
-"""Data: the rows, page by page; what to look at next; a row opens with everything about it."""
+"""Data: the rows page by page, what to look at next, and a detail view for each row."""
 
 from functools import partial
 from typing import Any
@@ -25,22 +25,22 @@ _VOTES |= {"conflict": "in conflict"}
 
 
 class DataPage:
-    """The rows that fulfil the conditions chosen, 25 at a time."""
+    """The rows that meet the chosen conditions, 25 at a time."""
 
     def __init__(self, desk: Desk, selection: str = "") -> None:
         self.desk = desk
         self.split = "train"
         self.conditions: dict[str, Any] = {}
         self.chosen: Any = None
-        """Rows that something pointed at; None: all."""
+        """The rows to show; None shows all."""
         self.title = ""
         self.page = 0
         self.turn = 0
-        """Grows with what is shown: an answer that comes late is not shown."""
+        """Incremented with each new view, so that late answers are discarded."""
         self.shown: tuple[str, list[tuple[Any, ...]]] = ("", [])
         """The split and the cells of the table."""
         self.source = ""
-        """Whose predictions are shown."""
+        """The model whose predictions are shown."""
         self.rows: Any = np.arange(len(desk.space.train))
         if selection.isdigit() and int(selection) < len(desk.selections):
             found = desk.selections[int(selection)]
@@ -48,7 +48,7 @@ class DataPage:
             self.rows = np.asarray(found.rows)
 
     def build(self) -> None:
-        """Show the page; what takes a moment follows."""
+        """Show the page; slow parts follow."""
         with ui.element("div").classes("w-columns"):
             with card():
                 self._filters()
@@ -133,12 +133,12 @@ class DataPage:
         await self.refresh()
 
     async def point_at(self, rows: Any, title: str) -> None:
-        """Show some rows only."""
+        """Show only these rows."""
         self.split, self.chosen, self.title, self.page = "train", rows, title, 0
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Find the rows again and show the first of them."""
+        """Query the rows again and show the first page."""
         found = await work(self._found)
         if found is not None:
             self.rows = found
@@ -160,7 +160,7 @@ class DataPage:
             self._show_rows(self._texts())
         cells = await work(self._cells, self._on_page())
         if turn != self.turn:
-            return  # another page was asked for meanwhile
+            return  # another page was requested in the meantime
         if cells is not None:
             self._show_rows(cells)
         self.list.classes("w-ready")
@@ -174,7 +174,7 @@ class DataPage:
     def _show_rows(self, cells: list[tuple[Any, ...]]) -> None:
         self._show_note()
         if cells and self.shown == (self.split, cells):
-            return  # whoever is about to open a row finds it still there
+            return  # do not redraw under a user who is about to open a row
         self.shown = (self.split, cells)
         self.list.clear()
         with self.list:
@@ -209,7 +209,7 @@ class DataPage:
         row.on("keydown.enter", opening)
 
     def _texts(self) -> list[tuple[Any, ...]]:
-        """The rows of the table before there are votes and predictions."""
+        """Return the table rows before votes and predictions are available."""
         column = self._column()
         texts = self.desk.space.splits[self.split].rows[column]
         places = map(int, self._on_page())
@@ -219,7 +219,7 @@ class DataPage:
         return self.desk.space.text_column or self.desk.space.splits[self.split].rows.columns[0]
 
     def _cells(self, places: Any) -> list[tuple[Any, ...]]:
-        """What the rows of the table say: plain text and numbers."""
+        """Return the cells of the table rows: plain text and numbers."""
         space = self.desk.space
         part, votes = space.splits[self.split], space.cast.by_split.get(self.split)
         column = self._column()

@@ -1,4 +1,4 @@
-"""What all pages share: the opened project, its runs, and who is notified of changes."""
+"""State shared by all pages: the open project, its runs, and change notification."""
 
 import threading
 from collections.abc import Callable
@@ -21,12 +21,12 @@ __all__ = ["Desk", "work"]
 Made = TypeVar("Made")
 
 _MOMENT = 3.0
-"""Seconds until what pages may need is computed unasked."""
+"""Seconds before values that pages may need are computed in advance."""
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Rows that another page points at."""
+    """Rows selected by another page."""
 
     split: str
     rows: Any
@@ -34,26 +34,26 @@ class Selection:
 
 
 class Desk:
-    """An opened project and its training runs."""
+    """An open project and its training runs."""
 
     def __init__(self, space: Workspace) -> None:
         self.space = space
         self.jobs = Jobs(space.project)
         self.version = 0
-        """Grows with every change, so that pages of other people can follow."""
+        """Incremented with every change, so that other users' pages can follow."""
         self.selections: list[Selection] = []
         self._probas: dict[tuple[str, str], Any] = {}
         self._seen = self._stamps()
 
     @classmethod
     def open(cls, project: FilePath) -> "Desk":
-        """Open a project; rows are read, everything else is computed on first use."""
+        """Open a project: read its rows; compute everything else on first use."""
         return cls(Workspace(project))
 
     def warm_up(self) -> None:
-        """Compute votes, features and words in the background, so that pages find them ready.
+        """Compute votes, features and words in the background, so that they are ready for pages.
 
-        It begins after a moment: a page that is opened right away needs the processor first.
+        It starts after a short delay, because a page opened right away needs the processor first.
         """
         later = threading.Timer(_MOMENT, self._warm_up)
         later.daemon = True
@@ -64,20 +64,20 @@ class Desk:
             _ = self.space.preview
             _ = self.space.index
         except (WieselError, OSError):
-            return  # the pages say what is wrong where it matters
+            return  # the pages that need the value show the error
 
     @property
     def is_ready(self) -> bool:
-        """Whether votes, gold and predictions are there, so that a page need not wait for them."""
+        """Whether votes, gold and predictions are computed, so that a page need not wait."""
         return self.space.has("cast", "gold", "preview")
 
     def changed(self, labels_only: bool = False) -> None:
-        """Forget what rests on labels or labeling functions, and tell other pages."""
+        """Drop values derived from labels or labeling functions, and notify other pages."""
         self.space.refresh(labels_only=labels_only)
         self.version += 1
 
     def follow_files(self) -> bool:
-        """Look whether a file of labeling functions has changed; if so, forget their votes."""
+        """Check whether a file of labeling functions has changed; if so, drop their votes."""
         stamps = self._stamps()
         if stamps == self._seen:
             return False
@@ -86,7 +86,7 @@ class Desk:
         return True
 
     def proba(self, split: str) -> tuple[Any, str]:
-        """Return P(class) of the rows of a split, by the latest run or the preview, and whose."""
+        """Return P(class) of a split's rows from the latest run or the preview, and the source."""
         for latest in kept_runs(self.space.project)[:1]:
             found = self._run_proba(latest, split)
             if found is not None:
@@ -99,7 +99,7 @@ class Desk:
         return preview.predict_proba(self.space.vectors.by_split[split]), "preview"
 
     def facts(self, split: str) -> ItemFacts:
-        """Return what is known of the rows of a split, to filter them by."""
+        """Return the facts about a split's rows that filters use."""
         part = self.space.splits[split]
         votes = self.space.cast.by_split.get(split)
         gold = self.space.gold if split == "train" else part.gold
@@ -116,29 +116,29 @@ class Desk:
         return self._probas[key]
 
     def place_of(self, item: str, split: str = "train") -> int | None:
-        """Return the row of an item."""
+        """Return the row number of an item; None if it is not in the split."""
         return positions(self.space.splits[split].ids, [item]).get(item)
 
     def voters(self) -> list[str]:
-        """Return the voters that there are."""
+        """Return the names of all voters."""
         votes = self.space.votes
         return list(votes.voters) if votes.n_votes else []
 
     def suggested(self, n: int) -> list[Suggestion]:
-        """Return suggested labeling functions; none where too little is known to suggest any."""
+        """Return suggested labeling functions; none if there is too little evidence."""
         try:
             return self.space.suggestions(n) if self.space.has_lfs else []
         except DataError:
             return []
 
     def select(self, split: str, rows: Any, title: str) -> str:
-        """Keep some rows to look at and return the address of the page that shows them."""
+        """Store selected rows and return the address of the page that shows them."""
         number = len(self.selections)
         self.selections.append(Selection(split, rows, title))
         return f"/?selection={number}"
 
     def scored(self) -> dict[str, float]:
-        """Compute the score of the present labeling functions and keep it in their history."""
+        """Compute the score of the current labeling functions and record it in their history."""
         figures = self.space.score()
         if self.space.has_lfs and self.space.lf_set.rules_file is not None:
             self.space.lf_set.note(figures)
@@ -151,7 +151,7 @@ class Desk:
 
 
 async def work(task: Callable[..., Made], *arguments: Any, quiet: bool = False) -> Made | None:
-    """Run something that takes a moment outside the event loop; an error is shown on the page."""
+    """Run a slow task outside the event loop; an error is shown on the page."""
     try:
         return await run.io_bound(task, *arguments)
     except (WieselError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Training in processes beside the server: start, watch, stop."""
+"""Training in separate processes: start, watch, stop."""
 
 import json
 import os
@@ -25,7 +25,7 @@ class Progress:
 
     stages: list[tuple[str, str]] = field(default_factory=list)
     epochs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Records of every method and seed, in order."""
+    """The epoch records of every method and seed, in order."""
     end: str = ""
     """How it ended; empty while it runs."""
     error: str = ""
@@ -41,7 +41,7 @@ class Jobs:
     def start(
         self, methods: Sequence[str], training: Mapping[str, Any], seeds: Sequence[int]
     ) -> str:
-        """Start a run in a process of its own and return its name."""
+        """Start a run in a separate process and return its name."""
         if self.current() is not None:
             raise ParameterError("A run is in training already: wait for it, or stop it.")
         if not methods:
@@ -53,7 +53,7 @@ class Jobs:
         write_json(request, folder / "request.json")
         command = [sys.executable, "-m", "wiesel.workbench.worker", str(self.project.file), name]
         with (folder / "log.txt").open("wb") as log:
-            # A session of its own: Ctrl-C at the server's terminal does not reach it.
+            # In a separate session, Ctrl-C at the server's terminal does not reach it.
             worker = subprocess.Popen(
                 command,
                 stdout=log,
@@ -66,7 +66,7 @@ class Jobs:
         return name
 
     def current(self) -> str | None:
-        """Return the name of the run in training; None if there is none."""
+        """Return the name of the active run; None if there is none."""
         if self.running is None or self.running[1].poll() is not None:
             return None
         return self.running[0]
@@ -88,7 +88,7 @@ class Jobs:
         return found
 
     def close(self) -> None:
-        """Stop what is in training, for the server ends."""
+        """Stop the active run when the server shuts down."""
         self.cancel()
         if self.running is not None:
             try:

@@ -1,4 +1,4 @@
-"""Label: one row at a time, by keyboard; every answer is on disk before the next row comes."""
+"""Label: one row at a time, by keyboard; every answer is saved before the next row is shown."""
 
 import json
 from functools import partial
@@ -23,7 +23,7 @@ _TITLES = {
     "uncertain": "the model is unsure",
 }
 _PATIENCE = 60.0
-"""Seconds that a browser on a busy machine may take to answer."""
+"""How many seconds a browser on a busy machine may take to respond."""
 _STORED = "localStorage.getItem('wiesel-person') || ''"
 
 
@@ -85,7 +85,7 @@ class LabelPage:
     async def _choose(self) -> None:
         if self.ways.value != self.way:
             self.way = self.ways.value
-            # The box that was chosen from would keep the keys to itself.
+            # The select box would otherwise keep the keyboard focus.
             ui.run_javascript("document.activeElement?.blur()")
             await self.load()
 
@@ -144,7 +144,7 @@ class LabelPage:
             await self.undo()
 
     async def answer(self, label: str | None) -> None:
-        """Keep an answer (None skips) and go to the next row."""
+        """Save an answer (None skips) and go to the next row."""
         if self.busy or not self.waiting or not self.person:
             return
         self.busy = True
@@ -166,7 +166,7 @@ class LabelPage:
         self.desk.changed(labels_only=True)
 
     async def undo(self) -> None:
-        """Withdraw the last answer and show its item again."""
+        """Undo the last answer and show its item again."""
         if not self.person:
             return
         item = await work(self.desk.space.store.undo, self.person)

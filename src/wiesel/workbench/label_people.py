@@ -1,4 +1,4 @@
-"""Who labeled how much, how far people agree, and what they must still settle."""
+"""How much each person labeled, their agreement, and the disagreements to resolve."""
 
 from functools import partial
 from typing import Any
@@ -46,7 +46,7 @@ class PeopleBox:
         with self.agreement:
             self._pairs(pairs)
         if apart == self.apart:
-            return  # whoever is about to press a button finds it still there
+            return  # do not redraw under a user who is about to press a button
         self.apart = apart
         self.open.clear()
         with self.open:

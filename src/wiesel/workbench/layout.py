@@ -1,4 +1,4 @@
-"""What every page looks like: the bar on top, the colors, the empty states."""
+"""The common page layout: the top bar, the colors, the empty states."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +10,12 @@ from wiesel.workbench.texts import words
 
 GRAY = "#8a939c"
 COLORS = ["#4a90c4", "#cf7440", "#4fa574", "#9c72bd", "#b8941f", "#4b9fa9", "#bd5f86"]
-"""Of the lines of charts, on a light and on a dark page."""
+"""Colors of chart lines, on a light and on a dark page."""
 AXIS = {
     "axisLabel": {"color": GRAY},
     "splitLine": {"lineStyle": {"color": "rgba(128,128,128,0.25)"}},
 }
-"""How the axes of charts look, on a light and on a dark page."""
+"""The style of chart axes, on a light and on a dark page."""
 
 __all__ = ["AXIS", "COLORS", "GRAY", "card", "empty_state", "frame", "heading", "table"]
 
@@ -114,7 +114,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 
 @contextmanager
 def frame(desk: Desk, path: str) -> Iterator[None]:
-    """Put a page into the common frame."""
+    """Wrap a page in the common frame."""
     ui.add_css(CSS)
     with ui.header(elevated=False).classes("w-bar").props('role="navigation"'):
         words(desk.space.project.name, "w-name")
@@ -128,7 +128,7 @@ def frame(desk: Desk, path: str) -> Iterator[None]:
 
 @contextmanager
 def card(title: str = "") -> Iterator[ui.element]:
-    """Put something into a box with a title."""
+    """Wrap content in a box with a title."""
     with ui.element("section").classes("w-card") as box:
         if title:
             heading(title)
@@ -141,7 +141,7 @@ def heading(text: str) -> None:
 
 
 def empty_state(title: str, what_to_do: str, address: str = "", button: str = "") -> None:
-    """Say that there is nothing here yet, and what to do about it."""
+    """Show that there is nothing here yet, and what to do about it."""
     with ui.element("div").classes("w-empty"):
         heading(title)
         words(what_to_do, "w-faint", tag="p")
@@ -152,7 +152,7 @@ def empty_state(title: str, what_to_do: str, address: str = "", button: str = ""
 
 @contextmanager
 def table(*headers: tuple[str, bool]) -> Iterator[None]:
-    """Show a table: the head from (title, is a number), the rows by `with ui.element("tr")`."""
+    """Show a table: `headers` are (title, is a number); add rows by `with ui.element("tr")`."""
     with ui.element("div").classes("w-scroll"), ui.element("table").classes("w-table"):
         with ui.element("thead"), ui.element("tr"):
             for title, is_number in headers:

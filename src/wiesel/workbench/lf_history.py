@@ -1,4 +1,4 @@
-"""The history of the labeling functions: how each state scored, and the way back."""
+"""The history of the labeling functions: the score of each state, and undo."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _LISTED = 12
 
 
 class HistoryBox:
-    """The score of the present state, the curve of all states, and a button to go back."""
+    """The score of the current state, the curve of all states, and an undo button."""
 
     def __init__(self, desk: Desk, on_changed: Callable[[], Any]) -> None:
         self.desk, self.on_changed = desk, on_changed
@@ -33,7 +33,7 @@ class HistoryBox:
             self.back.props("flat dense no-caps").classes("lf-undo").style("align-self: flex-start")
 
     async def refresh(self) -> None:
-        """Show the score of the present state."""
+        """Show the score of the current state."""
         figures = await work(self.desk.scored, quiet=True) or {}
         states = await work(self.desk.space.lf_set.history, quiet=True) or []
         self.now.clear()
@@ -70,7 +70,7 @@ def _sentence(figures: dict[str, float]) -> str:
 
 
 def _options(states: list[Snapshot]) -> dict[str, Any]:
-    """The curve of accuracy and coverage over the states."""
+    """Return the chart of accuracy and coverage over the states."""
     series = [
         {
             "name": name,

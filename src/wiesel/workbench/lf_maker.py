@@ -1,4 +1,4 @@
-"""Making a labeling function: from marked words to proposals, each with what it would do."""
+"""Creates labeling functions: from marked words to proposals, each with a preview."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,14 +27,14 @@ _REFUSED = {
 
 
 class LFMaker:
-    """A box with words to look for, the class to vote for, and a live preview."""
+    """A box for the words to find and the class to vote for, with a live preview."""
 
     def __init__(self, desk: Desk, on_added: Callable[[], Any]) -> None:
         self.desk, self.on_added = desk, on_added
         self.editing = ""
-        """The rule that is replaced; empty for one that is added."""
+        """The name of the rule to replace; empty to add a rule."""
         self.asked: tuple[str, str, bool, str] | None = None
-        """What the preview below is of."""
+        """The request that the preview answers."""
 
     def build(self) -> None:
         """Show the box."""
@@ -56,18 +56,18 @@ class LFMaker:
         self.place.style("display: flex; flex-direction: column; gap: 8px")
 
     async def show(self, text: str) -> None:
-        """Take marked words."""
+        """Fill the box with marked words."""
         self.editing = ""
         self.kind.value = "words"
         self.input.value = " ".join(text.split())[:200]
         await self._typed()
 
     async def edit(self, name: str, rule: LabelRule) -> None:
-        """Change a rule instead of making one more."""
+        """Edit a rule instead of adding one."""
         self.editing = name
         self.choice.value = rule.label
         self.kind.value = "pattern" if rule.kind == "regex" else "words"
-        # The pattern itself: what stands for it in tables cannot be looked for.
+        # Use the pattern itself: its short form in tables cannot be searched for.
         self.input.value = rule.pattern if isinstance(rule, Regex) else rule_words(rule)
         await self._typed()
 
@@ -75,14 +75,14 @@ class LFMaker:
         text = (self.input.value or "").strip()
         asked = (text, self.choice.value, self.kind.value == "pattern", self.editing)
         if asked == self.asked:
-            return  # marked words change the box, which tells of it once more
+            return  # marked words change the box, which triggers a second event
         self.asked = asked
         if not text:
             self.place.clear()
             return
         found = await work(self.proposals, *asked[:3], quiet=True)
         if asked != self.asked:
-            return  # more was typed meanwhile
+            return  # the user typed more in the meantime
         self.place.clear()
         with self.place:
             if found is None:
@@ -93,7 +93,7 @@ class LFMaker:
     def proposals(
         self, text: str, label: str, is_pattern: bool
     ) -> list[tuple[LabelRule, LFPreview]]:
-        """Return rules for what was typed, each with what it would do."""
+        """Return rules for the typed text, each with a preview."""
         column = self.desk.space.text_column or "text"
         rules: list[LabelRule]
         if is_pattern:
@@ -159,7 +159,7 @@ def preview_figures(preview: LFPreview) -> list[str]:
 
 
 def preview_hits(desk: Desk, rule: LabelRule, preview: LFPreview) -> None:
-    """Show some rows that a rule would vote on, the matched words marked."""
+    """Show some rows that a rule would vote on, with the matched words highlighted."""
     column = desk.space.text_column
     if column is None or not len(preview.rows):
         words("No row matches.", "w-faint")

@@ -20,7 +20,7 @@ _MORE = 30
 
 
 class LFQueue:
-    """The queue; A accepts and R rejects the proposal on top."""
+    """The queue; A accepts and R rejects the top proposal."""
 
     def __init__(self, desk: Desk, on_changed: Callable[[], Any]) -> None:
         self.desk, self.on_changed = desk, on_changed
@@ -88,17 +88,17 @@ class LFQueue:
             await self.refuse()
 
     async def accept(self) -> None:
-        """Write the proposal on top to the rules file."""
+        """Write the top proposal to the rules file."""
         await self._judge(self.desk.space.accept)
 
     async def refuse(self) -> None:
-        """Never propose it again."""
+        """Reject the top proposal, so that it is never proposed again."""
         await self._judge(self.desk.space.refuse)
 
     async def _judge(self, then: Callable[[Any], Any]) -> None:
         if self.busy or not self.waiting:
             return
-        self.busy = True  # a key that is pressed twice judges one proposal
+        self.busy = True  # a key pressed twice decides only one proposal
         try:
             found = self.waiting.pop(0)
             await work(then, found.lf)

@@ -1,4 +1,4 @@
-"""LFs: every labeling function with its figures, proposals to judge, and the way back."""
+"""LFs: every labeling function with its statistics, proposals to review, and undo."""
 
 from functools import partial
 from typing import Any
@@ -38,7 +38,7 @@ class LFsPage:
         self.shown: list[Any] = []
 
     def build(self) -> None:
-        """Show the page; figures follow."""
+        """Show the page; statistics follow."""
         if not self.desk.space.has_lfs:
             empty_state(
                 "The votes of this project come from people or a file",
@@ -70,14 +70,14 @@ class LFsPage:
         await self.queue.load()
 
     async def _follow(self) -> None:
-        """Show what changed elsewhere: a Python file in an editor, a rule in another browser."""
+        """Show changes made elsewhere: a Python file in an editor, a rule in another browser."""
         if await work(self.desk.follow_files, quiet=True) or self.version != self.desk.version:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Show the figures as they are now."""
+        """Show the current statistics."""
         self.version = self.desk.version
-        await self.history.refresh()  # first of all: what does the change do to the end model?
+        await self.history.refresh()  # the effect on the end model matters most, so it comes first
         found = await work(self._figures)
         if found is None:
             return
@@ -212,7 +212,7 @@ class LFsPage:
 
 
 def _precision(row: dict[str, Any]) -> str:
-    """The precision with its interval, or a dash."""
+    """Return the precision with its interval, or a dash."""
     if row.get("precision") is None:
         return percent(None)
     low, high = 100 * row["precision_low"], 100 * row["precision_high"]

@@ -1,4 +1,4 @@
-"""Results: figures that open the rows behind them, blame for errors, two runs compared."""
+"""Results: metrics that link to their rows, blame for errors, and a comparison of two runs."""
 
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ _FILES = {
 
 
 class ResultsPage:
-    """One run, and what is behind its figures."""
+    """One run, and the rows behind its metrics."""
 
     def __init__(self, desk: Desk, name: str = "") -> None:
         self.desk, self.name, self.split = desk, name, ""
@@ -78,7 +78,7 @@ class ResultsPage:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Show the run that is chosen."""
+        """Show the chosen run."""
         found = await work(self._view)
         self.place.clear()
         if found is None:
@@ -238,13 +238,13 @@ class ResultsPage:
                 ui.button("see all of them", on_click=see).props("flat dense no-caps")
 
     def _apart(self, name: str) -> tuple[pl.DataFrame, list[int]]:
-        """What two runs predict differently, and the rows it is."""
+        """Return the items that two runs predict differently, and their rows."""
         frame = compare_runs(self.runs[self.name], self.runs[name], self.split)
         ids = self.desk.space.splits[self.split].ids
         return frame, list(positions(ids, frame["id"].to_list()).values())
 
     def _differences(self, rows: list[dict[str, Any]]) -> None:
-        """The first items on which two runs differ, beside each other."""
+        """Show the first items on which two runs differ, side by side."""
         heads = (("row", False), ("this run", False), ("other", False), ("gold", False))
         with table(*heads):
             for row in rows[:_LISTED]:

@@ -1,4 +1,4 @@
-"""One row, opened: its text with the matched words, every vote, the soft label, the prediction."""
+"""The detail view of a row: text with matched words, votes, soft label and prediction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ __all__ = ["RowFacts", "open_row", "row_facts"]
 
 @dataclass(frozen=True)
 class RowFacts:
-    """What there is to say about one row."""
+    """All facts about one row."""
 
     item: str
     row: dict[str, Any]
     spans: list[tuple[int, int]]
-    """The words of the text column that labeling functions matched."""
+    """The parts of the text column that labeling functions matched."""
     votes: list[tuple[str, str, float]]
-    """Voter, class, and how far the voter is trusted (NaN if unknown)."""
+    """Voter, class, and trust in the voter (NaN if unknown)."""
     soft_label: list[float] | None
     proba: list[float] | None
     source: str
-    """Which model predicts."""
+    """The model that predicts."""
     gold: str
 
 
@@ -85,9 +85,9 @@ def _spans(desk: Desk, row: dict[str, Any], voters: set[str]) -> list[tuple[int,
 async def open_row(
     desk: Desk, split: str, place: int, on_added: Callable[[], Any] | None = None
 ) -> None:
-    """Open a row in a dialog; words that are marked in its text become labeling functions.
+    """Open a row in a dialog; words marked in its text become labeling functions.
 
-    `on_added` is called when one was added.
+    `on_added` is called when a labeling function has been added.
     """
     facts = await work(row_facts, desk, split, place)
     if facts is None:

@@ -1,4 +1,4 @@
-"""Who may talk to the workbench: this machine's own pages, or a browser that has the token."""
+"""Access control for the workbench: only its own local pages, or a browser with the token."""
 
 import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -31,12 +31,12 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Passes a request on only if it comes from the workbench's own page.
+    """Accepts a request only if it comes from the workbench's own page.
 
-    The Host header must name this server, which stops other sites that point their name at
-    127.0.0.1. An Origin header, which browsers send with every web socket and every request from
-    another site, must be the page's own. Without loopback, the token is needed: once in the
-    address, then in a cookie.
+    The Host header must name this server; this blocks other sites that resolve their name to
+    127.0.0.1. Browsers send an Origin header with every web socket and every cross-site request;
+    it must be the workbench's origin. An address other than loopback requires the token: once in
+    the URL, then in a cookie.
     """
 
     def __init__(self, app: Any, port: int, host: str, token: str | None) -> None:
@@ -46,7 +46,7 @@ class Guard:
         self.any_host = token is not None and host in ("0.0.0.0", "::")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
+        """Answer or reject a request."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
@@ -59,7 +59,7 @@ class Guard:
         await self.app(scope, receive, self._with_headers(send, fresh))
 
     def problem(self, scope: Scope, headers: dict[bytes, str]) -> str:
-        """Return why a request is refused; empty if it is not."""
+        """Return why a request is rejected; empty if it is accepted."""
         host = headers.get(b"host", "")
         if host not in self.hosts and not (self.any_host and host.endswith(f":{self.port}")):
             return "This address is not the workbench's own."
@@ -80,7 +80,7 @@ class Guard:
         cookie: SimpleCookie = SimpleCookie()
         try:
             cookie.load(headers.get(b"cookie", ""))
-        except Exception:  # noqa: BLE001 - a cookie that cannot be read is no cookie
+        except Exception:  # noqa: BLE001 - an unreadable cookie counts as none
             return False
         return _COOKIE in cookie and self._is_token(cookie[_COOKIE].value)
 

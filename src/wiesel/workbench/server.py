@@ -23,10 +23,10 @@ def serve(
     show: bool = True,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Serve the workbench of a project until it is interrupted.
+    """Serve the workbench of a project until interrupted.
 
-    Port 0 takes a free one. Another host than this machine needs the random token that is part of
-    the address that `say` announces.
+    Port 0 selects a free port. Access from other machines requires the random token in the address
+    that `say` announces.
     """
     try:
         import uvicorn
@@ -46,7 +46,7 @@ def serve(
     web = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     add_pages(desk)
     ui.run_with(web, title="Wiesel", dark=None, show_welcome_message=False, reconnect_timeout=30)
-    # NiceGUI looks at every object there is, also at torch's deprecated ones.
+    # NiceGUI inspects every object, including torch's deprecated ones.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"nicegui\.")
     config = uvicorn.Config(
         Guard(web, port, host, token), log_level="warning", lifespan="on", ws_max_size=2**22
@@ -69,7 +69,7 @@ def _listen(host: str, port: int) -> Any:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen()  # who opens the address right away waits for the pages
+        listening.listen()  # a browser that connects early waits for the pages
     except OSError as error:
         listening.close()
         raise ParameterError(

@@ -1,4 +1,4 @@
-"""Text from data, shown as text and as nothing else."""
+"""Shows text from data as plain text, never as HTML."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ _FIGURES = {"f1": "F1", "macro_f1": "macro F1", "auc": "AUC", "brier": "Brier sc
 
 
 def figure_name(name: str) -> str:
-    """Return the name of a figure as people write it.
+    """Return the name of a metric as people write it.
 
     >>> figure_name("macro_f1"), figure_name("log_loss")
     ('macro F1', 'log loss')
@@ -29,7 +29,7 @@ def figure_name(name: str) -> str:
 
 
 def shown(text: object) -> str:
-    r"""Return text in which characters that cannot be seen are replaced by signs for them.
+    r"""Return text with invisible characters replaced by visible symbols.
 
     >>> shown("a\x00b")
     'a␀b'
@@ -45,7 +45,7 @@ def cut(text: object, length: int = _SHORT) -> str:
 
 
 def words(text: str, *classes: str, tag: str = "span") -> TextElement:
-    """Show text; the browser gets it as text, never as HTML."""
+    """Show text; it is sent to the browser as text, never as HTML."""
     element = TextElement(tag=tag, text=text)
     if classes:
         element.classes(" ".join(classes))
@@ -53,7 +53,7 @@ def words(text: str, *classes: str, tag: str = "span") -> TextElement:
 
 
 def marked(text: str, spans: Iterable[tuple[int, int]], limit: int = _LONG) -> ui.element:
-    """Show a text with some stretches marked; a very long one only up to `limit` characters."""
+    """Show a text with some parts highlighted; a long text is cut to `limit` characters."""
     plain = shown(text)
     with ui.element("div").classes("w-text").props('dir="auto"') as box:
         place = 0
@@ -70,7 +70,7 @@ def marked(text: str, spans: Iterable[tuple[int, int]], limit: int = _LONG) -> u
 
 
 def percent(share: float | None, digits: int = 0) -> str:
-    """Return a share in percent, a dash where it is not known.
+    """Return a share in percent; a dash if unknown.
 
     >>> percent(0.256), percent(None), percent(float("nan"))
     ('26 %', '–', '–')
@@ -81,7 +81,7 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 
 def shade(labels: LabelSpace, name: str) -> str:
-    """Return the color that stands for a class."""
+    """Return the color of a class."""
     return _COLORS[labels.index(name) % len(_COLORS)] if name in labels else _COLORS[-1]
 
 

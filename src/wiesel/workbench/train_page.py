@@ -1,4 +1,4 @@
-"""Train: choose methods and options, start, watch the curves, stop; runs side by side."""
+"""Train: choose methods and options, start, watch the curves, stop, and compare runs."""
 
 import time
 from typing import Any
@@ -92,7 +92,7 @@ class TrainPage:
         self.stop.set_enabled(is_running)
 
     async def start(self) -> None:
-        """Start a run with the options chosen."""
+        """Start a run with the chosen options."""
         training: dict[str, Any] = {}
         if self.epochs.value:
             training["epochs"] = int(self.epochs.value)
@@ -185,7 +185,7 @@ def _no_run(has_votes: bool) -> None:
 
 
 def _state(found: Progress) -> str:
-    """Where a run is, in a few words."""
+    """Describe the state of a run in a few words."""
     if found.end:
         return found.end
     if not found.epochs:
@@ -195,7 +195,7 @@ def _state(found: Progress) -> str:
 
 
 def _networks(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The epochs of each network: where they start at 1 again, the next network begins."""
+    """Split the epochs by network: a new network begins when they restart at 1."""
     parts: list[list[dict[str, Any]]] = []
     last = 0
     for number, record in enumerate(records, start=1):
@@ -208,7 +208,7 @@ def _networks(records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def _curves(epochs: dict[str, list[dict[str, Any]]], kind: str) -> dict[str, Any]:
-    """One line for each method and figure of a kind."""
+    """Return one curve for each method and metric of a kind."""
     series = []
     for run, records in epochs.items():
         names = [key for key in (records[0] if records else {}) if key.startswith(kind)]

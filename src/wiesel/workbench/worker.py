@@ -1,7 +1,7 @@
-"""Trains one run in a process of its own: `python -m wiesel.workbench.worker PROJECT RUN`.
+"""Trains one run in a separate process: `python -m wiesel.workbench.worker PROJECT RUN`.
 
-The request is in the run's request.json; every stage and epoch is one line of its
-progress.jsonl. An interrupt (SIGINT) ends training with the best weights so far.
+It reads the request from the run's request.json and writes one line per stage and epoch to its
+progress.jsonl. An interrupt (SIGINT) ends training and keeps the best weights so far.
 """
 
 import json
