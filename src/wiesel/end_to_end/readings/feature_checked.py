@@ -31,7 +31,7 @@ class FeatureChecked(FeatureReading):
         P(c | j said v) = P(c) + s * l_jv(c)
 
     where s makes an average vote move its class half of the way from P(c) to 1. Voters need not
-    overlap. Images and token ids are converted to vectors (see `Vectors`). Without vectors, or if
+    overlap. Images and token ids are converted to vectors. Without vectors, or if
     they confirm the votes no better than chance, every vote counts the same, with a warning.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes

@@ -25,7 +25,7 @@ class FeatureEM(FeatureReading):
 
     There are three differences: the linear model never predicts an item it was fitted on, voters
     with few votes are shrunk toward the average of all voters, and there are only three rounds.
-    Images and token ids are converted to vectors (see `Vectors`). Without vectors only the voters
+    Images and token ids are converted to vectors. Without vectors only the voters
     are learned, as in Dawid and Skene's model.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes

@@ -1,14 +1,15 @@
 """Cross-fitted linear models that predict soft labels from features."""
 
 import functools
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 
-from wiesel.end_to_end.readings.vectors import Vectors
+from wiesel.end_to_end.readings.input_vectors import InputVectors
 from wiesel.training.inputs import Inputs
 
 __all__ = ["CrossFit", "LinearModel"]
@@ -35,7 +36,7 @@ class LinearModel(NamedTuple):
 
     def predict(self, inputs: Inputs) -> Array:
         """Return the predictions for all items: (n_items, n_targets)."""
-        vectors = Vectors(inputs, len(self.coefficients))
+        vectors = InputVectors(inputs, len(self.coefficients))
         parts = [part @ self.coefficients for _, part in vectors.read(np.arange(len(inputs)))]
         return np.concatenate([np.empty((0, len(self.intercept))), *parts]) + self.intercept
 
@@ -50,25 +51,28 @@ class CrossFit:
     @classmethod
     def of(cls, inputs: Inputs, rows: Rows) -> "CrossFit | None":
         """Return regressions on some items; None if there are too few, or no vectors."""
-        vectors = Vectors.of(inputs) if len(rows) >= 2 * _FOLDS else None
+        vectors = InputVectors.of(inputs) if len(rows) >= 2 * _FOLDS else None
         return None if vectors is None else cls(vectors, rows)
 
-    def __init__(self, vectors: Vectors, rows: Rows) -> None:
+    def __init__(self, vectors: InputVectors, rows: Rows) -> None:
         # Fixed folds, so that the same votes and features always give the same labels.
         order = np.random.default_rng(0).permutation(rows)
+        folds = [order[k::_FOLDS] for k in range(_FOLDS)]
+        self._rows = np.concatenate(folds)
+        stops = np.cumsum([len(fold) for fold in folds]).tolist()
+        self._folds = [slice(*bounds) for bounds in itertools.pairwise([0, *stops])]
+        most = _MOST_FITTED // _FOLDS
+        self._fitted = [slice(s.start, min(s.stop, s.start + most)) for s in self._folds]
         directions = vectors.directions(rows) if vectors.is_wide else None
         self._directions = directions
         self._vectors = vectors if directions is None else vectors.projected(directions)
-        self._folds = [order[k::_FOLDS] for k in range(_FOLDS)]
-        most = _MOST_FITTED // _FOLDS
-        self._fitted = [fold if len(fold) <= most else fold[:most] for fold in self._folds]
-        self._kept: dict[int, list[tuple[Rows, Array]]] = {}
-        self._mean, self._deviation = self._moments(np.concatenate(self._fitted))
-        squares = [
-            _summed(part.T @ part for _, part in self._standardized(fold)) for fold in self._fitted
-        ]
+        fitted = np.concatenate([self._rows[part] for part in self._fitted])
+        self._mean, self._deviation = self._moments(fitted)
+        small = len(self._rows) * self._vectors.width <= _MOST_KEPT
+        self._standardized = self._standardize(self._rows) if small else None
+        squares = [_summed(part.T @ part for _, part in self._read(fold)) for fold in self._fitted]
         total = _summed(squares)
-        total += _PENALTY * sum(map(len, self._fitted)) * np.eye(len(total))
+        total += _PENALTY * len(fitted) * np.eye(len(total))
         self._all = cho_factor(total)
         self._without = [cho_factor(total - square) for square in squares]
 
@@ -82,7 +86,7 @@ class CrossFit:
         predicted = np.zeros_like(targets)
         for fold, factor, product in zip(self._folds, self._without, products, strict=True):
             coefficients = cho_solve(factor, total - product)
-            for own, part in self._standardized(fold):
+            for own, part in self._read(fold):
                 predicted[own] = part @ coefficients
         of_all = cho_solve(self._all, total) / self._deviation[:, None]
         intercept = -self._mean @ of_all
@@ -93,7 +97,7 @@ class CrossFit:
     def _products(self, targets: Array) -> list[Array]:
         """Features times targets, fold by fold."""
         return [
-            _summed(part.T @ targets[own] for own, part in self._standardized(fold))
+            _summed(part.T @ targets[own] for own, part in self._read(fold))
             for fold in self._fitted
         ]
 
@@ -106,17 +110,17 @@ class CrossFit:
         deviation = np.sqrt(squares / len(rows))
         return mean, np.where(deviation > 1e-6 * np.abs(mean), deviation, np.inf)
 
-    def _standardized(self, rows: Rows) -> Iterable[tuple[Rows, Array]]:
-        """The vectors of a fold, standardized once if they fit into memory."""
-        if id(rows) in self._kept:
-            return self._kept[id(rows)]
-        parts = (
-            (chunk, (part - self._mean) / self._deviation)
-            for chunk, part in self._vectors.read(rows)
-        )
-        if sum(map(len, self._folds)) * self._vectors.width > _MOST_KEPT:
-            return parts
-        return self._kept.setdefault(id(rows), list(parts))
+    def _read(self, fold: slice) -> Iterator[tuple[Rows, Array]]:
+        """Yield rows of a fold and their standardized vectors."""
+        if self._standardized is not None:
+            yield self._rows[fold], self._standardized[fold]
+            return
+        for chunk, part in self._vectors.read(self._rows[fold]):
+            yield chunk, (part - self._mean) / self._deviation
+
+    def _standardize(self, rows: Rows) -> Array:
+        parts = [(part - self._mean) / self._deviation for _, part in self._vectors.read(rows)]
+        return np.concatenate(parts)
 
 
 def _summed(arrays: Iterable[Array]) -> Array:

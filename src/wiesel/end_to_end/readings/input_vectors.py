@@ -11,7 +11,7 @@ from torch import Tensor
 
 from wiesel.training.inputs import DatasetInputs, Inputs, as_inputs, is_matrix
 
-__all__ = ["Vectors"]
+__all__ = ["InputVectors"]
 
 _AT_ONCE = 4_000_000
 """How many numbers are read at once."""
@@ -31,15 +31,15 @@ Rows = npt.NDArray[np.int64]
 Array = npt.NDArray[np.float64]
 
 
-class Vectors(NamedTuple):
+class InputVectors(NamedTuple):
     """Inputs that are read as one vector for each item.
 
     Arrays of numbers, such as images, are flattened. Token ids, alone or in the output of a
     tokenizer, become token sets: each of the n tokens of an item has the value 1 / sqrt(n).
 
-    >>> Vectors.of(as_inputs(np.zeros((2, 3, 4, 4)))).width
+    >>> InputVectors.of(as_inputs(np.zeros((2, 3, 4, 4)))).width
     48
-    >>> Vectors.of(as_inputs({"input_ids": np.array([[5, 2, 0], [7, 0, 0]])})).width
+    >>> InputVectors.of(as_inputs({"input_ids": np.array([[5, 2, 0], [7, 0, 0]])})).width
     8
     """
 
@@ -48,7 +48,7 @@ class Vectors(NamedTuple):
     """The length of the vectors; token ids beyond it are ignored."""
 
     @classmethod
-    def of(cls, inputs: Inputs) -> "Vectors | None":
+    def of(cls, inputs: Inputs) -> "InputVectors | None":
         """Return inputs as vectors; None if they cannot be converted, or are too many."""
         if not len(inputs) or (isinstance(inputs, DatasetInputs) and not is_matrix(inputs)):
             return None
@@ -91,13 +91,13 @@ class Vectors(NamedTuple):
         weights = sp.diags_array(np.maximum(rarity, 0.0))
         return np.asarray(weights @ _directions(tokens @ weights))
 
-    def projected(self, directions: Array) -> "Vectors":
+    def projected(self, directions: Array) -> "InputVectors":
         """Return the vectors of all items, projected to the directions."""
         parts = [
             np.asarray(part @ directions, dtype=np.float32)
             for _, part in self.read(np.arange(len(self.inputs)))
         ]
-        return Vectors(as_inputs(np.concatenate(parts)), directions.shape[1])
+        return InputVectors(as_inputs(np.concatenate(parts)), directions.shape[1])
 
 
 def _directions(vectors: Any) -> Array:

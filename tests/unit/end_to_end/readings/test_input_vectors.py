@@ -8,8 +8,8 @@ import scipy.sparse as sp
 import torch
 
 from wiesel import FeatureEM, VoteMatrix
-from wiesel.end_to_end.readings import vectors
-from wiesel.end_to_end.readings.vectors import Vectors
+from wiesel.end_to_end.readings import input_vectors
+from wiesel.end_to_end.readings.input_vectors import InputVectors
 from wiesel.training import as_inputs
 
 N_ITEMS = 600
@@ -60,19 +60,19 @@ def test_soft_labels_use_inputs_of_every_kind(X: Any):
     alone, both = model.predict_proba(votes), model.predict_proba(votes, X)
     right = [(proba.argmax(axis=1) == GOLD).mean() for proba in (alone, both)]
     assert right[1] > right[0] + 0.05
-    assert len(model.coefficients_) == Vectors.of(as_inputs(X)).width
+    assert len(model.coefficients_) == InputVectors.of(as_inputs(X)).width
 
 
 def test_a_set_of_tokens_has_length_one_and_unknown_tokens_are_left_out():
     ids = as_inputs(np.array([[5, 2, 5, 2], [1, 1, 1, 1], [7, 9, 7, 9]]))
-    ((_, found),) = Vectors(ids, 6).read(np.arange(3))
+    ((_, found),) = InputVectors(ids, 6).read(np.arange(3))
     half = 1 / np.sqrt(2)
     expected = [[0, 0, half, 0, 0, half], [0, 1, 0, 0, 0, 0], [0] * 6]
     assert np.allclose(found.toarray(), expected)
 
 
 def test_what_is_no_vector_is_not_read(monkeypatch: pytest.MonkeyPatch):
-    assert Vectors.of(as_inputs({"pixels": images()})) is None
-    assert Vectors.of(as_inputs(np.zeros((4, 2, 2), dtype=np.int64))) is None
-    monkeypatch.setattr(vectors, "_WIDEST_OF_ALL", 100)
-    assert Vectors.of(as_inputs(token_ids())) is None
+    assert InputVectors.of(as_inputs({"pixels": images()})) is None
+    assert InputVectors.of(as_inputs(np.zeros((4, 2, 2), dtype=np.int64))) is None
+    monkeypatch.setattr(input_vectors, "_WIDEST_OF_ALL", 100)
+    assert InputVectors.of(as_inputs(token_ids())) is None
