@@ -1,9 +1,7 @@
 """Committee, the default method: networks trained on several label models, averaged."""
 
 import copy
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -22,7 +20,13 @@ from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
-from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
+from wiesel.errors import (
+    ParameterError,
+    SavedModelError,
+    WieselWarning,
+    warn_user,
+    without_warnings,
+)
 from wiesel.explain import Explanation, MemberView
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.label_models.copies import find_copies, merge_copies
@@ -100,7 +104,8 @@ class Committee(EndToEndModel):
         if labeled is not None and validation is not None:
             validation = (*validation[:2], merge_copies(labeled, original))
         members = self._members(len(self.labels_), labeled is not None)
-        with _one_of_several():
+        # If one member has to fall back, the others make up for it.
+        with without_warnings():
             fits = {
                 name: plan_all(separate(member), merged, validation)
                 for name, member in members.items()
@@ -112,7 +117,7 @@ class Committee(EndToEndModel):
         """Return the members' average soft labels: (n_items, n_classes)."""
         self.check_fitted()
         merged, X = self._merged(votes), self.inputs_of(X)
-        with _one_of_several():
+        with without_warnings():
             said = [member.soft_labels(X, merged) for member in self.members_]
         parts = [
             weight * own for own, weight in zip(said, self.member_weights_.values(), strict=True)
@@ -228,7 +233,7 @@ class Committee(EndToEndModel):
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return the effects of the votes on one item; `one` is the item as a batch."""
         merged = self._merged(votes)
-        with _one_of_several():
+        with without_warnings():
             parts: list[VoteEffects] = [m.vote_effects(one, merged) for m in self.members_]
         weights = list(self.member_weights_.values())
         # A voter and its copies share the contribution of their merged vote equally.
@@ -327,14 +332,6 @@ def _fitted(
         fitted[name] = member
     kept = begun(list(fitted.values()))
     return _healthy({name: member for name, member in fitted.items() if member in kept})
-
-
-@contextmanager
-def _one_of_several() -> Iterator[None]:
-    """Silence warnings of single members: a fallback in one is balanced by the others."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", WieselWarning)
-        yield
 
 
 def _healthy(fitted: Members) -> Members:

@@ -1,6 +1,5 @@
 """MultiLabelCommittee: several readings of the votes on all labels, and their average."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ from wiesel.end_to_end.explaining import VoteEffects
 from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureReading, GoldWeighted
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.together import begun, reseeded, separate, train_all
-from wiesel.errors import CollapseWarning, ParameterError, WieselWarning
+from wiesel.errors import CollapseWarning, ParameterError, without_warnings
 from wiesel.explain import MemberView
 from wiesel.label_models import LabelModel, MajorityVote
 from wiesel.multilabel.copies import label_copies, without_copies
@@ -76,7 +75,7 @@ class MultiLabelCommittee(MultiLabelModel):
         self.check_fitted()
         votes.check_same_voters(self.voters_, self.labels_)
         merged = without_copies(votes, self.copies_)
-        with _one_of_several():
+        with without_warnings():
             said = [member.soft_labels(X, merged) for member in self.members_]
         weights = self.member_weights_.values()
         return np.sum([own * part for own, part in zip(weights, said, strict=True)], axis=0)
@@ -86,7 +85,7 @@ class MultiLabelCommittee(MultiLabelModel):
     ) -> dict[str, tuple[VoteMatrix, VoteEffects]]:
         """Return the votes on each label of one item, and their effects; `one` is a batch."""
         merged = without_copies(votes, self.copies_)
-        with _one_of_several():
+        with without_warnings():
             parts = [member.vote_effects(one, merged) for member in self.members_]
         found = {}
         for k, label in enumerate(self.labels_):
@@ -123,12 +122,12 @@ class MultiLabelCommittee(MultiLabelModel):
         )
         fits = {}
         for name, member in members.items():
-            with _one_of_several():
+            # If one member has to fall back, the others make up for it.
+            with without_warnings():
                 soft = member.read(plan)
             fits[name] = member.ready(plan, soft, separate(member))
-        with warnings.catch_warnings():
-            # Such a member gets no weight for that label; see below.
-            warnings.simplefilter("ignore", CollapseWarning)
+        # A member that collapsed gets no weight for that label; see below.
+        with without_warnings(CollapseWarning):
             train_all([fit for own in fits.values() for fit in own], quiet=True)
         for name, own in fits.items():
             if len(own) > 1:
@@ -254,8 +253,3 @@ def _of_copies(
     n_copies = np.bincount(place, minlength=1)[place]
     added, weights = done.added[place] / n_copies[:, None], done.weights[place] / n_copies
     return own, replace(done, added=added, weights=weights)
-
-
-def _one_of_several() -> Any:
-    """Hide a reading's warnings: if one reading has to fall back, there are still the others."""
-    return warnings.catch_warnings(action="ignore", category=WieselWarning)

@@ -11,6 +11,7 @@ import polars as pl
 
 from wiesel.analysis import summarize
 from wiesel.end_to_end import EndToEndModel, WeaSEL
+from wiesel.evaluation.metrics import predicted_classes
 from wiesel.io import write_rows
 from wiesel.labels import LabelSpace
 from wiesel.multilabel.space import MultiLabelSpace
@@ -125,10 +126,7 @@ def predicted_names(
     if isinstance(model, MultiLabelModel):
         space = MultiLabelSpace.of(model.labels_)
         return [joined_labels(own) for own in space.sets(proba >= model.thresholds_)]
-    if model.threshold_ is None:
-        chosen = proba.argmax(axis=1)
-    else:
-        chosen = (proba[:, 1] >= model.threshold_).astype(np.int64)
+    chosen = predicted_classes(proba, model.threshold_)
     return [model.labels_.names[index] for index in chosen]
 
 

@@ -2,7 +2,6 @@
 
 import copy
 import tempfile
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from wiesel.errors import (
     ParameterError,
     VoteError,
     WieselError,
-    WieselWarning,
+    without_warnings,
 )
 from wiesel.explain import Explanation
 from wiesel.label_models import MajorityVote
@@ -54,9 +53,8 @@ def check_end_to_end(model: EndToEndModel) -> tuple[str, ...]:
     >>> len(checked) > 15
     True
     """
-    with warnings.catch_warnings():
-        # A few epochs on a few items may collapse; that is not checked here.
-        warnings.simplefilter("ignore", WieselWarning)
+    # A few epochs on a few items may collapse; that is not checked here.
+    with without_warnings():
         fits.forget_fits()
         for check in _CHECKS:
             try:

@@ -1,6 +1,5 @@
 """WeaSEL: a network that weighs the votes is trained jointly with the end model."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final, Literal, Self
@@ -29,7 +28,13 @@ from wiesel.end_to_end.weasel.encoding import (
 from wiesel.end_to_end.weasel.insight import weigh_item, weigh_voters
 from wiesel.end_to_end.weasel.objective import WeaSELObjective
 from wiesel.end_to_end.weasel.recovery import recover
-from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
+from wiesel.errors import (
+    ParameterError,
+    SavedModelError,
+    WieselWarning,
+    warn_user,
+    without_warnings,
+)
 from wiesel.explain import Explanation
 from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.copies import find_copies, merge_copies
@@ -362,9 +367,8 @@ def initial_soft_labels(label_model: LabelModel, plan: FitPlan) -> npt.NDArray[n
     inputs = plan.data.inputs if plan.features is None else plan.features
     data = replace(plan.data, inputs=inputs)
     single = replace(plan, data=data, votes=merged, gold_votes=labeled)
-    with warnings.catch_warnings():
-        # If features do not confirm the votes, training still starts from these soft labels.
-        warnings.simplefilter("ignore", WieselWarning)
+    # If features do not confirm the votes, training still starts from these soft labels.
+    with without_warnings():
         fitted = fit_label_model(label_model, single, plan.class_balance)
         return proba_of_votes(fitted, merged, inputs)
 

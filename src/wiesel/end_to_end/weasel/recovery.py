@@ -1,10 +1,9 @@
 """Recovery from collapsed training: drop collapsed members, or train on the start alone."""
 
-import warnings
 from typing import TYPE_CHECKING
 
 from wiesel.end_to_end.diagnosis import predicts_one_class
-from wiesel.errors import WieselWarning, warn_user
+from wiesel.errors import WieselWarning, warn_user, without_warnings
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.plan import FitInputs, GoldSet
@@ -25,9 +24,8 @@ def recover(model: "WeaSEL", given: "FitInputs", validation: "GoldSet | None") -
     # The checkpoint belongs to the collapsed run, not to the new one.
     changes = {"warm_up": len(model.history_), "checkpoint": None}
     fitted = type(model)(**{**model.get_params(deep=False), **changes})
-    with warnings.catch_warnings():
-        # Warnings about another collapse or the long warm-up would tell the user nothing new.
-        warnings.simplefilter("ignore", WieselWarning)
+    # Warnings about another collapse or the long warm-up would tell the user nothing new.
+    with without_warnings():
         fitted.fit_given(given, validation)
     for name in model.learned_names():
         setattr(model, name, getattr(fitted, name))
