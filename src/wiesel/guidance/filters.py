@@ -9,6 +9,7 @@ import polars as pl
 
 from wiesel.analysis.counts import conflicted
 from wiesel.errors import DataError, ParameterError, suggest
+from wiesel.evaluation.metrics import predicted_classes
 from wiesel.labels import ABSTAIN
 from wiesel.votes import VoteMatrix
 
@@ -27,6 +28,15 @@ class ItemFacts:
     """P(class) of every item, from whichever model predicts."""
     gold: npt.NDArray[np.int64] | None = None
     """Class indices, -1 where unknown."""
+    decided: npt.NDArray[np.int64] | None = None
+    """The predicted classes, if a threshold decides; None for the most probable ones."""
+
+    @property
+    def predicted(self) -> npt.NDArray[np.int64] | None:
+        """The predicted class of every item."""
+        if self.decided is not None or self.proba is None:
+            return self.decided
+        return predicted_classes(self.proba)
 
 
 @dataclass(frozen=True)
@@ -134,9 +144,10 @@ def _prediction(wanted: ItemFilter, facts: ItemFacts) -> Mask:
         return mask
     if facts.proba is None or facts.votes is None:
         raise DataError("There are no predictions yet to filter by.")
+    predicted = facts.predicted
     if wanted.predicted:
-        mask &= facts.proba.argmax(axis=1) == facts.votes.labels.index(wanted.predicted)
-    confidence = facts.proba.max(axis=1)
+        mask &= predicted == facts.votes.labels.index(wanted.predicted)
+    confidence = facts.proba[np.arange(len(mask)), predicted]
     mask &= (confidence >= wanted.least_confidence) & (confidence <= wanted.most_confidence)
     return mask
 
@@ -150,7 +161,7 @@ def _gold(wanted: ItemFilter, facts: ItemFacts) -> Mask:
     if wanted.gold == "wrong":
         if facts.proba is None:
             raise DataError("There are no predictions yet that could be wrong.")
-        return (gold != ABSTAIN) & (facts.proba.argmax(axis=1) != gold)
+        return (gold != ABSTAIN) & (facts.predicted != gold)
     if facts.votes is None:
         raise DataError("There are no votes yet that name the classes.")
     return gold == facts.votes.labels.index(wanted.gold)

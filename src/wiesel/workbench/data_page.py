@@ -223,7 +223,8 @@ class DataPage:
         space = self.desk.space
         part, votes = space.splits[self.split], space.cast.by_split.get(self.split)
         column = self._column()
-        proba, self.source = self.desk.proba(self.split)
+        found = self.desk.predictions(self.split)
+        self.source = "" if found is None else found.source
         gold = space.gold if self.split == "train" else part.gold
         names = space.labels.names
         counts = None if votes is None else votes[np.asarray(places, dtype=np.int64)].counts()
@@ -234,8 +235,10 @@ class DataPage:
                 if counts is None
                 else {names[k]: round(c) for k, c in enumerate(counts[number]) if round(c)}
             )
-            best = -1 if proba is None else int(np.argmax(proba[place]))
-            predicted = ("", 0.0) if proba is None else (names[best], float(proba[place][best]))
+            predicted = ("", 0.0)
+            if found is not None:
+                named = int(found.predicted[place])
+                predicted = names[named], float(found.proba[place][named])
             known = "" if gold[place] < 0 else names[gold[place]]
             cells.append((place, cut(part.rows[column][place]), said, *predicted, known))
         return cells

@@ -4,14 +4,18 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 from nicegui import run, ui
 
 from wiesel.errors import DataError, WieselError
+from wiesel.evaluation.metrics import predicted_classes
 from wiesel.guidance import ItemFacts, Suggestion
 from wiesel.io import FilePath
+from wiesel.project.run_views import view_run
 from wiesel.project.runs import KeptRun, kept_runs
 from wiesel.project.workspace import Workspace, positions
 from wiesel.workbench.jobs import Jobs
@@ -22,6 +26,16 @@ Made = TypeVar("Made")
 
 _MOMENT = 3.0
 """Seconds before values that pages may need are computed in advance."""
+
+
+class Predictions(NamedTuple):
+    """What a model says of all rows of a split."""
+
+    proba: npt.NDArray[np.float64]
+    predicted: npt.NDArray[np.int64]
+    """Class indices; with a threshold, these need not be the most probable classes."""
+    source: str
+    """The model, in words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +56,7 @@ class Desk:
         self.version = 0
         """Incremented with every change, so that other users' pages can follow."""
         self.selections: list[Selection] = []
-        self._probas: dict[tuple[str, str], Any] = {}
+        self._of_runs: dict[tuple[str, str], Predictions | None] = {}
         self._seen = self._stamps()
 
     @classmethod
@@ -85,35 +99,42 @@ class Desk:
         self.changed()
         return True
 
-    def proba(self, split: str) -> tuple[Any, str]:
-        """Return P(class) of a split's rows from the latest run or the preview, and the source."""
+    def predictions(self, split: str) -> Predictions | None:
+        """Return the predictions for a split's rows, of the latest run or of the preview."""
         for latest in kept_runs(self.space.project)[:1]:
-            found = self._run_proba(latest, split)
+            found = self._of_run(latest, split)
             if found is not None:
-                return found, f"model of run {latest.name}"
+                return found
         preview = self.space.preview
         if preview is None:
-            return None, ""
-        if split == "train":
-            return preview.proba, "preview"
-        return preview.predict_proba(self.space.vectors.by_split[split]), "preview"
+            return None
+        vectors = self.space.vectors.by_split
+        proba = preview.proba if split == "train" else preview.predict_proba(vectors[split])
+        return Predictions(proba, predicted_classes(proba), "preview")
 
     def facts(self, split: str) -> ItemFacts:
         """Return the facts about a split's rows that filters use."""
         part = self.space.splits[split]
         votes = self.space.cast.by_split.get(split)
         gold = self.space.gold if split == "train" else part.gold
-        return ItemFacts(part.rows, votes, self.proba(split)[0], gold)
+        found = self.predictions(split)
+        if found is None:
+            return ItemFacts(part.rows, votes, None, gold)
+        return ItemFacts(part.rows, votes, found.proba, gold, found.predicted)
 
-    def _run_proba(self, run: KeptRun, split: str) -> Any:
+    def _of_run(self, run: KeptRun, split: str) -> Predictions | None:
         key = (run.name, split)
-        if key not in self._probas:
-            frame = run.predictions().filter(pl.col("split") == split)
-            same = frame["id"].equals(self.space.splits[split].ids.cast(pl.String))
-            columns = [f"p: {name}" for name in self.space.labels]
-            there = same and set(columns) <= set(frame.columns)
-            self._probas[key] = frame.select(columns).to_numpy() if there else None
-        return self._probas[key]
+        if key not in self._of_runs:
+            try:
+                view = view_run(run, split, self.space.labels)
+            except DataError:  # it has none for these rows and classes
+                self._of_runs[key] = None
+                return None
+            same = view.ids.equals(self.space.splits[split].ids.cast(pl.String))
+            source = f"model of run {run.name}"
+            found = Predictions(view.proba, view.predicted, source)
+            self._of_runs[key] = found if same else None
+        return self._of_runs[key]
 
     def place_of(self, item: str, split: str = "train") -> int | None:
         """Return the row number of an item; None if it is not in the split."""

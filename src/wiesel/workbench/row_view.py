@@ -35,6 +35,8 @@ class RowFacts:
     """Voter, class, and trust in the voter (NaN if unknown)."""
     soft_label: list[float] | None
     proba: list[float] | None
+    predicted: int
+    """The predicted class; -1 without a prediction."""
     source: str
     """The model that predicts."""
     gold: str
@@ -54,7 +56,7 @@ def row_facts(desk: Desk, split: str, place: int) -> RowFacts:
             trust = float("nan") if preview is None else float(preview.trust[voter])
             found.append((votes.voters[voter], space.labels.names[label], trust))
         spans = _spans(desk, row, {name for name, _, _ in found})
-    proba, source = desk.proba(split)
+    predictions = desk.predictions(split)
     gold = space.gold[place] if split == "train" else part.gold[place]
     soft = preview.soft_labels[place].tolist() if preview is not None and split == "train" else None
     return RowFacts(
@@ -63,8 +65,9 @@ def row_facts(desk: Desk, split: str, place: int) -> RowFacts:
         spans,
         found,
         soft if found else None,
-        None if proba is None else np.asarray(proba[place]).tolist(),
-        source,
+        None if predictions is None else predictions.proba[place].tolist(),
+        -1 if predictions is None else int(predictions.predicted[place]),
+        "" if predictions is None else predictions.source,
         "" if gold < 0 else space.labels.names[gold],
     )
 
@@ -144,8 +147,8 @@ def _verdict(desk: Desk, facts: RowFacts) -> None:
         if facts.gold:
             chip(desk, facts.gold, "gold: ")
         if facts.proba is not None:
-            best = int(np.argmax(facts.proba))
-            chip(desk, names[best], f"{facts.source.split()[0]}: {percent(facts.proba[best])} ")
+            sure = percent(facts.proba[facts.predicted])
+            chip(desk, names[facts.predicted], f"{facts.source.split()[0]}: {sure} ")
         if facts.soft_label is not None:
             best = int(np.argmax(facts.soft_label))
             chip(desk, names[best], f"votes: {percent(facts.soft_label[best])} ")

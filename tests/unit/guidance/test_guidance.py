@@ -147,6 +147,16 @@ def test_where_everything_is_covered_there_is_no_cluster(votes):
     assert uncovered_clusters(np.zeros((4, 2)), votes) == []
 
 
+def test_filters_follow_the_threshold_that_decides(votes):
+    proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.3, 0.7]])
+    rows = pl.DataFrame({"text": ["a", "b", "c", "d"]})
+    facts = ItemFacts(rows, votes, proba, np.array([0, 1, -1, 0]), np.array([0, 1, 1, 1]))
+    assert ItemFilter(predicted="spam").rows(facts).tolist() == [1, 2, 3]
+    assert ItemFilter(gold="wrong").rows(facts).tolist() == [3]
+    # The confidence is that of the predicted class, here 40 % for the second item.
+    assert ItemFilter(most_confidence=0.5).rows(facts).tolist() == [1]
+
+
 def test_filters_choose_by_votes_prediction_gold_and_words(votes):
     proba = np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.3, 0.7]])
     rows = pl.DataFrame({"text": ["hi <b>", "see www", "win www", "www ok"]})
