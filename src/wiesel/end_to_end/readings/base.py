@@ -63,7 +63,7 @@ class Reading(LabelModel):
         if not isinstance(votes, VoteMatrix):
             raise ParameterError(f"{type(self).__name__} needs all votes in one VoteMatrix.")
         known = self._begin(votes, class_balance)
-        inputs = None if X is None else _inputs_of(X)
+        inputs = _inputs_of(X, votes)
         labeled = None if gold is None else (gold[0], votes.labels.indices(gold[1]))
         with one_thread():
             self._read(votes, known, inputs, labeled)
@@ -82,12 +82,7 @@ class Reading(LabelModel):
                 raise ParameterError(f"{type(self).__name__}: give X beside one VoteMatrix only.")
             return np.concatenate([self.predict_proba(part) for part in votes.parts()])
         self.check_votes(votes)
-        inputs = None if X is None else _inputs_of(X)
-        if inputs is not None and len(inputs) != votes.n_items:
-            raise FeatureError(
-                f"X has {len(inputs)} items, the votes have {votes.n_items}: give the features of "
-                "the same items in the same order."
-            )
+        inputs = _inputs_of(X, votes)
         with one_thread():
             return self._normalized(votes, self._scores(votes, inputs))
 
@@ -125,9 +120,16 @@ class Reading(LabelModel):
         return scores
 
 
-def _inputs_of(X: Any) -> Inputs:
-    """X as `Inputs`; TwoStage passes them already converted."""
+def _inputs_of(X: Any, votes: VoteMatrix) -> Inputs | None:
+    """Return the inputs of the voted items; TwoStage passes inputs that are already converted."""
+    if X is None:
+        return None
     inputs: Inputs = X if hasattr(X, "item_bytes") else as_inputs(X)
+    if len(inputs) != votes.n_items:
+        raise FeatureError(
+            f"X has {len(inputs)} items, the votes have {votes.n_items}: give the features of "
+            "the same items in the same order."
+        )
     return inputs
 
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
+from wiesel.errors import FeatureError
 from wiesel.training.inputs import DatasetInputs, Inputs, as_inputs, is_matrix
 
 __all__ = ["InputVectors"]
@@ -74,7 +75,19 @@ class InputVectors(NamedTuple):
             if _token_ids(batch) is not None:
                 yield chunk, _sets_of_tokens(_ids_of(batch), self.width)
             else:
-                yield chunk, batch.flatten(1).double().numpy()
+                yield chunk, self._numbers(batch)
+
+    def _numbers(self, batch: Any) -> Array:
+        is_numbers = isinstance(batch, Tensor) and batch.is_floating_point()
+        width = batch[0].numel() if is_numbers else 0
+        if width != self.width:
+            found = f"{width} numbers" if is_numbers else "no numbers"
+            raise FeatureError(
+                f"An item of X has {found}, but the model learned from {self.width}: "
+                "give the same kind of features as to fit."
+            )
+        numbers: Array = batch.flatten(1).double().numpy()
+        return numbers
 
     def directions(self, rows: Rows) -> Array:
         """Return the leading directions (width, n) of the vectors of these items, by SVD.

@@ -10,6 +10,7 @@ import torch
 from wiesel import FeatureEM, VoteMatrix
 from wiesel.end_to_end.readings import input_vectors
 from wiesel.end_to_end.readings.input_vectors import InputVectors
+from wiesel.errors import FeatureError
 from wiesel.training import as_inputs
 
 N_ITEMS = 600
@@ -69,6 +70,16 @@ def test_a_set_of_tokens_has_length_one_and_unknown_tokens_are_left_out():
     half = 1 / np.sqrt(2)
     expected = [[0, 0, half, 0, 0, half], [0, 1, 0, 0, 0, 0], [0] * 6]
     assert np.allclose(found.toarray(), expected)
+
+
+def test_features_of_other_items_or_of_another_width_are_refused():
+    votes, X = weak_votes(), images()
+    with pytest.raises(FeatureError, match="X has 599 items, the votes have 600"):
+        FeatureEM().fit(votes, X=X[:-1])
+    model = FeatureEM().fit(votes, X=X)
+    for other, found in ((X[:, :2], "128 numbers"), ({"pixels": X}, "no numbers")):
+        with pytest.raises(FeatureError, match=f"has {found}, but the model learned from 192"):
+            model.predict_proba(votes, other)
 
 
 def test_what_is_no_vector_is_not_read(monkeypatch: pytest.MonkeyPatch):
