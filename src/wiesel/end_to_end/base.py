@@ -1,6 +1,7 @@
 """The base class of end-to-end methods: checks, training, prediction and saving."""
 
 import copy
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,12 +23,11 @@ from wiesel.end_to_end.checks import (
     gold_validation,
     gold_votes,
 )
-from wiesel.end_to_end.class_balance import chosen_class_balance
 from wiesel.end_to_end.diagnosis import warn_if_votes_are_ignored
 from wiesel.end_to_end.feature_reader import FeatureReader, ReadsFeatures
 from wiesel.end_to_end.fine_tuning import FineTuning, fine_tune
 from wiesel.end_to_end.fingerprints import run_fingerprint, short_hash
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit, chosen_class_balance
 from wiesel.end_to_end.reading_inputs import check_same_features, explained, feature_facts
 from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.end_to_end.together import fit_all, fit_ensemble
@@ -51,11 +51,11 @@ from wiesel.training.options import resolve_device
 from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix
 
-__all__ = ["EndToEndModel", "GoldSet"]
+__all__ = ["ONLY_NETWORKS", "EndToEndModel", "GoldSet"]
 
 _BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 """The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
-_ONLY_NETWORKS = ("seed", "lr", "end_model")
+ONLY_NETWORKS = ("seed", "lr", "end_model")
 """Options that change the networks, but not their training data."""
 
 
@@ -275,7 +275,10 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """Return a fit that is ready to be trained; `plan` is one made for an equal `plan_key`."""
         with seeded(self.seed):
             network = copy.deepcopy(self.network)
-            plan = self._plan(given, validation, network) if plan is None else plan
+            if plan is None:
+                plan = self._plan(given, validation, network)
+            else:
+                self.check_options()
             objective = self._objective(network, plan)
             check_divisible(self, objective, given.engine)
             options = replace(self._train_options(plan), engine=given.engine)
@@ -284,7 +287,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     def plan_key(self) -> str:
         """Return a key that is equal for models with the same plan."""
-        return self._options_but(_ONLY_NETWORKS)
+        return self._options_but(ONLY_NETWORKS)
 
     def stack_key(self) -> str:
         """Return a key that is equal for models whose networks can be trained as one stack."""
@@ -292,7 +295,9 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     def _options_but(self, names: Collection[str]) -> str:
         options = {k: v for k, v in self.get_params(deep=False).items() if k not in names}
-        return f"{type(self).__name__}{options!r}"
+        # Long arrays in full: models that differ in the middle of one are different.
+        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+            return f"{type(self).__name__}{options!r}"
 
     def _plan(
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None

@@ -11,10 +11,9 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import gold_validation, gold_votes
-from wiesel.end_to_end.class_balance import check_class_balance
 from wiesel.end_to_end.diagnosis import predicts_one_class
 from wiesel.end_to_end.explaining import VoteEffects, explain_item
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit, check_class_balance
 from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureReading, GoldWeighted
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.storage import Saved
@@ -99,17 +98,17 @@ class Committee(EndToEndModel):
             if voter != first
         }
         merged = replace(given, votes=merge_copies(votes, original))
-        held_out = gold_validation(validation, self.labels_, copy.deepcopy(self.end_model))
+        held_out = None
+        if validation is not None:
+            network = copy.deepcopy(self.end_model)
+            held_out = gold_validation(validation, self.labels_, network)
         labeled = gold_votes(validation, votes)
         if labeled is not None and validation is not None:
             validation = (*validation[:2], merge_copies(labeled, original))
         members = self._members(len(self.labels_), labeled is not None)
         # If one member has to fall back, the others make up for it.
         with without_warnings():
-            fits = {
-                name: plan_all(separate(member), merged, validation)
-                for name, member in members.items()
-            }
+            fits = _planned(members, merged, validation)
         self._keep_members(_fitted(members, fits, merged, validation), held_out)
         return self
 
@@ -313,6 +312,16 @@ def _free_name(member: EndToEndModel, taken: Members) -> str:
     if isinstance(member, TwoStage) and member.loss != "ce":
         name = f"{name}_{member.loss}"
     return name if name not in taken else f"{name}_{len(taken) + 1}"
+
+
+def _planned(
+    members: Members, given: FitInputs, validation: GoldSet | None
+) -> dict[str, list[PlannedFit]]:
+    """Plan all networks of all members; label models with the same options are fitted once."""
+    parts = {name: separate(member) for name, member in members.items()}
+    # A copy of the inputs: what the label models share is freed when all are planned.
+    fits = plan_all([part for own in parts.values() for part in own], replace(given), validation)
+    return {name: [fit for fit in fits if fit.model in own] for name, own in parts.items()}
 
 
 def _fitted(

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from scipy.special import expit
 from torch import nn
 
-from wiesel.end_to_end.class_balance import chosen_class_balance
 from wiesel.end_to_end.explaining import VoteEffects
+from wiesel.end_to_end.plan import chosen_class_balance
 from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureReading, GoldWeighted
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.together import begun, reseeded, separate, train_all

@@ -174,14 +174,21 @@ def read_votes_on(label_model: LabelModel, plan: MultiLabelPlan) -> SoftLabels:
 
     A reading such as `FeatureChecked` also uses the inputs and the gold labels of the plan.
     """
+    found: dict[str, Array] = {}
 
     def fit_one(label: str, own: VoteMatrix, known: Array | None) -> LabelModel:
-        return fit_label_model(label_model, plan.of_label(label, own), known)
+        fitted, soft_labels = fit_label_model(label_model, plan.of_label(label, own), known)
+        found[label] = soft_labels[:, 1]
+        return fitted
 
     # Solvers that use features decide themselves how many cores they use.
     in_threads = not isinstance(label_model, FeatureReading)
     models = fit_each(plan.votes, plan.balance, fit_one, in_threads)
-    return SoftLabels(models, posteriors_of(models, plan.votes, plan.inputs))
+    one_sided = {label: model for label, model in models.items() if label not in found}
+    if one_sided:
+        columns = posteriors_of(one_sided, plan.votes, plan.inputs).T
+        found.update(zip(one_sided, columns, strict=True))
+    return SoftLabels(models, np.stack([found[label] for label in models], axis=1))
 
 
 def posteriors_of(models: Mapping[str, LabelModel], votes: MultiLabelVotes, X: Any) -> Array:

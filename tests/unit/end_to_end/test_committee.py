@@ -21,6 +21,7 @@ from wiesel import (
     load_model,
 )
 from wiesel.end_to_end.committee import default_members
+from wiesel.end_to_end.linear_models import CrossFit
 from wiesel.errors import NotFittedError, ParameterError, VoteError, WieselWarning
 from wiesel.nn import CNN, Linear
 from wiesel.training import seeded
@@ -309,3 +310,29 @@ def test_wrong_options_are_refused():
     for use in (lambda m: m.predict(X), lambda m: m.spread(X), lambda m: m.save("nowhere")):
         with pytest.raises(NotFittedError, match="Committee"):
             use(committee())
+
+
+def test_members_share_the_linear_models_of_the_features(monkeypatch: pytest.MonkeyPatch):
+    made: list[int] = []
+    original = CrossFit.__init__
+
+    def counted(self: CrossFit, *arguments: Any) -> None:
+        made.append(1)
+        original(self, *arguments)
+
+    monkeypatch.setattr(CrossFit, "__init__", counted)
+    committee(epochs=1).fit(X, VOTES)
+    assert len(made) == 1
+
+
+def test_label_models_with_the_same_options_are_fitted_once_for_both_losses():
+    votes = VoteMatrix.from_dense(np.arange(360).reshape(120, 3) % 3, ["a", "b", "c"])
+    model = Committee(Linear(3, 3), **{**QUICK, "epochs": 1}).fit(X, votes)
+    members = dict(zip(model.member_weights_, model.members_, strict=True))
+    assert members["feature_em"].label_model_ is members["feature_em_mig"].label_model_
+
+
+def test_an_invalid_option_of_a_member_is_refused_if_another_has_the_same_soft_labels():
+    members = [TwoStage(MajorityVote(), linear()), TwoStage(MajorityVote(), linear(), loss="mse")]  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="'loss' option"):
+        Committee(linear(), members=members).fit(X, VOTES)

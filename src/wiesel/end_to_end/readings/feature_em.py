@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wiesel.end_to_end.readings.linear_models import Array
-from wiesel.end_to_end.readings.with_features import FeatureReading, log_ratio
+from wiesel.end_to_end.readings.base import Array, FeatureReading, log_ratio
 from wiesel.label_models.pair_moments import vote_totals
 from wiesel.votes import VoteMatrix
 

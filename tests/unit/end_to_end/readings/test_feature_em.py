@@ -105,3 +105,11 @@ def test_wrong_input_is_refused():
         FeatureEM().fit(votes, X=X).predict_proba(votes, X[:5])
     with pytest.raises(ParameterError, match="rounds"):
         FeatureEM(rounds=0).fit(votes, X=X)
+
+
+@pytest.mark.parametrize("coverage", [1.0, 0.4])
+def test_fitting_returns_the_soft_labels_that_the_fitted_model_predicts(coverage: float):
+    X, votes, _ = task(0.8, 0.7, 0.6, coverage=coverage)
+    model = FeatureEM()
+    soft_labels = model.fit_proba(votes, X=X)
+    np.testing.assert_allclose(soft_labels, model.predict_proba(votes, X), atol=1e-9)
