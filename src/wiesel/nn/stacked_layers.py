@@ -59,6 +59,12 @@ class StackedLinear(_StackedLayer):
     weight: nn.Parameter
     bias: nn.Parameter | None
 
+    def __init__(self, layers: Sequence[nn.Module], streams: RandomStreams) -> None:
+        super().__init__(layers, streams)
+        # In memory by columns, as autograd returns the gradient: no step has to transpose it.
+        by_columns = self.weight.detach().mT.contiguous().mT
+        self.weight = nn.Parameter(by_columns, self.weight.requires_grad)
+
     def forward(self, values: Tensor) -> Tensor:
         """Return (members, items, outputs)."""
         products = torch.bmm(values, self.weight.transpose(1, 2))

@@ -149,7 +149,6 @@ def _finish_epoch(
     """Score and record the epoch, and keep its weights if it is the best so far."""
     standing, objective, record = member.standing, member.objective, records[id(member)]
     _refuse_divergence(record, member.options)
-    objective.eval()
     record |= objective.diagnose(data)
     if validation is None:
         standing.history.records.append(record)
