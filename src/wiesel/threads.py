@@ -18,13 +18,15 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["map_in_threads", "one_thread", "usable_cores"]
+__all__ = ["fitting_threads", "map_in_threads", "one_thread", "usable_cores"]
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 _WITH_POOLS = ("numpy", "scipy.linalg", "sklearn", "torch")
 """Modules that load a BLAS library when they are imported."""
+_SMALL = 2_000_000
+"""A network with fewer parameters is small."""
 
 
 class _BlasLimit:
@@ -85,6 +87,30 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(before)
         if first_in:
             _BLAS.lift()
+
+
+@contextmanager
+def fitting_threads(module: Any) -> Iterator[None]:
+    """Run a small network on one thread, and a large one with torch's setting, then restore it.
+
+    The matrices of a small network are so small that distributing them to threads takes longer
+    than multiplying them. With two threads the paper's networks take several times the CPU time.
+
+    >>> import torch
+    >>> before = torch.get_num_threads()
+    >>> with fitting_threads(torch.nn.Linear(3, 2)):
+    ...     torch.get_num_threads()
+    1
+    >>> before == torch.get_num_threads()
+    True
+    """
+    is_lazy = sys.modules["torch"].nn.parameter.is_lazy
+    known = [parameter for parameter in module.parameters() if not is_lazy(parameter)]
+    if sum(parameter.numel() for parameter in known) < _SMALL:
+        with one_thread():
+            yield
+    else:
+        yield
 
 
 def usable_cores() -> int:

@@ -30,7 +30,6 @@ LEVELS = (
         "threads",
         "progress",
         "unfinished",
-        "notebook",
     ),
 )
 LEVEL_OF = {part: depth for depth, level in enumerate(LEVELS) for part in level}

@@ -29,7 +29,7 @@ from wiesel.errors import (
 from wiesel.explain import Explanation, MemberView
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.label_models.copies import find_copies, merge_copies
-from wiesel.nn.ensemble import Ensemble
+from wiesel.nn.end_models import Ensemble
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
 from wiesel.training import History, Objective, Validation
@@ -39,7 +39,6 @@ from wiesel.votes import VoteMatrix
 __all__ = ["Committee", "default_members"]
 
 Members = dict[str, EndToEndModel]
-_LOSSES = ("ce", "mig")
 
 
 @dataclass(eq=False)
@@ -281,28 +280,30 @@ def default_members(
     >>> list(default_members(torch.nn.Linear(4, 3), n_classes=3))
     ['majority_vote', 'feature_em', 'feature_checked', 'feature_em_mig']
     """
-    readings: list[tuple[LabelModel, str]] = [
-        (MajorityVote(), "ce"),
-        (FeatureEM(), "ce"),
-        (FeatureChecked(), "ce"),
-    ]
+    readings: dict[str, tuple[LabelModel, str]] = {
+        "majority_vote": (MajorityVote(), "ce"),
+        "feature_em": (FeatureEM(), "ce"),
+        "feature_checked": (FeatureChecked(), "ce"),
+    }
     if n_classes > 2:
-        readings.append((FeatureEM(), "mig"))
+        readings["feature_em_mig"] = FeatureEM(), "mig"
     if with_gold_votes:
-        readings += [(GoldWeighted(), loss) for loss in _LOSSES[: min(n_classes - 1, 2)]]
+        readings["gold_weighted"] = GoldWeighted(), "ce"
+    if with_gold_votes and n_classes > 2:
+        readings["gold_weighted_mig"] = GoldWeighted(), "mig"
     members: Members = {}
-    for reading, loss in readings:
+    for name, (reading, loss) in readings.items():
         network = reseeded(end_model, seed) if members else end_model
         twice = isinstance(reading, FeatureReading)
-        own = {"loss": loss, "seed": seed}
+        own: dict[str, Any] = {"loss": loss, "seed": seed}
         if options.get("class_balance") is None:
             own["class_balance"] = "auto"
         if options.get("checkpoint") is not None:
             # Members with the same loss form one stack, and a stack has one checkpoint.
             own["checkpoint"] = f"{options['checkpoint']}.{loss}"
-        member = TwoStage(reading, network, members=networks * (1 + twice), **{**options, **own})
-        members[_free_name(member, members)] = member
-        seed += member.members
+        own["members"] = networks * (1 + twice)
+        members[name] = TwoStage(reading, network, **{**options, **own})
+        seed += own["members"]
     return members
 
 

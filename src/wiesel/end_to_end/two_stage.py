@@ -9,16 +9,23 @@ import torch
 from torch import nn
 
 from wiesel.end_to_end.base import ONLY_NETWORKS, EndToEndModel
-from wiesel.end_to_end.checks import gold_validation
+from wiesel.end_to_end.checks import gold_validation, is_classifier
 from wiesel.end_to_end.explaining import (
     VoteEffects,
     check_one_item,
     explain_item,
 )
-from wiesel.end_to_end.fingerprints import run_fingerprint
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit, check_class_balance
+from wiesel.end_to_end.plan import (
+    FitInputs,
+    FitPlan,
+    GoldSet,
+    PlannedFit,
+    check_class_balance,
+    options_key,
+    run_fingerprint,
+)
 from wiesel.end_to_end.readings import fit_label_model, proba_of_votes
-from wiesel.end_to_end.sklearn_stage import fit_classifier, is_classifier
+from wiesel.end_to_end.sklearn_stage import fit_classifier
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.storage import Saved
 from wiesel.errors import ParameterError, SavedModelError
@@ -151,11 +158,11 @@ class TwoStage(EndToEndModel):
 
     def plan_key(self) -> str:
         """Return a key that is equal for models with the same plan: the same soft labels."""
-        return self._options_but((*ONLY_NETWORKS, "loss", "checkpoint"))
+        return options_key(self, (*ONLY_NETWORKS, "loss", "checkpoint"))
 
     def stack_key(self) -> str:
         """Return a key that is equal for models whose networks can be trained as one stack."""
-        return self._options_but(_STACKED)
+        return options_key(self, _STACKED)
 
     @property
     def fits_itself(self) -> bool:  # type: ignore[override]
@@ -184,6 +191,7 @@ class TwoStage(EndToEndModel):
 
     def _fit_classifier(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit with a scikit-learn classifier as the end model."""
+        self.check_options()
         plan = self._plan(given, None, None)
         module = fit_classifier(self.end_model, plan)
         held_out = gold_validation(validation, plan.labels, module)

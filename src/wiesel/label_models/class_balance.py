@@ -13,8 +13,7 @@ from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import softmax
 
 from wiesel.errors import WieselWarning
-from wiesel.label_models.pair_moments import vote_totals
-from wiesel.label_models.vote_products import one_hot_chunks
+from wiesel.label_models.vote_products import one_hot_chunks, vote_totals
 from wiesel.labels import FloatArray, IntArray
 from wiesel.threads import one_thread
 from wiesel.votes import Statistics, VoteMatrix, VoteSource

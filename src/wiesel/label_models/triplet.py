@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from wiesel.errors import WieselWarning, listed
 from wiesel.label_models.base import LabelModel
-from wiesel.label_models.pair_moments import vote_totals
 from wiesel.label_models.triplet_moments import (
     PairSums,
     find_partners,
@@ -18,7 +17,7 @@ from wiesel.label_models.triplet_moments import (
     shuffled,
     solve_triplets,
 )
-from wiesel.label_models.vote_products import normalize_rows, one_hot_chunks
+from wiesel.label_models.vote_products import normalize_rows, one_hot_chunks, vote_totals
 from wiesel.labels import FloatArray, IntArray
 from wiesel.parameters import check_choice
 from wiesel.votes import VoteMatrix, VoteSource

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from wiesel.end_to_end.explaining import VoteEffects, as_batch
-from wiesel.end_to_end.fingerprints import run_fingerprint
+from wiesel.end_to_end.plan import run_fingerprint
 from wiesel.end_to_end.together import begun, separate, train_all
 from wiesel.errors import CollapseWarning, WieselWarning, listed, warn_user
 from wiesel.evaluation import choose_threshold
@@ -36,7 +36,7 @@ from wiesel.training import (
     as_inputs,
     seeded,
 )
-from wiesel.training.options import resolve_device
+from wiesel.training.objective import resolve_device
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 

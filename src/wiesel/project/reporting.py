@@ -9,7 +9,7 @@ import polars as pl
 
 from wiesel.analysis import summarize
 from wiesel.analysis.agreement import pair_counts
-from wiesel.end_to_end.sklearn_stage import is_classifier
+from wiesel.end_to_end.checks import is_classifier
 from wiesel.errors import WieselError
 from wiesel.evaluation import ThresholdCurve, threshold_curve
 from wiesel.evaluation.metrics import predicted_classes

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import nn
 
-from wiesel.end_to_end.reading_inputs import MODULE_ERRORS
+from wiesel.end_to_end.checks import MODULE_ERRORS
 from wiesel.end_to_end.restoring import refuse_nan
 from wiesel.errors import SavedModelError, WieselError, suggest
 from wiesel.label_models import LabelModel

@@ -85,7 +85,7 @@ class FlatParameters:
         sizes = [len(column) * column[0].numel() for column in columns]
         vector = torch.empty(sum(sizes), dtype=columns[0][0].dtype, device=columns[0][0].device)
         vector.grad = torch.zeros_like(vector)
-        blocks = zip(vector.split(sizes), vector.grad.split(sizes), strict=True)
+        blocks = zip(torch.split(vector, sizes), torch.split(vector.grad, sizes), strict=True)
         for i, column, (values, gradients) in zip(positions, columns, blocks, strict=True):
             if self._stack:
                 # A layer of a stack chooses its layout in memory, and its gradients have the same.

@@ -11,13 +11,11 @@ from torch import Tensor
 from wiesel.errors import TrainingError
 from wiesel.nn.stacking import share_tensors, stack_modules
 from wiesel.nn.streams import RandomStreams
-from wiesel.training.batches import Batch, StackedItems, TrainingData
+from wiesel.training.batches import Batch, StackedItems, TrainingData, shuffled
 from wiesel.training.checkpoint import Checkpoint, Standing, read_checkpoint, write_checkpoint
 from wiesel.training.history import mean_record
-from wiesel.training.objective import Objective, Record
+from wiesel.training.objective import Objective, Record, TrainOptions, resolve_device
 from wiesel.training.optimizer import FlatParameters, FusedAdam
-from wiesel.training.options import TrainOptions, resolve_device
-from wiesel.training.shuffling import shuffled
 
 __all__ = ["Member", "TrainingState", "alone", "side_by_side"]
 

@@ -68,10 +68,10 @@ class Reading(LabelModel):
         gold
             Votes on a few items, and the gold labels of these items (names or indices).
         """
-        self.fit_proba(votes, class_balance, X, gold)
+        self._fit_proba(votes, class_balance, X, gold)
         return self
 
-    def fit_proba(
+    def _fit_proba(
         self,
         votes: VoteSource,
         class_balance: ClassBalance = None,
@@ -79,7 +79,7 @@ class Reading(LabelModel):
         gold: tuple[VoteMatrix, Any] | None = None,
         linear: CrossFit | None = None,
     ) -> Array:
-        """Fit, and return the soft labels of the same votes, which `fit` computes anyway.
+        """Fit, and return the soft labels of the same votes, which fitting computes anyway.
 
         `linear` are linear models of `X` on the items with votes, if there are any already.
         """
@@ -283,7 +283,7 @@ def fit_label_model(
         labeled = plan.gold_votes, plan.validation.gold
     shares_models = given is not None and isinstance(fitted, FeatureReading)
     linear = given.linear_models if given is not None and shares_models else None
-    return fitted, fitted.fit_proba(votes, class_balance, plan.data.inputs, labeled, linear)
+    return fitted, fitted._fit_proba(votes, class_balance, plan.data.inputs, labeled, linear)
 
 
 def proba_of_votes(label_model: LabelModel, votes: VoteMatrix, X: Any) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from wiesel.end_to_end.linear_models import CrossFit
 from wiesel.end_to_end.readings.base import Array, FeatureReading, Gold, log_ratio
 from wiesel.errors import WieselWarning, warn_user
-from wiesel.label_models.pair_moments import vote_totals
+from wiesel.label_models.vote_products import vote_totals
 from wiesel.training import Inputs
 from wiesel.votes import VoteMatrix
 

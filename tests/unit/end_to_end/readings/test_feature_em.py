@@ -15,7 +15,9 @@ from wiesel import (
     VoteMatrix,
     load_model,
 )
+from wiesel.end_to_end.plan import FitInputs
 from wiesel.errors import FeatureError, ParameterError
+from wiesel.training import as_inputs
 
 N_ITEMS = 1200
 LABELS = LabelSpace("no", "yes")
@@ -108,8 +110,12 @@ def test_wrong_input_is_refused():
 
 
 @pytest.mark.parametrize("coverage", [1.0, 0.4])
-def test_fitting_returns_the_soft_labels_that_the_fitted_model_predicts(coverage: float):
+def test_a_network_is_trained_on_what_the_fitted_model_predicts(coverage: float):
     X, votes, _ = task(0.8, 0.7, 0.6, coverage=coverage)
-    model = FeatureEM()
-    soft_labels = model.fit_proba(votes, X=X)
-    np.testing.assert_allclose(soft_labels, model.predict_proba(votes, X), atol=1e-9)
+    plan = (
+        TwoStage(FeatureEM(), torch.nn.Linear(4, 2))
+        .planned(FitInputs(as_inputs(X), votes), None)
+        .plan
+    )
+    predicted = plan.learned["label_model_"].predict_proba(votes, X)
+    np.testing.assert_allclose(plan.targets, predicted, atol=1e-9)
