@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from wiesel.errors import FeatureError
@@ -114,6 +113,8 @@ class InputVectors(NamedTuple):
 
 
 def _directions(vectors: Any) -> Array:
+    from sklearn.utils.extmath import randomized_svd
+
     n_directions = min(_DIRECTIONS, *vectors.shape)
     _, _, transposed = randomized_svd(vectors, n_directions, n_iter=2, random_state=0)
     directions: Array = transposed.T
