@@ -27,6 +27,7 @@ baselines = []
 
 [training]
 epochs = 2
+epoch_size = 320
 lr = 0.05
 """
 TINY_LFS = """

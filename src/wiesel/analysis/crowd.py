@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.stats import binom
 
 from wiesel.analysis.agreement import pair_counts
 from wiesel.analysis.counts import ratio, wilson_interval
@@ -227,6 +226,8 @@ def _others(
 
 def _copies(votes: VoteMatrix, accuracy: FloatArray) -> list[list[str]]:
     """For each worker, the workers it resembles more than their accuracies explain."""
+    from scipy.stats import binom
+
     copies: list[list[str]] = [[] for _ in votes.voters]
     if float(np.square(votes.votes_per_item.astype(np.float64)).sum()) > MOST_PAIRS * 10:
         return copies

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from wiesel.errors import FeatureError
 from wiesel.features.main_directions import main_directions
@@ -86,6 +85,8 @@ def fit_sample(
 def _count(texts: Sequence[str], options: TfidfOptions) -> tuple[tuple[str, ...], Counts]:
     if options.longest_phrase == 1:
         return count_words(texts, options.min_count, options.max_terms)
+    from sklearn.feature_extraction.text import CountVectorizer
+
     vectorizer = CountVectorizer(
         ngram_range=(1, options.longest_phrase),
         min_df=options.min_count,
@@ -106,6 +107,8 @@ def transform_tfidf(
     if longest_phrase == 1:
         counts = count_terms(texts, weights.terms)
     else:
+        from sklearn.feature_extraction.text import CountVectorizer
+
         vectorizer = CountVectorizer(
             ngram_range=(1, longest_phrase), vocabulary=weights.terms, dtype=np.float32
         )
@@ -117,4 +120,6 @@ def transform_tfidf(
 
 
 def _transformer() -> Any:
+    from sklearn.feature_extraction.text import TfidfTransformer
+
     return TfidfTransformer(sublinear_tf=True)

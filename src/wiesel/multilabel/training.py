@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from wiesel.end_to_end.explaining import VoteEffects, as_batch
@@ -390,6 +389,8 @@ def _calibration(
     """The scale and offset that fit gold labels best, slightly regularized; 1 and 0 with few."""
     if min(gold.sum(), len(gold) - gold.sum()) < _FEW:
         return 1.0, 0.0
+    from sklearn.linear_model import LogisticRegression
+
     fitted = LogisticRegression(C=10.0).fit(logits[:, None], gold)
     scale = float(fitted.coef_[0, 0])
     # If the network ranks a label the wrong way round, do not silently reverse it.

@@ -6,6 +6,7 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import polars as pl
@@ -201,6 +202,24 @@ def test_fit_refuses_an_option_that_there_is_not(tmp_path, wiesel):
     assert wiesel(*words).exit_code == 0
 
 
+@pytest.fixture
+def _no_experiments():
+    """Nothing is imported of this repository's experiments; what was is back after the test."""
+    kept = experiments_imported()
+    for name in kept:
+        del sys.modules[name]
+    yield
+    for name in experiments_imported():
+        del sys.modules[name]
+    sys.modules.update(kept)
+
+
+def experiments_imported() -> dict[str, ModuleType]:
+    modules = sys.modules.items()
+    return {name: module for name, module in modules if name.split(".")[0] == "experiments"}
+
+
+@pytest.mark.usefixtures("_no_experiments")
 def test_reproduce_lists_and_runs_the_experiments_of_a_clone(
     tmp_path, monkeypatch, wiesel, wiesel_json
 ):
@@ -218,7 +237,6 @@ def test_reproduce_lists_and_runs_the_experiments_of_a_clone(
     (tmp_path / "experiments/results/table1.md").write_text("| WeaSEL | 82.10 |")
     (tmp_path / "experiments/__main__.py").write_text(textwrap.dedent(program))
     monkeypatch.chdir(tmp_path)
-    forget_experiments()
     assert wiesel_json("reproduce")["experiments"] == ["table1"]
     done = wiesel("reproduce", "table1", "--full", "--seeds", 2)
     assert "| 82.10 |" in done.stdout
@@ -228,14 +246,9 @@ def test_reproduce_lists_and_runs_the_experiments_of_a_clone(
     assert "a page" in failed
     assert "ended with exit code 3" in failed
     assert "Did you mean 'table1'" in wiesel("reproduce", "tabel1").stderr
-    forget_experiments()
 
 
-def forget_experiments() -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "experiments"]:
-        del sys.modules[name]
-
-
+@pytest.mark.usefixtures("_no_experiments")
 def test_reproduce_needs_the_repository(tmp_path, monkeypatch, wiesel):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "experiments", None)
