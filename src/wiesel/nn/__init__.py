@@ -1,6 +1,12 @@
 """Encoders, losses and ready-made end models."""
 
-from wiesel.nn.encoders import VoteEncoder, accuracies_of, encode_votes, mlp_encoder
+from wiesel.nn.encoders import (
+    EncoderLayers,
+    VoteEncoder,
+    accuracies_of,
+    encode_votes,
+    mlp_encoder,
+)
 from wiesel.nn.end_models import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
 from wiesel.nn.ensemble import Ensemble
 from wiesel.nn.graph_encoder import GraphEncoder, GraphLayers, NodeShape
@@ -17,6 +23,7 @@ __all__ = [
     "DIVERGENCES",
     "LSTM",
     "MLP",
+    "EncoderLayers",
     "Ensemble",
     "GraphEncoder",
     "GraphLayers",
