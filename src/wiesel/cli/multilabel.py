@@ -35,7 +35,7 @@ def run_labels(settings: "Project", methods: list[str] | None, say: "Say") -> An
     gold = data.gold[voted] if (data.gold[voted] >= 0).any() else None
     parts = [data.votes[voted].overview(gold).to_text()]
     split = outcome.judged_on
-    parts += ["There are no gold labels to evaluate on."] if split is None else []
+    parts += ["Not evaluated: there are no gold labels."] if split is None else []
     parts += [] if outcome.table is None else [outcome.table.to_text()]
     parts += [] if split is None else [str(outcome.main.reports[split])]
     explain: Any = outcome.main.model
