@@ -301,7 +301,7 @@ class DataPage:
         found: list[tuple[str, Any, str]] = []
         if space.votes.n_votes:
             for cluster in space.clusters()[:5]:
-                name = ", ".join(cluster.words[:4]) or "no telling words"
+                name = ", ".join(cluster.words[:4]) or "no typical words"
                 found.append((cut(name, 60), cluster.rows, f"{len(cluster):,} rows without a vote"))
             apart = reading_disagreement(space.votes, space.features)
             order = np.argsort(-apart, kind="stable")[:100]

@@ -21,7 +21,7 @@ __all__ = ["LFMaker", "preview_figures", "preview_hits"]
 _HITS = 5
 _AROUND = 120
 _REFUSED = {
-    "pattern": "This pattern cannot be searched for.",
+    "pattern": "This pattern is not valid.",
     "words": "Use at most twelve words.",
 }
 
