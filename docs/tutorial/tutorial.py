@@ -157,7 +157,7 @@ sure = model.predict_proba(X[test])[:, 1] >= 0.8
 truly = np.array(gold[test]) == "positive"
 print(f"{sure.sum()} reviews are predicted positive; {truly[sure].mean():.0%} of them are")
 
-# More texts and more LFs help most. `make demo` repeats this with 20,000 reviews, 51 LFs and 250 gold labels.
+# More texts and more LFs help most. In the clone, `make demo` does the same with 20,000 reviews, 51 LFs and 250 gold labels.
 #
 # ## 7. Explain a prediction
 #

@@ -60,7 +60,7 @@ def apply_labels(
     loaded = load_multilabel_lfs(*lfs, access=access)
     names = labels or list(loaded.labels or ())
     if not names:
-        raise ParameterError("Nothing says what the labels are: name them with --labels.")
+        raise ParameterError("The labels are unknown: name them with --labels.")
     votes = apply_multilabel_lfs(loaded, data, labels=names, **how)
     write_multilabel_votes(votes, output)
     tell(f"Wrote {output}.")

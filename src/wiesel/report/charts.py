@@ -39,9 +39,9 @@ def figure(
         for name, color in zip(names, _COLORS, strict=False)
     )
     shown = f'<div class="legend">{legend}</div>' if len(names) > 1 else ""
-    said = f"<p>{escape(note)}</p>" if note else ""
+    caption = f"<p>{escape(note)}</p>" if note else ""
     opening = '<figure class="wide">' if wide else "<figure>"
-    return f"{opening}<figcaption>{escape(title)}</figcaption>{shown}{body}{said}</figure>"
+    return f"{opening}<figcaption>{escape(title)}</figcaption>{shown}{body}{caption}</figure>"
 
 
 def epochs(title: str, curves: Sequence[Curve], kept: int | None, note: str = "") -> str:
@@ -214,11 +214,11 @@ def _interval_row(name: str, score: Any, low: float, span: float) -> str:
     if math.isfinite(score.low):
         width = percent(score.high) - percent(score.low)
         bar = f'<b style="left:{percent(score.low)}%;width:{width:.1f}%"></b>'
-    said = f"{score:.3f}"
+    value = f"{score:.3f}"
     if math.isfinite(score.low):
-        said += f" <small>({score.low:.3f} to {score.high:.3f})</small>"
+        value += f" <small>({score.low:.3f} to {score.high:.3f})</small>"
     return (
-        f'<div class="row"><div class="name">{escape(name)}</div><div class="value">{said}</div>'
+        f'<div class="row"><div class="name">{escape(name)}</div><div class="value">{value}</div>'
         f'<div class="track"><div>{bar}<i style="left:{percent(float(score))}%"></i></div></div>'
         "</div>"
     )
@@ -231,5 +231,5 @@ def _pair_cell(first: str, second: str, share: float, same: bool) -> str:
     # One half is neutral: as many equal votes as different ones.
     strength = round(200 * abs(share - 0.5))
     side = "agree" if share >= 0.5 else "differ"
-    said = escape(f"{first} and {second}: {100 * share:.0f} % the same", quote=True)
-    return f'<td class="{side}" style="--share:{strength}%" title="{said}"></td>'
+    tooltip = escape(f"{first} and {second}: {100 * share:.0f} % the same", quote=True)
+    return f'<td class="{side}" style="--share:{strength}%" title="{tooltip}"></td>'

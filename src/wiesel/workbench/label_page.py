@@ -112,9 +112,9 @@ class LabelPage:
             else:
                 self._row(facts, self.waiting[0])
 
-    def _row(self, facts: RowFacts, asked: dict[str, Any]) -> None:
+    def _row(self, facts: RowFacts, request: dict[str, Any]) -> None:
         column = self.desk.space.text_column
-        words(f"Row {cut(facts.item, 40)}: {asked['reason']}", "w-faint", "label-reason")
+        words(f"Row {cut(facts.item, 40)}: {request['reason']}", "w-faint", "label-reason")
         if column is not None:
             marked(str(facts.row[column] or ""), [])
         for name in [n for n in facts.row if n not in ("id", column)]:
@@ -149,8 +149,8 @@ class LabelPage:
             return
         self.busy = True
         try:
-            asked = self.waiting[0]
-            await work(self._keep, str(asked["item"]), label, asked["purpose"])
+            request = self.waiting[0]
+            await work(self._keep, str(request["item"]), label, request["purpose"])
             self.waiting.pop(0)
             self.done += 1
             if self.waiting:
@@ -177,7 +177,7 @@ class LabelPage:
         place = await work(self.desk.place_of, item)
         purpose = await work(self.desk.space.store.purpose_of, item)
         if place is not None:
-            asked = {"item": item, "row": place, "purpose": purpose, "reason": "shown again"}
-            self.waiting.insert(0, asked)
+            request = {"item": item, "row": place, "purpose": purpose, "reason": "shown again"}
+            self.waiting.insert(0, request)
         await self._show()
         await self.people.refresh()
