@@ -123,8 +123,8 @@ def usable_cores() -> int:
         n_cores = len(os.sched_getaffinity(0))
     else:
         n_cores = os.cpu_count() or 1
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return min(n_cores, int(asked)) if asked.isdigit() and int(asked) else n_cores
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(n_cores, int(limit)) if limit.isdigit() and int(limit) else n_cores
 
 
 def map_in_threads(

@@ -163,8 +163,8 @@ def _judge(model: Any, votes: VoteMatrix, proba: FloatArray) -> Judged:
     for _, counts in _expected_answers(model, votes, proba):
         right = np.einsum("jcc->j", counts)
         total = counts.sum(axis=(1, 2))
-        truth, said = counts.sum(axis=2), counts.sum(axis=1)
-        luck = ratio((truth * said).sum(axis=1), np.square(total))
+        truth, answered = counts.sum(axis=2), counts.sum(axis=1)
+        luck = ratio((truth * answered).sum(axis=1), np.square(total))
         pooled = counts + 0.5 / votes.n_classes
         skill, informativeness = skill_of(pooled / pooled.sum(axis=2, keepdims=True))
         unknown = np.where(total > 0, 0.0, np.nan)
@@ -256,16 +256,18 @@ def _shared_mistakes(votes: VoteMatrix, first: int, second: int) -> tuple[int, i
     entries = [np.flatnonzero(votes.voter_index == voter) for voter in (first, second)]
     items = [votes.item_index[each] for each in entries]
     both, *places = np.intersect1d(items[0], items[1], assume_unique=True, return_indices=True)
-    said = [votes.class_index[own[place]] for own, place in zip(entries, places, strict=True)]
+    both_answers = [
+        votes.class_index[own[place]] for own, place in zip(entries, places, strict=True)
+    ]
     counts = votes[both].counts()
     rows = np.arange(len(both))
-    for answers in said:
+    for answers in both_answers:
         counts[rows, answers] -= 1
     ordered = np.sort(counts, axis=1)
     clear = ordered[:, -1] - ordered[:, -2] >= CLEAR_LEAD
     favorite = counts.argmax(axis=1)
-    wrong = [clear & (answers != favorite) for answers in said]
-    alike = wrong[0] & (said[0] == said[1])
+    wrong = [clear & (answers != favorite) for answers in both_answers]
+    alike = wrong[0] & (both_answers[0] == both_answers[1])
     return int(alike.sum()), int((wrong[0] | wrong[1]).sum())
 
 

@@ -27,7 +27,7 @@ def init(
     from wiesel.project.starter import write_starter
 
     if multi and spans:
-        raise ParameterError("--multi and --spans are not for one project: take one of them.")
+        raise ParameterError("--multi and --spans exclude each other: use one of them.")
     written = write_starter(folder, kind="multi" if multi else "spans" if spans else "")
     remember(folder / FILE_NAME)  # we wrote its code, so no warning is needed
     text = "\n".join(f"Wrote {file}" for file in written)

@@ -35,7 +35,7 @@ def run_labels(settings: "Project", methods: list[str] | None, say: "Say") -> An
     gold = data.gold[voted] if (data.gold[voted] >= 0).any() else None
     parts = [data.votes[voted].overview(gold).to_text()]
     split = outcome.judged_on
-    parts += ["There are no gold labels to evaluate on."] if split is None else []
+    parts += ["Not evaluated: there are no gold labels."] if split is None else []
     parts += [] if outcome.table is None else [outcome.table.to_text()]
     parts += [] if split is None else [str(outcome.main.reports[split])]
     explain: Any = outcome.main.model
@@ -60,7 +60,7 @@ def apply_labels(
     loaded = load_multilabel_lfs(*lfs, access=access)
     names = labels or list(loaded.labels or ())
     if not names:
-        raise ParameterError("Nothing says what the labels are: name them with --labels.")
+        raise ParameterError("The labels are unknown: name them with --labels.")
     votes = apply_multilabel_lfs(loaded, data, labels=names, **how)
     write_multilabel_votes(votes, output)
     tell(f"Wrote {output}.")

@@ -112,19 +112,19 @@ def _text(outcome: "Outcome") -> str:
     gold = None if judged is None else splits[judged].gold
     table = outcome.table
     parts = [summarize(votes[judged or "train"], gold).to_text()]
-    parts += _stands_out(outcome.finding_sentences)
-    parts += ["There are no gold labels to evaluate on." if table is None else table.to_text()]
+    parts += _findings(outcome.finding_sentences)
+    parts += ["Not evaluated: there are no gold labels." if table is None else table.to_text()]
     return "\n\n".join([*parts, *map(str, outcome.explanations(_EXPLAINED))])
 
 
-def _stands_out(sentences: list[str]) -> list[str]:
+def _findings(sentences: list[str]) -> list[str]:
     """Return the most serious findings; the others are in the report."""
     if not sentences:
         return []
     more = len(sentences) - _FINDINGS
     rest = f" ({more} more in the report)" if more > 0 else ""
     lines = [f"  {place}. {sentence}" for place, sentence in enumerate(sentences[:_FINDINGS], 1)]
-    return ["\n".join([f"What stands out{rest}:", *lines])]
+    return ["\n".join([f"Findings{rest}:", *lines])]
 
 
 def say_stage(stage: str, text: str) -> None:

@@ -214,10 +214,10 @@ def _user_cache() -> Path:
 def _refusal(error: urllib.error.HTTPError) -> _Fault:
     """The fault behind a status that is not 200, with what the service says about it."""
     with error:  # it holds the connection
-        said = error.read(200).decode("utf-8", "replace").strip()
-    asked = error.headers.get("Retry-After", "")
-    wait = float(asked) if asked.isdigit() else 0.0
-    return _Fault(f"HTTP {error.code} {error.reason} {said}".strip(), error.code in _RETRIED, wait)
+        body = error.read(200).decode("utf-8", "replace").strip()
+    retry_after = error.headers.get("Retry-After", "")
+    wait = float(retry_after) if retry_after.isdigit() else 0.0
+    return _Fault(f"HTTP {error.code} {error.reason} {body}".strip(), error.code in _RETRIED, wait)
 
 
 def _content(payload: bytes) -> str:

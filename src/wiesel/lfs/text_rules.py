@@ -210,8 +210,8 @@ def _cure(problem: str) -> str:
             "take forever. Write it without them, or as a Python @labeling_function with re."
         )
     lines = [line.strip() for line in problem.splitlines() if line.strip()]
-    said = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return f"{(said or lines)[0].rstrip('.')}."
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return f"{(errors or lines)[0].rstrip('.')}."
 
 
 def _checked_keywords(keywords: Iterable[str]) -> tuple[str, ...]:

@@ -171,7 +171,7 @@ def checked_plan(
 def read_votes_on(label_model: LabelModel, plan: MultiLabelPlan) -> SoftLabels:
     """Return the soft labels of a label model, fitted for each label.
 
-    A reading such as `FeatureChecked` also uses the inputs and the gold labels of the plan.
+    A label model such as `FeatureChecked` also uses the inputs and the gold labels of the plan.
     """
     found: dict[str, Array] = {}
 
@@ -191,7 +191,7 @@ def read_votes_on(label_model: LabelModel, plan: MultiLabelPlan) -> SoftLabels:
 
 
 def posteriors_of(models: Mapping[str, LabelModel], votes: MultiLabelVotes, X: Any) -> Array:
-    """Return P(present | votes) from the label model of every label; readings also use X."""
+    """Return P(present | votes) from the label model of every label; some also use X."""
     columns = [
         proba_of_votes(model, votes[label].select(model.voters_), X)[:, 1]
         for label, model in models.items()
@@ -209,8 +209,8 @@ def _check_network(network: nn.Module, inputs: Inputs, labels: MultiLabelSpace) 
     try:
         check_end_model(network, inputs, len(labels))
     except FeatureError as error:
-        told = str(error).replace("one for each class", "one for each label")
-        raise FeatureError(told.replace(" For two classes, return two logits.", "")) from None
+        message = str(error).replace("one for each class", "one for each label")
+        raise FeatureError(message.replace(" For two classes, return two logits.", "")) from None
 
 
 def _validation(

@@ -324,9 +324,9 @@ class MultiLabelModel(Parameterized, ABC):
         names = [name for name, is_stuck in zip(self.labels_, stuck, strict=True) if is_stuck]
         if names:
             warn_user(
-                f"The network predicts {listed(names)} alike for all items it was trained on. "
-                "What helps: a validation set (its best epoch is kept), a lower lr, or "
-                "class_balance={...} if you know how common it is.",
+                f"The network predicts the same for {listed(names)} on all training items. "
+                "Remedies: a validation set (its best epoch is kept), a lower lr, or "
+                "class_balance={...} if you know how common the label is.",
                 CollapseWarning,
             )
 

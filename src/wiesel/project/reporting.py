@@ -106,19 +106,20 @@ def _story(outcome: "Outcome") -> list[str]:
     measure = _MEASURES.get(chosen["by"], chosen["by"])
     sentences = [
         f"{votes.n_voters:,} voters cast {votes.n_votes:,} votes on {votes.n_items:,} items, for "
-        f"the classes {', '.join(data.labels)}. {main.method} turned them into an end model "
-        f"({data.project.end_model.name} on {data.vectors.kind} features, {data.vectors.shape})."
+        f"the classes {', '.join(data.labels)}. The method {main.method} trained an end model on "
+        f"them ({data.project.end_model.name} on {data.vectors.kind} features, "
+        f"{data.vectors.shape})."
     ]
     if is_classifier(main.model.end_model):  # type: ignore[attr-defined]
         return sentences
     if "score" not in chosen:
-        sentences.append("There were no dev rows to choose an epoch by: the last one was kept.")
+        sentences.append("Without dev rows no epoch could be selected, so the last one was kept.")
     elif isinstance(chosen["epoch"], list):
         epochs = _flat(chosen["epoch"])
         first, last = min(epochs), max(epochs)
         sentences.append(
-            f"It is the average of {len(epochs)} networks, each as it was when its "
-            f"{measure} on the dev rows was best (epochs {first} to {last}); together they have "
+            f"The end model averages {len(epochs)} networks. Each kept its epoch with the best "
+            f"{measure} on the dev rows (epochs {first} to {last}). Together they reach "
             f"{chosen['score']:.3f}."
         )
     else:
@@ -212,8 +213,8 @@ def _paired(outcome: "Outcome") -> str:
     paired, method = outcome.paired, outcome.main.method
     difference = paired.differences["accuracy"]
     return (
-        f"Against an end model trained on the majority vote, on the same items: {method} is right "
-        f"alone on {paired.only_first:,}, the majority vote alone on {paired.only_second:,}; the "
+        f"Compared with an end model trained on the majority vote: only {method} is right on "
+        f"{paired.only_first:,} items, only the majority vote on {paired.only_second:,}. The "
         f"difference in accuracy is {100 * difference:+.1f} points (95 % interval "
         f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}, McNemar p = "
         f"{paired.p_value:.3g})."

@@ -329,7 +329,7 @@ def _check_sources(project: Project, problems: Problems) -> None:
         problem = f"'on_error' is 'raise' or 'abstain'; got {votes.on_error!r}."
         problems.add("votes.on_error", problem)
     if project.multi and project.spans:
-        problems.add("spans", "'multi' and 'spans' are not for one project: take one of them.")
+        problems.add("spans", "'multi' and 'spans' exclude each other: use one of them.")
     if (project.multi or project.spans) and "engine" in project.training:
         problem = "With multi = true or spans = true this process trains: leave 'engine' out."
         problems.add("training.engine", problem)

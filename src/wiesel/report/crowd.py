@@ -83,7 +83,7 @@ def _workers(found: Aggregation) -> str:
         "<p>Accuracy is how often the other workers' answers confirm a worker's. Adversaries are "
         "clearly worse than chance, spammers no better than chance; copies answer like another "
         "worker, "
-        "mistakes included. Press a header to sort.</p>"
+        "mistakes included. Click a header to sort.</p>"
     )
     text += filter_field("worker-table", "a name or a flag")
     return text + sortable_table(

@@ -44,7 +44,7 @@ def test_the_card_names_files_and_classes_as_yaml(tmp_path):
     (size,) = card["dataset_info"]["splits"]
     assert (size["name"], size["num_examples"]) == ("train", 2)
     assert size["num_bytes"] > 0
-    assert "likeliest class" in text
+    assert "most probable class" in text
 
 
 def test_the_parquet_file_names_the_classes_as_datasets_does(tmp_path):
