@@ -40,8 +40,8 @@ def _overview(found: Aggregation) -> str:
     tiles = {
         "items": f"{votes.n_items:,}",
         "workers": f"{votes.n_voters:,}",
-        "answers": f"{votes.n_votes:,}",
-        "answers per item": f"{votes.n_votes / max(1, votes.n_items):.1f}",
+        "answers": f"{found.n_answers:,}",
+        "answers per item": f"{found.n_answers / max(1, votes.n_items):.1f}",
         "mean confidence": UNKNOWN if confidence is None else f"{confidence:.1%}",  # type: ignore[str-bytes-safe]
         "workers flagged": f"{len(flagged):,}",
     }
@@ -53,11 +53,7 @@ def _overview(found: Aggregation) -> str:
         TableColumn("class", lambda row: escape(row["name"]), style="name"),
         TableColumn("share of the labels", _bar("share"), lambda row: row["share"], "number"),
     )
-    note = (
-        f"<p>Left out because the worker answered the item again: {found.n_repeated:,}.</p>"
-        if found.n_repeated
-        else ""
-    )
+    note = "".join(f"<p>{sentence}.</p>" for sentence in found.repeats())
     method = escape(type(found.model).__name__)
     return (
         f'<div class="tiles">{boxes}</div><p>Labels by {method}.</p>{note}'
