@@ -12,7 +12,14 @@ import polars as pl
 
 from wiesel.analysis.crowd import judge_workers, worker_mistakes
 from wiesel.analysis.table import Table
-from wiesel.errors import DataError, ParameterError, listed, suggest, without_warnings
+from wiesel.errors import (
+    DataError,
+    ParameterError,
+    VoteError,
+    listed,
+    suggest,
+    without_warnings,
+)
 from wiesel.evaluation.rendering import html_fragment
 from wiesel.io.answer_columns import AnswerColumns, find_answer_columns
 from wiesel.label_models import REGISTRY, DawidSkene, LabelModel
@@ -68,14 +75,7 @@ def aggregate(
     if frame.is_empty():
         raise DataError("There are no answers: the table has no rows.")
     columns = find_answer_columns(frame.columns, item, worker, label)
-    votes = VoteMatrix.from_long(
-        frame,
-        item=columns.item,
-        voter=columns.voter,
-        label=columns.label,
-        labels=labels,
-        duplicates=repeated,
-    )
+    votes = _votes(frame, columns, labels, repeated)
     model = unfitted.fit(votes)
     kind = "pandas" if type(answers).__module__.partition(".")[0] == "pandas" else "polars"
     return Aggregation(
@@ -227,6 +227,36 @@ def _label_model(method: str | LabelModel) -> LabelModel:
         raise ParameterError(f"There is no label model {method!r}. {suggest(method, REGISTRY)}")
     model: LabelModel = REGISTRY[method].cls()
     return model
+
+
+def _votes(
+    frame: pl.DataFrame,
+    columns: AnswerColumns,
+    labels: LabelSpace | Sequence[str] | None,
+    repeated: Repeated,
+) -> VoteMatrix:
+    complete = frame.drop_nulls(list(columns))
+    if complete.is_empty():
+        raise DataError(
+            f"There are no answers: no row has a value in all of the columns {listed(columns)}."
+        )
+    seen = complete[columns.label]
+    if labels is None and seen.dtype.base_type() not in (pl.List, pl.Array) and seen.n_unique() < 2:
+        raise DataError(
+            f"All answers in the column {columns.label!r} are {str(seen[0])!r}: name all classes, "
+            "labels=[...]."
+        )
+    try:
+        return VoteMatrix.from_long(
+            frame,
+            item=columns.item,
+            voter=columns.voter,
+            label=columns.label,
+            labels=labels,
+            duplicates=repeated,
+        )
+    except VoteError as error:
+        raise VoteError(str(error).replace("duplicates=", "repeated=")) from None
 
 
 def _best_class(votes: VoteMatrix, proba: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

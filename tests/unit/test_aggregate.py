@@ -183,7 +183,9 @@ def test_columns_are_found_by_name_or_asked_for():
     assert find_answer_columns(["a", "worker", "label"]).item == "a"
     assert find_answer_columns(["a", "b", "c"], item="c", voter="a").label == "b"
     assert looks_like_answers(["id", "lf_link", "lf_free"]) is None
-    with pytest.raises(DataError, match=r"the task or the worker.*'x', 'y'.*item=, voter="):
+    export = ["text", "id", "kind", "annotator", "annotation_id", "created_at", "lead_time"]
+    assert find_answer_columns(export) == ("text", "annotator", "kind")
+    with pytest.raises(DataError, match=r"the task or the worker.*'x', 'y'.*item=, worker="):
         find_answer_columns(["x", "y", "label"])
     with pytest.raises(DataError, match=r"no column 'wroker'.*'worker'"):
         find_answer_columns(["task", "worker", "label"], voter="wroker")
@@ -194,6 +196,15 @@ def test_wrong_methods_and_empty_tables_are_refused_and_models_are_copied(answer
         aggregate(answers, method="dawidskene")
     with pytest.raises(DataError, match="no answers"):
         aggregate(answers.head(0))
+    table = {"task": [1, 2], "worker": ["ann", "bob"], "label": ["cat", "cat"]}
+    with pytest.raises(DataError, match=r"in the column 'label' are 'cat': name all classes"):
+        aggregate(table)
+    assert aggregate(table, labels=["cat", "dog"]).labels["label"].to_list() == ["cat", "cat"]
+    with pytest.raises(DataError, match="no row has a value in all of the columns 'task'"):
+        aggregate({**table, "label": [None, None]})
+    again = {name: values * 2 for name, values in table.items()}
+    with pytest.raises(VoteError, match="repeated='first', 'last' or 'all'"):
+        aggregate(again, labels=["cat", "dog"], repeated="refuse")
     own = DawidSkene(max_iter=3)
     assert len(aggregate(answers, method=own).model.evidence_) <= 3
     assert not hasattr(own, "labels_")
