@@ -98,7 +98,7 @@ def judge_workers(
     frame = pl.DataFrame(
         {
             "worker": pl.Series(votes.voters, dtype=pl.String),
-            "answers": np.bincount(votes.voter_index, minlength=votes.n_voters),
+            "answers": _number_of_answers(votes),
             "accuracy": accuracy,
             "low": low,
             "high": high,
@@ -158,6 +158,12 @@ def worker_mistakes(
     return pl.concat(rows).sort("times", descending=True, maintain_order=True)
 
 
+def _number_of_answers(votes: VoteMatrix) -> npt.NDArray[np.int64]:
+    times = None if votes.distribution is None else votes.distribution.sum(axis=1)
+    counts = np.bincount(votes.voter_index, times, minlength=votes.n_voters)
+    return np.rint(counts).astype(np.int64)
+
+
 def _judge(model: Any, votes: VoteMatrix, proba: FloatArray) -> Judged:
     parts = []
     for _, counts in _expected_answers(model, votes, proba):
@@ -174,6 +180,24 @@ def _judge(model: Any, votes: VoteMatrix, proba: FloatArray) -> Judged:
     return Judged(np.minimum(right, counted), counted, luck, skill, informativeness)
 
 
+class _Answers(NamedTuple):
+    """The answers in some votes: several if a worker answered an item repeatedly."""
+
+    vote: npt.NDArray[np.int64]
+    """The position of each answer's vote among these votes."""
+    answered: npt.NDArray[np.integer[Any]]
+    times: npt.NDArray[np.float32]
+
+
+def _answers(votes: VoteMatrix, entries: npt.NDArray[np.int64]) -> _Answers:
+    if votes.distribution is None:
+        n = len(entries)
+        return _Answers(np.arange(n), votes.class_index[entries], np.ones(n, np.float32))
+    rows = votes.distribution[entries]
+    vote, answered = np.nonzero(rows)
+    return _Answers(vote, answered, rows[vote, answered])
+
+
 def _expected_answers(
     model: Any, votes: VoteMatrix, proba: FloatArray
 ) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
@@ -188,36 +212,45 @@ def _expected_answers(
         block = slice(start, min(start + step, votes.n_voters))
         first, last = np.searchsorted(voter, (block.start, block.stop))
         entries = shared[first:last]
+        given = _answers(votes, entries)
         counts = np.zeros(((block.stop - block.start) * n_classes, n_classes))
-        cell = (votes.voter_index[entries] - start) * n_classes + votes.class_index[entries]
-        np.add.at(counts, cell, others(block, entries))
+        worker = votes.voter_index[entries[given.vote]] - start
+        truth = others(block, entries, given)[given.vote]
+        np.add.at(counts, worker * n_classes + given.answered, given.times[:, None] * truth)
         by_answer = counts.reshape(-1, n_classes, n_classes)
         yield block, by_answer.transpose(0, 2, 1)
 
 
 def _others(
     model: Any, votes: VoteMatrix, proba: FloatArray
-) -> Callable[[slice, npt.NDArray[np.int64]], npt.NDArray[np.float64]]:
+) -> Callable[[slice, npt.NDArray[np.int64], _Answers], npt.NDArray[np.float64]]:
     """A function that maps some votes to P(class | the other votes on their items)."""
-    item, voted = votes.item_index, votes.class_index
+    item = votes.item_index
     try:
         read = confusion_reader(model)
     except ParameterError:
         counts = votes.counts()
 
-        def without_own(_: slice, entries: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        def without_own(
+            _: slice, entries: npt.NDArray[np.int64], given: _Answers
+        ) -> npt.NDArray[np.float64]:
             left = counts[item[entries]]
-            left[np.arange(len(entries)), voted[entries]] -= 1
+            left[given.vote, given.answered] -= given.times
             # The majority of the others counts as the truth; ties are shared.
             best = left >= left.max(axis=1, keepdims=True) - 1e-9
             return best / best.sum(axis=1, keepdims=True)
 
         return without_own
 
-    def taken_back(block: slice, entries: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        confusions = read(block.start, block.stop)
-        own = confusions[votes.voter_index[entries] - block.start, :, voted[entries]]
-        left = np.maximum(proba[item[entries]], 1e-300) / np.maximum(own, LEAST_LIKELIHOOD)
+    def taken_back(
+        block: slice, entries: npt.NDArray[np.int64], given: _Answers
+    ) -> npt.NDArray[np.float64]:
+        confusions = np.maximum(read(block.start, block.stop), LEAST_LIKELIHOOD)
+        worker = votes.voter_index[entries[given.vote]] - block.start
+        own = np.ones((len(entries), votes.n_classes))
+        likelihood = confusions[worker, :, given.answered] ** given.times[:, None]
+        np.multiply.at(own, given.vote, likelihood)
+        left = np.maximum(proba[item[entries]], 1e-300) / own
         normal: npt.NDArray[np.float64] = left / left.sum(axis=1, keepdims=True)
         return normal
 

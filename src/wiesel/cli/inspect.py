@@ -8,11 +8,13 @@ import typer
 from wiesel.cli.annotation_files import Question, describe_annotations
 from wiesel.cli.lf_options import IdColumn, LabelNames
 from wiesel.cli.multilabel import inspect_labels
+from wiesel.cli.row_tables import describe_rows
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.cli.vote_sources import is_many, votes_in
 from wiesel.errors import DataError, listed
 
 if TYPE_CHECKING:
+    from wiesel.io.answer_columns import AnswerColumns
     from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = ["inspect"]
@@ -24,7 +26,7 @@ def inspect(
         Path,
         typer.Argument(
             help="Votes (a file, a folder, a 'pattern*.parquet'), answers (a table, or a file of "
-            "an annotation tool), a model, or a project."
+            "an annotation tool), rows (a table), a model, or a project."
         ),
     ],
     gold: Annotated[Path | None, typer.Option(help="A file with gold labels.")] = None,
@@ -33,7 +35,7 @@ def inspect(
     labels: LabelNames = None,
     question: Question = None,
 ) -> Answer:
-    """Describe votes, a saved model, or a project.
+    """Describe votes, answers, rows, a saved model, or a project.
 
     Nothing is run, so this is safe for models and projects of others.
     """
@@ -57,30 +59,46 @@ def inspect(
     elif is_multilabel_votes(path):
         return inspect_labels(path, split_names(labels), gold, label_column)
     else:
-        votes, is_answers = _read(path, split_names(labels), id_column)
+        columns, is_rows = _answer_columns(path)
+        if is_rows and labels is None:
+            return describe_rows(path)
+        votes = _read(path, columns, split_names(labels), id_column)
+        is_answers = columns is not None
     truth = None if gold is None else _gold_of(votes, gold, id_column or "id", label_column)
     return _votes_answer(path, votes, truth, is_answers)
 
 
-def _read(path: Path, names: list[str] | None, id_column: str | None) -> tuple["VoteMatrix", bool]:
-    """Return the votes in a file, and whether it has one row per answer rather than per item."""
-    from wiesel.io import explained, read_rows, read_votes, scan_rows
+def _answer_columns(path: Path) -> tuple["AnswerColumns | None", bool]:
+    """Return the columns if the file has one row per answer, and whether it has plain rows."""
+    from wiesel.io import explained, scan_rows
     from wiesel.io.answer_columns import looks_like_answers
     from wiesel.io.vote_files import vote_note
+
+    with explained(path):
+        if vote_note(path) is not None:
+            return None, False
+        columns = looks_like_answers(scan_rows(path).collect_schema().names())
+    return columns, columns is None
+
+
+def _read(
+    path: Path,
+    columns: "AnswerColumns | None",
+    names: list[str] | None,
+    id_column: str | None,
+) -> "VoteMatrix":
+    """Return the votes in a file; with `columns`, it has one row per answer."""
+    from wiesel.io import explained, read_rows, read_votes
     from wiesel.votes import VoteMatrix
 
-    columns = None
-    with explained(path):
-        if vote_note(path) is None:
-            columns = looks_like_answers(scan_rows(path).collect_schema().names())
     if columns is None:
-        return read_votes(path, labels=names, id_column=id_column), False
+        return read_votes(path, labels=names, id_column=id_column)
     tell(
         f"One row for each answer: {columns.voter!r} answers {columns.item!r} ({columns.label!r})."
     )
     rows = read_rows(path, columns)
     with explained(path):
-        votes = VoteMatrix.from_long(
+        return VoteMatrix.from_long(
             rows,
             item=id_column or columns.item,
             voter=columns.voter,
@@ -88,7 +106,6 @@ def _read(path: Path, names: list[str] | None, id_column: str | None) -> tuple["
             labels=names,
             duplicates="last",
         )
-    return votes, True
 
 
 def _votes_answer(path: Path, votes: "VoteSource", gold: Any, is_answers: bool) -> Answer:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wiesel.cli.project_options import OPEN
 from wiesel.cli.verb import Answer, command_line, tell
 from wiesel.errors import ParameterError
 
@@ -41,7 +42,7 @@ def run_labels(settings: "Project", methods: list[str] | None, say: "Say") -> An
     explain: Any = outcome.main.model
     parts.append(str(explain.explain(taken(data.vectors.train, row), votes[row])))
     answer = {"output": folder, "report": folder / "report.html", **outcome.to_dict()}
-    page = command_line("open", folder / "report.html")
+    page = command_line(OPEN, folder / "report.html")
     step = command_line("wiesel", "predict", folder / "model", "new.csv")
     return Answer(answer, "\n\n".join(parts), f"{page}, or: {step}")
 

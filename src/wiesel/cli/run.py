@@ -9,6 +9,7 @@ import typer
 
 from wiesel.cli.completion import method_list
 from wiesel.cli.multilabel import run_labels
+from wiesel.cli.project_options import HERE, OPEN, ProjectFolder
 from wiesel.cli.span_projects import run_spans
 from wiesel.cli.verb import Answer, command_line, plain_data, split_names, tell, verb
 from wiesel.errors import listed
@@ -26,7 +27,7 @@ _PATIENCE = 5.0
 
 @verb
 def run(
-    project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
+    project: ProjectFolder = HERE,
     method: Annotated[
         str | None,
         typer.Option(
@@ -77,7 +78,7 @@ def _ran(
     named = () if is_here else ("--project", given)
     item = outcome.first_voted
     step = command_line("wiesel", "explain", folder / "model", "--item", item, *named)
-    page = command_line("open", folder / "report.html")
+    page = command_line(OPEN, folder / "report.html")
     data = {"output": folder, "report": folder / "report.html", **metrics_of(outcome)}
     votes = outcome.prepared.votes
     reused = {"votes": votes.total, "features": True, "models": len(outcome.trained)}

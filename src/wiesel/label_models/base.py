@@ -3,9 +3,9 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,10 @@ class LabelModel(Classifier, ABC):
     balance.
     """
 
+    counts_repeats: ClassVar[bool] = True
+    """Whether repeated answers of a voter to an item all count. Methods that learn from pairs of
+    votes read their shares instead, because a voter has one vote in a pair."""
+
     labels_: LabelSpace = field(init=False, repr=False)
     """The classes seen in `fit`."""
     voters_: tuple[str, ...] = field(init=False, repr=False)
@@ -57,7 +61,7 @@ class LabelModel(Classifier, ABC):
         """
         with one_thread():
             known = self._begin(votes, class_balance)
-            self._fit(votes, known)
+            self._fit(self._counted(votes) if isinstance(votes, VoteMatrix) else votes, known)
             return self._finish(votes)
 
     def _begin(
@@ -94,7 +98,7 @@ class LabelModel(Classifier, ABC):
             return np.concatenate([self.predict_proba(part) for part in votes.parts()])
         self.check_votes(votes)
         with one_thread():
-            proba = self._predict_proba(votes)
+            proba = self._predict_proba(self._counted(votes))
             warn_of_overruled(self, votes, proba, getattr(self, "balance_given_", False))
             return proba
 
@@ -102,6 +106,13 @@ class LabelModel(Classifier, ABC):
         """Return the name of the most probable class of every item."""
         best = self.predict_proba(votes).argmax(axis=1)
         return np.array(self.labels_.names, dtype=object)[best]
+
+    def _counted(self, votes: VoteMatrix) -> VoteMatrix:
+        """The votes with repeated answers as the method counts them."""
+        if self.counts_repeats or votes.distribution is None:
+            return votes
+        total = votes.distribution.sum(axis=1, keepdims=True)
+        return replace(votes, distribution=votes.distribution / total)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as a folder of data files; `wiesel.load_model` reads it."""

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,8 @@ class Triplet(LabelModel):
     >>> Triplet(aggregate="median", reading="chen").fit(votes).predict(votes)[:3]
     array(['ham', 'ham', 'spam'], dtype=object)
     """
+
+    counts_repeats: ClassVar[bool] = False
 
     aggregate: Literal["mean", "median", "random"] = "mean"
     """Over all pairs of other voters, or one random triplet for each voter."""

@@ -47,6 +47,20 @@ def messages(tmp_path):
     return file
 
 
+def test_a_project_is_by_default_in_this_folder(tmp_path, wiesel, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "is not a project" in wiesel("run").stderr
+    assert wiesel("init").stderr == "Next: wiesel run\n"
+    assert (tmp_path / "wiesel.toml").is_file()
+    assert wiesel("rows-to-label", "-n", "3", "--way", "random").exit_code == 0
+
+
+def test_python_dash_m_runs_the_command_line():
+    command = [sys.executable, "-m", "wiesel", "--version"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown.startswith("wiesel ")
+
+
 def test_init_names_run_as_the_next_step(tmp_path, wiesel):
     result = wiesel("init", tmp_path / "my project")
     assert result.stderr.splitlines()[-1] == f"Next: wiesel run '{tmp_path / 'my project'}'"

@@ -164,3 +164,23 @@ def test_the_command_line_starts_without_the_heavy_libraries():
     ).stdout
     assert "typer" in loaded
     assert not [name for name in ("torch", "polars", "sklearn", "numpy") if f"'{name}'" in loaded]
+
+
+def test_inspect_describes_rows_before_there_are_votes(tmp_path, wiesel, wiesel_json):
+    file = tmp_path / "mails.csv"
+    file.write_text(
+        "id;text;label\n1;win a prize;spam\n2;see you;ham\n3;lunch at one;ham\n4;;ham\n"
+    )
+    shown = wiesel("inspect", file)
+    assert "4 rows, 3 columns" in shown.stdout
+    assert "--labels ham,spam" in shown.stdout
+    assert shown.stderr == "Next: wiesel init project\n"
+    columns = wiesel_json("inspect", file)["columns"]
+    assert columns[1] == {
+        "column": "text",
+        "type": "text",
+        "missing": 1,
+        "different": 3,
+        "frequent": "win a prize",
+    }
+    assert columns[2]["frequent"] == "ham (3), spam (1)"
