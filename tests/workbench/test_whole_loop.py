@@ -1,6 +1,7 @@
 """The whole loop in a real browser: from an empty project to a trained model."""
 
 import re
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,14 @@ pytestmark = pytest.mark.slow
 def rules(project: Path) -> list[dict[str, Any]]:
     file = project / "rules.toml"
     return tomllib.loads(file.read_text()).get("lf", []) if file.exists() else []
+
+
+def wait_for_rules(project: Path, n_rules: int) -> None:
+    """Wait for the file: the message that a rule was added is gone after some seconds."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while len(rules(project)) != n_rules:
+        assert time.monotonic() < deadline, rules(project)
+        time.sleep(0.1)
 
 
 def labels(project: Path) -> pl.DataFrame:
@@ -124,6 +133,7 @@ def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
     )
     dialog = page.locator(".q-dialog")
     dialog.locator(".lf-label >> text=technical").click()
+    dialog.locator(".lf-proposals.w-ready[data-label=technical]").wait_for()
     dialog.locator(".lf-proposal mark, .w-text mark").first.wait_for()
     assert dialog.locator(".lf-words input").input_value() == "sign in"
     page.set_viewport_size({"width": 1280, "height": 400})
@@ -131,7 +141,7 @@ def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
     assert text["height"] > 15  # the preview below leaves room for the text
     page.set_viewport_size({"width": 1280, "height": 900})
     dialog.locator(".lf-proposal >> nth=0 >> text=Add").click()
-    page.wait_for_selector("text=is in rules.toml")
+    wait_for_rules(project, 8)
     added = rules(project)[-1]
     assert added["keywords"] == ["sign in"]
     assert added["label"] == "technical"
@@ -197,7 +207,7 @@ def test_a_rule_added_in_one_browser_appears_in_the_other_and_undo_removes_it(
     second = open_page(f"{server.address}/lfs")
     first.wait_for_selector("text=There is no labeling function yet")
     first.fill(".lf-words input", "invoice, refund")
-    first.wait_for_selector(".lf-proposal")
+    first.wait_for_selector(".lf-proposals.w-ready .lf-proposal")
     first.click(".lf-proposal >> text=Add")
     second.wait_for_selector(".lf-table >> text=billing_invoice_refund")
     second.click(".lf-undo:not([disabled])")

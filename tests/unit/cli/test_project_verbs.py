@@ -6,6 +6,7 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import polars as pl
@@ -201,11 +202,29 @@ def test_fit_refuses_an_option_that_there_is_not(tmp_path, wiesel):
     assert wiesel(*words).exit_code == 0
 
 
+@pytest.fixture
+def outside_the_clone(tmp_path, monkeypatch):
+    """Another folder, in which `experiments` is not imported; what was imported comes back."""
+
+    def imported() -> dict[str, ModuleType]:
+        return {n: m for n, m in sys.modules.items() if n.partition(".")[0] == "experiments"}
+
+    own = imported()
+    for name in own:
+        del sys.modules[name]
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    for name in imported():
+        del sys.modules[name]
+    sys.modules.update(own)
+
+
 def test_reproduce_lists_and_runs_the_experiments_of_a_clone(
-    tmp_path, monkeypatch, wiesel, wiesel_json
+    outside_the_clone, wiesel, wiesel_json
 ):
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments/__init__.py").write_text("")
+    clone = outside_the_clone
+    (clone / "experiments").mkdir()
+    (clone / "experiments/__init__.py").write_text("")
     program = """
         import sys
         EXPERIMENTS = ("table1",)
@@ -214,11 +233,9 @@ def test_reproduce_lists_and_runs_the_experiments_of_a_clone(
             print("a page")
             sys.exit(3 * (sys.argv[1:] != "table1 --full --seeds 2 --jobs 1".split()))
     """
-    (tmp_path / "experiments/results").mkdir()
-    (tmp_path / "experiments/results/table1.md").write_text("| WeaSEL | 82.10 |")
-    (tmp_path / "experiments/__main__.py").write_text(textwrap.dedent(program))
-    monkeypatch.chdir(tmp_path)
-    forget_experiments()
+    (clone / "experiments/results").mkdir()
+    (clone / "experiments/results/table1.md").write_text("| WeaSEL | 82.10 |")
+    (clone / "experiments/__main__.py").write_text(textwrap.dedent(program))
     assert wiesel_json("reproduce")["experiments"] == ["table1"]
     done = wiesel("reproduce", "table1", "--full", "--seeds", 2)
     assert "| 82.10 |" in done.stdout
@@ -228,16 +245,9 @@ def test_reproduce_lists_and_runs_the_experiments_of_a_clone(
     assert "a page" in failed
     assert "ended with exit code 3" in failed
     assert "Did you mean 'table1'" in wiesel("reproduce", "tabel1").stderr
-    forget_experiments()
 
 
-def forget_experiments() -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "experiments"]:
-        del sys.modules[name]
-
-
-def test_reproduce_needs_the_repository(tmp_path, monkeypatch, wiesel):
-    monkeypatch.chdir(tmp_path)
+def test_reproduce_needs_the_repository(outside_the_clone, monkeypatch, wiesel):
     monkeypatch.setitem(sys.modules, "experiments", None)
     assert "in a clone of it" in wiesel("reproduce").stderr
 
