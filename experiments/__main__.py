@@ -23,6 +23,7 @@ BY_NAME = (
     "blind_crowds",
     "equilibrium",
     "better_features",
+    "committee_parts",
     "default_planted",
     "embedded_features",
     "few_labels",
@@ -40,6 +41,7 @@ BY_NAME = (
 EXPERIMENTS = (*ALL, *BY_NAME)
 MODULES = {
     "tasks": "experiments.tasks.compare",
+    "committee_parts": "experiments.tasks.parts",
     "paper": "experiments.studies.paper_page",
     "spouse_lstm": "experiments.studies.spouse_evidence",
 }

@@ -75,7 +75,7 @@ def definitions(specs: Iterable[TaskSpec], methods: Sequence[str], mode: str) ->
 def execute(runs: list[Run]) -> list[Record]:
     """Train a method on a task and score it; a method's error is recorded as its result."""
     (run,) = runs
-    task = _task(run.dataset)
+    task = task_named(run.dataset)
     cpu = time.process_time()
     try:
         with warnings.catch_warnings():
@@ -111,7 +111,8 @@ def forget(store: str, runs: Sequence[Run]) -> None:
 
 
 @lru_cache(maxsize=2)
-def _task(name: str) -> Task:
+def task_named(name: str) -> Task:
+    """Return a generated task."""
     return make_task(spec_named(name))
 
 

@@ -86,11 +86,15 @@ METHODS: dict[str, Method] = {
 def fitted(name: str, task: Task, mode: str) -> EndToEndModel:
     """Return a method trained on a task in a mode."""
     method, training = METHODS[name], {**UPDATES, "epochs": EPOCHS[mode]}
-    with seeded(training["seed"]):
-        net = MLP(task.X_train.shape[1], len(task.labels))
-    model = method.build(net, task, training)
+    model = method.build(network_of(task), task, training)
     learn_from = task.y_train if method.on_gold else task.votes
     return model.fit(task.X_train, learn_from, **_validation(method, task, mode))
+
+
+def network_of(task: Task) -> torch.nn.Module:
+    """Return the end model of all methods, untrained."""
+    with seeded(UPDATES["seed"]):
+        return MLP(task.X_train.shape[1], len(task.labels))
 
 
 def _validation(method: Method, task: Task, mode: str) -> dict[str, Any]:

@@ -86,28 +86,28 @@ def _introduction(n_tasks: int) -> list[str]:
 
 
 def _means(scores: Scores, names: Sequence[str]) -> list[str]:
-    header = ["mean score", *(_group_title(*group) for group in GROUPS), "tasks", "failed"]
+    header = ["mean score", *(group_title(*group) for group in GROUPS), "tasks", "failed"]
     rows = []
     for name in names:
         records = [*scores[name].values()]
-        cells = [_mean_score(_of_group(records, *group)) for group in GROUPS]
+        cells = [_mean_score(of_group(records, *group)) for group in GROUPS]
         failed = sum(record["score"] is None for record in records)
         rows.append([name, *cells, str(len(records)), str(failed)])
     return [markdown_table(header, rows)]
 
 
 def _gains(scores: Scores, names: Sequence[str]) -> list[str]:
-    header = ["difference", *(_group_title(*group) for group in GROUPS)]
+    header = ["difference", *(group_title(*group) for group in GROUPS)]
     header += ["choose", "confirm", f"worse than {TOLERATED:.0f}, choose", "confirm"]
     rows = []
     for name in (name for name in names if name != BASELINE):
         gained = gains(scores, name)
         records = [scores[name][task] for task in gained]
-        groups = [_of_group(records, *group) for group in GROUPS]
-        cells = [_told_gain([gained[r["dataset"]] for r in group]) for group in groups]
+        groups = [of_group(records, *group) for group in GROUPS]
+        cells = [mean_and_error([gained[r["dataset"]] for r in group]) for group in groups]
         halves = [_array(gains(scores, name, half).values()) for half in ("choose", "confirm")]
-        cells += [_told_gain(half) for half in halves]
-        cells += [_share(half < TOLERATED) for half in halves]
+        cells += [mean_and_error(half) for half in halves]
+        cells += [share(half < TOLERATED) for half in halves]
         rows.append([name, *cells])
     return [markdown_table(header, rows)] if rows else []
 
@@ -122,11 +122,13 @@ def _worst(scores: Scores, names: Sequence[str]) -> list[str]:
     return lines
 
 
-def _group_title(half: str, binary: bool) -> str:
+def group_title(half: str, binary: bool) -> str:
+    """Return the title of a group's column."""
     return f"{half}, {'binary' if binary else 'multi-class'}"
 
 
-def _of_group(records: Iterable[Record], half: str, binary: bool) -> list[Record]:
+def of_group(records: Iterable[Record], half: str, binary: bool) -> list[Record]:
+    """Return the records of the tasks in a group."""
     specs = ((record, spec_named(record["dataset"])) for record in records)
     return [r for r, spec in specs if spec.half == half and spec.is_binary == binary]
 
@@ -136,10 +138,10 @@ def _mean_score(records: Iterable[Record]) -> str:
     return f"{known.mean():.2f}" if len(known) else UNKNOWN
 
 
-def _told_gain(gained: Iterable[float]) -> str:
+def mean_and_error(gained: Iterable[float]) -> str:
     """Return the mean and standard error.
 
-    >>> _told_gain([1.0, 3.0]), _told_gain([])
+    >>> mean_and_error([1.0, 3.0]), mean_and_error([])
     ('+2.00 ± 1.00', '-')
     """
     values = _array(gained)
@@ -148,7 +150,8 @@ def _told_gain(gained: Iterable[float]) -> str:
     return f"{values.mean():+.2f} ± {values.std(ddof=1) / np.sqrt(len(values)):.2f}"
 
 
-def _share(mask: npt.NDArray[np.bool_]) -> str:
+def share(mask: npt.NDArray[np.bool_]) -> str:
+    """Return the share of True in percent."""
     return f"{100 * mask.mean():.0f} %" if len(mask) else UNKNOWN
 
 

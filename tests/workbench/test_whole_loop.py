@@ -5,6 +5,7 @@ One file, because its tests share a server and a browser, which take seconds to 
 
 import json
 import re
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,14 @@ pytestmark = pytest.mark.slow
 def rules(project: Path) -> list[dict[str, Any]]:
     file = project / "rules.toml"
     return tomllib.loads(file.read_text()).get("lf", []) if file.exists() else []
+
+
+def wait_for_rules(project: Path, n_rules: int) -> None:
+    """Wait for the file: the message that a rule was added is gone after some seconds."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while len(rules(project)) != n_rules:
+        assert time.monotonic() < deadline, rules(project)
+        time.sleep(0.1)
 
 
 def labels(project: Path) -> pl.DataFrame:
@@ -107,10 +116,6 @@ def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
     page.wait_for_selector(".data-rows.w-ready")  # until then votes may still be put in
     page.click("tr.w-open:has-text('sign in') >> nth=0")
     page.wait_for_selector(".row-text:has-text('sign in')")
-    dialog = page.locator(".q-dialog")
-    # Before anything is marked: a proposal that is drawn anew for another class loses a press.
-    dialog.locator(".lf-label >> text=technical").click()
-    dialog.locator(".lf-label [aria-pressed=true] >> text=technical").wait_for()
     page.evaluate(
         """() => {
           const box = document.querySelector('.row-text');
@@ -130,6 +135,10 @@ def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
           box.dispatchEvent(new MouseEvent('mouseup', {bubbles: true}));
         }"""
     )
+    dialog = page.locator(".q-dialog")
+    dialog.locator(".lf-label >> text=technical").click()
+    # Until then the proposals are for the class before, and cannot be pressed.
+    dialog.locator(".lf-proposals.w-ready[data-label=technical]").wait_for()
     dialog.locator(".lf-hits mark").first.wait_for()
     assert dialog.locator(".lf-words input").input_value() == "sign in"
     page.set_viewport_size({"width": 1280, "height": 400})
@@ -137,7 +146,7 @@ def lf_from_marked_words(page: Any, address: str, project: Path) -> None:
     assert text["height"] > 15  # the preview below leaves room for the text
     page.set_viewport_size({"width": 1280, "height": 900})
     dialog.locator(".lf-proposal >> nth=0 >> text=Add").click()
-    page.wait_for_selector("text=is in rules.toml")
+    wait_for_rules(project, 8)
     added = rules(project)[-1]
     assert added["keywords"] == ["sign in"]
     assert added["label"] == "technical"
@@ -203,7 +212,7 @@ def test_a_rule_added_in_one_browser_appears_in_the_other_and_undo_removes_it(
     second = open_page(f"{server.address}/lfs")
     first.wait_for_selector("text=There is no labeling function yet")
     first.fill(".lf-words input", "invoice, refund")
-    first.wait_for_selector(".lf-proposal")
+    first.wait_for_selector(".lf-proposals.w-ready .lf-proposal")
     first.click(".lf-proposal >> text=Add")
     second.wait_for_selector(".lf-table >> text=billing_invoice_refund")
     second.click(".lf-undo:not([disabled])")

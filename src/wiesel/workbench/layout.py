@@ -54,6 +54,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-h { font-size: 17px; font-weight: 600; margin: 0; line-height: 1.3; }
 .w-h3 { font-size: 15px; font-weight: 600; margin: 0; line-height: 1.3; }
 .w-faint { color: var(--w-faint); }
+.lf-proposals:not(.w-ready) { opacity: 0.5; pointer-events: none; }
 .w-text { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: isolate;
   max-height: 50vh; overflow-y: auto; line-height: 1.5; }
 .q-dialog .q-card > * { flex-shrink: 0; } /* else a long preview leaves no room for the text */

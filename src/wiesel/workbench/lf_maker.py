@@ -52,7 +52,7 @@ class LFMaker:
             words("vote for", "w-faint")
             self.choice = ui.toggle(names, value=names[0], on_change=self._typed)
             self.choice.props("dense unelevated no-caps").classes("lf-label w-toggle")
-        self.place = ui.element("div").classes("lf-maker")
+        self.place = ui.element("div").classes("lf-maker lf-proposals")
         self.place.style("display: flex; flex-direction: column; gap: 8px")
 
     async def show(self, text: str) -> None:
@@ -77,6 +77,8 @@ class LFMaker:
         if request == self.request:
             return  # marked words change the box, which triggers a second event
         self.request = request
+        # Until the new proposals are there, those on the page are for other words or classes.
+        self.place.classes(remove="w-ready")
         if not text:
             self.place.clear()
             return
@@ -87,8 +89,10 @@ class LFMaker:
         with self.place:
             if found is None:
                 words(_REFUSED["pattern" if request[2] else "words"], "w-bad")
-                return
-            self._proposals(found)
+            else:
+                self._proposals(found)
+        self.place.props["data-label"] = request[1]
+        self.place.classes("w-ready")
 
     def proposals(
         self, text: str, label: str, is_pattern: bool

@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 from experiments.framework import runner
-from experiments.tasks import compare, page
+from experiments.framework.definitions import Effort
+from experiments.framework.runner import Run, run_all
+from experiments.tasks import compare, page, parts
 from experiments.tasks.make import FEW_GOLD, make_task
 from experiments.tasks.methods import BASELINE, METHODS, Method
 from experiments.tasks.specs import spec_named
@@ -141,3 +143,17 @@ def test_the_page_shows_tasks_that_still_exist_only(results):
     run = {"options": {"mode": "blind", "spec": "of an older draw"}}
     page.write_tasks_page([record("sms-01", BASELINE, 0.5) | run], "command")
     assert "Without any gold" not in (results / "tasks.md").read_text()
+
+
+@pytest.mark.data
+def test_the_parts_of_the_committee_are_scored_on_a_task(results, made, monkeypatch):
+    monkeypatch.setattr(parts, "task_named", lambda _: made)
+    monkeypatch.setitem(parts.UPDATES, "epoch_size", 128)
+    run = Run(made.spec.name, "committee", 0, {"spec": made.spec.fingerprint})
+    (record,) = run_all(parts.STORE, [run], parts.execute)
+    assert set(record["scores"]) <= set(parts.VARIANTS)
+    assert "without majority_vote" in record["scores"]
+    parts.show([record], Effort(seeds=1))
+    page_text = (results / "committee_parts.md").read_text()
+    assert "| without majority_vote" in page_text
+    assert "on 1 generated tasks" in page_text
