@@ -88,12 +88,12 @@ def _named(role: str, columns: Sequence[str], given: dict[str, str | None]) -> s
     free = [name for name in columns if name not in taken]
     for word in _ROLES[role]:
         for name in free:
-            if word in _words(name) and not _says_other(role, name):
+            if word in _words(name) and not _fits_another_role(role, name):
                 return name
     return None
 
 
-def _says_other(role: str, name: str) -> bool:
+def _fits_another_role(role: str, name: str) -> bool:
     """Whether the name fits another role better: `worker_id` is not the id of an item."""
     place = {other: _rank(other, name) for other in _ROLES}
     return min(place, key=lambda other: place[other]) != role
