@@ -67,6 +67,18 @@ def test_the_readme_shows_python_and_commands():
     assert any(language in SHELLS for language in languages)
 
 
+def test_the_readme_is_short_and_begins_with_what_sells():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 120
+    marks = [
+        *("# Wiesel\n", "![", "pip install", "```python", 'title="Output"', "## Results"),
+        *("## What it can do", "It cannot:", "## On the command line", "## Why not"),
+        *("## Speed", "## Read on", "cite the paper"),
+    ]
+    places = [text.index(mark) for mark in marks]
+    assert places == sorted(places)
+
+
 def page_of(folder: Path, text: str) -> Path:
     page = folder / "page.md"
     page.write_text(text)

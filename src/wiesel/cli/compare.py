@@ -47,7 +47,7 @@ def compare(
     requested = split_names(methods) or []
     first = next(iter(settings.values()))
     if first.multi or first.spans:
-        return _on_its_own(list(settings.values()), requested, seeds)
+        return _compare_one(list(settings.values()), requested, seeds)
     for found in settings.values():
         refuse_several_labels(found)
         _check(found, requested)
@@ -78,7 +78,7 @@ def compare(
     return Answer(data, str(score_table(both)), step)
 
 
-def _on_its_own(settings: Sequence["Project"], methods: list[str], seeds: int) -> Answer:
+def _compare_one(settings: Sequence["Project"], methods: list[str], seeds: int) -> Answer:
     """Compare methods on a multi-label or span project."""
     from wiesel.project.multilabel import compare_labels
     from wiesel.project.spans import compare_spans

@@ -102,7 +102,7 @@ def _named(role: str, columns: Sequence[str], given: dict[str, str | None]) -> s
     free = [name for name in columns if name not in taken]
     for word in _ROLES[role]:
         for name in free:
-            if word in _words(name) and not _says_other(role, name):
+            if word in _words(name) and not _fits_another_role(role, name):
                 return name
     return None
 
@@ -113,7 +113,7 @@ def _nameless(columns: Sequence[str]) -> list[str]:
     return [name for name in columns if not _words(name) & every]
 
 
-def _says_other(role: str, name: str) -> bool:
+def _fits_another_role(role: str, name: str) -> bool:
     """Whether the name fits another role better: `worker_id` is not the id of an item."""
     if role == "label" and "id" in _words(name):
         return True  # `annotation_id` numbers the answers

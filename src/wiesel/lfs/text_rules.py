@@ -177,7 +177,7 @@ def check_pattern(pattern: str) -> None:
         pl.Series([""]).str.contains(pattern)
     except PolarsError as error:
         raise ParameterError(
-            f"The pattern {pattern!r} cannot be used: {_cure(str(error))}"
+            f"The pattern {pattern!r} cannot be used: {_advice(str(error))}"
         ) from None
 
 
@@ -203,7 +203,7 @@ def _is_word(character: str) -> bool:
     return bool(pl.Series([character]).str.contains(r"\w")[0])
 
 
-def _cure(problem: str) -> str:
+def _advice(problem: str) -> str:
     if "look-around" in problem or "backreference" in problem:
         return (
             "look-around and backreferences are not available, because they can make matching "

@@ -120,7 +120,7 @@ def _set_votes(
     try:
         votes = apply_lfs(single, rows, labels=_PRESENCE, **options)
     except LabelingFunctionError as error:
-        raise _in_own_words(error, functions) from error.__cause__
+        raise _reworded(error, functions) from error.__cause__
     voter, label = np.divmod(votes.voter_index.astype(np.int64), len(labels))
     present = votes.class_index.astype(np.int64)
     return np.stack([votes.item_index, voter, label, present], axis=1), votes
@@ -161,7 +161,7 @@ def _vote_on_label(
     return _PRESENCE.names[votes[label]]
 
 
-def _in_own_words(error: Exception, functions: Sequence[MultiLabelFunction]) -> Exception:
+def _reworded(error: Exception, functions: Sequence[MultiLabelFunction]) -> Exception:
     """Reword an error of a function from `_one_by_one` as an error of the user's function."""
     message = str(error)
     for each in functions:
@@ -187,7 +187,7 @@ def _report_failures(
     noted: dict[tuple[str, str], Failure] = {}
     for failure in log.failures:
         if failure.reason.startswith(("VoteError", "DataError")):
-            raise _in_own_words(failure.error(), functions)
+            raise _reworded(failure.error(), functions)
         lf = next((own for start, own in names.items() if failure.lf.startswith(start)), failure.lf)
         reason = failure.reason.replace(f" (in the preprocessor {lf!r})", "")
         once = Failure(lf, failure.item, reason, failure.row, failure.stops)

@@ -30,7 +30,7 @@ def write_labels_report(outcome: "MultiLabelOutcome", path: Path) -> None:
     known = gold if (gold >= 0).any() else None
     methods, scores = [run.method for run in outcome.runs], ("agreement", "validation_mean_auc")
     sections = {
-        "Summary": _story(outcome),
+        "Summary": _summary(outcome),
         "Evaluation": "" if split is None else _quality(outcome, split),
         "Labels": votes.overview(known).to_html(),
         "Voters": votes.summary(known).to_html(),
@@ -41,7 +41,7 @@ def write_labels_report(outcome: "MultiLabelOutcome", path: Path) -> None:
     write_sections(data.project.name, sections, path)
 
 
-def _story(outcome: "MultiLabelOutcome") -> str:
+def _summary(outcome: "MultiLabelOutcome") -> str:
     data, main, votes = outcome.data, outcome.main, outcome.data.votes["train"]
     chosen = main.model.selection_
     epochs = _flat(chosen["epoch"])

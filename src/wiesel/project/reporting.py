@@ -47,7 +47,7 @@ def report_data(outcome: "Outcome") -> ReportData:
     return ReportData(
         title=data.project.name,
         labels=data.labels,
-        story=_story(outcome),
+        story=_summary(outcome),
         figures=_figures(outcome),
         voters=voters,
         voter_caption=caption,
@@ -100,7 +100,7 @@ def _figures(outcome: "Outcome") -> list[tuple[str, str]]:
     return tiles
 
 
-def _story(outcome: "Outcome") -> list[str]:
+def _summary(outcome: "Outcome") -> list[str]:
     data, votes, main = outcome.prepared.data, outcome.prepared.votes.train, outcome.main
     chosen = main.model.selection_
     measure = _MEASURES.get(chosen["by"], chosen["by"])

@@ -54,9 +54,9 @@ class DataSettings:
     label: str = "label"
     """The column of gold labels."""
     separator: str | None = None
-    """The separator of CSV files; None detects it."""
+    """The separator of CSV files; detected by default."""
     encoding: str | None = None
-    """The encoding of CSV files, such as `latin-1`; None detects it."""
+    """The encoding of CSV files, such as `latin-1`; detected by default."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class FeatureSettings:
     """`[features]`: how rows become vectors; further keys are options of that kind."""
 
     kind: str | None = None
-    """`tfidf`, `minilm`, `tokens`, `tabular`, `images` or `given`; None infers it from the data."""
+    """`tfidf`, `minilm`, `tokens`, `tabular`, `images` or `given`; inferred by default."""
     column: str = "text"
     """The column of text."""
     options: Mapping[str, Any] = field(default_factory=dict)

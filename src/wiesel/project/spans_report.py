@@ -21,7 +21,7 @@ def write_spans_report(outcome: "SpanOutcome", path: Path) -> None:
     texts = "".join(document.to_html() for document in marked)
     methods = [run.method for run in outcome.runs]
     sections = {
-        "Summary": _story(outcome),
+        "Summary": _summary(outcome),
         "Evaluation": _quality(outcome),
         "Voters": outcome.voters.to_html(),
         "Texts and who voted": _STYLE + texts if texts else "<p>No text has a span.</p>",
@@ -31,7 +31,7 @@ def write_spans_report(outcome: "SpanOutcome", path: Path) -> None:
     write_sections(outcome.data.project.name, sections, path)
 
 
-def _story(outcome: "SpanOutcome") -> str:
+def _summary(outcome: "SpanOutcome") -> str:
     data, main, votes = outcome.data, outcome.main, outcome.data.votes["train"]
     kept = main.model.history_.best_epoch
     sentences = [

@@ -15,7 +15,7 @@ __all__ = ["sections"]
 def sections(data: ReportData) -> list[tuple[str, str]]:
     """Return the title and the HTML of every nonempty section."""
     every = [
-        ("Summary", _story(data)),
+        ("Summary", _summary(data)),
         ("Evaluation", quality(data)),
         ("Findings", _findings(data)),
         ("Voters", _voters(data)),
@@ -30,7 +30,7 @@ def sections(data: ReportData) -> list[tuple[str, str]]:
     return [(title, body) for title, body in every if body]
 
 
-def _story(data: ReportData) -> str:
+def _summary(data: ReportData) -> str:
     tiles = "".join(
         f"<div><strong>{escape(value)}</strong><span>{escape(caption)}</span></div>"
         for value, caption in data.figures
