@@ -27,8 +27,8 @@ baselines = []
 
 [training]
 epochs = 2
-epoch_size = 320
 lr = 0.05
+epoch_size = 320
 """
 TINY_LFS = """
 from wiesel import keywords, labeling_function

@@ -165,11 +165,11 @@ def _steps(classifier: Any) -> list[Any]:
 
 def unfitted(end_model: nn.Module) -> Any:
     """Return the end model as the user gave it: the classifier, if the module wraps one."""
+    if not isinstance(end_model, ClassifierModule):
+        return end_model
     from sklearn.base import clone
 
-    if isinstance(end_model, ClassifierModule):
-        return clone(end_model.classifier)
-    return end_model
+    return clone(end_model.classifier)
 
 
 def _name(estimator: Any) -> str | None:
