@@ -173,6 +173,11 @@ def _model_answer(path: Path) -> Answer:
         )
         if name in manifest
     ]
+    learned = manifest.get("learned")
+    is_label_model = "labels" not in manifest and isinstance(learned, dict)
+    if is_label_model:
+        known = {name: learned.get(f"{name}_") for name in ("labels", "voters")}
+        lines += [f"  {name:<11} {_shown(value)}" for name, value in known.items() if value]
     first = manifest.get("label_model")
     lines += [f"  {'label_model':<11} {first.get('class')}"] if isinstance(first, dict) else []
     options = manifest.get("parameters")
@@ -187,7 +192,9 @@ def _model_answer(path: Path) -> Answer:
         lines.append(f"NOT PART OF THE MODEL (loading refuses it): {listed(others)}")
     new = "new.jsonl" if manifest.get("kind") == "spans" else "new.csv"
     step = command_line("wiesel", "predict", path, new)
-    data = {"manifest": manifest, "bytes": sizes, "others": others}
+    if is_label_model:
+        step = command_line("wiesel", "soft-labels", path, "votes.parquet", "-o", "soft_labels.csv")
+    data = {"manifest": _unmarked(manifest), "bytes": sizes, "others": others}
     return Answer(data, "\n".join(lines), step)
 
 
@@ -218,6 +225,17 @@ def _file_lines(sizes: dict[str, int]) -> list[str]:
 def _file_line(file: dict[str, Any]) -> str:
     size = "is not there" if file["bytes"] is None else f"{file['bytes']:,} bytes"
     return f"{file['role']:<14} {file['path']}  ({size})"
+
+
+def _unmarked(value: Any) -> Any:
+    """The values of a manifest without the $ keys that mark tuples, labels and arrays."""
+    if isinstance(value, list):
+        return [_unmarked(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and next(iter(value)).startswith("$"):
+        return _unmarked(next(iter(value.values())))
+    return {key: _unmarked(part) for key, part in value.items()}
 
 
 def _shown(value: Any) -> str:
