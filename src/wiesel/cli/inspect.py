@@ -173,11 +173,8 @@ def _model_answer(path: Path) -> Answer:
         )
         if name in manifest
     ]
-    learned = manifest.get("learned")
-    is_label_model = "labels" not in manifest and isinstance(learned, dict)
-    if is_label_model:
-        known = {name: learned.get(f"{name}_") for name in ("labels", "voters")}
-        lines += [f"  {name:<11} {_shown(value)}" for name, value in known.items() if value]
+    learned = _of_label_model(manifest)
+    lines += [f"  {name:<11} {_shown(value)}" for name, value in learned.items()]
     first = manifest.get("label_model")
     lines += [f"  {'label_model':<11} {first.get('class')}"] if isinstance(first, dict) else []
     options = manifest.get("parameters")
@@ -192,10 +189,19 @@ def _model_answer(path: Path) -> Answer:
         lines.append(f"NOT PART OF THE MODEL (loading refuses it): {listed(others)}")
     new = "new.jsonl" if manifest.get("kind") == "spans" else "new.csv"
     step = command_line("wiesel", "predict", path, new)
-    if is_label_model:
+    if learned:
         step = command_line("wiesel", "soft-labels", path, "votes.parquet", "-o", "soft_labels.csv")
     data = {"manifest": _unmarked(manifest), "bytes": sizes, "others": others}
     return Answer(data, "\n".join(lines), step)
+
+
+def _of_label_model(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The classes and voters of a label model; nothing for other models."""
+    learned = manifest.get("learned")
+    if "labels" in manifest or not isinstance(learned, dict):
+        return {}
+    known = {name: learned.get(f"{name}_") for name in ("labels", "voters")}
+    return {name: value for name, value in known.items() if value}
 
 
 def _project_answer(path: Path) -> Answer:
