@@ -112,7 +112,8 @@ def judge_workers(
     order = pl.col("flag").replace_strict(_ORDER, return_dtype=pl.Int64)
     frame = frame.sort(order, -pl.col("skill"), nulls_last=True, maintain_order=True)
     n_flagged = int((frame["flag"] != "").sum())
-    caption = f"{len(frame):,} workers, {n_flagged:,} of them flagged"
+    workers = "1 worker" if len(frame) == 1 else f"{len(frame):,} workers"
+    caption = f"{workers}, {n_flagged:,} of them flagged"
     return Table(frame, _COLUMNS, caption, limit=20)
 
 

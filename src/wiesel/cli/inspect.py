@@ -173,6 +173,8 @@ def _model_answer(path: Path) -> Answer:
         )
         if name in manifest
     ]
+    learned = _of_label_model(manifest)
+    lines += [f"  {name:<11} {_shown(value)}" for name, value in learned.items()]
     first = manifest.get("label_model")
     lines += [f"  {'label_model':<11} {first.get('class')}"] if isinstance(first, dict) else []
     options = manifest.get("parameters")
@@ -187,8 +189,19 @@ def _model_answer(path: Path) -> Answer:
         lines.append(f"NOT PART OF THE MODEL (loading refuses it): {listed(others)}")
     new = "new.jsonl" if manifest.get("kind") == "spans" else "new.csv"
     step = command_line("wiesel", "predict", path, new)
-    data = {"manifest": manifest, "bytes": sizes, "others": others}
+    if learned:
+        step = command_line("wiesel", "soft-labels", path, "votes.parquet", "-o", "soft_labels.csv")
+    data = {"manifest": _unmarked(manifest), "bytes": sizes, "others": others}
     return Answer(data, "\n".join(lines), step)
+
+
+def _of_label_model(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The classes and voters of a label model; nothing for other models."""
+    learned = manifest.get("learned")
+    if "labels" in manifest or not isinstance(learned, dict):
+        return {}
+    known = {name: learned.get(f"{name}_") for name in ("labels", "voters")}
+    return {name: value for name, value in known.items() if value}
 
 
 def _project_answer(path: Path) -> Answer:
@@ -218,6 +231,17 @@ def _file_lines(sizes: dict[str, int]) -> list[str]:
 def _file_line(file: dict[str, Any]) -> str:
     size = "is not there" if file["bytes"] is None else f"{file['bytes']:,} bytes"
     return f"{file['role']:<14} {file['path']}  ({size})"
+
+
+def _unmarked(value: Any) -> Any:
+    """The values of a manifest without the $ keys that mark tuples, labels and arrays."""
+    if isinstance(value, list):
+        return [_unmarked(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and next(iter(value)).startswith("$"):
+        return _unmarked(next(iter(value.values())))
+    return {key: _unmarked(part) for key, part in value.items()}
 
 
 def _shown(value: Any) -> str:

@@ -121,7 +121,7 @@ def _text(outcome: "Outcome") -> str:
 def _findings(sentences: list[str]) -> list[str]:
     """Return the most serious findings; the others are in the report."""
     if not sentences:
-        return []
+        return ["Nothing stands out: no problems were found in these votes."]
     more = len(sentences) - _FINDINGS
     rest = f" ({more} more in the report)" if more > 0 else ""
     lines = [f"  {place}. {sentence}" for place, sentence in enumerate(sentences[:_FINDINGS], 1)]

@@ -1,5 +1,6 @@
 """wiesel.toml: the settings of a project file, validated when it is read."""
 
+import json
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -308,7 +309,9 @@ def _checked(path: str, value: Any, hint: Any, problems: Problems) -> Any:
         not isinstance(each, part) or isinstance(each, bool) for each in parts if part is not None
     )
     if wrong:
-        problems.add(path, f"{path.rpartition('.')[2]!r} is {what}; got {value!r:.60}.")
+        alone = part is not None and isinstance(value, part) and not isinstance(value, bool)
+        cure = f" Write [{json.dumps(value, ensure_ascii=False)}]." if alone else ""
+        problems.add(path, f"{path.rpartition('.')[2]!r} is {what}; got {value!r:.60}.{cure}")
     return tuple(parts) if part is not None else value
 
 

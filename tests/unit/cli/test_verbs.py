@@ -184,3 +184,16 @@ def test_inspect_describes_rows_before_there_are_votes(tmp_path, wiesel, wiesel_
         "frequent": "win a prize",
     }
     assert columns[2]["frequent"] == "ham (3), spam (1)"
+
+
+def test_inspect_of_a_label_model_names_its_voters_and_soft_labels(
+    tmp_path, votes, wiesel, wiesel_json
+):
+    from wiesel import DawidSkene
+
+    DawidSkene().fit(votes).save(tmp_path / "model")
+    shown = wiesel("inspect", tmp_path / "model")
+    assert "keyword, link, length" in shown.stdout
+    assert "wiesel soft-labels" in shown.stderr
+    learned = wiesel_json("inspect", tmp_path / "model")["manifest"]["learned"]
+    assert learned["voters_"] == ["keyword", "link", "length"]
