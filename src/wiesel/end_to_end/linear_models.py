@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
-from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from wiesel.errors import FeatureError
@@ -258,6 +257,8 @@ def _summed(arrays: Iterable[Array]) -> Array:
 
 
 def _directions(vectors: Any) -> Array:
+    from sklearn.utils.extmath import randomized_svd
+
     n_directions = min(_DIRECTIONS, *vectors.shape)
     _, _, transposed = randomized_svd(vectors, n_directions, n_iter=2, random_state=0)
     directions: Array = transposed.T
