@@ -44,6 +44,9 @@ def aggregate(
 ) -> "Aggregation":
     """Return the label of every item and a rating of every worker, from a table of answers.
 
+    Ties between classes are decided by Dawid-Skene, which knows how reliable each worker is; the
+    confidence stays that of a tie.
+
     Parameters
     ----------
     answers
@@ -57,9 +60,6 @@ def aggregate(
     repeated
         What counts if a worker answered an item more than once: `all` answers, the `last` or
         the `first`; `refuse` raises an error.
-
-    Ties between classes are decided by Dawid-Skene, which knows how reliable each worker is; the
-    confidence stays that of a tie.
 
     >>> rows = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")]
     >>> rows += [("t2", "ann", "dog"), ("t2", "bob", "dog"), ("t2", "eve", "dog")]
