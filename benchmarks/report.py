@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from benchmarks.beyond_memory import results_table as beyond_memory_table
 from benchmarks.curves import write_curves
 from benchmarks.harness import RESULTS, UNKNOWN, markdown_table, peak, read_results, seconds
-from benchmarks.label_models import results_table
+from benchmarks.label_models import DEFAULT_THREADS, results_table
 from benchmarks.large_training import results_table as large_training_table
 from benchmarks.lfs import results_table as lfs_table
 from benchmarks.parity import crowd_table, planted_table
@@ -152,22 +152,23 @@ def write_report() -> str:
     return page
 
 
-def quotable_table() -> str:
-    """Return the comparison with the peers for the README: one row per case and stage."""
+def quotable_table(cases: Sequence[tuple[str, str]]) -> str:
+    """Return these cases and stages for the README, with threads as a user has them."""
     header = ("votes and method", "Wiesel", "peer", "faster", "memory", "peer's memory")
     lines = [
         (
-            f"{row['case']}: {entry['stage']}",
+            f"{case}: {stage}",
             seconds(entry["seconds"]),
             f"{row['peer']['package']} {seconds(entry['peer_seconds'])}",
             f"{entry['faster']:.0f}x",
             peak(entry["mb"]),
             peak(entry["peer_mb"]),
         )
+        for case, stage in cases
         for row in read_results("label_models")
-        if row["peer"]
+        if row["case"] == case + DEFAULT_THREADS
         for entry in row["stages"]
-        if entry["stage"] != "one step"
+        if entry["stage"] == stage
     ]
     return markdown_table(header, lines)
 
@@ -189,4 +190,3 @@ def _measured(rows: Rows) -> str:
 
 if __name__ == "__main__":
     print(write_report())
-    print(quotable_table())

@@ -281,8 +281,9 @@ def fit_label_model(
     labeled = None
     if plan.gold_votes is not None and plan.validation is not None:
         labeled = plan.gold_votes, plan.validation.gold
-    shares_models = given is not None and isinstance(fitted, FeatureReading)
-    linear = given.linear_models if given is not None and shares_models else None
+    linear = None
+    if given is not None and isinstance(fitted, FeatureReading):
+        linear = given.linear_models
     return fitted, fitted._fit_proba(votes, class_balance, plan.data.inputs, labeled, linear)
 
 
