@@ -1,5 +1,6 @@
 """What doctests and tests share: a tiny vote matrix and the place of the real data."""
 
+import gc
 import os
 import random
 import sys
@@ -10,6 +11,9 @@ from typing import Any
 import pytest
 
 from wiesel import VoteMatrix, registry
+
+# What is imported and collected lives until the end; searching it for garbage is in vain.
+gc.disable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,6 +36,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for group in groups for item in group]
 
 
+def pytest_collection_finish() -> None:
+    """From here on, search only what the tests make for garbage."""
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+    gc.enable()
+
+
 def tiny_votes() -> VoteMatrix:
     """Four items, three voters, two classes; small enough to check by hand."""
     return VoteMatrix.from_dense(
@@ -47,7 +58,7 @@ def votes() -> VoteMatrix:
     return tiny_votes()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def _doctest_names(doctest_namespace: dict[str, Any]) -> None:
     doctest_namespace["votes"] = tiny_votes()
 

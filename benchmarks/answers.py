@@ -1,12 +1,10 @@
-"""Majority vote and Dawid-Skene on every answer, compared with crowd-kit's published accuracy."""
+"""Majority vote and Dawid-Skene of `aggregate`, compared with crowd-kit's accuracy on the cards."""
 
 import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from benchmarks.harness import (
     UNKNOWN,
@@ -60,18 +58,16 @@ def _rows(only: str) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _accuracy(folder: Path, method: str, duplicates: Any) -> tuple[float, int]:
-    """Return the share of right labels, with ties broken at random, and the number of votes."""
-    from wiesel.datasets import load_dataset
-    from wiesel.label_models import REGISTRY
+def _accuracy(folder: Path, method: str, repeated: Any) -> tuple[float, int]:
+    """Return the share of right labels of `aggregate`, and the number of answers that count."""
+    import polars as pl
 
-    split = load_dataset(folder, duplicates=duplicates).train
-    gold = np.asarray(split.gold)
-    known = np.flatnonzero(gold >= 0)
-    proba = REGISTRY[method].cls().fit(split.votes).predict_proba(split.votes)[known]
-    best = proba >= proba.max(axis=1, keepdims=True) - 1e-9
-    right = best[np.arange(len(best)), gold[known]] / best.sum(axis=1)
-    return float(right.mean()), split.votes.n_votes
+    from wiesel.aggregate import aggregate
+
+    found = aggregate(pl.read_parquet(folder / "answers.parquet"), method=method, repeated=repeated)
+    gold = pl.read_parquet(folder / "gold.parquet").rename({"label": "gold"})
+    judged = found.labels.join(gold, on="task").drop_nulls("label")
+    return float((judged["label"] == judged["gold"]).mean()), found.n_answers
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:

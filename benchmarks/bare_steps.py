@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wiesel.training.adam import FusedAdam
+from wiesel.training.optimizer import FusedAdam
 
 __all__ = ["BareSteps", "bare_products"]
 

@@ -15,7 +15,10 @@ from wiesel.nn.names import END_MODELS, classifier_names
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
-from builder.default_figures import experiments_readme  # noqa: E402  (after the path is set)
+from builder.default_figures import (  # noqa: E402  (after the path is set)
+    defaults_page,
+    experiments_readme,
+)
 from builder.tutorial_files import (  # noqa: E402
     tutorial_notebook,
     tutorial_script,
@@ -107,6 +110,7 @@ def block(title: str, words: list[str]) -> str:
 PAGES = {
     "../experiments/README.md": experiments_readme,
     "cli.md": cli_page,
+    "understand/defaults.md": defaults_page,
     "tutorial/tutorial.ipynb": tutorial_notebook,
     "tutorial/tutorial.py": tutorial_script,
 }

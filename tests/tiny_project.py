@@ -28,6 +28,7 @@ baselines = []
 [training]
 epochs = 2
 lr = 0.05
+epoch_size = 320
 """
 TINY_LFS = """
 from wiesel import keywords, labeling_function

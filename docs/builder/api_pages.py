@@ -18,6 +18,7 @@ TITLES = {
     "wiesel.compare": "Comparison of methods",
     "wiesel.evaluation": "Evaluation",
     "wiesel.explain": "Explanations",
+    "wiesel.plots": "Plots",
     "wiesel.features": "Features",
     "wiesel.nn": "Networks and losses",
     "wiesel.training": "Training",

@@ -16,7 +16,9 @@ DOCS = BUILDER.parent
 sys.path.insert(0, str(DOCS))
 
 from builder.api_pages import api_pages  # noqa: E402  (the path has to be there first)
+from builder.cards import with_cards  # noqa: E402
 from builder.pages import generated_pages  # noqa: E402
+from builder.result_titles import RESULT_TITLES, with_result_title  # noqa: E402
 
 _ALSO = (
     "README.md",
@@ -34,6 +36,10 @@ _ALSO = (
     "benchmarks/results/*.svg",
 )
 """What the site has of the repository, beside docs/."""
+_RESULTS = "experiments/results/"
+_ALONE = ("index.md", "tutorial/tutorial.md")
+"""Pages that are the only one of their tab: they need no navigation beside them."""
+_CARDS = ("reference/options.md", "reference/wiesel-toml.md")
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 _FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\\([(\[])(?P<tex>.*?)\\[)\]]</\1>', re.DOTALL
@@ -43,9 +49,10 @@ _FORMULA = re.compile(
 def on_config(config: Any) -> Any:
     """Put generated pages where the navigation has the words `api` and `results`."""
     _replace_entry(config.nav, "api", [{title: uri} for title, uri, _ in api_pages()])
-    results = sorted(ROOT.glob("experiments/results/*.md"))
-    named = [{path.stem: path.relative_to(ROOT).as_posix()} for path in results]
-    _replace_entry(config.nav, "results", named)
+    names = [path.stem for path in sorted(ROOT.glob("experiments/results/*.md"))]
+    ordered = [*(name for name in RESULT_TITLES if name in names), *(set(names) - {*RESULT_TITLES})]
+    results = [{RESULT_TITLES.get(name, name): f"{_RESULTS}{name}.md"} for name in ordered]
+    _replace_entry(config.nav, "results", results)
     _replace_entry(config.nav, "unlisted", _unlisted(config.nav))
     return config
 
@@ -81,8 +88,13 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Make links that fit the repository fit the site."""
-    here = repository_path(page.file.src_uri)
+    """Make links that fit the repository fit the site; give pages of results their title."""
+    uri = page.file.src_uri
+    here = repository_path(uri)
+    if uri in _ALONE:
+        page.meta["hide"] = ["navigation"]
+    if uri.startswith(_RESULTS):
+        markdown = with_result_title(markdown, Path(uri).stem)
     return _LINK.sub(lambda match: _relinked(match, here), markdown)
 
 
@@ -112,9 +124,10 @@ def repository_path(uri: str) -> str:
     return uri if (ROOT / uri).exists() else f"docs/{uri}"
 
 
-def on_page_content(content: str, **_: Any) -> str:
+def on_page_content(content: str, page: Any = None, **_: Any) -> str:
     """Turn every formula into MathML, which browsers show without a script."""
-    return _FORMULA.sub(_mathml, content)
+    content = _FORMULA.sub(_mathml, content)
+    return with_cards(content) if page is not None and page.file.src_uri in _CARDS else content
 
 
 def _mathml(match: re.Match[str]) -> str:

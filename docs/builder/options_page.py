@@ -7,8 +7,17 @@ from wiesel.end_to_end import EndToEndModel
 from wiesel.end_to_end.committee import Committee
 from wiesel.features import ImageFeatures, TabularFeatures, TextFeatures, TokenFeatures
 from wiesel.label_models import LabelModel
+from wiesel.multilabel import (
+    MultiLabelCommittee,
+    MultiLabelModel,
+    MultiLabelTwoStage,
+    MultiLabelWeaSEL,
+    PerLabel,
+)
+from wiesel.nn import GraphLayers
 from wiesel.nn.encoders import EncoderLayers
 from wiesel.options import Option, options_of
+from wiesel.spans import HiddenMarkov, SpanTwoStage, SpanWeaSEL
 
 __all__ = ["options_page"]
 
@@ -18,7 +27,7 @@ INTRODUCTION = """\
 Every option is an argument of the constructor, a key of `wiesel.toml` (`[training]` for the
 shared ones, `[options.NAME]` for those of one method), and a name for `set_params` and
 scikit-learn's grid search. An unknown name is an error with a
-suggestion. *Symbol* is the option's symbol in [our notation](../understand/methods.md); a dash
+suggestion. *Symbol* is the option's symbol in [the formulas](../understand/methods.md); a dash
 means that it has none.
 
 """
@@ -38,47 +47,90 @@ SYMBOLS: dict[str, dict[str, str]] = {
         "tau_2": r"$\tau_2$",
         "class_conditional": r"$\theta \in \mathbb{R}^{m \times C}$",
         "loss": "$L_e, L_f$",
-        "class_balance": "$P(y)$",
+        "class_balance": "$p_c$",
     },
     "TwoStage": {
         "end_model": "$f$",
         "label_model": "$q$",
         "loss": "$L$",
-        "class_balance": "$P(y)$",
+        "class_balance": "$p_c$",
     },
     "Supervised": {"end_model": "$f$", "labels": "$y$"},
-    "Committee": {"end_model": "$f$"},
+    "Committee": {"end_model": "$f_k$", "members": "$k$", "class_balance": "$p_c$"},
     "DawidSkene": {"smoothing": r"prior counts of $\pi_j$"},
     "OneCoin": {"smoothing": r"prior counts of $a_j$"},
     "Snorkel": {"l2": r"$\ell_2$", "precision": r"start of $\mu$"},
     "WeightedVote": {"weights": r"$w_j$"},
     "DataProgramming": {"accuracy": r"start of $a_j$", "dependencies": "factors $E$"},
     "MACE": {"competence_prior": r"prior of $\theta_j$", "habit_prior": r"prior of $\xi_j$"},
+    "FeatureEM": {"power": r"$\rho$"},
+    "FeatureChecked": {"power": r"$\rho$"},
     "GoldWeighted": {"shrinkage": "$a$", "power": r"$\rho$"},
     "VoteCounts": {"log_odds": r"$\kappa$"},
-    "MaxMIG": {"end_model": "$h$", "divergence": "$f$-divergence", "class_balance": "$r$"},
+    "MaxMIG": {"end_model": "$f$", "start": "start of $W_j$", "class_balance": "$p_c$"},
     "CrowdLayer": {"end_model": "$f$", "variant": r"$W_j$ (MW), $w_j$ (VW), $b_j$ (B)"},
-    "ConfusionNet": {"end_model": "$f$", "strength": r"$\lambda$", "structure": "$A_j$"},
-    "CoNAL": {"end_model": "$f$", "separation": r"$\lambda$"},
+    "ConfusionNet": {
+        "end_model": "$f$",
+        "structure": "$A_j$",
+        "strength": r"$\lambda$",
+        "initial_accuracy": "start of $A_j$",
+    },
+    "CoNAL": {"end_model": "$f$", "embedding": "length of $u_j$"},
     "Raykar": {"end_model": "$f$", "smoothing": r"prior of $\pi_j$"},
-    "AggNet": {"end_model": "$f$", "smoothing": r"prior of $a_j$"},
+    "AggNet": {"end_model": "$f$", "smoothing": r"prior of $\pi_j$"},
     "MBEM": {"end_model": "$f$", "smoothing": r"prior of $\pi_j$"},
-    "COINNet": {"end_model": "$f$"},
-    "AnnotMix": {"end_model": "$f$"},
-    "ImplyLoss": {"end_model": "$f$"},
+    "COINNet": {
+        "end_model": "$f$",
+        "volume": r"$\nu$",
+        "outliers": r"$\mu$",
+        "initial_accuracy": "start of $A_j$",
+    },
+    "AnnotMix": {"end_model": "$f$", "alpha": r"$\alpha$", "embedding": "length of $u_j$"},
+    "ImplyLoss": {"end_model": "$f$", "gamma": r"$\gamma$"},
     "ASTRA": {"end_model": "$f$"},
-    "DeepLogic": {"end_model": "$f$"},
-    "DoctorNet": {"end_model": "$f$", "variant": "DN, WDN, IWDN, BDN"},
+    "DeepLogic": {"end_model": "$f$", "confidence": "start of $a_j$"},
+    "DoctorNet": {"end_model": "$f$", "variant": r"$\alpha_j$"},
+    "EncoderLayers": {"hidden": "$e$", "features": "$x$ in $e(\\lambda, x)$"},
+    "GraphLayers": {"dependencies": "edges $N(j)$"},
+    "MultiLabelTwoStage": {"end_model": "$f$", "label_model": "$q$", "class_balance": "$p_k$"},
+    "MultiLabelWeaSEL": {"end_model": "$f$", "class_balance": "$p_k$"},
+    "MultiLabelCommittee": {"end_model": "$f$", "class_balance": "$p_k$"},
+    "HiddenMarkov": {
+        "smoothing": r"prior counts of $\pi_j$",
+        "transition_smoothing": "prior counts of $T$",
+    },
+    "SpanTwoStage": {"end_model": "$f$", "label_model": "$q$"},
+    "SpanWeaSEL": {"end_model": "$f$"},
 }
-"""What the papers call an option, by class."""
+"""The symbol of an option in docs/understand, by class."""
+OTHERS: dict[str, tuple[type, ...]] = {
+    "Several labels for one item": (
+        MultiLabelCommittee,
+        MultiLabelTwoStage,
+        MultiLabelWeaSEL,
+        PerLabel,
+    ),
+    "Spans of text": (HiddenMarkov, SpanTwoStage, SpanWeaSEL),
+    "Features": (TextFeatures, TabularFeatures, ImageFeatures, TokenFeatures),
+}
+"""Classes with options that are not in the registry of methods, by heading."""
 
 
 def options_page() -> str:
     """Return the page."""
     shared = [each.name for each in options_of(EndToEndModel)]
     text = INTRODUCTION + _end_to_end(shared) + "## Label models\n\n" + _label_models()
-    kinds = (TextFeatures, TabularFeatures, ImageFeatures, TokenFeatures)
-    return text + "## Features\n\n" + "".join(_section(each, options_of(each)) for each in kinds)
+    for heading, classes in OTHERS.items():
+        text += f"## {heading}\n\n"
+        for cls in classes:
+            # Multi-label methods have the shared options with the same meanings.
+            hidden = shared if issubclass(cls, MultiLabelModel) else []
+            own = [each for each in options_of(cls) if each.name not in hidden]
+            also = (
+                "Has the [shared training options](#shared-training-options), too" if hidden else ""
+            )
+            text += _section(cls, own, also)
+    return text
 
 
 def _end_to_end(shared: list[str]) -> str:
@@ -91,7 +143,7 @@ def _end_to_end(shared: list[str]) -> str:
             own += [each for each in options_of(method.cls) if _differs(method.cls, each)]
             text += _section(method.cls, own, method.summary)
     text += _section(EncoderLayers, options_of(EncoderLayers))
-    return text
+    return text + _section(GraphLayers, options_of(GraphLayers))
 
 
 def _differs(cls: type, option: Option) -> bool:

@@ -90,6 +90,7 @@ def _table(cls: type, names: tuple[str, ...], prefix: str) -> str:
 
 def _kind(written: str) -> str:
     kinds = {
+        "bool": "true or false",
         "str": "text",
         "str | None": "text",
         "tuple[str, ...]": "list of texts",
@@ -104,5 +105,7 @@ def _default(option: Field[Any]) -> str:
         return "the folder's name"
     if value is None or value == ():
         return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"  # as in TOML
     written = list(value) if isinstance(value, tuple) else value
     return f"`{written!r}`".replace("'", '"')

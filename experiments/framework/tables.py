@@ -64,7 +64,7 @@ def write_page(name: str, command: str, lines: Iterable[str]) -> None:
     """Write `results/<name>.md`, headed by the command that made it, and print it."""
     made = f"Written by `{command}`."
     if "--recorded" in command:
-        made += " It shows the runs that are finished; a dash of ours is a run that is not."
+        made += " Only finished runs are shown; a dash in our columns is an unfinished run."
     page = "\n".join([made, "", *lines]) + "\n"
     (RESULTS / f"{name}.md").write_text(f"# {name}\n\n{page}")
     print(f"\n{page}", flush=True)

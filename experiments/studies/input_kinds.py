@@ -31,7 +31,7 @@ from wiesel.io import Split
 STORE = "input_kinds"
 SETS = ("amazon_175", "sms", "sst2", "agnews", "hausa", "youtube", "trec", "imdb_12")
 """Sets with texts and gold on the training rows."""
-READINGS = {"feature_em": FeatureEM, "feature_checked": FeatureChecked}
+LABEL_MODELS = {"feature_em": FeatureEM, "feature_checked": FeatureChecked}
 KINDS: dict[str, Callable[[Split], Any]] = {
     "nothing": lambda split: np.zeros((split.votes.n_items, 1), dtype=np.float32),
     "features": lambda split: split.features,
@@ -45,7 +45,7 @@ KINDS: dict[str, Callable[[Split], Any]] = {
 def main(argv: list[str]) -> None:
     """Run what is missing, and write the page."""
     effort = Effort.parsed(argv, __doc__, full_seeds=1, reduced_seeds=1)
-    runs = [Run(name, reading, 0) for name in SETS for reading in READINGS]
+    runs = [Run(name, label_model, 0) for name in SETS for label_model in LABEL_MODELS]
     show(effort.records(STORE, runs, execute), effort)
 
 
@@ -58,8 +58,8 @@ def execute(run: Run) -> Record:
         X = make(train)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WieselWarning)
-            reading = READINGS[run.method]().fit(train.votes, X=X)
-        proba = reading.predict_proba(train.votes, X)
+            label_model = LABEL_MODELS[run.method]().fit(train.votes, X=X)
+        proba = label_model.predict_proba(train.votes, X)
         found[kind] = score(proba[covered], train.gold[covered])
     return found
 
@@ -79,7 +79,7 @@ def show(records: Sequence[Record], effort: Effort) -> None:
         own = [r for r in records if REAL_HALVES[r["dataset"]] == half]
         means = [f"{100 * np.mean([r[k] for r in own]):.1f}" if own else UNKNOWN for k in KINDS]
         rows.append([f"**mean, {half}**", "", "", *means])
-    table = markdown_table(["soft labels, %", "half", "reading", *KINDS], rows)
+    table = markdown_table(["soft labels, %", "half", "label model", *KINDS], rows)
     write_page(STORE, f"python -m experiments input_kinds {effort.words}", table.splitlines())
 
 

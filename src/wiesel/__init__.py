@@ -229,7 +229,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class _FrontDoor(ModuleType):
+class _LazyModule(ModuleType):
     """The package: a public name is not overwritten by a submodule with the same name."""
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -239,4 +239,4 @@ class _FrontDoor(ModuleType):
         super().__setattr__(name, value)
 
 
-sys.modules[__name__].__class__ = _FrontDoor
+sys.modules[__name__].__class__ = _LazyModule

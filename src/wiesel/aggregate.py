@@ -12,10 +12,17 @@ import polars as pl
 
 from wiesel.analysis.crowd import judge_workers, worker_mistakes
 from wiesel.analysis.table import Table
-from wiesel.errors import DataError, ParameterError, listed, suggest
+from wiesel.errors import (
+    DataError,
+    ParameterError,
+    VoteError,
+    listed,
+    suggest,
+    without_warnings,
+)
 from wiesel.evaluation.rendering import html_fragment
 from wiesel.io.answer_columns import AnswerColumns, find_answer_columns
-from wiesel.label_models import REGISTRY, LabelModel
+from wiesel.label_models import REGISTRY, DawidSkene, LabelModel
 from wiesel.labels import LabelSpace
 from wiesel.tables import as_frame
 from wiesel.votes import VoteMatrix
@@ -33,9 +40,12 @@ def aggregate(
     label: str | None = None,
     method: str | LabelModel = "dawid_skene",
     labels: LabelSpace | Sequence[str] | None = None,
-    repeated: Repeated = "last",
+    repeated: Repeated = "all",
 ) -> "Aggregation":
     """Return the label of every item and a rating of every worker, from a table of answers.
+
+    Ties between classes are decided by Dawid-Skene, which knows how reliable each worker is; the
+    confidence stays that of a tie.
 
     Parameters
     ----------
@@ -48,8 +58,8 @@ def aggregate(
     labels
         The classes in order; by default those in the answers, sorted.
     repeated
-        What counts if a worker answered an item more than once: the `last` or the `first` answer,
-        `all` of them (each as the answer of a separate worker, 'ann (2)'), or `refuse`.
+        What counts if a worker answered an item more than once: `all` answers, the `last` or
+        the `first`; `refuse` raises an error.
 
     >>> rows = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")]
     >>> rows += [("t2", "ann", "dog"), ("t2", "bob", "dog"), ("t2", "eve", "dog")]
@@ -65,20 +75,18 @@ def aggregate(
     if frame.is_empty():
         raise DataError("There are no answers: the table has no rows.")
     columns = find_answer_columns(frame.columns, item, worker, label)
-    votes = VoteMatrix.from_long(
-        frame,
-        item=columns.item,
-        voter=columns.voter,
-        label=columns.label,
-        labels=labels,
-        duplicates=repeated,
-    )
+    votes = _votes(frame, columns, labels, repeated)
     model = unfitted.fit(votes)
     kind = "pandas" if type(answers).__module__.partition(".")[0] == "pandas" else "polars"
-    dtype = frame.schema[columns.label]
-    given = frame.drop_nulls(list(columns)).height
     return Aggregation(
-        votes, model, model.predict_proba(votes), columns, kind, dtype, given - votes.n_votes
+        votes,
+        model,
+        model.predict_proba(votes),
+        columns,
+        kind,
+        frame.schema[columns.label],
+        frame.drop_nulls(list(columns)).height - votes.n_votes,
+        repeated == "all",
     )
 
 
@@ -97,7 +105,9 @@ class Aggregation:
     kind: str = "polars"
     label_dtype: Any = pl.String
     n_repeated: int = 0
-    """Answers that were left out because the worker answered the item again."""
+    """Answers of workers to items that they answered before."""
+    all_count: bool = True
+    """Whether repeated answers count; otherwise one answer of each worker to an item does."""
 
     @property
     def labels(self) -> Any:
@@ -120,9 +130,10 @@ class Aggregation:
     @cached_property
     def label_frame(self) -> pl.DataFrame:
         """The labels as a Polars data frame."""
-        best, covered = self.proba.argmax(axis=1), self.votes.covered
-        n_answers = self.votes.votes_per_item
-        agreeing = self.votes.counts()[np.arange(len(best)), best]
+        best, covered = self.best_class, self.votes.covered
+        counts = self.votes.counts()
+        n_answers = np.rint(counts.sum(axis=1)).astype(np.int64)
+        agreeing = counts[np.arange(len(best)), best]
         apart = 1 - np.divide(agreeing, n_answers, out=np.ones(len(best)), where=covered)
         names = pl.Series(self.votes.labels.names, dtype=pl.String).gather(best)
         known = pl.Series(covered)
@@ -140,6 +151,16 @@ class Aggregation:
         )
 
     @cached_property
+    def best_class(self) -> npt.NDArray[np.int64]:
+        """The index of the label of every item."""
+        return _best_class(self.votes, self.proba)
+
+    @property
+    def n_answers(self) -> int:
+        """The number of answers that count."""
+        return self.votes.n_votes + self.n_repeated * self.all_count
+
+    @cached_property
     def worker_table(self) -> Table:
         """The workers as a table that prints well."""
         return judge_workers(self.model, self.votes, self.proba)
@@ -151,7 +172,7 @@ class Aggregation:
 
     def class_shares(self) -> dict[str, float]:
         """Return the share of every class among the labels of items with answers."""
-        best = self.proba[self.votes.covered].argmax(axis=1)
+        best = self.best_class[self.votes.covered]
         counts = np.bincount(best, minlength=self.votes.n_classes)
         return dict(zip(self.votes.labels.names, counts / max(1, len(best)), strict=True))
 
@@ -170,13 +191,23 @@ class Aggregation:
             f"{name} {100 * share:.1f} %" for name, share in self.class_shares().items()
         )
         lines = [
-            f"{votes.n_items:,} items, {votes.n_voters:,} workers, {votes.n_votes:,} answers "
+            f"{votes.n_items:,} items, {votes.n_voters:,} workers, {self.n_answers:,} answers "
             f"(columns {', '.join(self.columns)}), labeled by {type(self.model).__name__}",
             f"Labels: {shares}",
         ]
-        if self.n_repeated:
-            lines.append(f"Left out because the worker answered again: {self.n_repeated:,}")
-        return lines
+        return [*lines, *self.repeats()]
+
+    def repeats(self) -> list[str]:
+        """Return a sentence on repeated answers, if there are any."""
+        n = self.n_repeated
+        if not n:
+            return []
+        if not self.all_count:
+            return [f"Left out because the worker answered again: {n:,}"]
+        return [
+            f"{n:,} repeated answer{' counts' if n == 1 else 's count'}, too (of a worker to an "
+            "item it answered before)"
+        ]
 
     def _free(self, name: str) -> str:
         """A column name that differs from the name of the item column."""
@@ -196,6 +227,49 @@ def _label_model(method: str | LabelModel) -> LabelModel:
         raise ParameterError(f"There is no label model {method!r}. {suggest(method, REGISTRY)}")
     model: LabelModel = REGISTRY[method].cls()
     return model
+
+
+def _votes(
+    frame: pl.DataFrame,
+    columns: AnswerColumns,
+    labels: LabelSpace | Sequence[str] | None,
+    repeated: Repeated,
+) -> VoteMatrix:
+    complete = frame.drop_nulls(list(columns))
+    if complete.is_empty():
+        raise DataError(
+            f"There are no answers: no row has a value in all of the columns {listed(columns)}."
+        )
+    seen = complete[columns.label]
+    if labels is None and seen.dtype.base_type() not in (pl.List, pl.Array) and seen.n_unique() < 2:
+        raise DataError(
+            f"All answers in the column {columns.label!r} are {str(seen[0])!r}: name all classes, "
+            "labels=[...]."
+        )
+    try:
+        return VoteMatrix.from_long(
+            frame,
+            item=columns.item,
+            voter=columns.voter,
+            label=columns.label,
+            labels=labels,
+            duplicates=repeated,
+        )
+    except VoteError as error:
+        raise VoteError(str(error).replace("duplicates=", "repeated=")) from None
+
+
+def _best_class(votes: VoteMatrix, proba: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """The most probable class of every item; ties are decided by Dawid-Skene.
+
+    The first class would be favored otherwise, and lots ignore how reliable each worker is.
+    """
+    tied = proba >= proba.max(axis=1, keepdims=True) - 1e-9
+    if not (tied[votes.covered].sum(axis=1) > 1).any():
+        return proba.argmax(axis=1)
+    with without_warnings():
+        judged = DawidSkene(abstain_as_vote=False).fit(votes).predict_proba(votes)
+    return np.where(tied, judged, -1.0).argmax(axis=1)
 
 
 def _typed(names: pl.Series, dtype: Any) -> pl.Series:

@@ -10,7 +10,7 @@ import polars as pl
 from wiesel.analysis.table import UNKNOWN, Column, Table, text
 from wiesel.catalog import method
 from wiesel.end_to_end import Committee, EndToEndModel, Supervised, TwoStage
-from wiesel.end_to_end.sklearn_stage import is_classifier
+from wiesel.end_to_end.checks import is_classifier
 from wiesel.end_to_end.together import fit_together
 from wiesel.errors import ParameterError, listed, suggest
 from wiesel.evaluation import Report, commonest_class, evaluate

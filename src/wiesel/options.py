@@ -105,10 +105,10 @@ def _fields(node: ast.stmt) -> Iterator[tuple[str, tuple[str, str]]]:
     for statement, after in zip(body, [*body[1:], None], strict=True):
         if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
             continue
-        said = ""
+        meaning = ""
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            said = " ".join(str(after.value.value).split())
-        yield statement.target.id, (ast.unparse(statement.annotation), said)
+            meaning = " ".join(str(after.value.value).split())
+        yield statement.target.id, (ast.unparse(statement.annotation), meaning)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import MISSING, Field, fields
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -42,12 +43,12 @@ class Parameterized(metaclass=DescribedClass):
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
         """Return the names of the constructor's arguments."""
-        return tuple(f.name for f in fields(cls) if f.init)  # type: ignore[arg-type]
+        return _field_names(cls, True)
 
     @classmethod
     def learned_names(cls) -> tuple[str, ...]:
         """Return the names of the attributes that `fit` sets."""
-        return tuple(f.name for f in fields(cls) if not f.init)  # type: ignore[arg-type]
+        return _field_names(cls, False)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the options by name; with `deep`, including those of nested estimators."""
@@ -124,6 +125,11 @@ got 'no'.
         known = cls.option_names()
         if name not in known:
             raise ParameterError(f"{cls.__name__} has no option {name!r}. {suggest(name, known)}")
+
+
+@cache
+def _field_names(cls: type, are_options: bool) -> tuple[str, ...]:
+    return tuple(found.name for found in fields(cls) if found.init is are_options)
 
 
 def _default_of(option: "Field[Any]") -> Any:

@@ -43,10 +43,10 @@ def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterato
     >>> with progress("embeddings", 200, "texts") as show:
     ...     show(50, "nearly there")
     """
-    heard = _LISTENER.get()
-    if heard is not None:
-        listener = _rarely(*heard)
-        yield lambda done, note="": listener(_said(what, done, total, unit, note))
+    current = _LISTENER.get()
+    if current is not None:
+        listener = _rarely(*current)
+        yield lambda done, note="": listener(_report_text(what, done, total, unit, note))
         return
     if _DRAWING.get() or not sys.stderr.isatty():
         yield lambda done, note="": None
@@ -59,7 +59,9 @@ def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterato
         task = line.add_task(what, total=total)
 
         def show(done: int, note: str = "") -> None:
-            line.update(task, completed=done, description=_said(what, done, total, unit, note))
+            line.update(
+                task, completed=done, description=_report_text(what, done, total, unit, note)
+            )
 
         token = _DRAWING.set(True)
         try:
@@ -82,6 +84,6 @@ def _rarely(tell: Listener, after: float) -> Listener:
     return pass_on
 
 
-def _said(what: str, done: int, total: int | None, unit: str, note: str) -> str:
+def _report_text(what: str, done: int, total: int | None, unit: str, note: str) -> str:
     of = "" if total is None else f" of {total:,}"
     return f"{what}: {done:,}{of} {unit}{f'; {note}' if note else ''}"

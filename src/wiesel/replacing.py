@@ -76,7 +76,7 @@ def swap(finished: Path, target: Path) -> None:
     """Replace a folder by a complete one; `recover` repairs a crash in between."""
     previous = _previous(target)
     with _locked(target.parent):
-        _bring_back(target)
+        _restore_previous(target)
         shutil.rmtree(previous, ignore_errors=True)
         if target.exists():
             os.rename(target, previous)
@@ -92,10 +92,10 @@ def recover(folder: Path) -> None:
     if folder.exists() or not _previous(folder).is_dir():
         return
     with suppress(OSError), _locked(folder.parent):
-        _bring_back(folder)
+        _restore_previous(folder)
 
 
-def _bring_back(folder: Path) -> None:
+def _restore_previous(folder: Path) -> None:
     if not folder.exists() and _previous(folder).is_dir():
         os.rename(_previous(folder), folder)
 

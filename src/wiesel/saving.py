@@ -72,12 +72,12 @@ def read_folder(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
 
     A folder with files that its manifest does not list is refused: they are not part of the model.
     """
-    return _steadily(Path(path), _checked_folder)
+    return _read_consistently(Path(path), _checked_folder)
 
 
 def read_manifest(path: str | Path) -> dict[str, Any]:
     """Return the checked manifest of a saved model, without reading its weights."""
-    return _steadily(Path(path), _checked_manifest)
+    return _read_consistently(Path(path), _checked_manifest)
 
 
 def other_files(path: str | Path, manifest: Mapping[str, Any]) -> list[str]:
@@ -165,7 +165,7 @@ def _allowed_name(name: str, folder: str | Path) -> str:
     return name
 
 
-def _steadily(folder: Path, read: Callable[[Path], Found]) -> Found:
+def _read_consistently(folder: Path, read: Callable[[Path], Found]) -> Found:
     """The result of reading a folder, which is read again if it was replaced in the meantime."""
     for _ in range(_ATTEMPTS):
         recover(folder.resolve())

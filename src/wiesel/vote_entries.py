@@ -72,10 +72,6 @@ def long_entries(
 ) -> tuple[Entries, LabelSpace, tuple[str, ...]]:
     """Return the votes of a frame with the columns `item`, `voter` (text) and `label`."""
     answers = _whole_labels(answers).drop_nulls(["item", "voter", "label"])
-    if duplicates == "all":
-        answers = _with_repeats(answers)
-        repeated = answers["voter"].unique().sort().to_list()
-        voters = None if voters is None else list(dict.fromkeys([*voter_list(voters), *repeated]))
     probabilistic = answers["label"].dtype.base_type() in (pl.List, pl.Array)
     space = _label_space(answers["label"], labels, probabilistic)
     if probabilistic:
@@ -92,6 +88,8 @@ def long_entries(
     rows = _distributions(coded, space) if probabilistic else None
     classes = _class_codes(coded, space) if rows is None else rows.argmax(axis=1)
     item, voter = coded["item_code"].to_numpy(), coded["voter_code"].to_numpy()
+    if duplicates == "all":
+        item, voter, classes, rows = _added_up(item, voter, classes, rows, len(space))
     return _entries(item, voter, classes, len(items), rows), space, tuple(names)
 
 
@@ -332,19 +330,31 @@ def _distributions(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[np.fl
     return _normalized(array, lambda k: f"{coded['voter'][k]!r} on item {coded['item'][k]!r}")
 
 
-def _with_repeats(answers: pl.DataFrame) -> pl.DataFrame:
-    """Turn the second answer of 'ann' to an item into an answer of 'ann (2)', and so on."""
-    turn = pl.int_range(1, pl.len() + 1).over("item", "voter")
-    named = pl.format("{} ({})", "voter", turn)
-    return answers.with_columns(voter=pl.when(turn > 1).then(named).otherwise(pl.col("voter")))
+def _added_up(
+    item: npt.NDArray[Any],
+    voter: npt.NDArray[Any],
+    classes: npt.NDArray[Any],
+    rows: npt.NDArray[np.float32] | None,
+    n_classes: int,
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32] | None]:
+    """The sorted answers with those of one voter to one item added up as one vote."""
+    is_new = np.ones(len(item), dtype=bool)
+    is_new[1:] = (item[1:] != item[:-1]) | (voter[1:] != voter[:-1])
+    if is_new.all():
+        return item, voter, classes, rows
+    answers = np.eye(n_classes, dtype=np.float32)[classes] if rows is None else rows
+    sums: npt.NDArray[np.float32] = np.add.reduceat(answers, np.flatnonzero(is_new), axis=0)
+    return item[is_new], voter[is_new], sums.argmax(axis=1), sums
 
 
 def _without_duplicates(coded: pl.DataFrame, duplicates: str) -> pl.DataFrame:
-    """Keep one answer for each item and voter; `coded` is sorted by both."""
+    """Keep one answer for each item and voter, unless `all`; `coded` is sorted by both."""
     if duplicates not in ("refuse", "first", "last", "all"):
         raise VoteError(
             f"duplicates must be 'refuse', 'first', 'last' or 'all'; got {duplicates!r}."
         )
+    if duplicates == "all":
+        return coded
     step = -1 if duplicates == "last" else 1
     repeats = (pl.col("item_code") == pl.col("item_code").shift(step)) & (
         pl.col("voter_code") == pl.col("voter_code").shift(step)

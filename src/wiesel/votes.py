@@ -67,7 +67,8 @@ class VoteMatrix:
 
     A voter is a labeling function or a crowd worker. Votes of item `i` are the entries
     `indptr[i]:indptr[i + 1]`, ordered by voter. A vote is a class, and for probabilistic voters
-    also a distribution over classes (`class_index` is then its largest entry).
+    also a distribution over classes (`class_index` is then its largest entry). If a voter
+    answered an item several times, the distribution is the sum of its answers.
 
     A matrix is validated on creation and immutable afterward.
 
@@ -163,8 +164,8 @@ class VoteMatrix:
         Items keep the order in which they first appear, voters and classes are sorted. `items`
         and `voters` set the order of both, and keep those without a vote. A missing label means
         abstain. A list of probabilities as label is a probabilistic vote. `duplicates` says what to
-        do if a voter answered an item twice: `all` keeps every answer, the second as a vote of
-        'ann (2)', so that each counts.
+        do if a voter answered an item twice: `all` adds up the answers in one vote, so that each
+        counts.
         """
         frame = as_frame(table)
         require_columns(frame, (item, voter, label), "named in from_long")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from source_tree import Source, parts, sources
 
 LEVELS = (
+    ("__main__",),
     ("cli", "workbench"),
     ("aggregate", "compare", "plots", "project", "report", "testing"),
     ("catalog",),
@@ -30,7 +31,6 @@ LEVELS = (
         "threads",
         "progress",
         "unfinished",
-        "notebook",
     ),
 )
 LEVEL_OF = {part: depth for depth, level in enumerate(LEVELS) for part in level}

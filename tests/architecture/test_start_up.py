@@ -46,6 +46,13 @@ def test_what_needs_no_network_loads_no_torch():
     assert not {"torch", "sklearn", "tokenizers"} & loaded
 
 
+def test_methods_load_scikit_learn_and_its_statistics_only_where_they_are_used():
+    # Together with pandas, which scikit-learn loads where it is installed, as long as torch.
+    loaded = modules_after("import wiesel.catalog, wiesel.guidance, wiesel.aggregate")
+    assert {"torch", "wiesel.end_to_end", "wiesel.label_models", "wiesel.multilabel"} <= loaded
+    assert not {"sklearn", "scipy.stats", "pandas"} & loaded
+
+
 def test_the_lazy_names_are_the_real_ones():
     homes = {name: home for home, names in wiesel._HOMES.items() for name in names}
     assert len(homes) > 10

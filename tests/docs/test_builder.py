@@ -10,7 +10,7 @@ from markdown_blocks import ROOT
 sys.path.insert(0, str(ROOT / "docs"))
 
 
-@pytest.mark.parametrize("name", ["api_pages", "docstrings", "hooks"])
+@pytest.mark.parametrize("name", ["api_pages", "cards", "docstrings", "hooks", "result_titles"])
 def test_the_examples_of_a_module_are_true(name: str):
     done = doctest.testmod(import_module(f"builder.{name}"))
     assert done.attempted > 0
@@ -40,3 +40,10 @@ def test_formulas_become_mathml():
     )
     assert shown.startswith("<p><math")
     assert "arithmatex" not in shown
+
+
+def test_every_page_of_results_has_a_title():
+    titles = import_module("builder.result_titles").RESULT_TITLES
+    names = {path.stem for path in (ROOT / "experiments" / "results").glob("*.md")}
+    assert len(names) > 20
+    assert names == set(titles)

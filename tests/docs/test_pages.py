@@ -15,6 +15,8 @@ from markdown_blocks import (
     words_of,
 )
 
+from wiesel.project import write_starter
+
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 SHELLS = ("bash", "console", "sh", "shell")
 
@@ -29,6 +31,8 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    if any(block.language == "python" and "my-project" in block.code for block in blocks_of(page)):
+        write_quick_starter(tmp_path / "my-project")
     printed = printed_by(page)
     shown = {block.line: block.code for block in blocks_of(page) if block.is_output}
     for line, text in shown.items():
@@ -36,6 +40,13 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
             f"{page}:{line} prints something else by now: read it, then run "
             f"python tests/docs/markdown_blocks.py {page_id(page)}"
         )
+
+
+def write_quick_starter(folder: Path) -> None:
+    """The project that pages call `my-project`, trained for a few epochs."""
+    write_starter(folder)
+    with (folder / "wiesel.toml").open("a") as file:
+        file.write("\n[training]\nepochs = 3\n")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
@@ -54,6 +65,18 @@ def test_the_readme_shows_python_and_commands():
     languages = [block.language for block in blocks_of(ROOT / "README.md") if not block.reason]
     assert languages.count("python") > 0
     assert any(language in SHELLS for language in languages)
+
+
+def test_the_readme_is_short_and_begins_with_what_sells():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 120
+    marks = [
+        *("# Wiesel\n", "![", "pip install", "```python", 'title="Output"', "## Results"),
+        *("## What it can do", "It cannot:", "## On the command line", "## Why not"),
+        *("## Speed", "## Read on", "cite the paper"),
+    ]
+    places = [text.index(mark) for mark in marks]
+    assert places == sorted(places)
 
 
 def page_of(folder: Path, text: str) -> Path:

@@ -15,7 +15,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 sys.path.insert(0, str(DOCS))
 
 from builder.errors_page import errors_page  # noqa: E402  (the path has to be there first)
-from builder.options_page import options_page  # noqa: E402
+from builder.options_page import SYMBOLS, options_page  # noqa: E402
 from builder.settings_page import settings_page  # noqa: E402
 
 
@@ -49,6 +49,15 @@ def test_every_option_stands_in_the_section_of_its_own_method():
     assert "| `tau_2` |" in weasel
     assert r"$\tau_2$" in weasel
     assert "| `tau_2` |" not in page.split("### TwoStage\n")[1].split("\n### ")[0]
+
+
+def test_every_symbol_belongs_to_an_option_of_its_class():
+    page = options_page()
+    assert len(SYMBOLS) > 25
+    for name, symbols in SYMBOLS.items():
+        section = page.split(f"### {name}\n")[1].split("\n### ")[0]
+        missing = [option for option in symbols if f"| `{option}` |" not in section]
+        assert not missing, f"{name} has no option {missing}"
 
 
 def test_every_key_of_the_project_file_has_a_row_with_a_meaning():

@@ -3,6 +3,7 @@
 import ast
 import json
 
+import nbformat
 from markdown_blocks import ROOT, blocks_of
 
 TUTORIAL = ROOT / "docs" / "tutorial"
@@ -22,6 +23,7 @@ def test_the_script_is_the_code_of_the_page():
 
 def test_the_notebook_has_the_code_of_the_page_in_its_cells():
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    nbformat.validate(notebook)  # what Jupyter checks when it opens one
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert ["".join(cell["source"]).strip() for cell in cells] == code_of_page()

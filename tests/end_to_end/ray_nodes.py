@@ -27,12 +27,14 @@ TRAINING_ON_RAY = [
 
 PATIENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_prestart_worker_first_driver": "0",
     "RAY_worker_niceness": "0",
     "RAY_worker_register_timeout_seconds": "900",
     "RAY_health_check_timeout_ms": "60000",
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1800",
 }
-"""On a busy machine a worker takes minutes to start, and a living node seconds to answer."""
+"""On a busy machine a worker takes minutes to start, and a living node seconds to answer.
+No worker is started before there is work for it."""
 
 
 def node(num_cpus: int) -> dict[str, Any]:

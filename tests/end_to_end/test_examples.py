@@ -28,7 +28,10 @@ def copy_of(name: str, target: Path, epochs: int = 3) -> Path:
     ignored = shutil.ignore_patterns("out", "__pycache__")
     folder = Path(shutil.copytree(EXAMPLES / name, target / name, ignore=ignored))
     file = folder / "wiesel.toml"
-    file.write_text(re.sub(r"epochs = \d+", f"epochs = {epochs}", file.read_text()))
+    text = re.sub(r"^epochs = \d+\n", "", file.read_text(), flags=re.MULTILINE)
+    if "[training]" not in text:
+        text += "\n[training]\n"
+    file.write_text(text.replace("[training]", f"[training]\nepochs = {epochs}"))
     return folder
 
 

@@ -82,7 +82,7 @@ def test_from_labeling_functions_to_a_loaded_model(tmp_path: Path):
     votes = apply_lfs(lfs, train, labels=labels)
     X, X_dev, X_test = bag_of_words(train), bag_of_words(dev), bag_of_words(test)
     net = torch.nn.Sequential(torch.nn.Linear(13, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
-    model = WeaSEL(net, epochs=25, lr=0.01, seed=0, encoder=(16,))
+    model = WeaSEL(net, epochs=25, epoch_size=None, lr=0.01, seed=0, encoder=(16,))
     model.fit(X, votes, validation=(X_dev, y_dev))
     auc = roc_auc_score(y_test, model.predict_proba(X_test)[:, 1])
     assert auc > 0.8
@@ -151,12 +151,13 @@ def test_a_duplicated_coin_flip_does_not_fool_weasel(n_copies: int):
     """Majority vote follows the coin; WeaSEL comes near the network trained on the truth."""
     X, votes, gold = two_voters(n_copies)
     train, dev, test = slice(0, 800), slice(800, 900), slice(900, 1200)
-    options = {"epochs": 60, "lr": 3e-3, "seed": 0}
+    options = {"epochs": 60, "epoch_size": None, "lr": 3e-3, "seed": 0}
+    longer = options | {"epochs": 20, "epoch_size": 3200}  # the items four times in an epoch
     net = MLP(5, 2, hidden=(20,), dropout=0.1)
     held_out = (X[dev], gold[dev])
     truth = Supervised(net, labels=votes.labels, **options)
     truth.fit(X[train], gold[train], validation=held_out)
-    model = WeaSEL(net, encoder=(20,), **options)
+    model = WeaSEL(net, encoder=(20,), **longer)
     model.fit(X[train], votes[train], validation=held_out)
     baseline = TwoStage(MajorityVote(), net, **options)
     baseline.fit(X[train], votes[train], validation=held_out)

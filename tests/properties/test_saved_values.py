@@ -13,7 +13,7 @@ from wiesel.errors import SavedModelError
 from wiesel.saving import decoded, encoded, read_folder, read_json, write_folder
 
 # Timing never decides a test: the machine may be busy.
-unhurried = settings(deadline=None, max_examples=60)
+unhurried = settings(deadline=None, max_examples=30)
 
 numbers = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
 keys = st.text().filter(lambda key: not key.startswith("$"))

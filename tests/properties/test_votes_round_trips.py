@@ -13,7 +13,7 @@ from tests.strategies import hard_votes, probabilistic_votes, vote_matrices
 from wiesel import VoteMatrix
 from wiesel.io import read_votes, write_votes
 
-examples = settings(deadline=None, max_examples=60)
+examples = settings(deadline=None, max_examples=30)
 
 
 @examples

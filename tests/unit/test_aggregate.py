@@ -125,12 +125,15 @@ def test_mistakes_say_what_is_taken_for_what(answers):
 
 def test_repeated_answers_are_kept_as_asked():
     table = {"task": [1, 1, 1], "worker": ["ann", "ann", "bob"], "label": ["x", "y", "x"]}
-    assert aggregate(table, method="majority_vote").n_repeated == 1
-    every = VoteMatrix.from_long(
-        table, item="task", voter="worker", label="label", duplicates="all"
-    )
-    assert every.voters == ("ann", "ann (2)", "bob")
-    assert every.counts().tolist() == [[2, 1]]
+    every = aggregate(table, method="majority_vote")
+    assert every.n_repeated == 1
+    assert every.votes.voters == ("ann", "bob")
+    assert every.votes.counts().tolist() == [[2, 1]]
+    assert every.labels.rows() == [(1, "x", pytest.approx(2 / 3), 3, pytest.approx(1 / 3))]
+    assert "1 repeated answer counts, too" in str(every)
+    last = aggregate(table, method="majority_vote", repeated="last")
+    assert last.labels["answers"].to_list() == [2]
+    assert "Left out because the worker answered again: 1" in str(last)
     first = aggregate(table, method="majority_vote", repeated="first").labels
     assert first["confidence"].to_list() == [1.0]
     with pytest.raises(VoteError, match="more than once"):
@@ -139,13 +142,50 @@ def test_repeated_answers_are_kept_as_asked():
         aggregate(table, repeated="some")
 
 
+def test_a_repeated_answer_counts_like_that_of_a_worker_with_the_same_confusions(answers):
+    """Every worker answers everything twice: the evidence doubles, the confusions stay."""
+    once = aggregate(answers, method=DawidSkene(smoothing=0.0, max_iter=1, stop_at_drift=False))
+    model = DawidSkene(smoothing=0.0, max_iter=1, stop_at_drift=False)
+    twice = aggregate(pl.concat([answers, answers]), method=model)
+    assert twice.votes.voters == once.votes.voters
+    np.testing.assert_allclose(twice.model.confusions_, once.model.confusions_, atol=1e-6)
+    assert twice.workers["answers"].to_list() == (2 * once.workers["answers"]).to_list()
+    assert twice.labels["label"].to_list() == once.labels["label"].to_list()
+
+
+@pytest.mark.parametrize("name", ["snorkel", "triplet"])
+def test_methods_that_learn_from_pairs_read_the_shares_of_repeated_answers(answers, name):
+    once = aggregate(answers, method=name).proba
+    twice = aggregate(pl.concat([answers, answers]), method=name).proba
+    np.testing.assert_allclose(twice, once, atol=1e-4)
+
+
+def test_ties_go_to_the_class_of_the_workers_who_are_right_more_often():
+    """Ann and bob are always right, eve is wrong half of the time; ann and eve tie on the last."""
+    truth = ["b", "a"] * 20
+    rows = [(task, worker, said) for task, said in enumerate(truth) for worker in ("ann", "bob")]
+    rows += [(task, "eve", "ab"[task % 4 < 2]) for task in range(len(truth))]
+    rows += [
+        ("tie 1", "ann", "b"),
+        ("tie 1", "eve", "a"),
+        ("tie 2", "ann", "a"),
+        ("tie 2", "eve", "b"),
+    ]
+    table = [dict(zip(("task", "worker", "label"), map(str, row), strict=True)) for row in rows]
+    found = aggregate(table, method="majority_vote").labels.tail(2)
+    assert found["label"].to_list() == ["b", "a"]
+    assert found["confidence"].to_list() == [0.5, 0.5]
+
+
 def test_columns_are_found_by_name_or_asked_for():
     found = find_answer_columns(["INPUT:image", "WorkerId", "OUTPUT:result", "seconds"])
     assert found == ("INPUT:image", "WorkerId", "OUTPUT:result")
     assert find_answer_columns(["a", "worker", "label"]).item == "a"
     assert find_answer_columns(["a", "b", "c"], item="c", voter="a").label == "b"
     assert looks_like_answers(["id", "lf_link", "lf_free"]) is None
-    with pytest.raises(DataError, match=r"the task or the worker.*'x', 'y'.*item=, voter="):
+    export = ["text", "id", "kind", "annotator", "annotation_id", "created_at", "lead_time"]
+    assert find_answer_columns(export) == ("text", "annotator", "kind")
+    with pytest.raises(DataError, match=r"the task or the worker.*'x', 'y'.*item=, worker="):
         find_answer_columns(["x", "y", "label"])
     with pytest.raises(DataError, match=r"no column 'wroker'.*'worker'"):
         find_answer_columns(["task", "worker", "label"], voter="wroker")
@@ -156,6 +196,15 @@ def test_wrong_methods_and_empty_tables_are_refused_and_models_are_copied(answer
         aggregate(answers, method="dawidskene")
     with pytest.raises(DataError, match="no answers"):
         aggregate(answers.head(0))
+    table = {"task": [1, 2], "worker": ["ann", "bob"], "label": ["cat", "cat"]}
+    with pytest.raises(DataError, match=r"in the column 'label' are 'cat': name all classes"):
+        aggregate(table)
+    assert aggregate(table, labels=["cat", "dog"]).labels["label"].to_list() == ["cat", "cat"]
+    with pytest.raises(DataError, match="no row has a value in all of the columns 'task'"):
+        aggregate({**table, "label": [None, None]})
+    again = {name: values * 2 for name, values in table.items()}
+    with pytest.raises(VoteError, match="repeated='first', 'last' or 'all'"):
+        aggregate(again, labels=["cat", "dog"], repeated="refuse")
     own = DawidSkene(max_iter=3)
     assert len(aggregate(answers, method=own).model.evidence_) <= 3
     assert not hasattr(own, "labels_")

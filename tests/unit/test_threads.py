@@ -14,8 +14,7 @@ from wiesel.datasets import make_features, make_votes
 from wiesel.end_to_end.readings import FeatureChecked
 from wiesel.errors import WieselWarning
 from wiesel.label_models import REGISTRY
-from wiesel.threads import map_in_threads, one_thread, usable_cores
-from wiesel.training.threads import fitting_threads
+from wiesel.threads import fitting_threads, map_in_threads, one_thread, usable_cores
 from wiesel.votes import VoteMatrix
 
 

@@ -253,6 +253,12 @@ def test_repeated_answers_must_be_decided() -> None:
         long(table)
     assert long(table, duplicates="first").dense().tolist() == [[0]]
     assert long(table, duplicates="last").dense().tolist() == [[1]]
+    every = long(table, duplicates="all")
+    assert every.voters == ("a",)
+    assert every.dense().tolist() == [[1]]
+    assert every.counts().tolist() == [[1, 2]]
+    once = long({"task": [1, 1], "who": ["a", "b"], "said": ["ham", "spam"]}, duplicates="all")
+    assert once.distribution is None
 
 
 def test_an_empty_long_table_has_no_items() -> None:

@@ -44,12 +44,12 @@ def label_disagreements(answers: Any) -> pl.DataFrame:
     >>> answers = {"item": ["a", "a", "b"], "person": ["ada", "bob", "ada"],
     ...            "label": ["ham", "spam", "ham"]}
     >>> label_disagreements(answers).to_dicts()
-    [{'item': 'a', 'said': ['ada: ham', 'bob: spam']}]
+    [{'item': 'a', 'answers': ['ada: ham', 'bob: spam']}]
     """
     frame = _given(answers)
-    said = pl.concat_str(pl.col("person"), pl.lit(": "), pl.col("label")).alias("said")
-    grouped = frame.group_by("item", maintain_order=True).agg(said, pl.col("label").n_unique())
-    return grouped.filter(pl.col("label") > 1).select("item", "said")
+    by_person = pl.concat_str(pl.col("person"), pl.lit(": "), pl.col("label")).alias("answers")
+    grouped = frame.group_by("item", maintain_order=True).agg(by_person, pl.col("label").n_unique())
+    return grouped.filter(pl.col("label") > 1).select("item", "answers")
 
 
 def _given(answers: Any) -> pl.DataFrame:

@@ -101,7 +101,7 @@ def label_buckets(
     frame = as_frame(rows)
     space = LabelSpace.of(labels) if labels is not None else getattr(votes, "labels", None)
     if space is None:
-        raise ParameterError("Give votes=... or labels=[...], which say what the classes are.")
+        raise ParameterError("The classes are unknown: give votes=... or labels=[...].")
     given: dict[str, pl.Series] = {}
     for name, values in ((GOLD, gold), (PREDICTED, predicted)):
         if values is not None:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.stats import binom
 
 from wiesel.analysis.agreement import pair_counts
 from wiesel.analysis.counts import ratio, wilson_interval
@@ -99,7 +98,7 @@ def judge_workers(
     frame = pl.DataFrame(
         {
             "worker": pl.Series(votes.voters, dtype=pl.String),
-            "answers": np.bincount(votes.voter_index, minlength=votes.n_voters),
+            "answers": _number_of_answers(votes),
             "accuracy": accuracy,
             "low": low,
             "high": high,
@@ -113,7 +112,8 @@ def judge_workers(
     order = pl.col("flag").replace_strict(_ORDER, return_dtype=pl.Int64)
     frame = frame.sort(order, -pl.col("skill"), nulls_last=True, maintain_order=True)
     n_flagged = int((frame["flag"] != "").sum())
-    caption = f"{len(frame):,} workers, {n_flagged:,} of them flagged"
+    workers = "1 worker" if len(frame) == 1 else f"{len(frame):,} workers"
+    caption = f"{workers}, {n_flagged:,} of them flagged"
     return Table(frame, _COLUMNS, caption, limit=20)
 
 
@@ -159,13 +159,19 @@ def worker_mistakes(
     return pl.concat(rows).sort("times", descending=True, maintain_order=True)
 
 
+def _number_of_answers(votes: VoteMatrix) -> npt.NDArray[np.int64]:
+    times = None if votes.distribution is None else votes.distribution.sum(axis=1)
+    counts = np.bincount(votes.voter_index, times, minlength=votes.n_voters)
+    return np.rint(counts).astype(np.int64)
+
+
 def _judge(model: Any, votes: VoteMatrix, proba: FloatArray) -> Judged:
     parts = []
     for _, counts in _expected_answers(model, votes, proba):
         right = np.einsum("jcc->j", counts)
         total = counts.sum(axis=(1, 2))
-        truth, said = counts.sum(axis=2), counts.sum(axis=1)
-        luck = ratio((truth * said).sum(axis=1), np.square(total))
+        truth, answered = counts.sum(axis=2), counts.sum(axis=1)
+        luck = ratio((truth * answered).sum(axis=1), np.square(total))
         pooled = counts + 0.5 / votes.n_classes
         skill, informativeness = skill_of(pooled / pooled.sum(axis=2, keepdims=True))
         unknown = np.where(total > 0, 0.0, np.nan)
@@ -173,6 +179,24 @@ def _judge(model: Any, votes: VoteMatrix, proba: FloatArray) -> Judged:
     right, total, luck, skill, informativeness = map(np.concatenate, zip(*parts, strict=True))
     counted = np.rint(total).astype(np.int64)
     return Judged(np.minimum(right, counted), counted, luck, skill, informativeness)
+
+
+class _Answers(NamedTuple):
+    """The answers in some votes: several if a worker answered an item repeatedly."""
+
+    vote: npt.NDArray[np.int64]
+    """The position of each answer's vote among these votes."""
+    answered: npt.NDArray[np.integer[Any]]
+    times: npt.NDArray[np.float32]
+
+
+def _answers(votes: VoteMatrix, entries: npt.NDArray[np.int64]) -> _Answers:
+    if votes.distribution is None:
+        n = len(entries)
+        return _Answers(np.arange(n), votes.class_index[entries], np.ones(n, np.float32))
+    rows = votes.distribution[entries]
+    vote, answered = np.nonzero(rows)
+    return _Answers(vote, answered, rows[vote, answered])
 
 
 def _expected_answers(
@@ -189,36 +213,45 @@ def _expected_answers(
         block = slice(start, min(start + step, votes.n_voters))
         first, last = np.searchsorted(voter, (block.start, block.stop))
         entries = shared[first:last]
+        given = _answers(votes, entries)
         counts = np.zeros(((block.stop - block.start) * n_classes, n_classes))
-        cell = (votes.voter_index[entries] - start) * n_classes + votes.class_index[entries]
-        np.add.at(counts, cell, others(block, entries))
+        worker = votes.voter_index[entries[given.vote]] - start
+        truth = others(block, entries, given)[given.vote]
+        np.add.at(counts, worker * n_classes + given.answered, given.times[:, None] * truth)
         by_answer = counts.reshape(-1, n_classes, n_classes)
         yield block, by_answer.transpose(0, 2, 1)
 
 
 def _others(
     model: Any, votes: VoteMatrix, proba: FloatArray
-) -> Callable[[slice, npt.NDArray[np.int64]], npt.NDArray[np.float64]]:
+) -> Callable[[slice, npt.NDArray[np.int64], _Answers], npt.NDArray[np.float64]]:
     """A function that maps some votes to P(class | the other votes on their items)."""
-    item, voted = votes.item_index, votes.class_index
+    item = votes.item_index
     try:
         read = confusion_reader(model)
     except ParameterError:
         counts = votes.counts()
 
-        def without_own(_: slice, entries: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        def without_own(
+            _: slice, entries: npt.NDArray[np.int64], given: _Answers
+        ) -> npt.NDArray[np.float64]:
             left = counts[item[entries]]
-            left[np.arange(len(entries)), voted[entries]] -= 1
+            left[given.vote, given.answered] -= given.times
             # The majority of the others counts as the truth; ties are shared.
             best = left >= left.max(axis=1, keepdims=True) - 1e-9
             return best / best.sum(axis=1, keepdims=True)
 
         return without_own
 
-    def taken_back(block: slice, entries: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        confusions = read(block.start, block.stop)
-        own = confusions[votes.voter_index[entries] - block.start, :, voted[entries]]
-        left = np.maximum(proba[item[entries]], 1e-300) / np.maximum(own, LEAST_LIKELIHOOD)
+    def taken_back(
+        block: slice, entries: npt.NDArray[np.int64], given: _Answers
+    ) -> npt.NDArray[np.float64]:
+        confusions = np.maximum(read(block.start, block.stop), LEAST_LIKELIHOOD)
+        worker = votes.voter_index[entries[given.vote]] - block.start
+        own = np.ones((len(entries), votes.n_classes))
+        likelihood = confusions[worker, :, given.answered] ** given.times[:, None]
+        np.multiply.at(own, given.vote, likelihood)
+        left = np.maximum(proba[item[entries]], 1e-300) / own
         normal: npt.NDArray[np.float64] = left / left.sum(axis=1, keepdims=True)
         return normal
 
@@ -227,6 +260,8 @@ def _others(
 
 def _copies(votes: VoteMatrix, accuracy: FloatArray) -> list[list[str]]:
     """For each worker, the workers it resembles more than their accuracies explain."""
+    from scipy.stats import binom
+
     copies: list[list[str]] = [[] for _ in votes.voters]
     if float(np.square(votes.votes_per_item.astype(np.float64)).sum()) > MOST_PAIRS * 10:
         return copies
@@ -255,16 +290,18 @@ def _shared_mistakes(votes: VoteMatrix, first: int, second: int) -> tuple[int, i
     entries = [np.flatnonzero(votes.voter_index == voter) for voter in (first, second)]
     items = [votes.item_index[each] for each in entries]
     both, *places = np.intersect1d(items[0], items[1], assume_unique=True, return_indices=True)
-    said = [votes.class_index[own[place]] for own, place in zip(entries, places, strict=True)]
+    both_answers = [
+        votes.class_index[own[place]] for own, place in zip(entries, places, strict=True)
+    ]
     counts = votes[both].counts()
     rows = np.arange(len(both))
-    for answers in said:
+    for answers in both_answers:
         counts[rows, answers] -= 1
     ordered = np.sort(counts, axis=1)
     clear = ordered[:, -1] - ordered[:, -2] >= CLEAR_LEAD
     favorite = counts.argmax(axis=1)
-    wrong = [clear & (answers != favorite) for answers in said]
-    alike = wrong[0] & (said[0] == said[1])
+    wrong = [clear & (answers != favorite) for answers in both_answers]
+    alike = wrong[0] & (both_answers[0] == both_answers[1])
     return int(alike.sum()), int((wrong[0] | wrong[1]).sum())
 
 

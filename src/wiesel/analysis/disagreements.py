@@ -76,7 +76,7 @@ def _mask(
     if kind in _AGREEING:
         return shown.covered
     if kind == "worse_than_chance" and truth is None:
-        raise ParameterError("This finding rests on gold labels: give gold=... as in findings.")
+        raise ParameterError("This finding is based on gold labels: give gold=..., as in findings.")
     if truth is not None:
         return _wrong(shown, truth)
     if chosen is not None and (chosen.n_voters == 1 or kind in _AGAINST_OTHERS):

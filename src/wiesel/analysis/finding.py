@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-__all__ = ["Finding", "finding_frame", "gravest_first", "said"]
+__all__ = ["Finding", "as_text", "finding_frame", "most_serious_first"]
 
 _NAMED = 3
 
@@ -59,20 +59,20 @@ def finding_frame(found: Iterable[Finding]) -> pl.DataFrame:
     return pl.DataFrame(records, schema=schema, orient="row")
 
 
-def gravest_first(found: Iterable[Finding]) -> list[Finding]:
+def most_serious_first(found: Iterable[Finding]) -> list[Finding]:
     """Return findings ordered by how serious they are.
 
     >>> few, none = Finding("few_votes", "Few."), Finding("no_votes", "None.")
-    >>> [each.kind for each in gravest_first([few, none])]
+    >>> [each.kind for each in most_serious_first([few, none])]
     ['no_votes', 'few_votes']
     """
     return sorted(found, key=lambda each: _TIER.get(each.kind, len(_GRAVITY)))
 
 
-def said(value: float | Sequence[str]) -> str:
+def as_text(value: float | Sequence[str]) -> str:
     """Return a share or some voter names, formatted for a sentence.
 
-    >>> said(0.123), said(["a", "b"]), said(["a", "b", "c", "d", "e"])
+    >>> as_text(0.123), as_text(["a", "b"]), as_text(["a", "b", "c", "d", "e"])
     ('12.3 %', "'a' and 'b'", "'a', 'b', 'c' and 2 more")
     """
     if not isinstance(value, Sequence):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from wiesel.analysis.counts import class_counts, gold_indices, item_counts, voter_counts
-from wiesel.analysis.finding import Finding, finding_frame, gravest_first, said
+from wiesel.analysis.finding import Finding, as_text, finding_frame, most_serious_first
 from wiesel.analysis.gold_findings import balance_finding, gold_findings
 from wiesel.analysis.pair_findings import pair_findings
 from wiesel.analysis.peer_findings import peer_findings
@@ -67,7 +67,7 @@ def vote_findings(votes: VoteSource, gold: Any = None, class_balance: Any = None
     found += pair_findings(votes, suspects)
     found += accused
     found += _coverage_findings(votes)
-    return gravest_first(found)
+    return most_serious_first(found)
 
 
 def _class_findings(votes: VoteSource) -> Iterator[Finding]:
@@ -79,7 +79,7 @@ def _class_findings(votes: VoteSource) -> Iterator[Finding]:
         return
     share, top = float(total.max() / total.sum()), votes.labels.names[int(total.argmax())]
     if share == 1:
-        others = said([name for name in votes.labels if name != top])
+        others = as_text([name for name in votes.labels if name != top])
         sentence = (
             f"One-sided: all voters vote {top!r}, and no voter votes against it. Add a voter for "
             f"{others}."
@@ -87,7 +87,7 @@ def _class_findings(votes: VoteSource) -> Iterator[Finding]:
         yield Finding("one_sided", sentence, classes=[top], value=1.0)
         return
     if share >= _SKEWED:
-        sentence = f"{said(share)} of the votes are for {top!r}."
+        sentence = f"{as_text(share)} of the votes are for {top!r}."
         yield Finding("skewed", sentence, classes=[top], value=share)
     for label, name in enumerate(votes.labels):
         yield from _supporters(name, [votes.voters[j] for j in np.flatnonzero(by_class[:, label])])
@@ -114,13 +114,13 @@ def _voter_findings(votes: VoteSource) -> Iterator[Finding]:
     silent = [votes.voters[j] for j in np.flatnonzero(counts.votes == 0)]
     if silent and counts.votes.sum():
         verb = "votes" if len(silent) == 1 else "vote"
-        yield Finding("never_votes", f"{said(silent)} never {verb}.", silent, value=0.0)
+        yield Finding("never_votes", f"{as_text(silent)} never {verb}.", silent, value=0.0)
     rare = (counts.votes > 0) & (counts.votes < FEW_VOTES)
     few = [votes.voters[j] for j in np.flatnonzero(rare & _is_rare(counts.votes, votes))]
     if few:
         sentence = (
             f"{len(few)} of {len(votes.voters)} voters cast fewer than {FEW_VOTES} votes: too few "
-            f"to estimate their accuracy ({said(few)})."
+            f"to estimate their accuracy ({as_text(few)})."
         )
         yield Finding("few_votes", sentence, few, value=float(len(few)))
     constant = by_class.max(axis=1) == counts.votes
@@ -152,7 +152,7 @@ def _never_alone(votes: VoteSource) -> Iterator[Finding]:
     if names:
         adds, covers = ("adds", "it covers") if len(names) == 1 else ("add", "they cover")
         sentence = (
-            f"{said(names)} {adds} nothing: every item that {covers} has the same vote from "
+            f"{as_text(names)} {adds} nothing: every item that {covers} has the same vote from "
             "another voter."
         )
         yield Finding("never_alone", sentence, names, value=float(len(names)))
@@ -165,11 +165,11 @@ def _coverage_findings(votes: VoteSource) -> Iterator[Finding]:
         return
     covered = n_covered / votes.n_items
     if covered < _LOW_COVERAGE:
-        sentence = f"Only {said(covered)} of the items have a vote; the others get the prior."
+        sentence = f"Only {as_text(covered)} of the items have a vote; the others get the prior."
         yield Finding("low_coverage", sentence, value=covered)
     if shared / n_covered < _LOW_OVERLAP:
         sentence = (
-            f"Only {said(shared / n_covered)} of the covered items have at least two votes. Label "
-            "models estimate accuracies from such items."
+            f"Only {as_text(shared / n_covered)} of the covered items have at least two votes. "
+            "Label models estimate accuracies from such items."
         )
         yield Finding("low_overlap", sentence, value=shared / n_covered)

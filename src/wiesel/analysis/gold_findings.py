@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.analysis.counts import class_counts, gold_counts, wilson_interval
-from wiesel.analysis.finding import Finding, said
+from wiesel.analysis.finding import Finding, as_text
 from wiesel.labels import ABSTAIN, IntArray
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
@@ -31,9 +31,9 @@ def gold_findings(votes: VoteSource, gold: IntArray) -> tuple[list[Finding], set
         precision = float(correct[j] / support[j])
         sentence = (
             f"{votes.voters[j]!r} is worse than the class balance: right on {correct[j]:,} of "
-            f"{support[j]:,} items with a gold label ({said(precision)}, 95 % interval "
-            f"{said(low[j])} to {said(high[j])}), where guessing by class frequency would be right "
-            f"on {said(chance[j])}. Fix it or turn it off."
+            f"{support[j]:,} items with a gold label ({as_text(precision)}, 95 % interval "
+            f"{as_text(low[j])} to {as_text(high[j])}), where guessing by class frequency would be "
+            f"right on {as_text(chance[j])}. Fix it or turn it off."
         )
         found.append(Finding("worse_than_chance", sentence, [votes.voters[j]], value=precision))
     found += _missed_classes(votes, gold)
@@ -68,8 +68,8 @@ def balance_finding(
     source = f"{n_known:,} gold labels" if n_known else "the class balance given"
     more = f"voters for {name!r}" if implied[k] < shares[k] else f"voters against {name!r}"
     sentence = (
-        f"By the votes, {said(implied[k])} of the covered items are {name!r}; by {source}, "
-        f"{said(shares[k])}. Add {more}, or give the class balance to the method."
+        f"By the votes, {as_text(implied[k])} of the covered items are {name!r}; by {source}, "
+        f"{as_text(shares[k])}. Add {more}, or give the class balance to the method."
     )
     yield Finding("class_balance", sentence, classes=[name], value=float(implied[k] - shares[k]))
 

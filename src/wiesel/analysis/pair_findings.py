@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from wiesel.analysis.agreement import PairCounts, agreement, pair_counts
 from wiesel.analysis.counts import class_counts
-from wiesel.analysis.finding import Finding, said
+from wiesel.analysis.finding import Finding, as_text
 from wiesel.votes import VoteSource
 
 __all__ = ["pair_findings"]
@@ -36,15 +36,15 @@ def pair_findings(votes: VoteSource, suspects: Collection[str] = ()) -> Iterator
     for group in _groups(pairs.filter(pl.col("relation") == "duplicate"), voters):
         names = _members(group, voters)
         sentence = (
-            f"{said(names)} always vote the same: they count {_times(names)} in a majority vote. "
-            "Keep one of them."
+            f"{as_text(names)} always vote the same: they count {_times(names)} in a majority "
+            "vote. Keep one of them."
         )
         yield Finding("duplicate", sentence, names, value=1.0)
     for group in _groups(pairs.filter(pl.col("relation") == "near-duplicate"), voters):
         names, same = _members(group, voters), float(group["same"].to_numpy().min())
         sentence = (
-            f"{said(names)} nearly always vote the same (on {said(same)} of the items that one of "
-            f"them votes on): they count about {_times(names)} in a majority vote."
+            f"{as_text(names)} nearly always vote the same (on {as_text(same)} of the items that "
+            f"one of them votes on): they count about {_times(names)} in a majority vote."
         )
         yield Finding("near_duplicate", sentence, names, value=same)
     counts = pair_counts(votes)
@@ -92,7 +92,7 @@ def _conflicts(
         names = [votes.voters[pairs.first[k]], votes.voters[pairs.second[k]]]
         luck = by_luck[k] if opposed[k] else expected[k]
         sentence = (
-            f"{said(names)} contradict each other on {int(apart[k]):,} items; about {luck:,.0f} "
+            f"{as_text(names)} contradict each other on {int(apart[k]):,} items; about {luck:,.0f} "
             "are expected by chance. One of them is wrong there: look at these items."
         )
         yield Finding("conflict", sentence, names, value=float(apart[k] / pairs.both[k]))
@@ -117,7 +117,8 @@ def _no_agreement(pairs: PairCounts) -> Iterator[Finding]:
     if met < _ENOUGH_MEETINGS or agree - chance >= _HARDLY_AGREE * (met - chance):
         return
     sentence = (
-        f"Two votes on the same item differ in {said(1 - agree / met)} of the cases; random votes "
-        f"would differ in {said(1 - chance / met)}. Most of these voters are close to random."
+        f"Two votes on the same item differ in {as_text(1 - agree / met)} of the cases; random "
+        f"votes would differ in {as_text(1 - chance / met)}. Most of these voters are close to "
+        "random."
     )
     yield Finding("high_conflict", sentence, value=1 - agree / met)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.analysis.counts import class_counts, wilson_interval
-from wiesel.analysis.finding import Finding, said
+from wiesel.analysis.finding import Finding, as_text
 from wiesel.labels import FloatArray
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
@@ -38,8 +38,8 @@ def peer_findings(votes: VoteSource) -> Iterator[Finding]:
     for j in np.flatnonzero(suspect):
         name, rate = votes.voters[j], float(agree[j] / shared[j])
         evidence = (
-            f"it votes with the majority of the others on {said(rate)} of {int(shared[j]):,} "
-            f"items; {said(chance[j])} are expected by chance"
+            f"it votes with the majority of the others on {as_text(rate)} of {int(shared[j]):,} "
+            f"items; {as_text(chance[j])} are expected by chance"
         )
         if high[j] < (1 - _BARELY) * chance[j]:
             sentence = f"{name!r} votes against the others: {evidence}. Fix it or turn it off."

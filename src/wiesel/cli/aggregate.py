@@ -42,8 +42,11 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
     label: Annotated[str | None, typer.Option(help="The column of answers.")] = None,
     labels: LabelNames = None,
     repeated: Annotated[
-        str, typer.Option(help="Which answer to a task counts: last, first, all or refuse.")
-    ] = "last",
+        str,
+        typer.Option(
+            help="Which of a worker's answers to a task count: all, last, first or refuse."
+        ),
+    ] = "all",
     workers: Annotated[Path | None, typer.Option(help="Write the table of workers here.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
     question: Question = None,
@@ -112,7 +115,7 @@ def _data(found: "Aggregation", with_labels: bool) -> dict[str, Any]:
         "columns": found.columns._asdict(),
         "n_items": votes.n_items,
         "n_workers": votes.n_voters,
-        "n_answers": votes.n_votes,
+        "n_answers": found.n_answers,
         "n_repeated": found.n_repeated,
         "class_shares": found.class_shares(),
         "workers": found.worker_table.to_records(),

@@ -83,7 +83,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
         )
     write_votes(votes, output)
     if kept is not None:
-        tell(f"{kept.hits} of {kept.hits + kept.misses} parts were known already.")
+        tell(f"{kept.hits} of {kept.hits + kept.misses} parts were in the cache.")
     tell(f"Wrote {output}.")
     table = summarize(votes)
     result = {"output": output, "n_items": votes.n_items, "n_votes": votes.n_votes}
@@ -122,8 +122,8 @@ def _into_folder(
 def _refuse_cache(cache: Path | None) -> None:
     if cache is not None:
         raise ParameterError(
-            "A folder of votes is its own cache: files that are done are not voted on again. Leave "
-            "--cache out, or give a file to --output."
+            "--cache is for a single file of votes. A folder of votes skips finished files by "
+            "itself: leave --cache out, or give a file to --output."
         )
 
 

@@ -1,10 +1,10 @@
 """`wiesel blame`: which votes on which neighbors led to the prediction for an item."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from wiesel.cli.project_options import HERE, ProjectFolder
 from wiesel.cli.verb import Answer, command_line, split_names, verb
 
 __all__ = ["blame"]
@@ -12,8 +12,8 @@ __all__ = ["blame"]
 
 @verb
 def blame(
-    project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
     item: Annotated[str, typer.Option(help="The id of the item.")],
+    project: ProjectFolder = HERE,
     label: Annotated[
         str | None, typer.Option(help="The class; the predicted one by default.")
     ] = None,

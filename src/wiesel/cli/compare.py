@@ -44,13 +44,13 @@ def compare(
 
     # Read and check all project files before the first method is trained.
     settings = {project: read_project(project) for project in projects}
-    asked = split_names(methods) or []
+    requested = split_names(methods) or []
     first = next(iter(settings.values()))
     if first.multi or first.spans:
-        return _on_its_own(list(settings.values()), asked, seeds)
+        return _compare_one(list(settings.values()), requested, seeds)
     for found in settings.values():
         refuse_several_labels(found)
-        _check(found, asked)
+        _check(found, requested)
     for found in settings.values():
         announce(found)
     names = _titles(settings)
@@ -58,7 +58,7 @@ def compare(
     for project, title in names.items():
         if len(projects) > 1:
             tell(f"{title}:")
-        outcomes[title] = _compared(settings[project], asked, seeds)
+        outcomes[title] = _compared(settings[project], requested, seeds)
     step = command_line("wiesel", "run", projects[0], "--method", best(outcomes.values()))
     if len(outcomes) == 1:
         only = next(iter(outcomes.values()))
@@ -78,7 +78,7 @@ def compare(
     return Answer(data, str(score_table(both)), step)
 
 
-def _on_its_own(settings: Sequence["Project"], methods: list[str], seeds: int) -> Answer:
+def _compare_one(settings: Sequence["Project"], methods: list[str], seeds: int) -> Answer:
     """Compare methods on a multi-label or span project."""
     from wiesel.project.multilabel import compare_labels
     from wiesel.project.spans import compare_spans
@@ -86,7 +86,7 @@ def _on_its_own(settings: Sequence["Project"], methods: list[str], seeds: int) -
     project = settings[0]
     kind = "multi" if project.multi else "spans"
     if len(settings) > 1:
-        raise ParameterError(f"Projects with {kind} = true are compared on one at a time.")
+        raise ParameterError(f"Compare projects with {kind} = true one at a time.")
     _check_gold(project)
     announce(project)
     compared: Any = compare_labels if project.multi else compare_spans

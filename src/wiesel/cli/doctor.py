@@ -53,7 +53,7 @@ def installed(package: str) -> str | None:
 
 
 def _machine() -> dict[str, Any]:
-    from wiesel.training.options import resolve_device
+    from wiesel.training.objective import resolve_device
 
     return {
         "python": platform.python_version(),

@@ -66,7 +66,7 @@ def _paired(first: tuple["Bundle", Any], other: "Bundle", data: Path, truth: Any
     bundle, proba = first
     if other.labels != bundle.labels:
         raise DataError(
-            f"The models know different classes, {listed(bundle.labels)} and "
+            f"The models have different classes, {listed(bundle.labels)} and "
             f"{listed(other.labels)}: they cannot be compared."
         )
     _, inputs = frame_and_inputs(other, data)

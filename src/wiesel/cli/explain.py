@@ -29,8 +29,8 @@ def explain(
     """Explain the label of one item.
 
     The labeling functions of the project vote on the item, so its Python code is run. Without
-    --project that is only the project that the model names, if it lies in the current folder, and
-    if you have run it before or say yes.
+    --project, this is the project that the model names, but only if it is inside the current
+    folder, and you have run it before or confirm.
     """
     from wiesel.project.explaining import explained_by
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from wiesel.cli.project_options import HERE
 from wiesel.cli.verb import Answer, command_line, verb
 from wiesel.errors import ParameterError
 
@@ -13,7 +14,9 @@ __all__ = ["init"]
 
 @verb
 def init(
-    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    folder: Annotated[
+        Path, typer.Argument(help="A new folder; by default this one, if it is empty.")
+    ] = HERE,
     multi: Annotated[
         bool, typer.Option("--multi", help="An item may have several labels.")
     ] = False,
@@ -27,8 +30,9 @@ def init(
     from wiesel.project.starter import write_starter
 
     if multi and spans:
-        raise ParameterError("--multi and --spans are not for one project: take one of them.")
+        raise ParameterError("--multi and --spans exclude each other: use one of them.")
     written = write_starter(folder, kind="multi" if multi else "spans" if spans else "")
     remember(folder / FILE_NAME)  # we wrote its code, so no warning is needed
     text = "\n".join(f"Wrote {file}" for file in written)
-    return Answer({"files": written}, text, command_line("wiesel", "run", folder))
+    named = () if folder == HERE else (folder,)
+    return Answer({"files": written}, text, command_line("wiesel", "run", *named))

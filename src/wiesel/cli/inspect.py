@@ -8,11 +8,13 @@ import typer
 from wiesel.cli.annotation_files import Question, describe_annotations
 from wiesel.cli.lf_options import IdColumn, LabelNames
 from wiesel.cli.multilabel import inspect_labels
+from wiesel.cli.row_tables import describe_rows
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.cli.vote_sources import is_many, votes_in
 from wiesel.errors import DataError, listed
 
 if TYPE_CHECKING:
+    from wiesel.io.answer_columns import AnswerColumns
     from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = ["inspect"]
@@ -24,7 +26,7 @@ def inspect(
         Path,
         typer.Argument(
             help="Votes (a file, a folder, a 'pattern*.parquet'), answers (a table, or a file of "
-            "an annotation tool), a model, or a project."
+            "an annotation tool), rows (a table), a model, or a project."
         ),
     ],
     gold: Annotated[Path | None, typer.Option(help="A file with gold labels.")] = None,
@@ -33,7 +35,7 @@ def inspect(
     labels: LabelNames = None,
     question: Question = None,
 ) -> Answer:
-    """Describe votes, a saved model, or a project.
+    """Describe votes, answers, rows, a saved model, or a project.
 
     Nothing is run, so this is safe for models and projects of others.
     """
@@ -57,30 +59,46 @@ def inspect(
     elif is_multilabel_votes(path):
         return inspect_labels(path, split_names(labels), gold, label_column)
     else:
-        votes, is_answers = _read(path, split_names(labels), id_column)
+        columns, is_rows = _answer_columns(path)
+        if is_rows and labels is None:
+            return describe_rows(path)
+        votes = _read(path, columns, split_names(labels), id_column)
+        is_answers = columns is not None
     truth = None if gold is None else _gold_of(votes, gold, id_column or "id", label_column)
     return _votes_answer(path, votes, truth, is_answers)
 
 
-def _read(path: Path, names: list[str] | None, id_column: str | None) -> tuple["VoteMatrix", bool]:
-    """Return the votes in a file, and whether it has one row per answer rather than per item."""
-    from wiesel.io import explained, read_rows, read_votes, scan_rows
+def _answer_columns(path: Path) -> tuple["AnswerColumns | None", bool]:
+    """Return the columns if the file has one row per answer, and whether it has plain rows."""
+    from wiesel.io import explained, scan_rows
     from wiesel.io.answer_columns import looks_like_answers
     from wiesel.io.vote_files import vote_note
+
+    with explained(path):
+        if vote_note(path) is not None:
+            return None, False
+        columns = looks_like_answers(scan_rows(path).collect_schema().names())
+    return columns, columns is None
+
+
+def _read(
+    path: Path,
+    columns: "AnswerColumns | None",
+    names: list[str] | None,
+    id_column: str | None,
+) -> "VoteMatrix":
+    """Return the votes in a file; with `columns`, it has one row per answer."""
+    from wiesel.io import explained, read_rows, read_votes
     from wiesel.votes import VoteMatrix
 
-    columns = None
-    with explained(path):
-        if vote_note(path) is None:
-            columns = looks_like_answers(scan_rows(path).collect_schema().names())
     if columns is None:
-        return read_votes(path, labels=names, id_column=id_column), False
+        return read_votes(path, labels=names, id_column=id_column)
     tell(
         f"One row for each answer: {columns.voter!r} answers {columns.item!r} ({columns.label!r})."
     )
     rows = read_rows(path, columns)
     with explained(path):
-        votes = VoteMatrix.from_long(
+        return VoteMatrix.from_long(
             rows,
             item=id_column or columns.item,
             voter=columns.voter,
@@ -88,7 +106,6 @@ def _read(path: Path, names: list[str] | None, id_column: str | None) -> tuple["
             labels=names,
             duplicates="last",
         )
-    return votes, True
 
 
 def _votes_answer(path: Path, votes: "VoteSource", gold: Any, is_answers: bool) -> Answer:
@@ -156,6 +173,8 @@ def _model_answer(path: Path) -> Answer:
         )
         if name in manifest
     ]
+    learned = _of_label_model(manifest)
+    lines += [f"  {name:<11} {_shown(value)}" for name, value in learned.items()]
     first = manifest.get("label_model")
     lines += [f"  {'label_model':<11} {first.get('class')}"] if isinstance(first, dict) else []
     options = manifest.get("parameters")
@@ -170,8 +189,19 @@ def _model_answer(path: Path) -> Answer:
         lines.append(f"NOT PART OF THE MODEL (loading refuses it): {listed(others)}")
     new = "new.jsonl" if manifest.get("kind") == "spans" else "new.csv"
     step = command_line("wiesel", "predict", path, new)
-    data = {"manifest": manifest, "bytes": sizes, "others": others}
+    if learned:
+        step = command_line("wiesel", "soft-labels", path, "votes.parquet", "-o", "soft_labels.csv")
+    data = {"manifest": _unmarked(manifest), "bytes": sizes, "others": others}
     return Answer(data, "\n".join(lines), step)
+
+
+def _of_label_model(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The classes and voters of a label model; nothing for other models."""
+    learned = manifest.get("learned")
+    if "labels" in manifest or not isinstance(learned, dict):
+        return {}
+    known = {name: learned.get(f"{name}_") for name in ("labels", "voters")}
+    return {name: value for name, value in known.items() if value}
 
 
 def _project_answer(path: Path) -> Answer:
@@ -201,6 +231,17 @@ def _file_lines(sizes: dict[str, int]) -> list[str]:
 def _file_line(file: dict[str, Any]) -> str:
     size = "is not there" if file["bytes"] is None else f"{file['bytes']:,} bytes"
     return f"{file['role']:<14} {file['path']}  ({size})"
+
+
+def _unmarked(value: Any) -> Any:
+    """The values of a manifest without the $ keys that mark tuples, labels and arrays."""
+    if isinstance(value, list):
+        return [_unmarked(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and next(iter(value)).startswith("$"):
+        return _unmarked(next(iter(value.values())))
+    return {key: _unmarked(part) for key, part in value.items()}
 
 
 def _shown(value: Any) -> str:

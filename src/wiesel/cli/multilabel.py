@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wiesel.cli.project_options import OPEN
 from wiesel.cli.verb import Answer, command_line, tell
 from wiesel.errors import ParameterError
 
@@ -35,13 +36,13 @@ def run_labels(settings: "Project", methods: list[str] | None, say: "Say") -> An
     gold = data.gold[voted] if (data.gold[voted] >= 0).any() else None
     parts = [data.votes[voted].overview(gold).to_text()]
     split = outcome.judged_on
-    parts += ["There are no gold labels to evaluate on."] if split is None else []
+    parts += ["Not evaluated: there are no gold labels."] if split is None else []
     parts += [] if outcome.table is None else [outcome.table.to_text()]
     parts += [] if split is None else [str(outcome.main.reports[split])]
     explain: Any = outcome.main.model
     parts.append(str(explain.explain(taken(data.vectors.train, row), votes[row])))
     answer = {"output": folder, "report": folder / "report.html", **outcome.to_dict()}
-    page = command_line("open", folder / "report.html")
+    page = command_line(OPEN, folder / "report.html")
     step = command_line("wiesel", "predict", folder / "model", "new.csv")
     return Answer(answer, "\n\n".join(parts), f"{page}, or: {step}")
 
@@ -60,7 +61,7 @@ def apply_labels(
     loaded = load_multilabel_lfs(*lfs, access=access)
     names = labels or list(loaded.labels or ())
     if not names:
-        raise ParameterError("Nothing says what the labels are: name them with --labels.")
+        raise ParameterError("The labels are unknown: name them with --labels.")
     votes = apply_multilabel_lfs(loaded, data, labels=names, **how)
     write_multilabel_votes(votes, output)
     tell(f"Wrote {output}.")

@@ -125,7 +125,7 @@ def _stream(bundle: "Bundle") -> None:
 def _batches(stream: Any) -> Iterator[list[tuple[int, dict[str, Any]]]]:
     """Yield batches of the rows that have arrived, with their line numbers."""
     number, batch = 0, []
-    for lines in _arriving(stream):
+    for lines in _lines_as_they_arrive(stream):
         for line in lines:
             number += 1
             try:
@@ -147,7 +147,7 @@ def _batches(stream: Any) -> Iterator[list[tuple[int, dict[str, Any]]]]:
             batch = []
 
 
-def _arriving(stream: Any) -> Iterator[list[bytes]]:
+def _lines_as_they_arrive(stream: Any) -> Iterator[list[bytes]]:
     """Yield the available lines without waiting for more, so that each typed line is answered."""
     rest = b""
     while block := stream.read1(_BLOCK):

@@ -1,10 +1,10 @@
 """`wiesel rows-to-label`: the rows whose label would help a project most."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from wiesel.cli.project_options import HERE, ProjectFolder
 from wiesel.cli.verb import Answer, command_line, verb
 
 __all__ = ["rows_to_label"]
@@ -12,7 +12,7 @@ __all__ = ["rows_to_label"]
 
 @verb
 def rows_to_label(
-    project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
+    project: ProjectFolder = HERE,
     n: Annotated[int, typer.Option("-n", help="How many rows.")] = 20,
     way: Annotated[
         str, typer.Option(help="helpful, random, conflict, uncertain, or the name of a voter.")

@@ -9,6 +9,7 @@ import typer
 
 from wiesel.cli.completion import method_list
 from wiesel.cli.multilabel import run_labels
+from wiesel.cli.project_options import HERE, OPEN, ProjectFolder
 from wiesel.cli.span_projects import run_spans
 from wiesel.cli.verb import Answer, command_line, plain_data, split_names, tell, verb
 from wiesel.errors import listed
@@ -26,7 +27,7 @@ _PATIENCE = 5.0
 
 @verb
 def run(
-    project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
+    project: ProjectFolder = HERE,
     method: Annotated[
         str | None,
         typer.Option(
@@ -77,7 +78,7 @@ def _ran(
     named = () if is_here else ("--project", given)
     item = outcome.first_voted
     step = command_line("wiesel", "explain", folder / "model", "--item", item, *named)
-    page = command_line("open", folder / "report.html")
+    page = command_line(OPEN, folder / "report.html")
     data = {"output": folder, "report": folder / "report.html", **metrics_of(outcome)}
     votes = outcome.prepared.votes
     reused = {"votes": votes.total, "features": True, "models": len(outcome.trained)}
@@ -112,19 +113,19 @@ def _text(outcome: "Outcome") -> str:
     gold = None if judged is None else splits[judged].gold
     table = outcome.table
     parts = [summarize(votes[judged or "train"], gold).to_text()]
-    parts += _stands_out(outcome.finding_sentences)
-    parts += ["There are no gold labels to evaluate on." if table is None else table.to_text()]
+    parts += _findings(outcome.finding_sentences)
+    parts += ["Not evaluated: there are no gold labels." if table is None else table.to_text()]
     return "\n\n".join([*parts, *map(str, outcome.explanations(_EXPLAINED))])
 
 
-def _stands_out(sentences: list[str]) -> list[str]:
+def _findings(sentences: list[str]) -> list[str]:
     """Return the most serious findings; the others are in the report."""
     if not sentences:
-        return []
+        return ["Nothing stands out: no problems were found in these votes."]
     more = len(sentences) - _FINDINGS
     rest = f" ({more} more in the report)" if more > 0 else ""
     lines = [f"  {place}. {sentence}" for place, sentence in enumerate(sentences[:_FINDINGS], 1)]
-    return ["\n".join([f"What stands out{rest}:", *lines])]
+    return ["\n".join([f"Findings{rest}:", *lines])]
 
 
 def say_stage(stage: str, text: str) -> None:

@@ -93,9 +93,7 @@ def _write_for_tool(
     elif annotations is not None:
         source = annotated_labels(annotations, whole, proba)
     else:
-        raise ParameterError(
-            "--format shows people the items: name the table that has them with --rows."
-        )
+        raise ParameterError("--format needs the items: name their table with --rows.")
     write_labels(*place, source)
 
 

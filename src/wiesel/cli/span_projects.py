@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wiesel.cli.project_options import OPEN
 from wiesel.cli.verb import Answer, command_line
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def run_spans(settings: "Project", methods: list[str] | None, say: "Say") -> Ans
     parts += [] if outcome.table is None else [outcome.table.to_text()]
     parts += [] if split is None else [str(outcome.main.reports[split])]
     parts += ["\n".join(map(str, outcome.marked(_MARKED)))]
-    page = command_line("open", folder / "report.html")
+    page = command_line(OPEN, folder / "report.html")
     step = command_line("wiesel", "predict", folder / "model", "new.jsonl")
     answer = {"output": folder, "report": folder / "report.html", **outcome.to_dict()}
     return Answer(answer, "\n\n".join(parts), f"{page}, or: {step}")

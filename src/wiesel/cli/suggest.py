@@ -1,10 +1,10 @@
 """`wiesel suggest`: suggested labeling functions for a project."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from wiesel.cli.project_options import HERE, ProjectFolder
 from wiesel.cli.verb import Answer, command_line, verb
 
 __all__ = ["suggest"]
@@ -12,7 +12,7 @@ __all__ = ["suggest"]
 
 @verb
 def suggest(
-    project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
+    project: ProjectFolder = HERE,
     n: Annotated[int, typer.Option("-n", help="How many suggestions.")] = 20,
     accept: Annotated[
         int, typer.Option(help="Add this many of the best to the project's rules file.")

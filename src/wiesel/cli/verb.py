@@ -110,8 +110,8 @@ def _errors_in_one_line(as_json: bool, debug: bool) -> Iterator[None]:
         if debug:
             tell(traceback.format_exc())
         is_ours = isinstance(error, (WieselError, OSError))
-        said = _one_line(error) if is_ours else _unexpected(error)
-        _print_error(in_command_words(said), as_json)
+        message = _one_line(error) if is_ours else _unexpected(error)
+        _print_error(in_command_words(message), as_json)
         raise typer.Exit(1) from error
 
 

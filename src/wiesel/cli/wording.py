@@ -18,8 +18,22 @@ _REWRITES: tuple[tuple[str, str], ...] = (
     ),
     (r"need labels=\[\.\.\.\], the class names", "need --labels with the class names"),
     (r"Say which to keep: duplicates='first', 'last' or 'all'\.", "Keep one of them in the file."),
+    (r"Name it by item=, worker=, label= ", "Name them by --item, --worker and --label "),
+    (r"Name it by item=, worker= ", "Name them by --item and --worker "),
+    (r"Name it by item=, label= ", "Name them by --item and --label "),
+    (r"Name it by worker=, label= ", "Name them by --worker and --label "),
+    (r"Name it by (item|worker|label)= ", r"Name it by --\1 "),
+    (r"which to keep: repeated='first', 'last' or 'all'", "--repeated all, last or first"),
+    (r"\brepeated must be one of", "--repeated must be one of"),
+    (
+        r"Give the class balance to fit\(\) if you know it\. MajorityVote never does that\.",
+        "The method majority_vote never does that.",
+    ),
     (r"say which question to read with question=(\S+)\.", r"say which to read: --question \1."),
-    (r"name the other classes, labels=\[\.\.\.\]", "name all classes with --labels ham,spam"),
+    (
+        r"[Nn]ame (?:all|the other) classes, labels=\[\.\.\.\]",
+        "name all classes with --labels ham,spam",
+    ),
     (r"\bids=\.\.\. is the name", "--id is the name"),
     (r"\(named by ids=\)", "(named by --id)"),
     (

@@ -1,10 +1,10 @@
 """`wiesel workbench`: the web app to inspect data, write LFs, label, train and evaluate."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from wiesel.cli.project_options import HERE, ProjectFolder
 from wiesel.cli.verb import Answer, verb
 
 __all__ = ["workbench"]
@@ -12,7 +12,7 @@ __all__ = ["workbench"]
 
 @verb
 def workbench(
-    project: Annotated[Path, typer.Argument(help="A folder with wiesel.toml, or such a file.")],
+    project: ProjectFolder = HERE,
     port: Annotated[int, typer.Option(help="The port; 0 picks a free one.")] = 8330,
     host: Annotated[
         str, typer.Option(help="Another address than this machine's own; needs the token shown.")

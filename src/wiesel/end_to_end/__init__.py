@@ -1,7 +1,8 @@
 """Inputs and votes to a trained end model: torch, one file per method."""
 
 from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.committee import Committee
+from wiesel.end_to_end.blind_choice import choose_without_gold
+from wiesel.end_to_end.committee import Committee, default_members
 from wiesel.end_to_end.crowd.agg_net import AggNet
 from wiesel.end_to_end.crowd.annot_mix import AnnotMix
 from wiesel.end_to_end.crowd.coin_net import COINNet
@@ -16,6 +17,7 @@ from wiesel.end_to_end.crowd.raykar import Raykar
 from wiesel.end_to_end.out_of_sample import out_of_sample_proba
 from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, GoldWeighted
 from wiesel.end_to_end.rules import ASTRA, ImplyLoss
+from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.together import fit_together
 from wiesel.end_to_end.two_stage import TwoStage
@@ -42,9 +44,12 @@ __all__ = [
     "ImplyLoss",
     "MaxMIG",
     "Raykar",
+    "SoftLabelObjective",
     "Supervised",
     "TwoStage",
     "WeaSEL",
+    "choose_without_gold",
+    "default_members",
     "fit_together",
     "out_of_sample_proba",
 ]

@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -16,25 +16,34 @@ from wiesel.end_to_end.checks import (
     check_divisible,
     check_end_model,
     check_lengths,
+    check_same_features,
     check_training_numbers,
     checked_proba,
     covered_items,
+    explained,
+    feature_facts,
     gold_validation,
     gold_votes,
 )
-from wiesel.end_to_end.class_balance import chosen_class_balance
 from wiesel.end_to_end.diagnosis import warn_if_votes_are_ignored
 from wiesel.end_to_end.feature_reader import FeatureReader, ReadsFeatures
 from wiesel.end_to_end.fine_tuning import FineTuning, fine_tune
-from wiesel.end_to_end.fingerprints import run_fingerprint, short_hash
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
-from wiesel.end_to_end.reading_inputs import check_same_features, explained, feature_facts
+from wiesel.end_to_end.plan import (
+    FitInputs,
+    FitPlan,
+    GoldSet,
+    PlannedFit,
+    chosen_class_balance,
+    options_key,
+    run_fingerprint,
+    short_hash,
+)
 from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.end_to_end.together import fit_all, fit_ensemble
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.evaluation import choose_threshold
 from wiesel.labels import LabelSpace
-from wiesel.nn.ensemble import Ensemble
+from wiesel.nn.end_models import Ensemble
 from wiesel.parameters import check_number
 from wiesel.scikit_learn import Classifier, require_votes
 from wiesel.training import (
@@ -47,15 +56,15 @@ from wiesel.training import (
     seeded,
 )
 from wiesel.training.engines import TrainingEngine
-from wiesel.training.options import resolve_device
+from wiesel.training.objective import resolve_device
 from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix
 
-__all__ = ["EndToEndModel", "GoldSet"]
+__all__ = ["ONLY_NETWORKS", "EndToEndModel", "GoldSet"]
 
 _BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 """The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
-_ONLY_NETWORKS = ("seed", "lr", "end_model")
+ONLY_NETWORKS = ("seed", "lr", "end_model")
 """Options that change the networks, but not their training data."""
 
 
@@ -274,6 +283,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     ) -> PlannedFit:
         """Return a fit that is ready to be trained; `plan` is one made for an equal `plan_key`."""
         with seeded(self.seed):
+            self.check_options()
             network = copy.deepcopy(self.network)
             plan = self._plan(given, validation, network) if plan is None else plan
             objective = self._objective(network, plan)
@@ -284,15 +294,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     def plan_key(self) -> str:
         """Return a key that is equal for models with the same plan."""
-        return self._options_but(_ONLY_NETWORKS)
+        return options_key(self, ONLY_NETWORKS)
 
     def stack_key(self) -> str:
         """Return a key that is equal for models whose networks can be trained as one stack."""
         return self.plan_key()
-
-    def _options_but(self, names: Collection[str]) -> str:
-        options = {k: v for k, v in self.get_params(deep=False).items() if k not in names}
-        return f"{type(self).__name__}{options!r}"
 
     def _plan(
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
@@ -301,7 +307,6 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
         `network` is the copy of the end model to train; None if the end model trains itself.
         """
-        self.check_options()
         resolve_device(self.device)
         labels = given.labels or self._label_space(given.votes)
         check_lengths(given)
@@ -355,11 +360,10 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         if validation is None or self.history_.best_epoch is None:
             self.threshold_ = None
             return
-        name = f"validation_{validation.metric}"
         self.selection_ = {
             "by": validation.metric,
             "epoch": self.history_.best_epoch,
-            "score": self.history_.kept[name],
+            "score": self.history_.kept[f"validation_{validation.metric}"],
         }
         self._tune(proba_of(predict_logits(self.end_model_, validation.inputs)), validation)
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
-from sklearn.base import clone
 
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.errors import ParameterError
@@ -60,6 +58,9 @@ def choose_without_gold(
     inputs, rng = as_inputs(X), np.random.default_rng(seed)
     covered = rng.permutation(np.flatnonzero(votes.covered))
     voters = rng.permutation(votes.n_voters)
+    from scipy.stats import rankdata
+    from sklearn.base import clone
+
     found: dict[str, list[list[float]]] = {}
     for number in range(folds):
         held_out = np.sort(covered[number::folds])

@@ -11,10 +11,9 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import gold_validation, gold_votes
-from wiesel.end_to_end.class_balance import check_class_balance
 from wiesel.end_to_end.diagnosis import predicts_one_class
 from wiesel.end_to_end.explaining import VoteEffects, explain_item
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit, check_class_balance
 from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureReading, GoldWeighted
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.storage import Saved
@@ -30,7 +29,7 @@ from wiesel.errors import (
 from wiesel.explain import Explanation, MemberView
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.label_models.copies import find_copies, merge_copies
-from wiesel.nn.ensemble import Ensemble
+from wiesel.nn.end_models import Ensemble
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
 from wiesel.training import History, Objective, Validation
@@ -40,7 +39,6 @@ from wiesel.votes import VoteMatrix
 __all__ = ["Committee", "default_members"]
 
 Members = dict[str, EndToEndModel]
-_LOSSES = ("ce", "mig")
 
 
 @dataclass(eq=False)
@@ -99,17 +97,17 @@ class Committee(EndToEndModel):
             if voter != first
         }
         merged = replace(given, votes=merge_copies(votes, original))
-        held_out = gold_validation(validation, self.labels_, copy.deepcopy(self.end_model))
+        held_out = None
+        if validation is not None:
+            network = copy.deepcopy(self.end_model)
+            held_out = gold_validation(validation, self.labels_, network)
         labeled = gold_votes(validation, votes)
         if labeled is not None and validation is not None:
             validation = (*validation[:2], merge_copies(labeled, original))
         members = self._members(len(self.labels_), labeled is not None)
         # If one member has to fall back, the others make up for it.
         with without_warnings():
-            fits = {
-                name: plan_all(separate(member), merged, validation)
-                for name, member in members.items()
-            }
+            fits = _planned(members, merged, validation)
         self._keep_members(_fitted(members, fits, merged, validation), held_out)
         return self
 
@@ -282,28 +280,30 @@ def default_members(
     >>> list(default_members(torch.nn.Linear(4, 3), n_classes=3))
     ['majority_vote', 'feature_em', 'feature_checked', 'feature_em_mig']
     """
-    readings: list[tuple[LabelModel, str]] = [
-        (MajorityVote(), "ce"),
-        (FeatureEM(), "ce"),
-        (FeatureChecked(), "ce"),
-    ]
+    readings: dict[str, tuple[LabelModel, str]] = {
+        "majority_vote": (MajorityVote(), "ce"),
+        "feature_em": (FeatureEM(), "ce"),
+        "feature_checked": (FeatureChecked(), "ce"),
+    }
     if n_classes > 2:
-        readings.append((FeatureEM(), "mig"))
+        readings["feature_em_mig"] = FeatureEM(), "mig"
     if with_gold_votes:
-        readings += [(GoldWeighted(), loss) for loss in _LOSSES[: min(n_classes - 1, 2)]]
+        readings["gold_weighted"] = GoldWeighted(), "ce"
+    if with_gold_votes and n_classes > 2:
+        readings["gold_weighted_mig"] = GoldWeighted(), "mig"
     members: Members = {}
-    for reading, loss in readings:
+    for name, (reading, loss) in readings.items():
         network = reseeded(end_model, seed) if members else end_model
         twice = isinstance(reading, FeatureReading)
-        own = {"loss": loss, "seed": seed}
+        own: dict[str, Any] = {"loss": loss, "seed": seed}
         if options.get("class_balance") is None:
             own["class_balance"] = "auto"
         if options.get("checkpoint") is not None:
             # Members with the same loss form one stack, and a stack has one checkpoint.
             own["checkpoint"] = f"{options['checkpoint']}.{loss}"
-        member = TwoStage(reading, network, members=networks * (1 + twice), **{**options, **own})
-        members[_free_name(member, members)] = member
-        seed += member.members
+        own["members"] = networks * (1 + twice)
+        members[name] = TwoStage(reading, network, **{**options, **own})
+        seed += own["members"]
     return members
 
 
@@ -313,6 +313,16 @@ def _free_name(member: EndToEndModel, taken: Members) -> str:
     if isinstance(member, TwoStage) and member.loss != "ce":
         name = f"{name}_{member.loss}"
     return name if name not in taken else f"{name}_{len(taken) + 1}"
+
+
+def _planned(
+    members: Members, given: FitInputs, validation: GoldSet | None
+) -> dict[str, list[PlannedFit]]:
+    """Plan all networks of all members; label models with the same options are fitted once."""
+    parts = {name: separate(member) for name, member in members.items()}
+    # A copy of the inputs: what the label models share is freed when all are planned.
+    fits = plan_all([part for own in parts.values() for part in own], replace(given), validation)
+    return {name: [fit for fit in fits if fit.model in own] for name, own in parts.items()}
 
 
 def _fitted(

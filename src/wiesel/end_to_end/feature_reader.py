@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from wiesel.end_to_end.checks import MODULE_ERRORS, first_line
 from wiesel.end_to_end.explaining import as_batch
-from wiesel.end_to_end.reading_inputs import MODULE_ERRORS, first_line
 from wiesel.errors import MissingExtraError, ParameterError, SavedModelError, WieselError
 from wiesel.features import (
     ImageFeatures,

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.errors import ParameterError
@@ -38,6 +37,8 @@ def out_of_sample_proba(
             f"Out-of-sample predictions need at least two folds, and at most one for each item "
             f"({len(votes)}); got folds={folds!r}."
         )
+    from sklearn.base import clone
+
     order = np.random.default_rng(seed).permutation(len(votes))
     proba = np.empty((len(votes), votes.n_classes))
     for number in range(folds):

@@ -1,6 +1,13 @@
-"""The plan of a fit: an immutable record of all decisions that precede training."""
+"""The plan of a fit: an immutable record of all decisions that precede training.
 
-from collections.abc import Mapping
+Its class balance is decided here, and its fingerprint is made here: hashes of options, votes and a
+sample of the inputs.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -8,10 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from wiesel.end_to_end.fingerprints import data_fingerprint
-from wiesel.labels import LabelSpace
+from wiesel.end_to_end.linear_models import CrossFit
+from wiesel.errors import ParameterError, VoteError
+from wiesel.label_models import ClassBalance, MajorityVote, estimate_class_balance
+from wiesel.label_models.vote_products import vote_totals
+from wiesel.labels import LabelSpace, class_prior
+from wiesel.parameters import Parameterized, check_choice
+from wiesel.threads import one_thread
 from wiesel.training import (
     History,
     Inputs,
@@ -22,17 +35,37 @@ from wiesel.training import (
     seeded,
 )
 from wiesel.training.engines import TrainingEngine
+from wiesel.training.inputs import Batchable
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
 
-__all__ = ["FitInputs", "FitPlan", "GoldSet", "PlannedFit"]
+__all__ = [
+    "FitInputs",
+    "FitPlan",
+    "GoldSet",
+    "PlannedFit",
+    "check_class_balance",
+    "chosen_class_balance",
+    "inputs_digest",
+    "options_key",
+    "run_fingerprint",
+    "short_hash",
+    "vote_balance",
+    "votes_fingerprint",
+]
 
 GoldSet = tuple[Any, Any] | tuple[Any, Any, VoteMatrix]
 """A few items with gold labels (names or indices): (X, y), or (X, y, votes on them)."""
 
 SoftLabels = npt.NDArray[np.float64]
+
+_IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
+"""Options that do not change the result."""
+_SAMPLED_ITEMS = 64
+_ESTIMATES = ("votes", "validation", "auto")
+"""Where a class balance can be estimated."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +82,12 @@ class FitInputs:
     """The classes, if there are no votes to define them."""
     engine: TrainingEngine | None = None
     """The engine that trains in other processes; None trains in this one."""
+
+    @cached_property
+    def linear_models(self) -> CrossFit | None:
+        """Linear models of the items with votes, made once for all label models that use them."""
+        with one_thread():
+            return CrossFit.of(self.inputs, np.flatnonzero(self.votes.covered))  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)
@@ -74,9 +113,21 @@ class FitPlan:
     """Learned attributes that are known before training, by name."""
 
     @cached_property
+    @one_thread()
     def fingerprint(self) -> str:
         """Equal for equal votes, gold and (sampled) inputs."""
-        return data_fingerprint(self)
+        digest = hashlib.sha256()
+        validation = self.validation
+        held_out = None if validation is None else validation.inputs
+        for inputs in (self.data.inputs, self.features, held_out):
+            # Hash missing parts, too; otherwise features could pass for a validation set.
+            digest.update(b"none" if inputs is None else inputs_digest(inputs))
+        for votes in (self.votes, self.gold_votes):
+            digest.update(b"none" if votes is None else votes_fingerprint(votes).encode())
+        gold = None if validation is None else validation.gold
+        for array in (self.data.items, self.targets, gold):
+            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -106,3 +157,114 @@ class PlannedFit:
         """Store the results in the model."""
         with seeded(self.model.seed):
             self.model.finish(self, history)
+
+
+def check_class_balance(owner: Any) -> None:
+    """Refuse an option `class_balance` that names no way to estimate it."""
+    if isinstance(owner.class_balance, str):
+        check_choice(owner, "class_balance", owner.class_balance, _ESTIMATES)
+
+
+def chosen_class_balance(
+    balance: ClassBalance | str,
+    labels: LabelSpace,
+    votes: VoteMatrix | None,
+    validation: Validation | None,
+) -> npt.NDArray[np.float64]:
+    """Return P(y): given, uniform (None), or estimated as the option says.
+
+    `votes` estimates it as label models do; `validation` counts the validation set; `auto` is the
+    validation set if there is one, else the vote shares.
+
+    >>> chosen_class_balance([0.2, 0.8], votes.labels, votes, None)
+    array([0.2, 0.8])
+    """
+    if not isinstance(balance, str) or votes is None:
+        return class_prior(labels, None if isinstance(balance, str) else balance)
+    if balance == "votes":
+        return class_prior(labels, estimate_class_balance(votes))
+    if balance == "auto" and validation is None:
+        return vote_balance(votes)
+    if validation is None:
+        raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")
+    # Add one of each class, so that a class that is missing by chance is not ruled out.
+    counts = np.bincount(validation.gold, minlength=len(labels)) + 1.0
+    return class_prior(labels, counts)
+
+
+def vote_balance(votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    """Return an estimate of the class balance from votes.
+
+    For binary tasks it is the vote shares. For multi-class tasks it is the share of items on which
+    a class has the most votes, because noise makes the vote shares more equal. One-sided voters,
+    which vote for a single class or abstain, mostly show which classes are easy to write rules
+    for. So the more such voters abstain, the closer the estimate is to equal shares, at most
+    half-way on a logarithmic scale.
+    """
+    if not votes.n_votes:
+        raise VoteError("There are no votes to estimate the class balance from.")
+    majority = MajorityVote(hard=votes.n_classes > 2).fit(votes)
+    shares = majority.predict_proba(votes)[votes.covered].mean(axis=0) + 1e-3
+    if votes.n_classes == 2:
+        return class_prior(votes.labels, shares)
+    totals = vote_totals(votes).reshape(votes.n_voters, votes.n_classes)
+    one_sided = totals.max(axis=1) == totals.sum(axis=1)
+    abstaining = 1 - votes.n_votes / (votes.covered.sum() * votes.n_voters)
+    exaggerated = abstaining * totals[one_sided].sum() / totals.sum()
+    return class_prior(votes.labels, shares ** (1 - exaggerated / 2))
+
+
+def options_key(model: Parameterized, but: Collection[str]) -> str:
+    """Return a text that is equal for models of one class with equal options, `but` some."""
+    options = {k: v for k, v in model.get_params(deep=False).items() if k not in but}
+    # Long arrays in full: models that differ in the middle of one are different.
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+        return f"{type(model).__name__}{options!r}"
+
+
+def run_fingerprint(model: Parameterized, data: str) -> str:
+    """Return a short hash of options and data; `data` is the fingerprint of the plan."""
+    return short_hash(json.dumps(_options(model), sort_keys=True) + data)
+
+
+def votes_fingerprint(votes: VoteMatrix) -> str:
+    """Return a short hash of all votes, with voters and items."""
+    digest = hashlib.sha256(repr((votes.voters, votes.labels.names)).encode())
+    for array in (votes.indptr, votes.voter_index, votes.class_index, votes.distribution):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def short_hash(text: str) -> str:
+    """Return a hash of a text, with the length of a fingerprint."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _options(model: Parameterized) -> dict[str, str]:
+    options = model.get_params(deep=True)
+    return {key: _text(value) for key, value in options.items() if key not in _IRRELEVANT}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, nn.Module):
+        digest = hashlib.sha256(str(value).encode())
+        for tensor in value.state_dict().values():
+            if is_lazy(tensor):
+                continue
+            digest.update(tensor.detach().cpu().contiguous().numpy(force=True).tobytes())
+        return digest.hexdigest()
+    return type(value).__name__ if isinstance(value, Parameterized) else repr(value)
+
+
+def inputs_digest(inputs: Inputs) -> bytes:
+    """Return a hash of the number of inputs and of a sample of them."""
+    rows = np.linspace(0, len(inputs) - 1, min(_SAMPLED_ITEMS, len(inputs))).astype(np.int64)
+    digest = hashlib.sha256(str(len(inputs)).encode())
+    for tensor in _tensors(inputs.take(rows)):
+        digest.update(tensor.contiguous().numpy(force=True).tobytes())
+    return digest.digest()
+
+
+def _tensors(batch: Batchable) -> list[Tensor]:
+    return [batch] if isinstance(batch, Tensor) else [batch[key] for key in sorted(batch)]

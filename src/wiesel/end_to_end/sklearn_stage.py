@@ -19,7 +19,6 @@ __all__ = [
     "classifier_from_spec",
     "classifier_spec",
     "fit_classifier",
-    "is_classifier",
     "unfitted",
 ]
 
@@ -68,11 +67,6 @@ class ClassifierModule(nn.Module):
         if not np.isin(classes, np.arange(self.n_classes)).all():
             raise SavedModelError(f"The stored classifier knows other classes: {classes!r:.60}.")
         return result
-
-
-def is_classifier(end_model: object) -> bool:
-    """Whether this is a scikit-learn classifier with probabilities, or a pipeline of one."""
-    return hasattr(end_model, "fit") and hasattr(end_model, "get_params")
 
 
 def fit_classifier(end_model: Any, plan: FitPlan) -> ClassifierModule:
@@ -171,11 +165,11 @@ def _steps(classifier: Any) -> list[Any]:
 
 def unfitted(end_model: nn.Module) -> Any:
     """Return the end model as the user gave it: the classifier, if the module wraps one."""
+    if not isinstance(end_model, ClassifierModule):
+        return end_model
     from sklearn.base import clone
 
-    if isinstance(end_model, ClassifierModule):
-        return clone(end_model.classifier)
-    return end_model
+    return clone(end_model.classifier)
 
 
 def _name(estimator: Any) -> str | None:

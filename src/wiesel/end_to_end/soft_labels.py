@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.diagnosis import diagnosed_batch, prediction_record
+from wiesel.nn.end_models import logits_of
 from wiesel.nn.losses import mutual_information_loss, soft_cross_entropy
 from wiesel.training import Batch, Objective, Record, TrainingData
-from wiesel.training.validation import logits_of
 
 __all__ = ["SoftLabelObjective", "rows_of", "soft_label_loss"]
 

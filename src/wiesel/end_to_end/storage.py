@@ -14,8 +14,8 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from wiesel.end_to_end.card import model_card
+from wiesel.end_to_end.checks import MODULE_ERRORS
 from wiesel.end_to_end.feature_reader import FeatureReader, restored_reader
-from wiesel.end_to_end.reading_inputs import MODULE_ERRORS
 from wiesel.end_to_end.restoring import limited_parts, refuse_nan, tensor_count, try_out
 from wiesel.end_to_end.sklearn_stage import (
     CLASSIFIER,

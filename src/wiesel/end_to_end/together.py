@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import torch
 
 from wiesel.end_to_end.diagnosis import warn_if_collapsed
-from wiesel.end_to_end.fingerprints import short_hash
+from wiesel.end_to_end.plan import short_hash
 from wiesel.errors import WieselWarning, warn_user
 from wiesel.nn.end_models import shipped_module, shipped_spec
 from wiesel.nn.stacking import NotStackable
@@ -21,7 +21,7 @@ from wiesel.training import (
     train,
     train_together,
 )
-from wiesel.training.options import resolve_device
+from wiesel.training.objective import resolve_device
 from wiesel.training.progress import one_line
 
 if TYPE_CHECKING:

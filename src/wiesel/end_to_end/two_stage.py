@@ -8,18 +8,24 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.checks import gold_validation
-from wiesel.end_to_end.class_balance import check_class_balance
+from wiesel.end_to_end.base import ONLY_NETWORKS, EndToEndModel
+from wiesel.end_to_end.checks import gold_validation, is_classifier
 from wiesel.end_to_end.explaining import (
     VoteEffects,
     check_one_item,
     explain_item,
 )
-from wiesel.end_to_end.fingerprints import run_fingerprint
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
+from wiesel.end_to_end.plan import (
+    FitInputs,
+    FitPlan,
+    GoldSet,
+    PlannedFit,
+    check_class_balance,
+    options_key,
+    run_fingerprint,
+)
 from wiesel.end_to_end.readings import fit_label_model, proba_of_votes
-from wiesel.end_to_end.sklearn_stage import fit_classifier, is_classifier
+from wiesel.end_to_end.sklearn_stage import fit_classifier
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.storage import Saved
 from wiesel.errors import ParameterError, SavedModelError
@@ -150,9 +156,13 @@ class TwoStage(EndToEndModel):
                 f"got {self.label_model!r:.60}."
             )
 
+    def plan_key(self) -> str:
+        """Return a key that is equal for models with the same plan: the same soft labels."""
+        return options_key(self, (*ONLY_NETWORKS, "loss", "checkpoint"))
+
     def stack_key(self) -> str:
         """Return a key that is equal for models whose networks can be trained as one stack."""
-        return self._options_but(_STACKED)
+        return options_key(self, _STACKED)
 
     @property
     def fits_itself(self) -> bool:  # type: ignore[override]
@@ -173,16 +183,15 @@ class TwoStage(EndToEndModel):
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
         balance = None if self.class_balance is None else plan.class_balance
-        label_model = fit_label_model(self.label_model, plan, balance)
-        soft_labels = proba_of_votes(label_model, votes, plan.data.inputs)
+        label_model, soft_labels = fit_label_model(self.label_model, plan, balance, given)
         if self.hard:
-            soft_labels = np.eye(votes.n_classes)[soft_labels.argmax(axis=1)]
+            soft_labels = np.eye(len(plan.labels))[soft_labels.argmax(axis=1)]
         return replace(plan, targets=soft_labels, learned={"label_model_": label_model})
 
     def _fit_classifier(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit with a scikit-learn classifier as the end model."""
+        self.check_options()
         plan = self._plan(given, None, None)
         module = fit_classifier(self.end_model, plan)
         held_out = gold_validation(validation, plan.labels, module)

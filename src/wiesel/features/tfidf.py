@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from wiesel.errors import FeatureError
 from wiesel.features.main_directions import main_directions
@@ -55,11 +53,10 @@ def fit_tfidf(
             f"No term occurs in {options.min_count} or more of the {len(texts)} texts. "
             "Lower min_count, or check the texts."
         )
-    transformer = _transformer().fit(counts)
-    components, vectors = main_directions(
-        transformer.transform(counts), options.n_dimensions, options.seed
-    )
-    idf = transformer.idf_.astype(np.float32)
+    in_texts = np.bincount(counts.indices, minlength=len(terms))
+    idf = _inverse_frequencies(in_texts, len(texts))
+    table = _weighted(counts, idf)
+    components, vectors = main_directions(table, options.n_dimensions, options.seed)
     return TfidfWeights(terms, idf, components), vectors
 
 
@@ -75,17 +72,17 @@ def fit_sample(
     The IDF weights come from all texts, the main directions from the sample, whose vectors are
     returned too. If the sample is all texts, the result is the same as that of `fit_tfidf`.
     """
-    transformer = _transformer()
-    # Smoothed as in scikit-learn: as if one more text contained every term.
-    transformer.idf_ = (np.log((n_texts + 1) / (in_texts + 1)) + 1).astype(np.float32)
-    table = transformer.transform(count_terms(sample, terms))
+    idf = _inverse_frequencies(in_texts, n_texts)
+    table = _weighted(count_terms(sample, terms), idf)
     components, vectors = main_directions(table, options.n_dimensions, options.seed)
-    return TfidfWeights(tuple(terms), transformer.idf_, components), vectors
+    return TfidfWeights(tuple(terms), idf, components), vectors
 
 
 def _count(texts: Sequence[str], options: TfidfOptions) -> tuple[tuple[str, ...], Counts]:
     if options.longest_phrase == 1:
         return count_words(texts, options.min_count, options.max_terms)
+    from sklearn.feature_extraction.text import CountVectorizer
+
     vectorizer = CountVectorizer(
         ngram_range=(1, options.longest_phrase),
         min_df=options.min_count,
@@ -106,15 +103,29 @@ def transform_tfidf(
     if longest_phrase == 1:
         counts = count_terms(texts, weights.terms)
     else:
+        from sklearn.feature_extraction.text import CountVectorizer
+
         vectorizer = CountVectorizer(
             ngram_range=(1, longest_phrase), vocabulary=weights.terms, dtype=np.float32
         )
         counts = sp.csr_array(vectorizer.transform(texts))
-    transformer = _transformer()
-    transformer.idf_ = weights.idf
-    vectors: npt.NDArray[np.float32] = transformer.transform(counts) @ weights.components.T
+    vectors: npt.NDArray[np.float32] = _weighted(counts, weights.idf) @ weights.components.T
     return vectors
 
 
-def _transformer() -> Any:
-    return TfidfTransformer(sublinear_tf=True)
+def _inverse_frequencies(in_texts: npt.NDArray[np.int64], n_texts: int) -> npt.NDArray[np.float32]:
+    """The IDF weights, smoothed as in scikit-learn: as if one more text contained every term."""
+    return (np.log((n_texts + 1) / (in_texts + 1)) + 1).astype(np.float32)
+
+
+def _weighted(counts: Counts, idf: npt.NDArray[np.float32]) -> Counts:
+    """The table of TF-IDF: (1 + log count) times IDF, every row with the length 1.
+
+    What scikit-learn's TfidfTransformer(sublinear_tf=True) gives. Importing that takes longer than
+    most predictions.
+    """
+    values = (np.log(counts.data) + 1) * idf[counts.indices]
+    row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    lengths = np.sqrt(np.bincount(row, np.square(values, dtype=np.float64)))
+    values /= lengths[row]
+    return sp.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)

@@ -172,7 +172,7 @@ def _neighbor_table(votes: VoteMatrix, pushes: Floats, near: Floats, n: int) -> 
     order = np.argsort(-pushes, kind="stable")[:n]
     order = order[pushes[order] > 0]
     part = votes[order]
-    said = [
+    vote_texts = [
         [
             f"{votes.voters[v]}: {votes.labels.names[c]}"
             for v, c in zip(
@@ -189,7 +189,7 @@ def _neighbor_table(votes: VoteMatrix, pushes: Floats, near: Floats, n: int) -> 
             "row": order,
             "push": pushes[order],
             "nearness": near[order],
-            "votes": said,
+            "votes": vote_texts,
         },
         schema_overrides={"votes": pl.List(pl.String), "row": pl.Int64},
     )

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from wiesel.guidance.blanks import blank_pattern, mined_pairs
 from wiesel.guidance.terms import TermIndex
@@ -101,6 +100,8 @@ def _add_terms(found: Candidates, column: str, index: TermIndex) -> None:
 
 def _meaningful(term: str) -> bool:
     """Whether a term may be a rule: not a number, a single letter, or only "of" or "the"."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
     words = term.split()
     letters = [word for word in words if any(map(str.isalpha, word))]
     says_something = any(len(word) > 1 and word not in ENGLISH_STOP_WORDS for word in words)

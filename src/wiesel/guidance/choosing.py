@@ -137,8 +137,8 @@ class _Pool:
         for other in np.argsort(-score, kind="stable"):
             if len(group) == most or score[other] <= 0:
                 break
-            said = frozenset().union(*(self.words[each] for each in group))
-            if self.value[other, label] >= least and not said & self.words[other]:
+            used = frozenset().union(*(self.words[each] for each in group))
+            if self.value[other, label] >= least and not used & self.words[other]:
                 group.append(int(other))
                 self._drop(int(other), label)
         return group

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.cluster import MiniBatchKMeans
 
 from wiesel.errors import FeatureError
 from wiesel.guidance.terms import TermIndex, distinctive_terms
@@ -55,6 +54,8 @@ def uncovered_clusters(
     rows = np.flatnonzero(~votes.covered)
     if not len(rows):
         return []
+    from sklearn.cluster import MiniBatchKMeans
+
     rng = np.random.default_rng(seed)
     sample = rows if len(rows) <= _SAMPLE else np.sort(rng.choice(rows, _SAMPLE, replace=False))
     means = MiniBatchKMeans(

@@ -189,9 +189,9 @@ def _trust(
     ):
         targets = _product(inputs[there].T, weights[there, None] * soft[there])
         proba[here] = _probabilities(_product(inputs[here], _inverse(moments) @ targets))
-    said = proba[votes.item_index, votes.class_index]
+    proba_of_vote = proba[votes.item_index, votes.class_index]
     count = np.bincount(votes.voter_index, minlength=votes.n_voters)
-    total = np.bincount(votes.voter_index, said, minlength=votes.n_voters)
+    total = np.bincount(votes.voter_index, proba_of_vote, minlength=votes.n_voters)
     mean = total.sum() / max(count.sum(), 1)
     trust = np.clip((total + _DOUBT * mean) / (count + _DOUBT), _LEAST, _MOST)
     return np.where(count > 0, trust, np.nan)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.analysis.counts import class_counts
-from wiesel.analysis.finding import Finding, said
+from wiesel.analysis.finding import Finding, as_text
 from wiesel.guidance.blaming import without_votes
 from wiesel.guidance.clusters import Cluster, uncovered_clusters
 from wiesel.guidance.end_preview import preview_end_model
@@ -71,8 +71,10 @@ def _contradicted(
         return
     by_class = class_counts(votes)
     trust = preview_end_model(X, votes).trust
-    asked = np.argsort(np.where(by_class.sum(axis=1) >= _FEW_VOTES, trust, np.inf))[:_VOTERS]
-    for j in asked:
+    least_trusted = np.argsort(np.where(by_class.sum(axis=1) >= _FEW_VOTES, trust, np.inf))[
+        :_VOTERS
+    ]
+    for j in least_trusted:
         others = by_class.sum(axis=0) - by_class[j]
         own = votes.voter_index == j
         # If nobody else votes for a class, there is nothing to compare a vote for it with.
@@ -98,8 +100,8 @@ def _judged(
     classes = sorted({votes.labels.names[k] for k in voted})
     sentence = (
         f"{name!r} is contradicted by the features and the other voters: they give its classes a "
-        f"probability of {said(float(expected.mean()))} on the items it votes on, and of "
-        f"{said(float(chance))} on all items. Check what it matches."
+        f"probability of {as_text(float(expected.mean()))} on the items it votes on, and of "
+        f"{as_text(float(chance))} on all items. Check what it matches."
     )
     yield Finding(
         "contradicted",
@@ -122,8 +124,8 @@ def _uncovered(
     large = [each for each in found if len(each) >= max(5, _LARGE_CLUSTER * votes.n_items)]
     if index is not None:
         # Nobody can write a voter for a group without characteristic words.
-        told = [replace(each, words=_distinctive_words(index, each.rows)) for each in large]
-        large = [each for each in told if len(each.words) >= _LEAST_WORDS]
+        described = [replace(each, words=_distinctive_words(index, each.rows)) for each in large]
+        large = [each for each in described if len(each.words) >= _LEAST_WORDS]
     large = large[:_CLUSTERS]
     if not large:
         return
@@ -131,7 +133,7 @@ def _uncovered(
     share = sum(map(len, large)) / votes.n_items
     groups = [_group(each, n_items / votes.n_items) for each in large]
     sentence = (
-        f"{about}{round(share * n_items):,} items ({said(share)}) without votes form "
+        f"{about}{round(share * n_items):,} items ({as_text(share)}) without votes form "
         f"{'one group' if len(large) == 1 else f'{len(large)} groups'}: {'; '.join(groups)}. "
         "Voters for them would increase coverage."
     )

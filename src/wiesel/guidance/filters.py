@@ -110,8 +110,8 @@ def _search(wanted: ItemFilter, facts: ItemFacts) -> Mask:
 
 def _votes(wanted: ItemFilter, facts: ItemFacts) -> Mask:
     mask = np.ones(len(facts.rows), dtype=bool)
-    asked = (wanted.covered, wanted.conflict, wanted.voter or None, wanted.vote or None)
-    if all(each is None for each in asked):
+    conditions = (wanted.covered, wanted.conflict, wanted.voter or None, wanted.vote or None)
+    if all(each is None for each in conditions):
         return mask
     if facts.votes is None:
         raise DataError("There are no votes yet to filter by.")

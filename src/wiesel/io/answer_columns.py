@@ -23,6 +23,12 @@ _ROLES = {
     ),
 }  # fmt: skip
 
+_ABOUT_THE_ANSWER = {
+    "at", "comment", "confidence", "created", "date", "duration", "lead", "score", "second",
+    "status", "time", "timestamp", "updated",
+}  # fmt: skip
+"""Words of columns that tools write beside the answer."""
+
 
 class AnswerColumns(NamedTuple):
     """The columns of a table with one row per answer."""
@@ -54,21 +60,26 @@ def find_answer_columns(
     found = {role: name or _named(role, columns, given) for role, name in given.items()}
     missing = [role for role, name in found.items() if name is None]
     left = [name for name in columns if name not in found.values()]
-    if len(missing) == len(left) == 1:
-        found[missing[0]] = left[0]
-        missing = []
+    if len(missing) == 1:
+        left = left if len(left) == 1 else _nameless(left)
+        if len(left) == 1:
+            found[missing[0]] = left[0]
+            missing = []
     if missing:
         words = {"item": "the task", "voter": "the worker", "label": "the answer"}
+        options = {"item": "item=", "voter": "worker=", "label": "label="}
         raise DataError(
             f"Cannot tell which column holds {' or '.join(words[role] for role in missing)}: the "
-            f"table has {listed(columns)}. Name "
-            f"{', '.join(f'{role}=' for role in missing)} (one row for each answer is needed)."
+            f"table has {listed(columns)}. Name it by "
+            f"{', '.join(options[role] for role in missing)} (one row for each answer is needed)."
         )
     return AnswerColumns(**{role: str(name) for role, name in found.items()})
 
 
 def looks_like_answers(columns: Sequence[str]) -> AnswerColumns | None:
-    """Return the columns if all three can be recognized by their names, else None.
+    """Return the columns if they can be recognized by their names, else None.
+
+    The answers may also be the only column with a name that says nothing.
 
     >>> looks_like_answers(["task", "worker", "label"]).item
     'task'
@@ -77,6 +88,9 @@ def looks_like_answers(columns: Sequence[str]) -> AnswerColumns | None:
     """
     nothing: dict[str, str | None] = {}
     found = {role: _named(role, columns, nothing) for role in _ROLES}
+    left = _nameless(columns)
+    if found["label"] is None and len(left) == 1:
+        found["label"] = left[0]
     if None in found.values() or len(set(found.values())) < 3:
         return None
     return AnswerColumns(**{role: str(name) for role, name in found.items()})
@@ -88,13 +102,21 @@ def _named(role: str, columns: Sequence[str], given: dict[str, str | None]) -> s
     free = [name for name in columns if name not in taken]
     for word in _ROLES[role]:
         for name in free:
-            if word in _words(name) and not _says_other(role, name):
+            if word in _words(name) and not _fits_another_role(role, name):
                 return name
     return None
 
 
-def _says_other(role: str, name: str) -> bool:
+def _nameless(columns: Sequence[str]) -> list[str]:
+    """The columns whose names fit no role, nor what tools write beside the answer."""
+    every = _ABOUT_THE_ANSWER.union(*_ROLES.values())
+    return [name for name in columns if not _words(name) & every]
+
+
+def _fits_another_role(role: str, name: str) -> bool:
     """Whether the name fits another role better: `worker_id` is not the id of an item."""
+    if role == "label" and "id" in _words(name):
+        return True  # `annotation_id` numbers the answers
     place = {other: _rank(other, name) for other in _ROLES}
     return min(place, key=lambda other: place[other]) != role
 

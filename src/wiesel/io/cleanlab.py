@@ -30,9 +30,9 @@ def to_cleanlab(votes: VoteMatrix) -> Any:
         raise MissingExtraError("cleanlab takes a table of pandas: pip install pandas") from None
     dense = votes.dense().astype(np.float64)
     dense[dense == ABSTAIN] = np.nan
-    heard = np.bincount(votes.voter_index, minlength=votes.n_voters) > 0
+    has_votes = np.bincount(votes.voter_index, minlength=votes.n_voters) > 0
     table = pandas.DataFrame(dense, index=votes.ids, columns=list(votes.voters))
-    return table.loc[votes.covered, heard]
+    return table.loc[votes.covered, has_votes]
 
 
 def from_cleanlab(answers: Any, labels: LabelSpace | Sequence[str]) -> VoteMatrix:

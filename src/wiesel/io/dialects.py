@@ -23,6 +23,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_ZIP = b"PK\x03\x04"
+"""The beginning of .xlsx and .ods files, which are zip files."""
 _WINDOWS = "cp1252"
 """The encoding of Excel and Windows in Western countries: latin-1 with a few more characters."""
 
@@ -119,6 +121,11 @@ def _encoding_of(path: Path) -> str:
     for mark, name in _MARKS:
         if content.startswith(mark):
             return name
+    if content.startswith(_ZIP):
+        raise DataError(
+            f"{path} is a spreadsheet or a zip file, not text. Save the sheet as 'CSV UTF-8' "
+            "(File, Save as)."
+        )
     whole = len(content) == path.stat().st_size
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:

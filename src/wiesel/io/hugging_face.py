@@ -167,6 +167,11 @@ def _check_splits(frames: Mapping[str, pl.DataFrame], labels: LabelSpace) -> Non
 
 def _split_file(folder: Path, split: str) -> Path:
     found = sorted(folder.glob(f"data/{split}-*.parquet")) + sorted(folder.glob(f"{split}.parquet"))
+    if any((folder / name).is_file() for name in ("dataset_info.json", "dataset_dict.json")):
+        raise DataError(
+            f"{folder} was written by save_to_disk: read it with datasets.load_from_disk, and "
+            "give what that returns."
+        )
     if len(found) != 1:
         have = sorted(str(file.relative_to(folder)) for file in folder.rglob("*.parquet"))
         raise DataError(

@@ -99,9 +99,8 @@ def _sentences(
         yield ""
         yield (
             "`soft_label` has the probability of every class, in that order, as Wiesel estimated "
-            "it from votes (of labeling functions, annotators or models); `label` is the likeliest "
-            "class. "
-            "Nobody has checked the labels by hand."
+            "it from votes (of labeling functions, annotators or models); `label` is the most "
+            "probable class. Nobody has checked the labels by hand."
         )
 
 

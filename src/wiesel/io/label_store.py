@@ -123,7 +123,7 @@ class LabelStore:
         }
         return pl.DataFrame(rows, schema=schema)
 
-    def asked(self, person: str) -> set[str]:
+    def seen_by(self, person: str) -> set[str]:
         """Return the items that a person has answered or skipped."""
         answers = self.answers()
         return set(answers.filter(pl.col("person") == person)["item"])

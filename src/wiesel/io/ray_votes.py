@@ -45,8 +45,8 @@ class RayVoteParts(VoteParts):
             task = ray.remote(max_retries=_RETRIES)(sum_files)
             shared = ray.put(statistic)
             n_tasks = int(ray.cluster_resources().get("CPU", 1))
-            asked = [task.remote(files, shared) for files in _groups(self.files, n_tasks)]
-            sums = (_fetched(ray, each) for each in asked)
+            started = [task.remote(files, shared) for files in _groups(self.files, n_tasks)]
+            sums = (_fetched(ray, each) for each in started)
             # Ray returns read-only arrays, but callers may modify their sums.
             first = tuple(np.array(array) for array in next(sums))
             return reduce(add_statistics, sums, first)
@@ -58,9 +58,9 @@ def _groups(files: Sequence[Path], n_groups: int) -> list[tuple[Path, ...]]:
     return [tuple(files[start:end]) for start, end in pairwise(edges)]
 
 
-def _fetched(ray: Any, asked: Any) -> Statistics:
+def _fetched(ray: Any, task: Any) -> Statistics:
     try:
-        return ray.get(asked)
+        return ray.get(task)
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, WieselError):
             raise error.cause from None

@@ -74,7 +74,9 @@ def scan_rows(
         _check_header(lazy)
         if columns is None:
             return lazy
-        require_columns(pl.DataFrame(schema=lazy.collect_schema()), columns, f"asked of {path}")
+        require_columns(
+            pl.DataFrame(schema=lazy.collect_schema()), columns, f"requested from {path}"
+        )
         return lazy.select(list(columns))
 
 

@@ -255,10 +255,15 @@ def _votes_of_lists(frame: pl.DataFrame, note: VoteNote) -> VoteMatrix:
 
 
 def _check_distributions(votes: VoteMatrix) -> None:
-    """Reject invalid distributions, and those whose largest entry is not the stored class."""
+    """Reject invalid distributions, and those whose largest entry is not the stored class.
+
+    The sum is 1, or the number of answers if a voter answered the item several times.
+    """
     rows = votes.vote_rows()
     total = rows.sum(axis=1)
-    fits = np.isfinite(rows).all(axis=1) & (rows >= 0).all(axis=1) & (np.abs(total - 1) < 1e-3)
+    n_answers = np.maximum(np.rint(total), 1)
+    fits = np.isfinite(rows).all(axis=1) & (rows >= 0).all(axis=1)
+    fits &= np.abs(total - n_answers) < 1e-3
     fits &= rows[np.arange(len(rows)), votes.class_index] == rows.max(axis=1, initial=0)
     if not fits.all():
         first = int(np.flatnonzero(~fits)[0])

@@ -1,25 +1,32 @@
-"""The base class of label models: checks, the class prior, and class names."""
+"""The base class of label models: checks, class names, a warning if voters are overruled."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import VoteError
-from wiesel.label_models.overruled import warn_of_overruled
+from wiesel.errors import VoteError, WieselWarning
 from wiesel.label_models.storage import save_label_model
 from wiesel.labels import FloatArray, LabelSpace, class_prior
 from wiesel.scikit_learn import Classifier, require_votes
 from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix, VoteSource
 
-__all__ = ["ClassBalance", "LabelModel", "normalized_exp"]
+__all__ = ["ClassBalance", "LabelModel", "normalized_exp", "warn_of_overruled"]
 
 ClassBalance = Mapping[str, float] | Sequence[float] | FloatArray | None
+
+_LOOKED_AT = 2**16
+"""With more items, a regular sample is checked, so that prediction stays cheap."""
+_CLEARLY = 0.01
+_BY_THE_WAY = 0.05
+"""The share of items that a class balance may overrule without a warning, if it was learned from
+the votes or if items have a single vote. On skewed data this corrects a few wrong votes."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -32,6 +39,10 @@ class LabelModel(Classifier, ABC):
     the class balance for items without votes. This class checks the input and stores the class
     balance.
     """
+
+    counts_repeats: ClassVar[bool] = True
+    """Whether repeated answers of a voter to an item all count. Methods that learn from pairs of
+    votes read their shares instead, because a voter has one vote in a pair."""
 
     labels_: LabelSpace = field(init=False, repr=False)
     """The classes seen in `fit`."""
@@ -50,7 +61,7 @@ class LabelModel(Classifier, ABC):
         """
         with one_thread():
             known = self._begin(votes, class_balance)
-            self._fit(votes, known)
+            self._fit(self._counted(votes) if isinstance(votes, VoteMatrix) else votes, known)
             return self._finish(votes)
 
     def _begin(
@@ -87,7 +98,7 @@ class LabelModel(Classifier, ABC):
             return np.concatenate([self.predict_proba(part) for part in votes.parts()])
         self.check_votes(votes)
         with one_thread():
-            proba = self._predict_proba(votes)
+            proba = self._predict_proba(self._counted(votes))
             warn_of_overruled(self, votes, proba, getattr(self, "balance_given_", False))
             return proba
 
@@ -95,6 +106,13 @@ class LabelModel(Classifier, ABC):
         """Return the name of the most probable class of every item."""
         best = self.predict_proba(votes).argmax(axis=1)
         return np.array(self.labels_.names, dtype=object)[best]
+
+    def _counted(self, votes: VoteMatrix) -> VoteMatrix:
+        """The votes with repeated answers as the method counts them."""
+        if self.counts_repeats or votes.distribution is None:
+            return votes
+        total = votes.distribution.sum(axis=1, keepdims=True)
+        return replace(votes, distribution=votes.distribution / total)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as a folder of data files; `wiesel.load_model` reads it."""
@@ -141,3 +159,88 @@ def normalized_exp(log_joint: FloatArray) -> npt.NDArray[np.float64]:
     proba = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
     proba /= proba.sum(axis=1, keepdims=True)
     return proba
+
+
+def warn_of_overruled(model: Any, votes: VoteMatrix, proba: FloatArray, given: bool) -> None:
+    """Warn if the class balance outweighs voters that agree and are better than chance."""
+    if votes.n_items == 0 or np.ptp(model.class_balance_) < 1e-9:
+        return
+    step = -(-votes.n_items // _LOOKED_AT)
+    seen, proba = (votes[::step], proba[::step]) if step > 1 else (votes, proba)
+    # Under an absurd given balance, accurate voters look as if they were guessing.
+    trusted = _trusted_votes(model, margin=0.0 if given else _CLEARLY)
+    # If abstaining is a vote, it may outweigh the others: then use only items without abstains.
+    least_votes = votes.n_voters if getattr(model, "silence_counts_", False) else 1
+    agreed, overruled = _overruled_items(seen, proba, trusted, least_votes)
+    if overruled and overruled <= _BY_THE_WAY * agreed:
+        agreed, overruled = _overruled_items(seen, proba, trusted, max(2, least_votes))
+        overruled = overruled if given else 0
+    if overruled:
+        _warn(model, agreed, overruled, given)
+
+
+def _overruled_items(
+    votes: VoteMatrix, proba: FloatArray, trusted: npt.NDArray[np.bool_], least_votes: int = 1
+) -> tuple[int, int]:
+    """Return the number of items on which trusted voters agree, and of those overruled.
+
+    >>> agreed = VoteMatrix.from_dense([[0, 0], [1, 1], [0, 1]], ["a", "b"])
+    >>> _overruled_items(agreed, np.array([[0.9, 0.1]] * 3), np.ones((2, 2), dtype=bool))
+    (2, 1)
+    """
+    item, voter, voted = votes.item_index, votes.voter_index, votes.class_index
+    n_votes = votes.votes_per_item
+    first = np.zeros(votes.n_items, dtype=np.int64)
+    first[votes.covered] = voted[votes.indptr[:-1][votes.covered]]
+    apart = (voted != first[item]) | ~trusted[voter, voted]
+    agreed = (np.bincount(item, apart, minlength=votes.n_items) == 0) & (n_votes >= least_votes)
+    # A tie does not count: the class that was voted for is as probable as the winner.
+    own = proba[np.arange(votes.n_items), first]
+    lost = agreed & (own < proba.max(axis=1) - 1e-9)
+    return int(agreed.sum()), int(lost.sum())
+
+
+def _trusted_votes(model: Any, margin: float = 0.0) -> npt.NDArray[np.bool_]:
+    """Return which votes raise the probability of their own class: (n_voters, n_classes).
+
+    This uses P(vote | class) if the model has it, else whether a voter is better than chance.
+    `margin` is the required relative difference.
+    """
+    n_voters, n_classes = len(model.voters_), len(model.labels_)
+    elsewhere = ~np.eye(n_classes, dtype=bool)
+    given_class = getattr(model, "confusions_", getattr(model, "conditionals_", None))
+    if given_class is not None:
+        given_class = given_class[:, :, :n_classes]
+        own = np.einsum("jcc->jc", given_class)
+        other = np.where(elsewhere, given_class, 0).max(axis=1)
+        trusted: npt.NDArray[np.bool_] = own >= other * (1 + margin) - 1e-12
+        return trusted
+    weights = getattr(model, "weights_", None)
+    if weights is not None and weights.ndim == 1:
+        return np.repeat((weights > 0)[:, None], n_classes, axis=1)
+    if weights is not None:
+        other = np.where(elsewhere, weights, -np.inf).max(axis=2)
+        speaks_for: npt.NDArray[np.bool_] = np.einsum("jcc->jc", weights) >= other + margin
+        return speaks_for
+    accuracies = getattr(model, "accuracies_", None)
+    if accuracies is None:
+        return np.ones((n_voters, n_classes), dtype=bool)
+    return np.repeat((accuracies >= (1 + margin) / n_classes)[:, None], n_classes, axis=1)
+
+
+def _warn(model: Any, agreed: int, overruled: int, given: bool) -> None:
+    balance = model.class_balance_
+    largest = int(np.argmax(balance))
+    kind = "given" if given else "estimated"
+    cure = (
+        "Give the class balance of these items, or none."
+        if given
+        else "Give the class balance to fit() if you know it."
+    )
+    warnings.warn(
+        f"{type(model).__name__}: on {overruled:,} of {agreed:,} items all votes agree, but the "
+        f"label differs: the {kind} class balance, with {model.labels_.names[largest]!r} at "
+        f"{balance[largest]:.6g}, outweighs all votes. {cure} MajorityVote never does that.",
+        WieselWarning,
+        stacklevel=4,
+    )

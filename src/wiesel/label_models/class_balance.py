@@ -10,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment, minimize
-from scipy.special import softmax
 
 from wiesel.errors import WieselWarning
-from wiesel.label_models.pair_moments import vote_totals
-from wiesel.label_models.vote_products import one_hot_chunks
+from wiesel.label_models.vote_products import one_hot_chunks, vote_totals
 from wiesel.labels import FloatArray, IntArray
 from wiesel.threads import one_thread
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
@@ -169,6 +167,8 @@ class _TripleModel:
         n_outcomes = tables.shape[1]
         self.tables, self.shape = tables, (n_groups, n_outcomes - 1, n_outcomes)
         self.triples = np.array(list(itertools.combinations(range(n_groups), 3))).T
+        # (groups, places of all triples): which group is in which place.
+        self._place_of = (self.triples.ravel() == np.arange(n_groups)[:, None]).astype(np.float64)
         self.n_counted = max(float(tables.sum()), 1.0)
         self.cells: tuple[IntArray, IntArray, IntArray, FloatArray] | None = None
         n_seen = np.count_nonzero(tables)
@@ -188,7 +188,7 @@ class _TripleModel:
     def unpack(self, logits: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return p (n_classes,) and P(outcome | class) (n_groups, n_classes, n_outcomes)."""
         n_classes = self.shape[1]
-        return softmax(logits[:n_classes]), softmax(logits[n_classes:].reshape(self.shape), axis=2)
+        return _softmax(logits[:n_classes]), _softmax(logits[n_classes:].reshape(self.shape))
 
     def start(self) -> npt.NDArray[np.float64]:
         """Return the logits of equally frequent classes and of groups that are mostly right."""
@@ -245,11 +245,10 @@ class _TripleModel:
         of_third = (pair.transpose(0, 2, 1) @ ratio) * outcomes[c]
         pair *= ratio @ outcomes[c].transpose(0, 2, 1)
         of_pair = pair.reshape(len(a), n_outcomes, n_outcomes, n_classes)
-        counts = np.zeros(outcomes.shape)
-        np.add.at(counts, a, of_pair.sum(axis=2).transpose(0, 2, 1))
-        np.add.at(counts, b, of_pair.sum(axis=1).transpose(0, 2, 1))
-        np.add.at(counts, c, of_third)
-        return _Counted(log_likelihood, of_pair.sum(axis=(0, 1, 2)), counts)
+        of_first = of_pair.sum(axis=2)
+        places = (of_first.transpose(0, 2, 1), of_pair.sum(axis=1).transpose(0, 2, 1), of_third)
+        counts = self._place_of @ np.concatenate(places).reshape(3 * len(a), -1)
+        return _Counted(log_likelihood, of_first.sum(axis=(0, 1)), counts.reshape(outcomes.shape))
 
     def _count_seen(self, prior: FloatArray, outcomes: FloatArray) -> "_Counted":
         """The same from the cells that occur, which are at most as many as the items."""
@@ -269,6 +268,13 @@ class _TripleModel:
         by_group = counts.reshape(n_groups, n_outcomes, n_classes).transpose(0, 2, 1)
         log_likelihood = float(times @ np.log(probability))
         return _Counted(log_likelihood, expected.sum(axis=0), by_group)
+
+
+def _softmax(logits: FloatArray) -> FloatArray:
+    """The probabilities of logits along the last axis, in a fraction of the time of SciPy's."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    powers /= powers.sum(axis=-1, keepdims=True)
+    return powers
 
 
 class _Counted(NamedTuple):

@@ -11,8 +11,7 @@ from wiesel.label_models.base import LabelModel
 from wiesel.label_models.expectation_maximization import Expectations, VoteSums, maximize
 from wiesel.label_models.factor_graph import Component, Dependency, find_components, widened
 from wiesel.label_models.one_coin import one_coin_joint
-from wiesel.label_models.pair_moments import vote_totals
-from wiesel.label_models.vote_products import LogJoint, Widen, posterior
+from wiesel.label_models.vote_products import LogJoint, Widen, posterior, vote_totals
 from wiesel.labels import FloatArray
 from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix, VoteSource

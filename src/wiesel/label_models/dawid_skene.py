@@ -17,8 +17,7 @@ from wiesel.label_models.expectation_maximization import (
     maximize,
     shares,
 )
-from wiesel.label_models.pair_moments import vote_totals
-from wiesel.label_models.vote_products import LogJoint, posterior
+from wiesel.label_models.vote_products import LogJoint, posterior, vote_totals
 from wiesel.labels import FloatArray
 from wiesel.parameters import check_choice, check_number
 from wiesel.threads import one_thread

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from wiesel.label_models.base import LabelModel
 from wiesel.label_models.expectation_maximization import log_of, shares, warn_of_one_class
-from wiesel.label_models.pair_moments import vote_totals
 from wiesel.label_models.patterns import Patterns, fold
-from wiesel.label_models.vote_products import LogJoint, normalize_rows, one_hot_chunks
+from wiesel.label_models.vote_products import LogJoint, normalize_rows, one_hot_chunks, vote_totals
 from wiesel.labels import ABSTAIN, FloatArray
 from wiesel.parameters import check_number
 from wiesel.votes import Statistics, VoteMatrix, VoteSource

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from wiesel.label_models.pair_moments import BLOCK_CELLS, pair_counts, vote_totals
+from wiesel.label_models.pair_moments import BLOCK_CELLS, pair_counts
 from wiesel.label_models.vote_pairs import VotePairs
+from wiesel.label_models.vote_products import vote_totals
 from wiesel.labels import FloatArray
 from wiesel.votes import VoteMatrix, VoteSource
 

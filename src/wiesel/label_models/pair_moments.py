@@ -17,7 +17,7 @@ from wiesel.label_models.vote_products import one_hot_chunks
 from wiesel.threads import map_in_threads
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
-__all__ = ["counts_with", "pair_counts", "vote_totals"]
+__all__ = ["counts_with", "pair_counts"]
 
 BLOCK_CELLS = 2**25
 """The most cells of the count matrix in memory: 256 MB, enough for 2,880 binary voters."""
@@ -65,18 +65,6 @@ def counts_with(votes: VoteSource, voters: npt.NDArray[np.int64]) -> npt.NDArray
     """
     (counts,) = votes.sum(_PairCounts(voters))
     return counts
-
-
-def vote_totals(votes: VoteSource) -> npt.NDArray[np.float64]:
-    """Return how often each voter voted for each class: (n_voters, n_classes).
-
-    >>> vote_totals(votes)
-    array([[2., 1.],
-           [1., 3.],
-           [1., 1.]])
-    """
-    (totals,) = votes.sum(_count_votes)
-    return totals
 
 
 class _PairCounts:
@@ -201,10 +189,3 @@ def _votes_in_state(size: int, n_classes: int) -> npt.NDArray[np.float64]:
     place = np.repeat(np.arange(size), n_classes)
     digit = np.tile(np.arange(1, n_classes + 1), size)
     return (state[:, None] // (n_classes + 1) ** place % (n_classes + 1) == digit).astype(float)
-
-
-def _count_votes(part: VoteMatrix) -> Statistics:
-    totals = np.zeros(part.n_voters * part.n_classes)
-    for _, one_hot in one_hot_chunks(part):
-        totals += np.bincount(one_hot.indices, one_hot.data, minlength=len(totals))
-    return (totals.reshape(part.n_voters, part.n_classes),)

@@ -3,7 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,8 @@ class Snorkel(LabelModel):
     >>> Snorkel().fit(votes).predict(votes)[:3]
     array(['ham', 'ham', 'spam'], dtype=object)
     """
+
+    counts_repeats: ClassVar[bool] = False
 
     optimizer: Literal["lbfgs", "sgd", "adam"] = "lbfgs"
     """`lbfgs` converges. `sgd` with the other defaults takes the steps of the Snorkel library and

@@ -3,14 +3,13 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import WieselWarning, listed
 from wiesel.label_models.base import LabelModel
-from wiesel.label_models.pair_moments import vote_totals
 from wiesel.label_models.triplet_moments import (
     PairSums,
     find_partners,
@@ -18,7 +17,7 @@ from wiesel.label_models.triplet_moments import (
     shuffled,
     solve_triplets,
 )
-from wiesel.label_models.vote_products import normalize_rows, one_hot_chunks
+from wiesel.label_models.vote_products import normalize_rows, one_hot_chunks, vote_totals
 from wiesel.labels import FloatArray, IntArray
 from wiesel.parameters import check_choice
 from wiesel.votes import VoteMatrix, VoteSource
@@ -56,6 +55,8 @@ class Triplet(LabelModel):
     >>> Triplet(aggregate="median", reading="chen").fit(votes).predict(votes)[:3]
     array(['ham', 'ham', 'spam'], dtype=object)
     """
+
+    counts_repeats: ClassVar[bool] = False
 
     aggregate: Literal["mean", "median", "random"] = "mean"
     """Over all pairs of other voters, or one random triplet for each voter."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from wiesel.labels import FloatArray
-from wiesel.votes import VoteMatrix
+from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
 __all__ = [
     "Chunk",
@@ -27,6 +27,7 @@ __all__ = [
     "normalize_rows",
     "one_hot_chunks",
     "posterior",
+    "vote_totals",
     "weighted_counts",
 ]
 
@@ -115,6 +116,18 @@ def class_shares(
     return shares
 
 
+def vote_totals(votes: VoteSource) -> npt.NDArray[np.float64]:
+    """Return how often each voter voted for each class: (n_voters, n_classes).
+
+    >>> vote_totals(votes)
+    array([[2., 1.],
+           [1., 3.],
+           [1., 1.]])
+    """
+    (totals,) = votes.sum(_count_votes)
+    return totals
+
+
 def posterior(
     votes: VoteMatrix, joint: LogJoint, prior: FloatArray, widen: Widen | None = None
 ) -> npt.NDArray[np.float64]:
@@ -171,3 +184,10 @@ def _one_hot(votes: VoteMatrix, rows: slice, ones: npt.NDArray[np.float64]) -> O
     every_class = (columns[:, None] + np.arange(n_classes, dtype=np.int32)).ravel()
     mass = votes.distribution[first:last].astype(np.float64).ravel()
     return sp.csr_array((mass, every_class, indptr * n_classes), shape=shape)
+
+
+def _count_votes(part: VoteMatrix) -> Statistics:
+    totals = np.zeros(part.n_voters * part.n_classes)
+    for _, one_hot in one_hot_chunks(part):
+        totals += np.bincount(one_hot.indices, one_hot.data, minlength=len(totals))
+    return (totals.reshape(part.n_voters, part.n_classes),)

@@ -39,7 +39,7 @@ class ChatError(Exception):
     """The endpoint gave no answer; the message says why."""
 
 
-class _Fault(Exception):
+class _RequestError(Exception):
     """A failed attempt: whether to retry, and how long to wait before that."""
 
     def __init__(self, reason: object, may_pass: bool = True, wait: float = 0.0) -> None:
@@ -127,7 +127,7 @@ class ChatClient:
         while True:
             try:
                 return self._request(question)
-            except _Fault as fault:
+            except _RequestError as fault:
                 attempt += 1
                 if attempt > self.retries or not fault.may_pass or stopped.is_set():
                     times = "once" if attempt == 1 else f"{attempt} times"
@@ -152,9 +152,9 @@ class ChatClient:
             with _answered(request, timeout=self.timeout) as response:
                 return _content(response.read(_LARGEST_ANSWER))
         except urllib.error.HTTPError as error:
-            raise _refusal(error) from error
+            raise _response_error(error) from error
         except _PASSING as error:
-            raise _Fault(getattr(error, "reason", None) or error) from error
+            raise _RequestError(getattr(error, "reason", None) or error) from error
 
     def _key(self, question: str) -> str:
         return digest(self.endpoint, self.model, self.temperature, self.max_tokens, question)
@@ -211,13 +211,15 @@ def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wiesel"
 
 
-def _refusal(error: urllib.error.HTTPError) -> _Fault:
+def _response_error(error: urllib.error.HTTPError) -> _RequestError:
     """The fault behind a status that is not 200, with what the service says about it."""
     with error:  # it holds the connection
-        said = error.read(200).decode("utf-8", "replace").strip()
-    asked = error.headers.get("Retry-After", "")
-    wait = float(asked) if asked.isdigit() else 0.0
-    return _Fault(f"HTTP {error.code} {error.reason} {said}".strip(), error.code in _RETRIED, wait)
+        body = error.read(200).decode("utf-8", "replace").strip()
+    retry_after = error.headers.get("Retry-After", "")
+    wait = float(retry_after) if retry_after.isdigit() else 0.0
+    return _RequestError(
+        f"HTTP {error.code} {error.reason} {body}".strip(), error.code in _RETRIED, wait
+    )
 
 
 def _content(payload: bytes) -> str:
@@ -225,5 +227,5 @@ def _content(payload: bytes) -> str:
     try:
         content = json.loads(payload)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError) as error:
-        raise _Fault(f"this is not a chat completion: {payload[:80]!r}") from error
+        raise _RequestError(f"this is not a chat completion: {payload[:80]!r}") from error
     return str(content or "")

@@ -95,7 +95,11 @@ class _Automaton:
             patterns += own
             owners += [place] * len(own)
         whole_words = chosen[0].whole_words
-        doubts = _doubts([word for each in keywords for word in each]) if whole_words else []
+        doubts = (
+            _ambiguous_boundaries([word for each in keywords for word in each])
+            if whole_words
+            else []
+        )
         patterns += doubts
         owners += [_DOUBT] * len(doubts)
         sets = _compiled(patterns, np.array(owners, dtype=np.int64))
@@ -203,7 +207,7 @@ def _any_of(keywords: list[_Keyword]) -> str:
     return f"(?:{'|'.join(groups)})"
 
 
-def _doubts(keywords: list[_Keyword]) -> list[str]:
+def _ambiguous_boundaries(keywords: list[_Keyword]) -> list[str]:
     """Patterns of texts in which RE2 may see a word boundary where there is none.
 
     For few keywords, these are texts with a keyword next to a letter of another script. For many,

@@ -80,10 +80,10 @@ class Prompt(Rule):
 
     def question(self, row: Mapping[str, Any]) -> str:
         """Return the question about a row."""
-        asked = self.template.format_map({name: row[name] for name in self.reads})
+        text = self.template.format_map({name: row[name] for name in self.reads})
         if len(self.labels) == 1:
-            return f"{asked}\n\nAnswer with yes or no only."
-        return f"{asked}\n\nAnswer with one of these only: {', '.join(self.labels)}, or abstain."
+            return f"{text}\n\nAnswer with yes or no only."
+        return f"{text}\n\nAnswer with one of these only: {', '.join(self.labels)}, or abstain."
 
     def vote(self, answer: str) -> str | None:
         """Return the class that an answer names, None for abstain; raise `Unreadable` if none.
@@ -113,12 +113,12 @@ class Prompt(Rule):
     def _votes(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
         need_columns(batch.frame, self)
         rows = batch.frame.select(self.reads).rows(named=True)
-        asked = [k for k, row in enumerate(rows) if all(v is not None for v in row.values())]
+        complete = [k for k, row in enumerate(rows) if all(v is not None for v in row.values())]
         ballots: list[str | None] = [None] * len(rows)
         failures: dict[int, Failure] = {}
-        answers = self.client.ask_all([self.question(rows[place]) for place in asked])
+        answers = self.client.ask_all([self.question(rows[place]) for place in complete])
         for number, answer in answers:
-            place = asked[number]
+            place = complete[number]
             try:
                 ballots[place] = self._ballot(answer)
             except (Unreadable, ChatError) as error:

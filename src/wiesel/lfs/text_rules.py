@@ -177,7 +177,7 @@ def check_pattern(pattern: str) -> None:
         pl.Series([""]).str.contains(pattern)
     except PolarsError as error:
         raise ParameterError(
-            f"The pattern {pattern!r} cannot be used: {_cure(str(error))}"
+            f"The pattern {pattern!r} cannot be used: {_advice(str(error))}"
         ) from None
 
 
@@ -203,15 +203,15 @@ def _is_word(character: str) -> bool:
     return bool(pl.Series([character]).str.contains(r"\w")[0])
 
 
-def _cure(problem: str) -> str:
+def _advice(problem: str) -> str:
     if "look-around" in problem or "backreference" in problem:
         return (
             "look-around and backreferences are not available, because they can make matching "
             "take forever. Write it without them, or as a Python @labeling_function with re."
         )
     lines = [line.strip() for line in problem.splitlines() if line.strip()]
-    said = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return f"{(said or lines)[0].rstrip('.')}."
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return f"{(errors or lines)[0].rstrip('.')}."
 
 
 def _checked_keywords(keywords: Iterable[str]) -> tuple[str, ...]:

@@ -170,7 +170,7 @@ def _verdicts(tried: TriedRow) -> list[tuple[str, str]]:
     for name, vote in tried.votes.items():
         by_vote.setdefault(vote if isinstance(vote, str) else str(vote), []).append(name)
     lines = [(vote, ", ".join(names)) for vote, names in by_vote.items()]
-    return lines + [("failed", f"{name} ({said})") for name, said in tried.errors.items()]
+    return lines + [("failed", f"{name} ({error})") for name, error in tried.errors.items()]
 
 
 def _terminal_lines(tried: TriedRow) -> Iterator[Text]:
@@ -196,5 +196,5 @@ def _html(tried: TriedRow) -> str:
         marked = "".join(f"<mark>{escape(p)}</mark>" if hit else escape(p) for p, hit in pieces)
         cells.append(f"<div><small>{escape(column)}</small> {marked}</div>")
     verdicts = [f"<b>{escape(vote)}</b> {escape(names)}" for vote, names in _verdicts(tried)]
-    said = "<br>".join(verdicts) or "<i>nobody votes</i>"
-    return f"<p><b>{escape(tried.item)}</b>{''.join(cells)}<div>{said}</div></p>"
+    summary = "<br>".join(verdicts) or "<i>nobody votes</i>"
+    return f"<p><b>{escape(tried.item)}</b>{''.join(cells)}<div>{summary}</div></p>"

@@ -29,7 +29,7 @@ from wiesel.votes import VoteMatrix
 
 __all__ = ["apply_multilabel_lfs"]
 
-_SAID = LabelSpace("absent", "present")
+_PRESENCE = LabelSpace("absent", "present")
 _ADVICE = " Fix it, or use on_error='abstain' to go on without its vote there."
 Cells = npt.NDArray[np.int64]
 """Votes as rows of (item, voter, label, present)."""
@@ -77,7 +77,7 @@ def apply_multilabel_lfs(
             parts.append(cells)
             found = votes
     if not stops:
-        _tell(log, on_error, functions)
+        _report_failures(log, on_error, functions)
     every = found.ids if found is not None else np.empty(0)
     return votes_of_cells(np.concatenate(parts), space, [each.name for each in functions], every)
 
@@ -118,12 +118,12 @@ def _set_votes(
     """The votes of functions that return sets: one labeling function per label, called once."""
     single = [lf for each in functions for lf in _one_by_one(each, labels)]
     try:
-        votes = apply_lfs(single, rows, labels=_SAID, **options)
+        votes = apply_lfs(single, rows, labels=_PRESENCE, **options)
     except LabelingFunctionError as error:
-        raise _in_own_words(error, functions) from error.__cause__
+        raise _reworded(error, functions) from error.__cause__
     voter, label = np.divmod(votes.voter_index.astype(np.int64), len(labels))
-    said = votes.class_index.astype(np.int64)
-    return np.stack([votes.item_index, voter, label, said], axis=1), votes
+    present = votes.class_index.astype(np.int64)
+    return np.stack([votes.item_index, voter, label, present], axis=1), votes
 
 
 def _one_by_one(function: MultiLabelFunction, labels: MultiLabelSpace) -> list[PythonFunction]:
@@ -133,7 +133,7 @@ def _one_by_one(function: MultiLabelFunction, labels: MultiLabelSpace) -> list[P
     closed = list(function.closed_labels(labels))
     return [
         PythonFunction(
-            _said_of,
+            _vote_on_label,
             f"{function.name} on {label}",
             False,
             (called,),
@@ -143,7 +143,7 @@ def _one_by_one(function: MultiLabelFunction, labels: MultiLabelSpace) -> list[P
     ]
 
 
-def _said_of(
+def _vote_on_label(
     row: Any,
     ballot: str = "",
     label: str = "",
@@ -155,13 +155,13 @@ def _said_of(
     # The function of the first label has checked the whole answer.
     if label != labels[0] and isinstance(answer, (set, frozenset)):
         return "present" if label in answer else "absent" if label in closed else None
-    said = read_ballot(answer, labels, closed)
-    if said is None or label not in said:
+    votes = read_ballot(answer, labels, closed)
+    if votes is None or label not in votes:
         return None
-    return _SAID.names[said[label]]
+    return _PRESENCE.names[votes[label]]
 
 
-def _in_own_words(error: Exception, functions: Sequence[MultiLabelFunction]) -> Exception:
+def _reworded(error: Exception, functions: Sequence[MultiLabelFunction]) -> Exception:
     """Reword an error of a function from `_one_by_one` as an error of the user's function."""
     message = str(error)
     for each in functions:
@@ -171,21 +171,23 @@ def _in_own_words(error: Exception, functions: Sequence[MultiLabelFunction]) -> 
     if wrong_vote is None:
         return LabelingFunctionError(message)
     # Abstaining on errors does not help against an invalid vote.
-    told = message.removesuffix(_ADVICE).replace("failed on", "on", 1)
+    reworded = message.removesuffix(_ADVICE).replace("failed on", "on", 1)
     return VoteError(
-        told.replace(wrong_vote.group(), ": ", 1)
+        reworded.replace(wrong_vote.group(), ": ", 1)
         .replace(".. The", ". The")
         .replace("?. The", "? The")
     )
 
 
-def _tell(log: FailureLog, on_error: OnError, functions: Sequence[MultiLabelFunction]) -> None:
+def _report_failures(
+    log: FailureLog, on_error: OnError, functions: Sequence[MultiLabelFunction]
+) -> None:
     """Report every failure once, under the function's name; a wrong vote is still an error."""
     names = {f"{each.name} on ": each.name for each in functions if each.returns_sets}
     noted: dict[tuple[str, str], Failure] = {}
     for failure in log.failures:
         if failure.reason.startswith(("VoteError", "DataError")):
-            raise _in_own_words(failure.error(), functions)
+            raise _reworded(failure.error(), functions)
         lf = next((own for start, own in names.items() if failure.lf.startswith(start)), failure.lf)
         reason = failure.reason.replace(f" (in the preprocessor {lf!r})", "")
         once = Failure(lf, failure.item, reason, failure.row, failure.stops)

@@ -1,4 +1,4 @@
-"""MultiLabelCommittee: several readings of the votes on all labels, and their average."""
+"""MultiLabelCommittee: networks trained on several label models for all labels, averaged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -9,8 +9,8 @@ import numpy.typing as npt
 from scipy.special import expit
 from torch import nn
 
-from wiesel.end_to_end.class_balance import chosen_class_balance
 from wiesel.end_to_end.explaining import VoteEffects
+from wiesel.end_to_end.plan import chosen_class_balance
 from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureReading, GoldWeighted
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.together import begun, reseeded, separate, train_all
@@ -36,10 +36,10 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(eq=False)
 class MultiLabelCommittee(MultiLabelModel):
-    """The default for several labels: several readings of the votes, averaged label by label.
+    """The default for several labels: networks trained on several label models, averaged.
 
     Like `Committee` for one label, it reads the votes on each label in a few simple ways
-    (`default_label_members`), trains networks on each reading, all as one stack, and averages
+    (`default_label_members`), trains networks on each, all as one stack, and averages
     their probabilities. Every network has one output for each label. Before that, copies of a
     voter on a label are found; they count as one voter.
 
@@ -50,8 +50,8 @@ class MultiLabelCommittee(MultiLabelModel):
 
     >>> import torch
     >>> X = torch.eye(4).repeat(50, 1)
-    >>> said = X[:, None, :2].repeat(1, 3, 1)                     # three voters, two labels
-    >>> votes = MultiLabelVotes.from_dense(said, ["a", "b"])
+    >>> dense = X[:, None, :2].repeat(1, 3, 1)                     # three voters, two labels
+    >>> votes = MultiLabelVotes.from_dense(dense, ["a", "b"])
     >>> model = MultiLabelCommittee(torch.nn.Linear(4, 2), lr=0.05).fit(X, votes)
     >>> list(model.member_weights_), model.predict(X[:3])
     (['majority_vote', 'feature_em', 'feature_checked'], [('a',), ('b',), ()])
@@ -61,7 +61,7 @@ class MultiLabelCommittee(MultiLabelModel):
     """Your network: any module that returns one logit for each label. It is copied."""
     _: KW_ONLY
     networks: int = 2
-    """How many networks each reading has; the two that use features have twice as many."""
+    """The number of networks per label model; twice as many if it uses features."""
 
     fits_itself: ClassVar[bool] = True
 
@@ -76,9 +76,9 @@ class MultiLabelCommittee(MultiLabelModel):
         votes.check_same_voters(self.voters_, self.labels_)
         merged = without_copies(votes, self.copies_)
         with without_warnings():
-            said = [member.soft_labels(X, merged) for member in self.members_]
+            parts = [member.soft_labels(X, merged) for member in self.members_]
         weights = self.member_weights_.values()
-        return np.sum([own * part for own, part in zip(weights, said, strict=True)], axis=0)
+        return np.sum([own * part for own, part in zip(weights, parts, strict=True)], axis=0)
 
     def vote_effects(
         self, one: Any, votes: MultiLabelVotes
@@ -106,8 +106,8 @@ class MultiLabelCommittee(MultiLabelModel):
         check_number(self, "networks", self.networks, low=1, whole=True)
         if self.members != 1:
             raise ParameterError(
-                "A MultiLabelCommittee is an ensemble already: set how many networks a reading "
-                f"has with networks=..., not members={self.members!r}."
+                "A MultiLabelCommittee is an ensemble already: set the number of networks per "
+                f"label model with networks=..., not members={self.members!r}."
             )
 
     def _fit(self, plan: MultiLabelPlan) -> None:
@@ -195,15 +195,15 @@ def default_label_members(
     >>> list(default_label_members(torch.nn.Linear(4, 2)))
     ['majority_vote', 'feature_em', 'feature_checked']
     """
-    readings: list[LabelModel] = [MajorityVote(), FeatureEM(), FeatureChecked()]
+    label_models: list[LabelModel] = [MajorityVote(), FeatureEM(), FeatureChecked()]
     if with_gold_votes:
-        readings.append(GoldWeighted())
+        label_models.append(GoldWeighted())
     members: dict[str, MultiLabelTwoStage] = {}
-    for reading in readings:
+    for label_model in label_models:
         network = reseeded(end_model, seed) if members else end_model
-        twice = isinstance(reading, FeatureReading)
+        twice = isinstance(label_model, FeatureReading)
         own = {**options, "members": networks * (1 + twice), "seed": seed}
-        members[method_name(type(reading))] = MultiLabelTwoStage(reading, network, **own)
+        members[method_name(type(label_model))] = MultiLabelTwoStage(label_model, network, **own)
         seed += own["members"]
     return members
 

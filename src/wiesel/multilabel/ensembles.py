@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from wiesel.nn.logits import logits_of
+from wiesel.nn.end_models import logits_of
 
 __all__ = ["LabelEnsemble"]
 

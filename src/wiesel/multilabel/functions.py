@@ -194,7 +194,7 @@ def read_ballot(
     names = space.checked_names(ballot, "It must return a set of labels, or None to abstain")
     if not names and not closed:
         raise VoteError(
-            "It returned an empty set, and is not exhaustive, so this says nothing. Return None to "
+            "It returned an empty set without being exhaustive, which is ambiguous. Return None to "
             "abstain, or declare exhaustive=True if it means that no label holds."
         )
     return dict.fromkeys(closed, False) | dict.fromkeys(names, True)

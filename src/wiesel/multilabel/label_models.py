@@ -261,7 +261,7 @@ def check_directions(votes: MultiLabelVotes, balance: npt.NDArray[np.float64]) -
         how = ": exhaustive=True, or against(...)" if way == "present" else ""
         more = f" (as on {listed(list(sided)[1:], limit=5)})" if len(sided) > 1 else ""
         raise VoteError(
-            f"All votes on {label!r} say that it is {way}{more}, so nothing says how common it is. "
+            f"All votes on {label!r} are that it is {way}{more}, so its share is unknown. "
             f'Give class_balance={{"{label}": 0.1}} with the share of items that have it, or a '
-            f"labeling function that says where it is {other}{how}."
+            f"labeling function that votes where it is {other}{how}."
         )

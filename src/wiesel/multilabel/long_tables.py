@@ -20,12 +20,12 @@ def long_answers(
     frame: pl.DataFrame, item: str, voter: str, label: str, present: str
 ) -> pl.DataFrame:
     """Return the four columns under their standard names; without `present` every row is a yes."""
-    said = pl.col(present) if present in frame.columns else pl.lit(True)
+    values = pl.col(present) if present in frame.columns else pl.lit(True)
     return frame.select(
         item=item,
         voter=pl.col(voter).cast(pl.String),
         label=pl.col(label).cast(pl.String),
-        present=said.cast(pl.String).str.to_lowercase(),
+        present=values.cast(pl.String).str.to_lowercase(),
     )
 
 
@@ -39,8 +39,8 @@ def check_answers(answers: pl.DataFrame, labels: MultiLabelSpace) -> None:
     unknown = sorted(set(answers["label"].drop_nulls().to_list()) - set(labels))
     if unknown:
         raise VoteError(f"The table has the label {unknown[0]!r}; the labels are {listed(labels)}.")
-    said = answers["present"].drop_nulls()
-    wrong = said.filter(~said.is_in([*_TRUE, *_FALSE]))
+    values = answers["present"].drop_nulls()
+    wrong = values.filter(~values.is_in([*_TRUE, *_FALSE]))
     if len(wrong):
         raise VoteError(
             f"The column of answers holds {wrong[0]!r}; it must be true or false, 1 or 0, or "
@@ -60,10 +60,10 @@ def votes_on_label(
 ) -> VoteMatrix:
     """Return the votes on one label, whose two classes are `not X` and `X`."""
     absent, present = classes.names
-    said = pl.when(pl.col("present").is_in(_TRUE)).then(pl.lit(present)).otherwise(pl.lit(absent))
+    vote = pl.when(pl.col("present").is_in(_TRUE)).then(pl.lit(present)).otherwise(pl.lit(absent))
     own = answers.filter(pl.col("label") == present).with_columns(
-        said=pl.when(pl.col("present").is_not_null()).then(said)
+        vote=pl.when(pl.col("present").is_not_null()).then(vote)
     )
     return VoteMatrix.from_long(
-        own, item="item", voter="voter", label="said", labels=classes, items=items, voters=voters
+        own, item="item", voter="voter", label="vote", labels=classes, items=items, voters=voters
     )

@@ -16,9 +16,9 @@ from wiesel.end_to_end.diagnosis import diagnosed_batch
 from wiesel.end_to_end.soft_labels import rows_of
 from wiesel.end_to_end.vote_payloads import DenseVotes
 from wiesel.nn.encoders import VoteEncoder, encode_votes
+from wiesel.nn.end_models import logits_of
 from wiesel.training import Batch, Objective, Record, TrainingData
 from wiesel.training.inputs import Batchable
-from wiesel.training.validation import logits_of
 
 __all__ = ["PresenceLogits", "SoftPresenceObjective", "WeaSELPresenceObjective"]
 

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.checks import check_end_model
-from wiesel.end_to_end.fingerprints import inputs_digest, votes_fingerprint
-from wiesel.end_to_end.plan import FitPlan
+from wiesel.end_to_end.plan import FitPlan, inputs_digest, votes_fingerprint
 from wiesel.end_to_end.readings import FeatureReading, fit_label_model, proba_of_votes
 from wiesel.errors import FeatureError, ParameterError, VoteError
 from wiesel.evaluation.metrics import roc_auc
@@ -172,20 +171,27 @@ def checked_plan(
 def read_votes_on(label_model: LabelModel, plan: MultiLabelPlan) -> SoftLabels:
     """Return the soft labels of a label model, fitted for each label.
 
-    A reading such as `FeatureChecked` also uses the inputs and the gold labels of the plan.
+    A label model such as `FeatureChecked` also uses the inputs and the gold labels of the plan.
     """
+    found: dict[str, Array] = {}
 
     def fit_one(label: str, own: VoteMatrix, known: Array | None) -> LabelModel:
-        return fit_label_model(label_model, plan.of_label(label, own), known)
+        fitted, soft_labels = fit_label_model(label_model, plan.of_label(label, own), known)
+        found[label] = soft_labels[:, 1]
+        return fitted
 
     # Solvers that use features decide themselves how many cores they use.
     in_threads = not isinstance(label_model, FeatureReading)
     models = fit_each(plan.votes, plan.balance, fit_one, in_threads)
-    return SoftLabels(models, posteriors_of(models, plan.votes, plan.inputs))
+    one_sided = {label: model for label, model in models.items() if label not in found}
+    if one_sided:
+        columns = posteriors_of(one_sided, plan.votes, plan.inputs).T
+        found.update(zip(one_sided, columns, strict=True))
+    return SoftLabels(models, np.stack([found[label] for label in models], axis=1))
 
 
 def posteriors_of(models: Mapping[str, LabelModel], votes: MultiLabelVotes, X: Any) -> Array:
-    """Return P(present | votes) from the label model of every label; readings also use X."""
+    """Return P(present | votes) from the label model of every label; some also use X."""
     columns = [
         proba_of_votes(model, votes[label].select(model.voters_), X)[:, 1]
         for label, model in models.items()
@@ -203,8 +209,8 @@ def _check_network(network: nn.Module, inputs: Inputs, labels: MultiLabelSpace) 
     try:
         check_end_model(network, inputs, len(labels))
     except FeatureError as error:
-        told = str(error).replace("one for each class", "one for each label")
-        raise FeatureError(told.replace(" For two classes, return two logits.", "")) from None
+        message = str(error).replace("one for each class", "one for each label")
+        raise FeatureError(message.replace(" For two classes, return two logits.", "")) from None
 
 
 def _validation(

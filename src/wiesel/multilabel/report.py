@@ -215,10 +215,10 @@ def _figures(weights: Array, truth: Presence, predicted: npt.NDArray[np.bool_]) 
     """The scores that follow from counts of cells, for every row of item weights."""
     right, present, known_cells = predicted & (truth == 1), truth == 1, truth >= 0
     found = weights @ right
-    wanted, said = weights @ present, weights @ (predicted & known_cells)
+    n_present, n_predicted = weights @ present, weights @ (predicted & known_cells)
     with np.errstate(invalid="ignore", divide="ignore"):
-        by_label = 2 * found / (wanted + said)
-        micro = 2 * found.sum(axis=1) / (wanted + said).sum(axis=1)
+        by_label = 2 * found / (n_present + n_predicted)
+        micro = 2 * found.sum(axis=1) / (n_present + n_predicted).sum(axis=1)
         complete = known_cells.all(axis=1)
         exact = (predicted == present).all(axis=1) & complete
         cells = ((predicted == present) & known_cells).sum(axis=1)

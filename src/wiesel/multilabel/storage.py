@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from wiesel.end_to_end.reading_inputs import MODULE_ERRORS
+from wiesel.end_to_end.checks import MODULE_ERRORS
 from wiesel.end_to_end.restoring import refuse_nan
 from wiesel.end_to_end.storage import HISTORY, WEIGHTS, Saved
 from wiesel.errors import SavedModelError, WieselError, suggest

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from wiesel.end_to_end.explaining import VoteEffects, as_batch
-from wiesel.end_to_end.fingerprints import run_fingerprint
+from wiesel.end_to_end.plan import run_fingerprint
 from wiesel.end_to_end.together import begun, separate, train_all
 from wiesel.errors import CollapseWarning, WieselWarning, listed, warn_user
 from wiesel.evaluation import choose_threshold
@@ -36,7 +35,7 @@ from wiesel.training import (
     as_inputs,
     seeded,
 )
-from wiesel.training.options import resolve_device
+from wiesel.training.objective import resolve_device
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
@@ -325,9 +324,9 @@ class MultiLabelModel(Parameterized, ABC):
         names = [name for name, is_stuck in zip(self.labels_, stuck, strict=True) if is_stuck]
         if names:
             warn_user(
-                f"The network predicts {listed(names)} alike for all items it was trained on. "
-                "What helps: a validation set (its best epoch is kept), a lower lr, or "
-                "class_balance={...} if you know how common it is.",
+                f"The network predicts the same for {listed(names)} on all training items. "
+                "Remedies: a validation set (its best epoch is kept), a lower lr, or "
+                "class_balance={...} if you know how common the label is.",
                 CollapseWarning,
             )
 
@@ -390,6 +389,8 @@ def _calibration(
     """The scale and offset that fit gold labels best, slightly regularized; 1 and 0 with few."""
     if min(gold.sum(), len(gold) - gold.sum()) < _FEW:
         return 1.0, 0.0
+    from sklearn.linear_model import LogisticRegression
+
     fitted = LogisticRegression(C=10.0).fit(logits[:, None], gold)
     scale = float(fitted.coef_[0, 0])
     # If the network ranks a label the wrong way round, do not silently reverse it.

@@ -32,15 +32,16 @@ class MultiLabelTwoStage(MultiLabelModel):
     >>> import torch
     >>> from wiesel import MajorityVote
     >>> X = torch.eye(4).repeat(50, 1)
-    >>> said = X[:, None, :2].repeat(1, 3, 1)                     # three voters, two labels
-    >>> votes = MultiLabelVotes.from_dense(said, ["a", "b"])
+    >>> dense = X[:, None, :2].repeat(1, 3, 1)                     # three voters, two labels
+    >>> votes = MultiLabelVotes.from_dense(dense, ["a", "b"])
     >>> model = MultiLabelTwoStage(MajorityVote(), torch.nn.Linear(4, 2), lr=0.05).fit(X, votes)
     >>> model.predict(X[:3])
     [('a',), ('b',), ()]
     """
 
     label_model: LabelModel
-    """Any label model, or a reading such as `FeatureChecked`; it is copied for every label."""
+    """Any label model, also `FeatureEM`, `FeatureChecked` or `GoldWeighted`; copied for every
+    label."""
     end_model: nn.Module
     """Your network: any module that returns one logit for each label. It is copied."""
     _: KW_ONLY
@@ -51,7 +52,7 @@ class MultiLabelTwoStage(MultiLabelModel):
     """The fitted label model of every label."""
 
     def soft_labels(self, X: Any, votes: MultiLabelVotes) -> npt.NDArray[np.float64]:
-        """Return the soft labels of the label models; only readings use X."""
+        """Return the soft labels of the label models; X is for those that use features."""
         self.check_fitted()
         votes.check_same_voters(self.voters_, self.labels_)
         return posteriors_of(self.label_models_, votes, X)

@@ -336,14 +336,14 @@ def votes_of_cells(
     """
     matrices = []
     for place, label in enumerate(labels):
-        item, voter, _, said = cells[cells[:, 2] == place].T
+        item, voter, _, presence = cells[cells[:, 2] == place].T
         order = np.lexsort((voter, item))
         counts = np.bincount(item, minlength=len(ids))
         matrices.append(
             VoteMatrix(
                 np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
                 voter[order].astype(np.int32),
-                said[order].astype(np.int16),
+                presence[order].astype(np.int16),
                 labels.binary(label),
                 tuple(voters),
                 item_ids(ids, len(ids)),

@@ -70,8 +70,8 @@ class MultiLabelWeaSEL(MultiLabelModel):
     is learned from its fixed soft labels (`OneSided`).
 
     >>> X = torch.eye(4).repeat(50, 1)
-    >>> said = X[:, None, :2].repeat(1, 3, 1)                     # three voters, two labels
-    >>> votes = MultiLabelVotes.from_dense(said, ["a", "b"])
+    >>> dense = X[:, None, :2].repeat(1, 3, 1)                     # three voters, two labels
+    >>> votes = MultiLabelVotes.from_dense(dense, ["a", "b"])
     >>> MultiLabelWeaSEL(nn.Linear(4, 2), lr=0.05).fit(X, votes).predict(X[:3])
     [('a',), ('b',), ()]
     """
@@ -183,8 +183,8 @@ class MultiLabelWeaSEL(MultiLabelModel):
         votes.check_same_voters(self.voters_, self.labels_)
         if self.members_:
             parts = [member._weighed(X, votes) for member in self.members_]  # type: ignore[attr-defined]
-            given, said = zip(*parts, strict=True)
-            return np.mean(given, axis=0), np.mean(said, axis=0)
+            member_weights, member_probas = zip(*parts, strict=True)
+            return np.mean(member_weights, axis=0), np.mean(member_probas, axis=0)
         inputs = as_inputs(X)
         features = _features(inputs)
         width = 0 if features is None else features.item_bytes // 4
@@ -230,13 +230,13 @@ def _grid(votes: MultiLabelVotes, voters_on: Mapping[str, tuple[str, ...]]) -> V
     item = np.concatenate([part.item_index for part in parts])
     cells = [part.voter_index.astype(np.int64) + k * width for k, part in enumerate(parts)]
     column = np.concatenate(cells)
-    said = np.concatenate([part.class_index for part in parts])
+    class_index = np.concatenate([part.class_index for part in parts])
     order = np.lexsort((column, item))
     ends = np.cumsum(np.bincount(item, minlength=votes.n_items))
     return VoteMatrix(
         np.concatenate([[0], ends]).astype(np.int64),
         column[order].astype(np.int32),
-        said[order],
+        class_index[order],
         _GRID,
         tuple(f"{label}, {k}" for label in votes.labels for k in range(width)),
         np.arange(votes.n_items),

@@ -1,8 +1,13 @@
 """Encoders, losses and ready-made end models."""
 
-from wiesel.nn.encoders import VoteEncoder, accuracies_of, encode_votes, mlp_encoder
-from wiesel.nn.end_models import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
-from wiesel.nn.ensemble import Ensemble
+from wiesel.nn.encoders import (
+    EncoderLayers,
+    VoteEncoder,
+    accuracies_of,
+    encode_votes,
+    mlp_encoder,
+)
+from wiesel.nn.end_models import CNN, LSTM, MLP, Ensemble, Linear, shipped_module, shipped_spec
 from wiesel.nn.graph_encoder import GraphEncoder, GraphLayers, NodeShape
 from wiesel.nn.losses import (
     AGREEMENT_LOSSES,
@@ -17,6 +22,7 @@ __all__ = [
     "DIVERGENCES",
     "LSTM",
     "MLP",
+    "EncoderLayers",
     "Ensemble",
     "GraphEncoder",
     "GraphLayers",

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.errors import ParameterError
-from wiesel.nn.layers import Dropout
+from wiesel.nn.end_models import Dropout
 
 __all__ = ["GraphEncoder", "GraphLayers", "NodeShape"]
 

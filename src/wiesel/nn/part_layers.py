@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from wiesel.errors import ParameterError
-from wiesel.nn.layers import Dropout
-from wiesel.nn.stacked_layers import StackedBatchNorm, flat, items_first, members_first
+from wiesel.nn.end_models import Dropout
+from wiesel.nn.stacking import StackedBatchNorm, flat, items_first, members_first
 from wiesel.nn.workers import PartStreams, Worker
 
 __all__ = ["see_whole_batches"]

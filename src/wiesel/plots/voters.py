@@ -111,7 +111,7 @@ def voter_weights(model: Any, X: Any = None, votes: VoteMatrix | None = None) ->
     """
     model.check_fitted()
     if isinstance(model, LabelModel):
-        values = np.asarray(_believed(model, votes), dtype=np.float64)
+        values = np.asarray(_learned_accuracies(model, votes), dtype=np.float64)
         return _dots(model, values, None, f"accuracy estimated by {type(model).__name__}")
     if not hasattr(model, "accuracies") and not hasattr(model, "vote_effects"):
         raise ParameterError(f"{type(model).__name__} has no voters, so there are no weights.")
@@ -147,7 +147,7 @@ def _weights_by_item(model: Any, X: Any, votes: VoteMatrix) -> npt.NDArray[np.fl
     return weights
 
 
-def _believed(model: LabelModel, votes: VoteMatrix | None) -> Any:
+def _learned_accuracies(model: LabelModel, votes: VoteMatrix | None) -> Any:
     """Return the accuracies from `summarize`, which takes votes of the same voters, here empty."""
     if votes is None:
         shape = (1, len(model.voters_))

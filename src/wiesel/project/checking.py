@@ -21,17 +21,17 @@ _UNKNOWN_CLASSES = ("first", "second")
 """Placeholders for the classes if the project file does not name them."""
 
 
-def check_project(project: Project, asked: Sequence[str] | None = None) -> list[str]:
+def check_project(project: Project, requested: Sequence[str] | None = None) -> list[str]:
     """Return the methods to train, the main one first, or raise an error that lists every mistake.
 
     Only file names are looked up, so a slip in the last line of a project file is found before the
-    first labeling function runs. `asked` contains the methods given on the command line.
+    first labeling function runs. `requested` contains the methods given on the command line.
     """
-    for name in asked or ():
+    for name in requested or ():
         method(name)  # not a mistake of the project file, so reported without a line
     text = project.file.read_text(encoding="utf-8")
     check = _Check(project, text, Problems(project.file, key_lines(text)))
-    names = list(dict.fromkeys(asked or (project.method.name, *project.method.baselines)))
+    names = list(dict.fromkeys(requested or (project.method.name, *project.method.baselines)))
     _check_files(check)
     end_model = _check_end_model(check)
     _check_features(check)
@@ -51,11 +51,11 @@ class _Check:
         try:
             return make()
         except WieselError as error:
-            said = str(error)
-            line = line_of(said, self.text)
-            if said.startswith(f"{self.project.file}, line"):  # the line is already named
-                said = said.partition(": ")[2]
-            self.problems.add(key, _ended(said), line)
+            message = str(error)
+            line = line_of(message, self.text)
+            if message.startswith(f"{self.project.file}, line"):  # the line is already named
+                message = message.partition(": ")[2]
+            self.problems.add(key, _ended(message), line)
             return None
 
 
@@ -112,16 +112,16 @@ def _check_methods(check: _Check, names: Sequence[str], end_model: Any) -> None:
         found = check(key, lambda name=name: method(name))  # type: ignore[misc]
         known += [] if found is None else [name]
     check("training.engine", lambda: project.training_engine)
-    said: set[str] = set()
+    reported: set[str] = set()
     for name in known:
         try:
             _built(project, name, end_model).check_options()
         except ParameterError as error:
             # A slip in [training] affects all methods; report it once.
             line = line_of(str(error), check.text)
-            if str(line) not in said or line is None:
+            if str(line) not in reported or line is None:
                 check.problems.add(f"options.{name}", _ended(str(error)), line)
-            said.add(str(line))
+            reported.add(str(line))
 
 
 def _built(project: Project, name: str, end_model: Any) -> Any:

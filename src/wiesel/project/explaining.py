@@ -81,16 +81,16 @@ def project_of(manifest: Mapping[str, Any], confirm: Confirm | None) -> Path:
     file = manifest.get("project")
     if not isinstance(file, str) or not Path(file).is_file():
         raise SavedModelError(
-            "The project that trained this model is not where it was"
-            f"{f' ({file})' if file else ''}: name it with --project."
+            "The project that trained this model was not found"
+            f"{f' at {file}' if file else ''}: name it with --project."
         )
     place = Path(file).resolve()
     is_here = place.is_relative_to(Path.cwd().resolve())
     if not is_here or not (was_run(place) or (confirm is not None and confirm(place))):
         why = "which you have not run before" if is_here else "which is not in the current folder"
         raise SavedModelError(
-            f"The model says that it was trained by {file}, {why}. Explaining runs the code of a "
-            f"project: if you trust it, add {shlex.join(['--project', str(place.parent)])}"
+            f"According to the model, it was trained by {file}, {why}. Explaining runs the code of "
+            f"a project: if you trust it, add {shlex.join(['--project', str(place.parent)])}"
         )
     return place
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from wiesel.analysis.finding import Finding, gravest_first, said
+from wiesel.analysis.finding import Finding, as_text, most_serious_first
 from wiesel.analysis.findings import vote_findings
 from wiesel.guidance import feature_findings
 from wiesel.io import Split
@@ -41,7 +41,7 @@ def project_findings(
             texts = None
         known = None if texts is None else texts.fill_null("").to_list()
         found += feature_findings(features, train, known)
-    return gravest_first(found)
+    return most_serious_first(found)
 
 
 def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:
@@ -56,7 +56,7 @@ def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:
     row = rows.row(int(found.rows[0]), named=True)
     text = " ".join(str(row[text_column] or "").split())
     shown = text if len(text) <= _EXCERPT else text[:_EXCERPT].rsplit(" ", 1)[0] + " …"
-    return f"{found.sentence} For example, {said([str(row['id'])])}: {shown}"
+    return f"{found.sentence} For example, {as_text([str(row['id'])])}: {shown}"
 
 
 def _cleared(

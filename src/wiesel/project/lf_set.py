@@ -164,7 +164,7 @@ class LFSet:
         inside = self.project.folder.resolve()
         if not self.rules_file.resolve().is_relative_to(inside):
             raise ParameterError(
-                f"{self.rules_file} lies outside the project {inside}: it is not changed from here."
+                f"{self.rules_file} is outside the project {inside}, so it is not changed here."
             )
         return self.rules_file
 
@@ -187,8 +187,8 @@ class LFSet:
         entry = self._entry(name)
         if entry.place is None:
             raise ParameterError(
-                f"{name!r} stands in {entry.file.name}, which is changed with an editor; it can be "
-                "switched off here."
+                f"{name!r} is in {entry.file.name}. Change that file in an editor; here you can "
+                "only switch the function off."
             )
         return entry
 

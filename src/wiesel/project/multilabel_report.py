@@ -30,8 +30,8 @@ def write_labels_report(outcome: "MultiLabelOutcome", path: Path) -> None:
     known = gold if (gold >= 0).any() else None
     methods, scores = [run.method for run in outcome.runs], ("agreement", "validation_mean_auc")
     sections = {
-        "What was done": _story(outcome),
-        "How good it is": "" if split is None else _quality(outcome, split),
+        "Summary": _summary(outcome),
+        "Evaluation": "" if split is None else _quality(outcome, split),
         "Labels": votes.overview(known).to_html(),
         "Voters": votes.summary(known).to_html(),
         "Training": training(main.model.history_, scores),
@@ -41,7 +41,7 @@ def write_labels_report(outcome: "MultiLabelOutcome", path: Path) -> None:
     write_sections(data.project.name, sections, path)
 
 
-def _story(outcome: "MultiLabelOutcome") -> str:
+def _summary(outcome: "MultiLabelOutcome") -> str:
     data, main, votes = outcome.data, outcome.main, outcome.data.votes["train"]
     chosen = main.model.selection_
     epochs = _flat(chosen["epoch"])
@@ -53,16 +53,16 @@ def _story(outcome: "MultiLabelOutcome") -> str:
     ]
     if "score" in chosen:
         sentences.append(
-            f"{_kept(epochs)}, because the mean ROC-AUC over the labels was best on the dev rows "
-            f"({chosen['score']:.3f}); they also gave each label its threshold."
+            f"{_kept(epochs)}, selected by the mean ROC-AUC over labels on the dev rows "
+            f"({chosen['score']:.3f}). The dev rows also set the threshold of each label."
         )
     else:
-        sentences.append("There were no dev rows to choose an epoch by: the last one was kept.")
+        sentences.append("Without dev rows no epoch could be selected, so the last one was kept.")
     one_sided = [label for label, way in votes.directions.items() if way != "both"]
     if one_sided:
         sentences.append(
-            f"All votes on {', '.join(one_sided)} go one way: how common these labels are was "
-            "taken from class_balance."
+            f"All votes on {', '.join(one_sided)} are in one direction, so the shares of these "
+            "labels were taken from class_balance."
         )
     return paragraphs(sentences)
 
@@ -82,7 +82,7 @@ def _kept(epochs: list[int]) -> str:
     first, last = min(epochs), max(epochs)
     if first == last:
         return f"Epoch {first} was kept"
-    return f"Of each network one of the epochs {first} to {last} was kept"
+    return f"Each network kept one of the epochs {first} to {last}"
 
 
 def _quality(outcome: "MultiLabelOutcome", split: str) -> str:
@@ -95,7 +95,7 @@ def _quality(outcome: "MultiLabelOutcome", split: str) -> str:
         shown = "".join(charts.intervals(reports, name, title) for name, title in titles.items())
         figures = f'<div class="figures">{shown}</div>'
     main = outcome.main.reports[split]
-    intro = f"<p>Figures on {main.n_items:,} {escape(split)} items with gold labels.</p>"
+    intro = f"<p>Evaluated on {main.n_items:,} {escape(split)} items with gold labels.</p>"
     return intro + figures + main.totals.to_html() + main.table.to_html()
 
 

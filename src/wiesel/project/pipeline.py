@@ -132,8 +132,8 @@ def _reused(outcome: Outcome) -> str:
         return ""
     if votes.known:
         parts.insert(0, f"{votes.known:,} of {votes.total:,} parts of the votes")
-    anew = dict.fromkeys(run.method for run in trained if not run.reused)
-    return ", ".join(parts) + (f"; trained: {', '.join(anew)}" if anew else "")
+    retrained = dict.fromkeys(run.method for run in trained if not run.reused)
+    return ", ".join(parts) + (f"; trained: {', '.join(retrained)}" if retrained else "")
 
 
 def _known(row: Mapping[str, Any]) -> dict[str, Any]:

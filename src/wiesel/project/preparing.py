@@ -92,4 +92,5 @@ def one_sided(votes: VoteMatrix) -> str:
 
 def _described(votes: Votes) -> str:
     train = votes.train
-    return f"{train.n_voters:,} voters, {100 * train.covered.mean():.1f} % of train covered"
+    voters = "1 voter" if train.n_voters == 1 else f"{train.n_voters:,} voters"
+    return f"{voters}, {100 * train.covered.mean():.1f} % of train covered"

@@ -9,7 +9,7 @@ import polars as pl
 
 from wiesel.analysis import summarize
 from wiesel.analysis.agreement import pair_counts
-from wiesel.end_to_end.sklearn_stage import is_classifier
+from wiesel.end_to_end.checks import is_classifier
 from wiesel.errors import WieselError
 from wiesel.evaluation import ThresholdCurve, threshold_curve
 from wiesel.evaluation.metrics import predicted_classes
@@ -47,7 +47,7 @@ def report_data(outcome: "Outcome") -> ReportData:
     return ReportData(
         title=data.project.name,
         labels=data.labels,
-        story=_story(outcome),
+        story=_summary(outcome),
         figures=_figures(outcome),
         voters=voters,
         voter_caption=caption,
@@ -100,25 +100,26 @@ def _figures(outcome: "Outcome") -> list[tuple[str, str]]:
     return tiles
 
 
-def _story(outcome: "Outcome") -> list[str]:
+def _summary(outcome: "Outcome") -> list[str]:
     data, votes, main = outcome.prepared.data, outcome.prepared.votes.train, outcome.main
     chosen = main.model.selection_
     measure = _MEASURES.get(chosen["by"], chosen["by"])
     sentences = [
         f"{votes.n_voters:,} voters cast {votes.n_votes:,} votes on {votes.n_items:,} items, for "
-        f"the classes {', '.join(data.labels)}. {main.method} turned them into an end model "
-        f"({data.project.end_model.name} on {data.vectors.kind} features, {data.vectors.shape})."
+        f"the classes {', '.join(data.labels)}. The method {main.method} trained an end model on "
+        f"them ({data.project.end_model.name} on {data.vectors.kind} features, "
+        f"{data.vectors.shape})."
     ]
     if is_classifier(main.model.end_model):  # type: ignore[attr-defined]
         return sentences
     if "score" not in chosen:
-        sentences.append("There were no dev rows to choose an epoch by: the last one was kept.")
+        sentences.append("Without dev rows no epoch could be selected, so the last one was kept.")
     elif isinstance(chosen["epoch"], list):
         epochs = _flat(chosen["epoch"])
         first, last = min(epochs), max(epochs)
         sentences.append(
-            f"It is the average of {len(epochs)} networks, each as it was when its "
-            f"{measure} on the dev rows was best (epochs {first} to {last}); together they have "
+            f"The end model averages {len(epochs)} networks. Each kept its epoch with the best "
+            f"{measure} on the dev rows (epochs {first} to {last}). Together they reach "
             f"{chosen['score']:.3f}."
         )
     else:
@@ -212,8 +213,8 @@ def _paired(outcome: "Outcome") -> str:
     paired, method = outcome.paired, outcome.main.method
     difference = paired.differences["accuracy"]
     return (
-        f"Against an end model trained on the majority vote, on the same items: {method} is right "
-        f"alone on {paired.only_first:,}, the majority vote alone on {paired.only_second:,}; the "
+        f"Compared with an end model trained on the majority vote: only {method} is right on "
+        f"{paired.only_first:,} items, only the majority vote on {paired.only_second:,}. The "
         f"difference in accuracy is {100 * difference:+.1f} points (95 % interval "
         f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}, McNemar p = "
         f"{paired.p_value:.3g})."

@@ -55,13 +55,13 @@ def refuse_several_labels(project: Project) -> None:
     """Reject a multi-label project where only a single label per item is supported."""
     if project.spans:
         raise ParameterError(
-            f"{project.file} says spans = true, and this works with one label for each item. For "
-            "spans there are wiesel run, explain, and wiesel spans."
+            f"{project.file} has spans = true, but this command needs one label per item. For "
+            "spans, use wiesel run, explain or spans."
         )
     if project.multi:
         raise ParameterError(
-            f"{project.file} says multi = true, and this works with one label for each item. For "
-            "several there are wiesel run, compare, inspect, predict, evaluate and explain."
+            f"{project.file} has multi = true, but this command needs one label per item. For "
+            "several labels, use wiesel run, compare, inspect, predict, evaluate or explain."
         )
 
 

@@ -106,10 +106,10 @@ class RunResults(ABC, Generic[DataT, ModelT, ReportT]):
 
 
 def chosen_methods(
-    project: Project, asked: Sequence[str] | None, own: Collection[str], task: str
+    project: Project, requested: Sequence[str] | None, own: Collection[str], task: str
 ) -> list[str]:
     """Return the methods to train, the main one first: methods in `own`, or label models."""
-    names = list(dict.fromkeys(asked or project.methods))
+    names = list(dict.fromkeys(requested or project.methods))
     others = [n for n in names if n not in own and not issubclass(method(n).cls, LabelModel)]
     if others:
         raise ParameterError(

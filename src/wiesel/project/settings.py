@@ -1,5 +1,6 @@
 """wiesel.toml: the settings of a project file, validated when it is read."""
 
+import json
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -54,9 +55,9 @@ class DataSettings:
     label: str = "label"
     """The column of gold labels."""
     separator: str | None = None
-    """The separator of CSV files; None detects it."""
+    """The separator of CSV files; detected by default."""
     encoding: str | None = None
-    """The encoding of CSV files, such as `latin-1`; None detects it."""
+    """The encoding of CSV files, such as `latin-1`; detected by default."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class FeatureSettings:
     """`[features]`: how rows become vectors; further keys are options of that kind."""
 
     kind: str | None = None
-    """`tfidf`, `minilm`, `tokens`, `tabular`, `images` or `given`; None infers it from the data."""
+    """`tfidf`, `minilm`, `tokens`, `tabular`, `images` or `given`; inferred by default."""
     column: str = "text"
     """The column of text."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -308,7 +309,9 @@ def _checked(path: str, value: Any, hint: Any, problems: Problems) -> Any:
         not isinstance(each, part) or isinstance(each, bool) for each in parts if part is not None
     )
     if wrong:
-        problems.add(path, f"{path.rpartition('.')[2]!r} is {what}; got {value!r:.60}.")
+        alone = part is not None and isinstance(value, part) and not isinstance(value, bool)
+        cure = f" Write [{json.dumps(value, ensure_ascii=False)}]." if alone else ""
+        problems.add(path, f"{path.rpartition('.')[2]!r} is {what}; got {value!r:.60}.{cure}")
     return tuple(parts) if part is not None else value
 
 
@@ -329,7 +332,7 @@ def _check_sources(project: Project, problems: Problems) -> None:
         problem = f"'on_error' is 'raise' or 'abstain'; got {votes.on_error!r}."
         problems.add("votes.on_error", problem)
     if project.multi and project.spans:
-        problems.add("spans", "'multi' and 'spans' are not for one project: take one of them.")
+        problems.add("spans", "'multi' and 'spans' exclude each other: use one of them.")
     if (project.multi or project.spans) and "engine" in project.training:
         problem = "With multi = true or spans = true this process trains: leave 'engine' out."
         problems.add("training.engine", problem)

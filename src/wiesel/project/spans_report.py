@@ -21,8 +21,8 @@ def write_spans_report(outcome: "SpanOutcome", path: Path) -> None:
     texts = "".join(document.to_html() for document in marked)
     methods = [run.method for run in outcome.runs]
     sections = {
-        "What was done": _story(outcome),
-        "How good it is": _quality(outcome),
+        "Summary": _summary(outcome),
+        "Evaluation": _quality(outcome),
         "Voters": outcome.voters.to_html(),
         "Texts and who voted": _STYLE + texts if texts else "<p>No text has a span.</p>",
         "Training": training(outcome.main.model.history_, ["validation_span_f1"]),
@@ -31,16 +31,16 @@ def write_spans_report(outcome: "SpanOutcome", path: Path) -> None:
     write_sections(outcome.data.project.name, sections, path)
 
 
-def _story(outcome: "SpanOutcome") -> str:
+def _summary(outcome: "SpanOutcome") -> str:
     data, main, votes = outcome.data, outcome.main, outcome.data.votes["train"]
     kept = main.model.history_.best_epoch
     sentences = [
         f"{len(votes.voters):,} span functions cast {votes.votes.n_votes:,} votes on "
         f"{votes.documents.n_tokens:,} tokens of {len(votes.documents):,} documents, for the "
         f"labels {', '.join(data.labels.names)}. {main.method} trained a tagger that reads words.",
-        "There were no dev documents to choose an epoch by: the last one was kept."
+        "Without dev documents no epoch could be selected, so the last one was kept."
         if kept is None
-        else f"Epoch {kept} was kept, because its F1 of exact spans was best on the dev documents.",
+        else f"Epoch {kept} was kept: it had the best F1 of exact spans on the dev documents.",
     ]
     return paragraphs(sentences)
 
@@ -48,8 +48,8 @@ def _story(outcome: "SpanOutcome") -> str:
 def _quality(outcome: "SpanOutcome") -> str:
     split = outcome.judged_on
     if split is None or outcome.table is None:
-        return "<p>There are no gold spans to evaluate on.</p>"
+        return "<p>Not evaluated: there are no gold spans.</p>"
     n_documents = len(outcome.data.documents[split])
-    intro = f"<p>Figures on {n_documents:,} {escape(split)} documents with gold spans.</p>"
+    intro = f"<p>Evaluated on {n_documents:,} {escape(split)} documents with gold spans.</p>"
     by_label = f"<p>{escape(outcome.main.method)}, label by label:</p>"
     return intro + outcome.table.to_html() + by_label + outcome.main.reports[split].table.to_html()

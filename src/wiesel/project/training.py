@@ -14,9 +14,8 @@ import numpy as np
 from wiesel.catalog import load_model
 from wiesel.compare import build_method
 from wiesel.end_to_end import EndToEndModel
-from wiesel.end_to_end.fingerprints import votes_fingerprint
-from wiesel.end_to_end.plan import GoldSet
-from wiesel.end_to_end.sklearn_stage import is_classifier
+from wiesel.end_to_end.checks import is_classifier
+from wiesel.end_to_end.plan import GoldSet, votes_fingerprint
 from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import SavedModelError
 from wiesel.io import Split

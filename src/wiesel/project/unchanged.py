@@ -72,7 +72,7 @@ def _inputs(project: Project, methods: Sequence[str] | None) -> dict[str, Any] |
         return None
     return {
         "wiesel": [__version__, sys.version, _package_state()],
-        "asked": [os.getcwd(), str(project.file), None if methods is None else list(methods)],
+        "request": [os.getcwd(), str(project.file), None if methods is None else list(methods)],
         "settings": project.file.read_text(encoding="utf-8"),
         "environment": os.environ.get("WIESEL_DATA"),
         "files": _digests(_named_files(project)),

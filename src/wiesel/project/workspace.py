@@ -230,7 +230,7 @@ class Workspace:
         gold = self.gold.copy()
         if person:
             ids = self.train.ids.cast(pl.String)
-            seen = ids.is_in(list(self.store.asked(person))).to_numpy()
+            seen = ids.is_in(list(self.store.seen_by(person))).to_numpy()
             gold[seen & (gold == ABSTAIN)] = 0  # a skipped row is not shown again
             gold[~seen & self._labeled()] = ABSTAIN  # rows that others labeled measure agreement
         return rows_to_label(self.votes, self.features, n=n, way=way, gold=gold, seed=seed)

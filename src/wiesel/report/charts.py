@@ -39,9 +39,9 @@ def figure(
         for name, color in zip(names, _COLORS, strict=False)
     )
     shown = f'<div class="legend">{legend}</div>' if len(names) > 1 else ""
-    said = f"<p>{escape(note)}</p>" if note else ""
+    caption = f"<p>{escape(note)}</p>" if note else ""
     opening = '<figure class="wide">' if wide else "<figure>"
-    return f"{opening}<figcaption>{escape(title)}</figcaption>{shown}{body}{said}</figure>"
+    return f"{opening}<figcaption>{escape(title)}</figcaption>{shown}{body}{caption}</figure>"
 
 
 def epochs(title: str, curves: Sequence[Curve], kept: int | None, note: str = "") -> str:
@@ -73,8 +73,8 @@ def calibration(report: Report) -> str:
     axes = Axis("confidence", low, 1.0), Axis("share that is right", low, 1.0)
     line = Line("predictions", points, "one", dots=True)
     note = (
-        "On the diagonal a confidence of 80 % is right in 80 % of the cases. The calibration "
-        f"error is {100 * report.calibration_error:.1f} %."
+        "On the diagonal, predictions with 80 % confidence are right in 80 % of cases. The "
+        f"calibration error is {100 * report.calibration_error:.1f} %."
     )
     return figure("Calibration", chart(*axes, [line], diagonal=True), note=note)
 
@@ -88,7 +88,7 @@ def threshold_figure(curve: ThresholdCurve, threshold: float | None, name: str) 
         for (title, values), color in zip(parts.items(), _COLORS, strict=True)
     ]
     mark = (0.5 if threshold is None else threshold, "threshold in use")
-    title = f"P({name}) from which {name} is predicted"
+    title = f"predict {name} if P({name}) is at least"
     ends = _rounded_range(*(float(curve.threshold[row]) for row in (0, -1)))
     x = Axis(title, min(ends[0], mark[0]), max(ends[1], mark[0]))
     body = chart(x, Axis("share", 0.0, 1.0), lines, mark=mark)
@@ -115,7 +115,9 @@ def confusion(report: Report) -> str:
         f'<th scope="col">true \\ predicted</th>{head}'
         f"</tr></thead><tbody>{body}</tbody></table></div>"
     )
-    note = f"Rows are the true classes; {'shades' if many else 'shares'} are of the row."
+    note = (
+        f"Rows are the true classes. {'Shades' if many else 'Percentages'} are shares of the row."
+    )
     wide = many and sum(len(name) for name in report.labels) > _FEW_LETTERS
     return figure("Confusion", table, note=note, wide=wide)
 
@@ -157,7 +159,7 @@ def coverage(report: Report) -> str:
         f'<div class="scroll"><table class="coverage"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
-    note = "Items without a vote show what the end model learned beyond its voters."
+    note = "Items without votes show what the end model learned beyond the voters."
     return figure("Items with and without votes", table, note=note)
 
 
@@ -212,11 +214,11 @@ def _interval_row(name: str, score: Any, low: float, span: float) -> str:
     if math.isfinite(score.low):
         width = percent(score.high) - percent(score.low)
         bar = f'<b style="left:{percent(score.low)}%;width:{width:.1f}%"></b>'
-    said = f"{score:.3f}"
+    value = f"{score:.3f}"
     if math.isfinite(score.low):
-        said += f" <small>({score.low:.3f} to {score.high:.3f})</small>"
+        value += f" <small>({score.low:.3f} to {score.high:.3f})</small>"
     return (
-        f'<div class="row"><div class="name">{escape(name)}</div><div class="value">{said}</div>'
+        f'<div class="row"><div class="name">{escape(name)}</div><div class="value">{value}</div>'
         f'<div class="track"><div>{bar}<i style="left:{percent(float(score))}%"></i></div></div>'
         "</div>"
     )
@@ -229,5 +231,5 @@ def _pair_cell(first: str, second: str, share: float, same: bool) -> str:
     # One half is neutral: as many equal votes as different ones.
     strength = round(200 * abs(share - 0.5))
     side = "agree" if share >= 0.5 else "differ"
-    said = escape(f"{first} and {second}: {100 * share:.0f} % the same", quote=True)
-    return f'<td class="{side}" style="--share:{strength}%" title="{said}"></td>'
+    tooltip = escape(f"{first} and {second}: {100 * share:.0f} % the same", quote=True)
+    return f'<td class="{side}" style="--share:{strength}%" title="{tooltip}"></td>'

@@ -10,7 +10,7 @@ from wiesel.aggregate import Aggregation
 from wiesel.analysis.table import UNKNOWN
 from wiesel.io import FilePath
 from wiesel.report.page import whole_page
-from wiesel.report.tables import TableColumn, bar, filter_field, sortable_table
+from wiesel.report.tables import TableColumn, bar, filter_field, percent_text, sortable_table
 from wiesel.saving import write_file
 
 __all__ = ["crowd_html", "write_crowd_report"]
@@ -40,9 +40,9 @@ def _overview(found: Aggregation) -> str:
     tiles = {
         "items": f"{votes.n_items:,}",
         "workers": f"{votes.n_voters:,}",
-        "answers": f"{votes.n_votes:,}",
-        "answers per item": f"{votes.n_votes / max(1, votes.n_items):.1f}",
-        "mean confidence": UNKNOWN if confidence is None else f"{confidence:.1%}",  # type: ignore[str-bytes-safe]
+        "answers": f"{found.n_answers:,}",
+        "answers per item": f"{found.n_answers / max(1, votes.n_items):.1f}",
+        "mean confidence": percent_text(confidence),  # type: ignore[arg-type]
         "workers flagged": f"{len(flagged):,}",
     }
     boxes = "".join(
@@ -53,11 +53,7 @@ def _overview(found: Aggregation) -> str:
         TableColumn("class", lambda row: escape(row["name"]), style="name"),
         TableColumn("share of the labels", _bar("share"), lambda row: row["share"], "number"),
     )
-    note = (
-        f"<p>Left out because the worker answered the item again: {found.n_repeated:,}.</p>"
-        if found.n_repeated
-        else ""
-    )
+    note = "".join(f"<p>{sentence}.</p>" for sentence in found.repeats())
     method = escape(type(found.model).__name__)
     return (
         f'<div class="tiles">{boxes}</div><p>Labels by {method}.</p>{note}'
@@ -83,7 +79,7 @@ def _workers(found: Aggregation) -> str:
         "<p>Accuracy is how often the other workers' answers confirm a worker's. Adversaries are "
         "clearly worse than chance, spammers no better than chance; copies answer like another "
         "worker, "
-        "mistakes included. Press a header to sort.</p>"
+        "mistakes included. Click a header to sort.</p>"
     )
     text += filter_field("worker-table", "a name or a flag")
     return text + sortable_table(
@@ -97,7 +93,9 @@ def _mistakes(found: Aggregation) -> str:
         TableColumn("worker", lambda row: escape(row["worker"]), style="name"),
         TableColumn("true class", lambda row: escape(row["true"])),
         TableColumn("answered", lambda row: escape(row["answered"])),
-        TableColumn("times", _number("times"), lambda row: row["times"], "number"),
+        TableColumn(
+            "times", lambda row: f"{row['times']:,.0f}", lambda row: row["times"], "number"
+        ),
         TableColumn("of that class", _bar("share"), lambda row: row["share"], "number"),
     )
     return sortable_table("mistake-table", columns, frame.head(MOST_ROWS).to_dicts(), len(frame))
@@ -126,7 +124,7 @@ _MEASURES = ("confidence", "answers", "disagreement")
 
 
 def _percent(name: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda row: UNKNOWN if row[name] is None else f"{row[name]:.1%}"
+    return lambda row: percent_text(row[name])
 
 
 def _number(name: str) -> Callable[[Mapping[str, Any]], str]:

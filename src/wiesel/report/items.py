@@ -17,11 +17,11 @@ def errors(data: ReportData) -> str:
     if not data.errors:
         return ""
     more = (
-        f", {len(data.errors):,} of {data.n_errors:,}" if data.n_errors > len(data.errors) else ""
+        f" ({len(data.errors):,} of {data.n_errors:,})" if data.n_errors > len(data.errors) else ""
     )
     intro = (
-        f"<p>Where the end model is wrong on the {escape(data.judged_on)} items, the most certain "
-        f"errors first{more}. Words that a voter matched are marked; voters that voted for the "
+        f"<p>Wrong predictions on the {escape(data.judged_on)} items, the most confident first"
+        f"{more}. Words that a voter matched are marked. Voters that voted for the "
         "gold label are ticked.</p>"
     )
     return intro + _folded([_error(item) for item in data.errors])

@@ -22,8 +22,8 @@ def quality(data: ReportData) -> str:
     """Return the metrics of every method, and the charts of the main one."""
     if data.report is None:
         return (
-            "<p>There are no gold labels to evaluate on. A few dozen labeled rows as "
-            "<code>dev</code> in wiesel.toml would also choose the epoch.</p>"
+            "<p>Not evaluated: there are no gold labels. Add a few dozen labeled rows as "
+            "<code>dev</code> in wiesel.toml; they also select the epoch.</p>"
         )
     report, binary = data.report, len(data.labels) == 2
     every = {**data.methods, **data.references}
@@ -39,8 +39,8 @@ def quality(data: ReportData) -> str:
     if data.thresholds:
         parts.append(_threshold_tool(data))
     parts.append(charts.coverage(report))
-    intro = f"<p>Figures on {report.n_items:,} {escape(data.judged_on)} items with gold labels; "
-    intro += "in brackets and as bars 95 % bootstrap intervals.</p>"
+    intro = f"<p>Evaluated on {report.n_items:,} {escape(data.judged_on)} items with gold labels. "
+    intro += "Parentheses and bars show 95 % bootstrap intervals.</p>"
     paired = f"<p>{escape(data.paired)}</p>" if data.paired else ""
     return f'{intro}{_methods(data)}{paired}<div class="figures">{"".join(parts)}</div>'
 
@@ -55,8 +55,8 @@ def balance(data: ReportData) -> str:
     ]
     rows = [{"row": row} for row in data.balance]
     text = (
-        "<p>Where the votes and the gold labels differ much, voters for the rarer class are "
-        "missing, or the class balance should be given to the method.</p>"
+        "<p>If votes and gold labels differ much, add voters for the class with too few votes, "
+        "or set <code>class_balance</code>.</p>"
     )
     return text + sortable_table("balance-table", columns, rows)
 
@@ -81,9 +81,9 @@ def slices(data: ReportData) -> str:
     )
     field = filter_field("slice-table", "a slice") if len(data.slices) > _MANY_SLICES else ""
     text = (
-        f"<p>The {escape(data.judged_on)} items divided by their columns, by length and by who "
-        "votes on them: where the model is weaker than overall, more voters or labels pay most. "
-        "Press a header to sort.</p>"
+        f"<p>Accuracy on parts of the {escape(data.judged_on)} items, by column, length and votes. "
+        "More voters or labels help most where accuracy is low. "
+        "Click a header to sort.</p>"
     )
     return text + field + sortable_table("slice-table", columns, [{"row": r} for r in data.slices])
 
@@ -181,6 +181,6 @@ def _threshold_tool(data: ReportData) -> str:
         f"<label>A miss ({second} taken for {first}) costs "
         '<input type="number" min="0" step="any" value="1"></label>'
         '<button type="button">Cheapest threshold</button></div>'
-        f"<dl>{shown}</dl><p>Counted on the {escape(data.judged_on)} items. Set the one you "
-        "choose where you use the model's probabilities.</p></figure>"
+        f"<dl>{shown}</dl><p>Counted on the {escape(data.judged_on)} items. Apply the "
+        "threshold you choose to the model's probabilities.</p></figure>"
     )

@@ -15,9 +15,9 @@ __all__ = ["sections"]
 def sections(data: ReportData) -> list[tuple[str, str]]:
     """Return the title and the HTML of every nonempty section."""
     every = [
-        ("What was done", _story(data)),
-        ("How good it is", quality(data)),
-        ("What stands out", _findings(data)),
+        ("Summary", _summary(data)),
+        ("Evaluation", quality(data)),
+        ("Findings", _findings(data)),
         ("Voters", _voters(data)),
         ("Class balance", balance(data)),
         ("Slices", slices(data)),
@@ -30,7 +30,7 @@ def sections(data: ReportData) -> list[tuple[str, str]]:
     return [(title, body) for title, body in every if body]
 
 
-def _story(data: ReportData) -> str:
+def _summary(data: ReportData) -> str:
     tiles = "".join(
         f"<div><strong>{escape(value)}</strong><span>{escape(caption)}</span></div>"
         for value, caption in data.figures
@@ -75,7 +75,7 @@ def _voters(data: ReportData) -> str:
         )
     rows = [{"row": row} for row in data.voters]
     return (
-        f"<p>{escape(data.voter_caption)} Press a header to sort.</p>"
+        f"<p>{escape(data.voter_caption)} Click a header to sort.</p>"
         + filter_field("voter-table", "a voter or a class")
         + sortable_table("voter-table", columns, rows)
     )
@@ -115,10 +115,10 @@ def _agreement(data: ReportData) -> str:
 def _training(data: ReportData) -> str:
     parts = []
     if data.losses:
-        note = "Lower is better; a method with two networks has two lines."
+        note = "Lower is better. A method with two networks has two lines."
         parts.append(charts.epochs("Losses", data.losses, data.kept_epoch, note))
     if data.scores:
-        note = "Agreement: how often end model and weighted votes name the same class."
+        note = "Agreement: how often the end model and the weighted votes predict the same class."
         parts.append(charts.epochs("Agreement and score", data.scores, data.kept_epoch, note))
     return f'<div class="figures">{"".join(parts)}</div>' if parts else ""
 

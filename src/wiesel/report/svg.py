@@ -116,10 +116,10 @@ def _path(points: Sequence[tuple[float, float]], x: Axis, y: Axis, color: str) -
 
 
 def _dot(point: tuple[float, float], x: Axis, y: Axis, line: Line) -> str:
-    said = escape(f"{line.name}: {x.title} {point[0]:.3g}, {y.title} {point[1]:.3g}")
+    tooltip = escape(f"{line.name}: {x.title} {point[0]:.3g}, {y.title} {point[1]:.3g}")
     return (
         f'<circle class="dot {line.color}" cx="{_x(point[0], x)}" cy="{_y(point[1], y)}" r="4">'
-        f"<title>{said}</title></circle>"
+        f"<title>{tooltip}</title></circle>"
     )
 
 

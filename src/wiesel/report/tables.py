@@ -63,7 +63,7 @@ def filter_field(table: str, what: str) -> str:
 def bar(share: float | None, text: str) -> str:
     """Return a text after a bar whose length is a share."""
     width = 100 * min(max(share or 0.0, 0.0), 1.0)
-    return f'<span class="bar"><i style="width:{width:.0f}%"></i></span>{escape(text)}'
+    return f'<span class="bar"><i style="width:{width:.0f}%"></i></span><span>{escape(text)}</span>'
 
 
 def percent_text(share: float | None, digits: int = 1) -> str:

@@ -297,9 +297,9 @@ def _expected(part: _Part, found: Smoothed, labels: SpanLabels) -> _Expected:
         # The first token of a document has no predecessor, and is on neither side.
         sides = np.stack([1 - found.joined, found.joined], axis=1)
         sides[part.layout.first] = 0.0
-        said = np.asarray(part.links.T @ sides).reshape(-1, 2, 2).transpose(0, 2, 1)
-        silent = np.maximum(sides.sum(axis=0) - said.sum(axis=2), 0)
-        links = np.concatenate([said, silent[:, :, None]], axis=2)
+        cast = np.asarray(part.links.T @ sides).reshape(-1, 2, 2).transpose(0, 2, 1)
+        silent = np.maximum(sides.sum(axis=0) - cast.sum(axis=2), 0)
+        links = np.concatenate([cast, silent[:, :, None]], axis=2)
     tokens = found.proba.sum(axis=0)
     return _Expected(found.starts, found.transitions, votes, tokens, links, found.evidence)
 
@@ -310,8 +310,8 @@ def _total(parts: list[_Expected]) -> _Expected:
 
 def _link_belief(links: Floats) -> Floats:
     """Pseudo-votes of linking rules: each abstains as often as it does, else is mostly right."""
-    said = shares(links.sum(axis=1))[:, :2]
+    cast = shares(links.sum(axis=1))[:, :2]
     right = np.array([[0.9, 0.1], [0.1, 0.9]])
-    spoken = said.sum(axis=1)[:, None, None] * right
-    silent = np.tile(1 - said.sum(axis=1)[:, None, None], (1, 2, 1))
-    return _LINK_BELIEF * np.concatenate([spoken, silent], axis=2)
+    votes = cast.sum(axis=1)[:, None, None] * right
+    silent = np.tile(1 - cast.sum(axis=1)[:, None, None], (1, 2, 1))
+    return _LINK_BELIEF * np.concatenate([votes, silent], axis=2)

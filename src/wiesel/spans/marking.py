@@ -139,13 +139,17 @@ def _explained(votes: TokenVotes, span: Span, text: str, tokens: slice) -> SpanE
     matrix, tags = votes.votes, votes.votes.labels.names
     entries = slice(matrix.indptr[tokens.start], matrix.indptr[tokens.stop])
     voters, classes = matrix.voter_index[entries], matrix.class_index[entries]
-    said: dict[str, set[str]] = {}
+    labels_by_voter: dict[str, set[str]] = {}
     for voter, tag in zip(voters.tolist(), classes.tolist(), strict=True):
         name = tags[tag]
-        said.setdefault(matrix.voters[voter], set()).add(OUTSIDE if name == OUTSIDE else name[2:])
-    own = tuple(voter for voter, names in said.items() if span.label in names)
+        labels_by_voter.setdefault(matrix.voters[voter], set()).add(
+            OUTSIDE if name == OUTSIDE else name[2:]
+        )
+    own = tuple(voter for voter, names in labels_by_voter.items() if span.label in names)
     against = tuple(
-        (voter, name) for voter, names in said.items() for name in sorted(names - {span.label})
+        (voter, name)
+        for voter, names in labels_by_voter.items()
+        for name in sorted(names - {span.label})
     )
     return SpanExplanation(span, text[span.start : span.end], own, against)
 

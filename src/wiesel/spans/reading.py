@@ -105,11 +105,11 @@ def without_overlaps(runs: Runs) -> Runs:
     alone = np.concatenate([[True], runs.first[1:] >= reach[:-1]])
     for group in np.split(np.arange(len(order)), np.flatnonzero(alone))[1:]:
         if len(group) > 1:
-            keep[group] = _greedily(runs, group)
+            keep[group] = _longest_without_overlap(runs, group)
     return Runs(runs.first[keep], runs.last[keep], runs.label[keep])
 
 
-def _greedily(runs: Runs, group: npt.NDArray[np.int64]) -> list[bool]:
+def _longest_without_overlap(runs: Runs, group: npt.NDArray[np.int64]) -> list[bool]:
     """Take the longest first, then every run that does not overlap those taken."""
     taken: list[tuple[int, int]] = []
     chosen = set()

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import nn
 
-from wiesel.end_to_end.reading_inputs import MODULE_ERRORS
+from wiesel.end_to_end.checks import MODULE_ERRORS
 from wiesel.end_to_end.restoring import refuse_nan
 from wiesel.errors import SavedModelError, WieselError, suggest
 from wiesel.label_models import LabelModel
@@ -123,7 +123,9 @@ def _tagger(
     elif isinstance(model, SpanWeaSEL):
         # One additional voter: the one of `TokenVotes.with_silence`.
         sizes = {"n_voters": len(model.voters_) + 1, "n_tags": len(model.labels_)}
-        model.encoder_ = _ours(TokenEncoder, {**sizes, "hidden": model.hidden}, files[_ENCODER])
+        model.encoder_ = _built_in_network(
+            TokenEncoder, {**sizes, "hidden": model.hidden}, files[_ENCODER]
+        )
     model.end_model_ = _module(manifest, files[_WEIGHTS], model.features_, end_model)
     return model
 
@@ -138,7 +140,7 @@ def _module(
             "load_span_model(path, end_model=net) needs a module of the same architecture."
         )
     if end_model is None:
-        tagger = _ours(BiLSTMTagger, decoded(arguments), weights)
+        tagger = _built_in_network(BiLSTMTagger, decoded(arguments), weights)
         _check_numbers(tagger, features)
         return tagger
     return _filled(copy.deepcopy(end_model), _stored(weights))
@@ -154,7 +156,7 @@ def _check_numbers(tagger: BiLSTMTagger, features: WordFeatures) -> None:
             )
 
 
-def _ours(kind: type[nn.Module], arguments: dict[str, Any], weights: bytes) -> Any:
+def _built_in_network(kind: type[nn.Module], arguments: dict[str, Any], weights: bytes) -> Any:
     """One of Wiesel's networks with its stored weights."""
     stored = _stored(weights)
     # The sizes are only numbers in a file: memory is used only if they fit the weights.

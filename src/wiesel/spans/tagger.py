@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.errors import FeatureError
-from wiesel.nn.logits import logits_of
+from wiesel.nn.end_models import logits_of
 from wiesel.spans.documents import Documents
 
 __all__ = ["BiLSTMTagger", "TokenInputs", "TokenLogits"]

@@ -235,9 +235,9 @@ def _items_without_votes_are_not_trained_on(model: EndToEndModel) -> None:
 
 def _an_interrupt_keeps_the_best_weights(model: EndToEndModel) -> None:
     task = small_task()
-    # 38 covered items (40 with gold) make 5 steps of 8, so epoch 3 is interrupted.
+    # 38 covered items (40 with gold) make 3 steps of 16, so epoch 3 is interrupted.
     two_epochs = fits.fit(fits.fresh(model, Interrupted(network(), 10_000), epochs=2), task)
-    stopped = fits.fit(fits.fresh(model, Interrupted(network(), 12)), task)
+    stopped = fits.fit(fits.fresh(model, Interrupted(network(), 7)), task)
     require(stopped.history_.interrupted, "history_.interrupted must say so")
     require(len(stopped.history_) == 2, f"2 epochs were finished, not {len(stopped.history_)}")
     if isinstance(model, Committee):

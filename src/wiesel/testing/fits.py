@@ -12,7 +12,7 @@ from wiesel.testing.modules import Task, network, small_task, weights
 
 __all__ = ["FirstFit", "first_fit", "fit", "fitted", "forget_fits", "fresh", "with_another_seed"]
 
-_QUICK = {"epochs": 3, "epoch_size": None, "batch_size": 8, "progress": False}
+_QUICK = {"epochs": 3, "epoch_size": None, "batch_size": 16, "progress": False}
 """Options that make fits short; all other options are those of the model to check."""
 
 

@@ -214,7 +214,7 @@ def _no_class_balance_overrules_all_voters_in_silence(model: LabelModel) -> None
         votes, _ = make_votes(300, 8, n_classes, accuracies=0.85, coverage=1.0, seed=2)
         counts, balance = votes.counts(), [rare] * n_classes
         balance[0] = 1 - rare * (n_classes - 1)
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             label = _proba(model, votes, balance).argmax(axis=1)
         lost = (counts.max(axis=1) == votes.n_voters) & (label != counts.argmax(axis=1))
@@ -223,7 +223,7 @@ def _no_class_balance_overrules_all_voters_in_silence(model: LabelModel) -> None
             of_the_largest == 0,
             f"{of_the_largest} unanimous votes for the most frequent class were lost",
         )
-        warned = any(issubclass(warning.category, WieselWarning) for warning in said)
+        warned = any(issubclass(warning.category, WieselWarning) for warning in caught)
         require(
             warned or not lost.any(),
             f"{lost.sum()} unanimous votes lost against the class balance {balance}, and no "
@@ -271,7 +271,7 @@ def _little_or_no_data_is_fine_or_refused(model: LabelModel) -> None:
 def _a_single_vote_for_a_class_is_followed(model: LabelModel) -> None:
     votes = VoteMatrix.from_dense(np.array([[0], [1], [0], [1]]), ["a", "b"])
     got = list(_fresh(model).fit(votes).predict(votes))
-    require(got == ["a", "b", "a", "b"], f"the only voter said a, b, a, b; the labels are {got}")
+    require(got == ["a", "b", "a", "b"], f"the only voter voted a, b, a, b; the labels are {got}")
 
 
 def _nothing_to_learn_from_is_refused(model: LabelModel) -> None:

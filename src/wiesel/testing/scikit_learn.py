@@ -61,8 +61,10 @@ def check_scikit_learn(
         )
     failed = [result for result in results if result["status"] == "failed"]
     if failed:
-        said = "; ".join(f"{found['check_name']}: {found['exception']!r:.300}" for found in failed)
-        raise ContractError(f"{type(model).__name__} fails checks of scikit-learn: {said}")
+        details = "; ".join(
+            f"{found['check_name']}: {found['exception']!r:.300}" for found in failed
+        )
+        raise ContractError(f"{type(model).__name__} fails checks of scikit-learn: {details}")
     passed = [result["check_name"] for result in results if result["status"] == "passed"]
     ran = {result["check_name"] for result in results if result["status"] == "xfail"}
     wrong = sorted(name for name in expected if name in passed and name not in ran)

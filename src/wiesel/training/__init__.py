@@ -5,8 +5,7 @@ from wiesel.training.batches import Batch, Payload, TrainingData
 from wiesel.training.history import History
 from wiesel.training.inputs import Inputs, as_inputs
 from wiesel.training.loop import train, train_together
-from wiesel.training.objective import Objective, Record
-from wiesel.training.options import TrainOptions
+from wiesel.training.objective import Objective, Record, TrainOptions
 from wiesel.training.ray_train import RayTrain
 from wiesel.training.validation import Validation
 

@@ -27,7 +27,7 @@ __all__ = [
     "write_checkpoint",
 ]
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from wiesel.training.batches import TrainingData
 from wiesel.training.history import History
-from wiesel.training.objective import Objective
-from wiesel.training.options import TrainOptions
+from wiesel.training.objective import Objective, TrainOptions
 from wiesel.training.validation import Validation
 
 __all__ = ["TrainingEngine", "TrainingJob"]

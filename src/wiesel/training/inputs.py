@@ -361,8 +361,9 @@ def _network_dtype(tensor: Tensor) -> Tensor:
 
 
 def _refuse_non_finite(tensor: Tensor, rows: npt.NDArray[np.int64], name: str) -> None:
-    # If any value is not finite, the sum is not: usually one pass without a mask is enough.
-    if not tensor.is_floating_point() or bool(torch.isfinite(tensor.double().sum())):
+    # If any value is not finite, the sum is not: usually one pass without a mask is enough. Large
+    # values may overflow it; then the mask decides.
+    if not tensor.is_floating_point() or bool(torch.isfinite(tensor.float().sum())):
         return
     bad = (~torch.isfinite(tensor)).nonzero()
     if len(bad) == 0:

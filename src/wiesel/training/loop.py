@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from wiesel.errors import TrainingError
+from wiesel.threads import fitting_threads
 from wiesel.training.batches import TrainingData
 from wiesel.training.engines import TrainingJob
 from wiesel.training.history import History, mean_record
-from wiesel.training.objective import Objective, Record
-from wiesel.training.options import TrainOptions
+from wiesel.training.objective import Objective, Record, TrainOptions
 from wiesel.training.progress import progress_bar
 from wiesel.training.state import Member, TrainingState, alone, side_by_side
-from wiesel.training.threads import fitting_threads
 from wiesel.training.validation import Validation, predict_logits, proba_of
 
 __all__ = ["run", "train", "train_together"]
@@ -149,7 +148,6 @@ def _finish_epoch(
     """Score and record the epoch, and keep its weights if it is the best so far."""
     standing, objective, record = member.standing, member.objective, records[id(member)]
     _refuse_divergence(record, member.options)
-    objective.eval()
     record |= objective.diagnose(data)
     if validation is None:
         standing.history.records.append(record)

@@ -18,7 +18,7 @@ from torch import Tensor
 from wiesel.nn.part_layers import see_whole_batches
 from wiesel.nn.streams import set_seed
 from wiesel.nn.workers import PartStreams, Worker
-from wiesel.training.batches import Batch, StackedItems, TrainingData, batch_bounds
+from wiesel.training.batches import Batch, StackedItems, TrainingData, batch_bounds, shuffled
 from wiesel.training.checkpoint import (
     Checkpoint,
     described,
@@ -26,7 +26,6 @@ from wiesel.training.checkpoint import (
     standings_of,
 )
 from wiesel.training.engines import TrainingJob
-from wiesel.training.shuffling import shuffled
 from wiesel.training.state import TrainingState, alone, side_by_side
 
 __all__ = ["PartState", "state_of_part"]

@@ -153,7 +153,7 @@ class RayTrain:
                 resources_per_worker={"CPU": self.cpus} | ({"GPU": 1} if self.gpu else {}),
                 placement_strategy="SPREAD",
             ),
-            run_config=train.RunConfig(  # type: ignore[call-arg]
+            run_config=train.RunConfig(
                 name="training",
                 storage_path=folder,
                 failure_config=train.FailureConfig(max_failures=self.retries),

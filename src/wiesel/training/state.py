@@ -11,14 +11,11 @@ from torch import Tensor
 from wiesel.errors import TrainingError
 from wiesel.nn.stacking import share_tensors, stack_modules
 from wiesel.nn.streams import RandomStreams
-from wiesel.training.adam import FusedAdam
-from wiesel.training.batches import Batch, StackedItems, TrainingData
+from wiesel.training.batches import Batch, StackedItems, TrainingData, shuffled
 from wiesel.training.checkpoint import Checkpoint, Standing, read_checkpoint, write_checkpoint
-from wiesel.training.flat import FlatParameters
 from wiesel.training.history import mean_record
-from wiesel.training.objective import Objective, Record
-from wiesel.training.options import TrainOptions, resolve_device
-from wiesel.training.shuffling import shuffled
+from wiesel.training.objective import Objective, Record, TrainOptions, resolve_device
+from wiesel.training.optimizer import FlatParameters, FusedAdam
 
 __all__ = ["Member", "TrainingState", "alone", "side_by_side"]
 
@@ -168,6 +165,8 @@ def side_by_side(
     stack: Objective = stack_modules(objectives, streams)  # type: ignore[assignment]
     flat = FlatParameters(objectives, stack)
     share_tensors(stack, objectives)
+    for objective in objectives:
+        objective.eval()  # the stack is trained, and its members are only evaluated
     members = [Member(*pair) for pair in zip(objectives, options, strict=True)]
     state = _state(members, stack, flat)
     state.streams = streams

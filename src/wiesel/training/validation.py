@@ -1,7 +1,5 @@
 """A few items with gold labels that decide which epoch was best, and by which metric."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,12 +7,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.nn.logits import logits_of
-from wiesel.threads import one_thread
+from wiesel.nn.end_models import evaluating, logits_of
+from wiesel.threads import fitting_threads, one_thread
 from wiesel.training.inputs import Inputs, move
-from wiesel.training.threads import fitting_threads
 
-__all__ = ["Validation", "evaluating", "logits_of", "predict_logits", "proba_of"]
+__all__ = ["Validation", "predict_logits", "proba_of"]
 
 _PREDICTED_ITEMS = 2048
 
@@ -66,16 +63,3 @@ def proba_of(logits: Tensor) -> npt.NDArray[np.float64]:
     array([[0.5, 0.5]])
     """
     return torch.softmax(logits.double(), dim=1).numpy()
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module into evaluation mode, and afterward restore the mode of every part of it."""
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        yield
-    finally:
-        # Not module.train(): the user may keep a part, such as a frozen BatchNorm, in eval mode.
-        for part, mode in modes:
-            part.training = mode

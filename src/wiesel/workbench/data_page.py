@@ -230,7 +230,7 @@ class DataPage:
         counts = None if votes is None else votes[np.asarray(places, dtype=np.int64)].counts()
         cells = []
         for number, place in enumerate(map(int, places)):
-            said = (
+            vote_counts = (
                 {}
                 if counts is None
                 else {names[k]: round(c) for k, c in enumerate(counts[number]) if round(c)}
@@ -240,7 +240,7 @@ class DataPage:
                 named = int(found.predicted[place])
                 predicted = names[named], float(found.proba[place][named])
             known = "" if gold[place] < 0 else names[gold[place]]
-            cells.append((place, cut(part.rows[column][place]), said, *predicted, known))
+            cells.append((place, cut(part.rows[column][place]), vote_counts, *predicted, known))
         return cells
 
     def _show_note(self) -> None:
@@ -301,7 +301,7 @@ class DataPage:
         found: list[tuple[str, Any, str]] = []
         if space.votes.n_votes:
             for cluster in space.clusters()[:5]:
-                name = ", ".join(cluster.words[:4]) or "no telling words"
+                name = ", ".join(cluster.words[:4]) or "no typical words"
                 found.append((cut(name, 60), cluster.rows, f"{len(cluster):,} rows without a vote"))
             apart = reading_disagreement(space.votes, space.features)
             order = np.argsort(-apart, kind="stable")[:100]

@@ -43,7 +43,7 @@ class Jobs:
     ) -> str:
         """Start a run in a separate process and return its name."""
         if self.current() is not None:
-            raise ParameterError("A run is in training already: wait for it, or stop it.")
+            raise ParameterError("A run is training already: wait for it, or stop it.")
         if not methods:
             raise ParameterError("Choose a method to train.")
         name = time.strftime("%Y%m%d-%H%M%S")

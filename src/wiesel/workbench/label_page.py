@@ -17,7 +17,7 @@ __all__ = ["LabelPage"]
 
 _BATCH = 20
 _TITLES = {
-    "helpful": "these would help most",
+    "helpful": "most helpful first",
     "random": "at random",
     "conflict": "voters disagree",
     "uncertain": "the model is unsure",
@@ -108,13 +108,13 @@ class LabelPage:
                 empty_state("Who are you?", "Enter your name above; labels are saved under it.")
             elif facts is None:
                 ways = "Choose other rows above, or write labeling functions with what you have."
-                empty_state("No rows are left to label this way", ways, "/lfs", "To the LFs")
+                empty_state("No rows are left in this selection", ways, "/lfs", "To the LFs")
             else:
                 self._row(facts, self.waiting[0])
 
-    def _row(self, facts: RowFacts, asked: dict[str, Any]) -> None:
+    def _row(self, facts: RowFacts, request: dict[str, Any]) -> None:
         column = self.desk.space.text_column
-        words(f"Row {cut(facts.item, 40)}: {asked['reason']}", "w-faint", "label-reason")
+        words(f"Row {cut(facts.item, 40)}: {request['reason']}", "w-faint", "label-reason")
         if column is not None:
             marked(str(facts.row[column] or ""), [])
         for name in [n for n in facts.row if n not in ("id", column)]:
@@ -130,7 +130,7 @@ class LabelPage:
             ui.button("Skip (S)", on_click=partial(self.answer, None)).props("flat no-caps")
             ui.button("Undo (U)", on_click=self.undo).props("flat no-caps")
         words(f"{self.done} labeled in this session", "w-faint", "label-count")
-        words("Number keys label, S skips, U takes the last label back.", "w-faint")
+        words("Number keys label, S skips, U undoes the last label.", "w-faint")
 
     async def _key(self, event: KeyEventArguments) -> None:
         if not event.action.keydown or event.modifiers.ctrl or event.modifiers.meta:
@@ -149,8 +149,8 @@ class LabelPage:
             return
         self.busy = True
         try:
-            asked = self.waiting[0]
-            await work(self._keep, str(asked["item"]), label, asked["purpose"])
+            request = self.waiting[0]
+            await work(self._keep, str(request["item"]), label, request["purpose"])
             self.waiting.pop(0)
             self.done += 1
             if self.waiting:
@@ -177,7 +177,7 @@ class LabelPage:
         place = await work(self.desk.place_of, item)
         purpose = await work(self.desk.space.store.purpose_of, item)
         if place is not None:
-            asked = {"item": item, "row": place, "purpose": purpose, "reason": "asked again"}
-            self.waiting.insert(0, asked)
+            request = {"item": item, "row": place, "purpose": purpose, "reason": "shown again"}
+            self.waiting.insert(0, request)
         await self._show()
         await self.people.refresh()

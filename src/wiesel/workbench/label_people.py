@@ -100,7 +100,7 @@ class PeopleBox:
                 ui.button(cut(row["item"], 24), on_click=partial(self._open, row["item"])).props(
                     "flat dense no-caps"
                 )
-                words(cut(", ".join(row["said"]), 100), "w-faint")
+                words(cut(", ".join(row["answers"]), 100), "w-faint")
                 for label in self.desk.space.labels:
                     ui.button(
                         cut(label, 24), on_click=partial(self._settle, row["item"], label)

@@ -59,11 +59,11 @@ class HistoryBox:
 def _sentence(figures: dict[str, float]) -> str:
     if not figures.get("lfs"):
         return "Write a labeling function to see a preview: a linear model on the features."
-    said = f"{figures['lfs']:.0f} voters cover {percent(figures['coverage'])} of the rows. "
+    summary = f"{figures['lfs']:.0f} voters cover {percent(figures['coverage'])} of the rows. "
     if "accuracy" not in figures:
-        return said + "Label randomly drawn rows to see the accuracy of a linear model."
+        return summary + "Label randomly drawn rows to see the accuracy of a linear model."
     return (
-        f"{said}A linear model trained on their votes is right on "
+        f"{summary}A linear model trained on their votes is right on "
         f"{percent(figures['accuracy'], 1)} of "
         f"{figures['labeled']:.0f} labeled rows."
     )

@@ -21,7 +21,7 @@ __all__ = ["LFMaker", "preview_figures", "preview_hits"]
 _HITS = 5
 _AROUND = 120
 _REFUSED = {
-    "pattern": "This pattern cannot be searched for.",
+    "pattern": "This pattern is not valid.",
     "words": "Use at most twelve words.",
 }
 
@@ -33,7 +33,7 @@ class LFMaker:
         self.desk, self.on_added = desk, on_added
         self.editing = ""
         """The name of the rule to replace; empty to add a rule."""
-        self.asked: tuple[str, str, bool, str] | None = None
+        self.request: tuple[str, str, bool, str] | None = None
         """The request that the preview answers."""
 
     def build(self) -> None:
@@ -73,25 +73,25 @@ class LFMaker:
 
     async def _typed(self) -> None:
         text = (self.input.value or "").strip()
-        asked = (text, self.choice.value, self.kind.value == "pattern", self.editing)
-        if asked == self.asked:
+        request = (text, self.choice.value, self.kind.value == "pattern", self.editing)
+        if request == self.request:
             return  # marked words change the box, which triggers a second event
-        self.asked = asked
+        self.request = request
         # Until the new proposals are there, those on the page are for other words or classes.
         self.place.classes(remove="w-ready")
         if not text:
             self.place.clear()
             return
-        found = await work(self.proposals, *asked[:3], quiet=True)
-        if asked != self.asked:
+        found = await work(self.proposals, *request[:3], quiet=True)
+        if request != self.request:
             return  # the user typed more in the meantime
         self.place.clear()
         with self.place:
             if found is None:
-                words(_REFUSED["pattern" if asked[2] else "words"], "w-bad")
+                words(_REFUSED["pattern" if request[2] else "words"], "w-bad")
             else:
                 self._proposals(found)
-        self.place.props["data-label"] = asked[1]
+        self.place.props["data-label"] = request[1]
         self.place.classes("w-ready")
 
     def proposals(
@@ -139,7 +139,7 @@ class LFMaker:
         if done is None:
             return
         ui.notify(f"{done} is in {lfs.rules_file.name if lfs.rules_file else 'the rules'}")
-        self.editing, self.input.value, self.asked = "", "", None
+        self.editing, self.input.value, self.request = "", "", None
         self.place.clear()
         self.desk.changed()
         await self.on_added()

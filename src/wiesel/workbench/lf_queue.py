@@ -37,7 +37,7 @@ class LFQueue:
                 .style("display: flex; flex-direction: column; gap: 8px; min-height: 230px")
             )
         with self.place:
-            words("Looking for words that tell the classes apart …", "w-faint")
+            words("Looking for words that distinguish the classes …", "w-faint")
         ui.keyboard(on_key=self._key, repeating=False, ignore=["input", "select", "textarea"])
 
     async def load(self) -> None:

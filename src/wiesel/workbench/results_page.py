@@ -20,8 +20,8 @@ __all__ = ["ResultsPage"]
 _FIGURES = ("accuracy", "f1", "macro_f1", "auc", "average_precision", "log_loss", "brier")
 _LISTED = 12
 _CONFIDENCE = (
-    "Confidence is the probability of the predicted class. With two classes, it is below 50 % "
-    "where the threshold that was chosen is not 50 %."
+    "Confidence is the probability of the predicted class. In binary tasks it can be below 50 % "
+    "if the decision threshold is not 50 %."
 )
 _FILES = {
     "predictions": "predictions.parquet",
@@ -43,7 +43,7 @@ class ResultsPage:
         if not runs:
             empty_state(
                 "There are no results yet",
-                "Train a model first; every run is kept here with all its figures.",
+                "Train a model first. Every run is kept here with all its figures.",
                 "/train",
                 "To training",
             )
@@ -178,7 +178,7 @@ class ResultsPage:
         if not points:
             return
         name = cut(view.labels.names[1], 30)
-        with card(f"Thresholds: predict {name} from which probability? Click a point"):
+        with card(f"Decision threshold of {name}: click a point to see its rows"):
             chart = ui.echart(_threshold_options(points), on_point_click=partial(self._point, view))
             chart.style("height: 240px; width: 100%")
 
@@ -189,9 +189,9 @@ class ResultsPage:
 
     def _errors(self, view: RunView) -> None:
         wrong = view.wrong_rows()
-        with card("Errors, the most certain first"):
+        with card("Errors, the most confident first"):
             if not len(wrong):
-                words("No error among the rows with gold.", "w-faint")
+                words("No errors on the rows with gold labels.", "w-faint")
                 return
             with ui.element("div"):
                 self._open_button(view, f"all {len(wrong):,} errors", wrong, "errors")

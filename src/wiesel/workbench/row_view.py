@@ -178,7 +178,9 @@ def _explain_button(desk: Desk, facts: RowFacts) -> None:
         found = await work(_explained, desk, run.folder / "model", facts.item)
         with place:
             place.clear()
-            words(str(found) if found is not None else "It cannot be explained.", "row-explained")
+            words(
+                str(found) if found is not None else "No explanation is available.", "row-explained"
+            )
 
     ui.button(f"Explain with run {run.name}", on_click=explain).props("flat dense no-caps")
 

@@ -177,7 +177,9 @@ class TrainPage:
 
 def _no_run(has_votes: bool) -> None:
     if has_votes:
-        what = "Choose methods at the side and start. Training continues while you use other pages."
+        what = (
+            "Choose methods on the right and start. Training continues while you use other pages."
+        )
         empty_state("No run yet", what)
         return
     what = "There are no votes to learn from: write a labeling function, or accept a proposed one."

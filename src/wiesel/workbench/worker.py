@@ -46,7 +46,7 @@ def main(project_file: str, name: str) -> int:
 
 def _run(project: Project, name: str, request: Mapping[str, Any], tell: Any) -> None:
     training = {**project.training, **request["training"]}
-    asked = replace(
+    configured = replace(
         project, training=training, method=replace(project.method, seeds=tuple(request["seeds"]))
     )
 
@@ -63,7 +63,7 @@ def _run(project: Project, name: str, request: Mapping[str, Any], tell: Any) -> 
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcome = run_project(asked, request["methods"], say, watch)
+        outcome = run_project(configured, request["methods"], say, watch)
     kept = keep_run(outcome, name, {"request": dict(request)})
     tell(end="stopped, best weights kept" if kept.about["interrupted"] else "finished")
 

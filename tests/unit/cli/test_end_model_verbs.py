@@ -48,8 +48,8 @@ def test_a_transformer_goes_from_run_to_predict(tiny, tmp_path, wiesel, wiesel_j
     write_transformer(tiny / "bert", pl.read_csv(tiny / "train.csv")["text"])
     tokens = 'kind = "tokens"\ntokenizer = "bert"\nlength = 8'
     with_end_model(tiny, 'name = "transformer:bert"', tokens)
-    with (tiny / "wiesel.toml").open("a") as settings:
-        settings.write("epoch_size = 40\n")
+    file = tiny / "wiesel.toml"
+    file.write_text(file.read_text().replace("epoch_size = 320", "epoch_size = 40"))
     assert wiesel_json("run", tiny, "--method", "weasel,majority_vote")["method"] == "weasel"
     assert wiesel_json("run", tiny, "--method", "weasel,majority_vote")["reused"]["models"] == 2
     # The model is whole in itself: neither the folder of the transformer nor --end-model is needed.

@@ -41,10 +41,10 @@ def test_apply_takes_the_classes_from_the_command_line_where_the_file_has_none(f
 
 def test_a_second_apply_with_a_cache_runs_only_what_changed(folder, wiesel):
     words = ("apply", "mails.csv", "--lfs", "lfs.py", "--cache", "votes.sqlite")
-    assert "0 of 2 parts were known" in wiesel(*words).stderr
+    assert "0 of 2 parts were in the cache" in wiesel(*words).stderr
     source = (folder / "lfs.py").read_text()
     (folder / "lfs.py").write_text(source.replace("< 12", "< 5"))
-    assert "1 of 2 parts were known" in wiesel(*words).stderr
+    assert "1 of 2 parts were in the cache" in wiesel(*words).stderr
     assert read_votes("votes.parquet").dense().tolist() == [[1, -1], [-1, -1], [1, -1]]
 
 

@@ -47,6 +47,20 @@ def messages(tmp_path):
     return file
 
 
+def test_a_project_is_by_default_in_this_folder(tmp_path, wiesel, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "is not a project" in wiesel("run").stderr
+    assert wiesel("init").stderr == "Next: wiesel run\n"
+    assert (tmp_path / "wiesel.toml").is_file()
+    assert wiesel("rows-to-label", "-n", "3", "--way", "random").exit_code == 0
+
+
+def test_python_dash_m_runs_the_command_line():
+    command = [sys.executable, "-m", "wiesel", "--version"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown.startswith("wiesel ")
+
+
 def test_init_names_run_as_the_next_step(tmp_path, wiesel):
     result = wiesel("init", tmp_path / "my project")
     assert result.stderr.splitlines()[-1] == f"Next: wiesel run '{tmp_path / 'my project'}'"
@@ -203,28 +217,28 @@ def test_fit_refuses_an_option_that_there_is_not(tmp_path, wiesel):
 
 
 @pytest.fixture
-def outside_the_clone(tmp_path, monkeypatch):
-    """Another folder, in which `experiments` is not imported; what was imported comes back."""
-
-    def imported() -> dict[str, ModuleType]:
-        return {n: m for n, m in sys.modules.items() if n.partition(".")[0] == "experiments"}
-
-    own = imported()
-    for name in own:
+def _no_experiments():
+    """Nothing is imported of this repository's experiments; what was is back after the test."""
+    kept = experiments_imported()
+    for name in kept:
         del sys.modules[name]
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    for name in imported():
+    yield
+    for name in experiments_imported():
         del sys.modules[name]
-    sys.modules.update(own)
+    sys.modules.update(kept)
 
 
+def experiments_imported() -> dict[str, ModuleType]:
+    modules = sys.modules.items()
+    return {name: module for name, module in modules if name.split(".")[0] == "experiments"}
+
+
+@pytest.mark.usefixtures("_no_experiments")
 def test_reproduce_lists_and_runs_the_experiments_of_a_clone(
-    outside_the_clone, wiesel, wiesel_json
+    tmp_path, monkeypatch, wiesel, wiesel_json
 ):
-    clone = outside_the_clone
-    (clone / "experiments").mkdir()
-    (clone / "experiments/__init__.py").write_text("")
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments/__init__.py").write_text("")
     program = """
         import sys
         EXPERIMENTS = ("table1",)
@@ -233,9 +247,10 @@ def test_reproduce_lists_and_runs_the_experiments_of_a_clone(
             print("a page")
             sys.exit(3 * (sys.argv[1:] != "table1 --full --seeds 2 --jobs 1".split()))
     """
-    (clone / "experiments/results").mkdir()
-    (clone / "experiments/results/table1.md").write_text("| WeaSEL | 82.10 |")
-    (clone / "experiments/__main__.py").write_text(textwrap.dedent(program))
+    (tmp_path / "experiments/results").mkdir()
+    (tmp_path / "experiments/results/table1.md").write_text("| WeaSEL | 82.10 |")
+    (tmp_path / "experiments/__main__.py").write_text(textwrap.dedent(program))
+    monkeypatch.chdir(tmp_path)
     assert wiesel_json("reproduce")["experiments"] == ["table1"]
     done = wiesel("reproduce", "table1", "--full", "--seeds", 2)
     assert "| 82.10 |" in done.stdout
@@ -247,7 +262,9 @@ def test_reproduce_lists_and_runs_the_experiments_of_a_clone(
     assert "Did you mean 'table1'" in wiesel("reproduce", "tabel1").stderr
 
 
-def test_reproduce_needs_the_repository(outside_the_clone, monkeypatch, wiesel):
+@pytest.mark.usefixtures("_no_experiments")
+def test_reproduce_needs_the_repository(tmp_path, monkeypatch, wiesel):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "experiments", None)
     assert "in a clone of it" in wiesel("reproduce").stderr
 

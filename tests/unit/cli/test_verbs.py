@@ -164,3 +164,36 @@ def test_the_command_line_starts_without_the_heavy_libraries():
     ).stdout
     assert "typer" in loaded
     assert not [name for name in ("torch", "polars", "sklearn", "numpy") if f"'{name}'" in loaded]
+
+
+def test_inspect_describes_rows_before_there_are_votes(tmp_path, wiesel, wiesel_json):
+    file = tmp_path / "mails.csv"
+    file.write_text(
+        "id;text;label\n1;win a prize;spam\n2;see you;ham\n3;lunch at one;ham\n4;;ham\n"
+    )
+    shown = wiesel("inspect", file)
+    assert "4 rows, 3 columns" in shown.stdout
+    assert "--labels ham,spam" in shown.stdout
+    assert shown.stderr == "Next: wiesel init project\n"
+    columns = wiesel_json("inspect", file)["columns"]
+    assert columns[1] == {
+        "column": "text",
+        "type": "text",
+        "missing": 1,
+        "different": 3,
+        "frequent": "win a prize",
+    }
+    assert columns[2]["frequent"] == "ham (3), spam (1)"
+
+
+def test_inspect_of_a_label_model_names_its_voters_and_soft_labels(
+    tmp_path, votes, wiesel, wiesel_json
+):
+    from wiesel import DawidSkene
+
+    DawidSkene().fit(votes).save(tmp_path / "model")
+    shown = wiesel("inspect", tmp_path / "model")
+    assert "keyword, link, length" in shown.stdout
+    assert "wiesel soft-labels" in shown.stderr
+    learned = wiesel_json("inspect", tmp_path / "model")["manifest"]["learned"]
+    assert learned["voters_"] == ["keyword", "link", "length"]

@@ -7,7 +7,9 @@ import pytest
 from wiesel.cli.wording import in_command_words
 from wiesel.lfs.failures import Failure, FailureLog
 
-PYTHON = re.compile(r"np\.\w+\(|\.frame\b|on_error=|\$tuple|FailureLog|engine='|labels=\[|ids=")
+PYTHON = re.compile(
+    r"np\.\w+\(|\.frame\b|on_error=|\$tuple|FailureLog|engine='|labels=\[|ids=|worker=|repeated=|fit\("
+)
 
 
 def failed() -> FailureLog:
@@ -27,6 +29,12 @@ def failed() -> FailureLog:
         "This table does not say what the classes are: give labels=[...], in order, and "
         "voters=[...]. The cells hold 1.",
         "ids=... is the name of a column; got 3.",
+        "Name it by item=, worker=, label= (one row for each answer is needed).",
+        "Name it by worker= (one row for each answer is needed).",
+        "Say which to keep: repeated='first', 'last' or 'all'.",
+        "All answers in the column 'x' are 'y': name all classes, labels=[...].",
+        "outweighs all votes. Give the class balance to fit() if you know it. MajorityVote never "
+        "does that.",
     ],
 )
 def test_no_message_speaks_python(message: str) -> None:

@@ -1,7 +1,9 @@
 """A committee: what its members are, what they see, and what becomes of their answers."""
 
 import pickle
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
 from torch import Tensor, nn
 
+import wiesel
 from wiesel import (
     Committee,
     MajorityVote,
@@ -21,6 +24,7 @@ from wiesel import (
     load_model,
 )
 from wiesel.end_to_end.committee import default_members
+from wiesel.end_to_end.linear_models import CrossFit
 from wiesel.errors import NotFittedError, ParameterError, VoteError, WieselWarning
 from wiesel.nn import CNN, Linear
 from wiesel.training import seeded
@@ -309,3 +313,47 @@ def test_wrong_options_are_refused():
     for use in (lambda m: m.predict(X), lambda m: m.spread(X), lambda m: m.save("nowhere")):
         with pytest.raises(NotFittedError, match="Committee"):
             use(committee())
+
+
+def test_members_share_the_linear_models_of_the_features(monkeypatch: pytest.MonkeyPatch):
+    made: list[int] = []
+    original = CrossFit.__init__
+
+    def counted(self: CrossFit, *arguments: Any) -> None:
+        made.append(1)
+        original(self, *arguments)
+
+    monkeypatch.setattr(CrossFit, "__init__", counted)
+    committee(epochs=1).fit(X, VOTES)
+    assert len(made) == 1
+
+
+def test_label_models_with_the_same_options_are_fitted_once_for_both_losses():
+    votes = VoteMatrix.from_dense(np.arange(360).reshape(120, 3) % 3, ["a", "b", "c"])
+    model = Committee(Linear(3, 3), **{**QUICK, "epochs": 1}).fit(X, votes)
+    members = dict(zip(model.member_weights_, model.members_, strict=True))
+    assert members["feature_em"].label_model_ is members["feature_em_mig"].label_model_
+
+
+def test_an_invalid_option_of_a_member_is_refused_if_another_has_the_same_soft_labels():
+    members = [TwoStage(MajorityVote(), linear()), TwoStage(MajorityVote(), linear(), loss="mse")]  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="'loss' option"):
+        Committee(linear(), members=members).fit(X, VOTES)
+
+
+def test_the_walk_of_a_fit_passes_few_files(fitted: Committee):
+    """What a person has to read to follow a fit; the fixture has loaded all modules."""
+    package = str(Path(wiesel.__file__).parent)
+    passed: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            passed.add(frame.f_code.co_filename.removeprefix(package))
+
+    before, model = sys.getprofile(), committee()
+    sys.setprofile(note)
+    try:
+        model.fit(X, VOTES)
+    finally:
+        sys.setprofile(before)
+    assert 20 < len(passed) <= 35, sorted(passed)

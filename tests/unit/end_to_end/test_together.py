@@ -18,6 +18,7 @@ from wiesel import (
     Supervised,
     TwoStage,
     WeaSEL,
+    WeightedVote,
     load_model,
 )
 from wiesel.datasets.synthetic import make_features, make_votes
@@ -341,3 +342,12 @@ def test_many_collapsed_networks_are_one_warning_with_options_the_method_has():
     assert message.startswith("2 of the 3 networks predict one class")
     assert "class_balance" in message
     assert "tau_1" not in message
+
+
+def test_models_that_differ_in_the_middle_of_a_long_array_have_different_plans():
+    # NumPy shows only the ends of an array with more than a thousand entries.
+    weights = np.ones(1200)
+    other = weights.copy()
+    other[600] = 0.5
+    keys = {TwoStage(WeightedVote(weights=w), nn.Linear(5, 2)).plan_key() for w in (weights, other)}
+    assert len(keys) == 2

@@ -188,5 +188,5 @@ def test_a_study_runs_what_is_missing_and_then_writes_its_page(study, results, m
     study.main(["--seeds", "2"])
     assert (results / f"{name}.md").read_text() == page
     study.main(["--seeds", "3", "--recorded"])
-    assert "runs that are finished" in (results / f"{name}.md").read_text()
+    assert "Only finished runs are shown" in (results / f"{name}.md").read_text()
     assert len(groups) == n_groups

@@ -101,3 +101,10 @@ def test_workbooks_are_refused_with_the_way_out(tmp_path: Path, name: str) -> No
     (tmp_path / name).write_bytes(b"PK")
     with pytest.raises(DataError, match="Save the sheet as 'CSV UTF-8'"):
         read_rows(tmp_path / name)
+
+
+def test_a_workbook_with_the_name_of_a_table_is_refused_too(tmp_path: Path) -> None:
+    path = tmp_path / "mails.csv"
+    path.write_bytes(b"PK\x03\x04\x14\x00\x08\x08\xff")
+    with pytest.raises(DataError, match=r"spreadsheet or a zip file.*'CSV UTF-8'"):
+        read_rows(path)

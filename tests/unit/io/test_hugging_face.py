@@ -44,7 +44,7 @@ def test_the_card_names_files_and_classes_as_yaml(tmp_path):
     (size,) = card["dataset_info"]["splits"]
     assert (size["name"], size["num_examples"]) == ("train", 2)
     assert size["num_bytes"] > 0
-    assert "likeliest class" in text
+    assert "most probable class" in text
 
 
 def test_the_parquet_file_names_the_classes_as_datasets_does(tmp_path):
@@ -89,3 +89,9 @@ def test_a_dataset_goes_both_ways(tmp_path):
     loaded = datasets.load_dataset(str(tmp_path / "m"), cache_dir=str(tmp_path / "cache"))
     assert loaded["train"].features["label"].names == LABELS
     assert read_hugging_face(loaded).rows["text"].to_list() == ROWS["text"].to_list()
+
+
+def test_a_folder_of_save_to_disk_is_named_with_the_way_to_read_it(tmp_path):
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    with pytest.raises(DataError, match=r"save_to_disk.*datasets\.load_from_disk"):
+        read_hugging_face(tmp_path)

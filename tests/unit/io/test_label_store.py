@@ -84,9 +84,9 @@ def test_the_majority_counts_and_is_marked_as_not_agreed(store):
     assert store.labels().to_dicts()[0]["agreed"] is False
 
 
-def test_a_skipped_item_is_not_asked_again_and_has_no_label(store):
+def test_a_skipped_item_is_not_shown_again_and_has_no_label(store):
     store.add("m1", None, "ada")
-    assert store.asked("ada") == {"m1"}
+    assert store.seen_by("ada") == {"m1"}
     assert len(store.labels()) == 0
 
 

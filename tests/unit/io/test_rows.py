@@ -175,7 +175,9 @@ def test_a_column_named_twice_is_refused(tmp_path: Path) -> None:
 
 def test_a_wrong_column_is_answered_with_the_nearest(tmp_path: Path) -> None:
     write_rows(ROWS, tmp_path / "a.csv")
-    with pytest.raises(DataError, match=r"'texts' \(asked of .*a.csv\)\. Did you mean 'text'"):
+    with pytest.raises(
+        DataError, match=r"'texts' \(requested from .*a.csv\)\. Did you mean 'text'"
+    ):
         read_rows(tmp_path / "a.csv", ["texts"])
 
 

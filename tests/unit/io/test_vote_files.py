@@ -35,6 +35,13 @@ def test_votes_come_back_exactly(tmp_path: Path, votes: VoteMatrix, layout: Any)
     assert back.ids.dtype == votes.ids.dtype
 
 
+def test_repeated_answers_come_back_exactly(tmp_path: Path) -> None:
+    table = {"task": [1, 1, 2], "who": ["a", "a", "b"], "said": ["ham", "spam", "spam"]}
+    votes = VoteMatrix.from_long(table, item="task", voter="who", label="said", duplicates="all")
+    write_votes(votes, tmp_path / "v.parquet")
+    assert read_votes(tmp_path / "v.parquet").equals(votes)
+
+
 @pytest.mark.parametrize("layout", ["wide", "list"])
 @pytest.mark.parametrize(
     "ids", [["b", "a", "ü"], [3, 1, 2], np.array([3, 1, 2], np.uint8), [0.5, 1.5, 2.5]]

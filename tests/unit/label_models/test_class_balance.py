@@ -8,7 +8,7 @@ from wiesel.datasets.synthetic import make_votes
 from wiesel.errors import WieselWarning
 from wiesel.label_models import class_balance
 from wiesel.label_models.class_balance import _deal, _group_votes, _TripleCounts, _TripleModel
-from wiesel.label_models.pair_moments import vote_totals
+from wiesel.label_models.vote_products import vote_totals
 
 
 @pytest.mark.parametrize("balance", [(0.5, 0.5), (0.8, 0.2), (0.4, 0.3, 0.2, 0.1)])

@@ -7,7 +7,7 @@ from wiesel import VoteMatrix
 from wiesel.datasets.synthetic import make_votes
 from wiesel.label_models import pair_moments, vote_products
 from wiesel.label_models.expectation_maximization import VoteSums
-from wiesel.label_models.pair_moments import pair_counts, vote_totals
+from wiesel.label_models.pair_moments import pair_counts
 from wiesel.label_models.patterns import fold
 from wiesel.label_models.vote_products import (
     LogJoint,
@@ -15,6 +15,7 @@ from wiesel.label_models.vote_products import (
     normalize_rows,
     one_hot_chunks,
     posterior,
+    vote_totals,
 )
 
 PRODUCTS = (

@@ -285,7 +285,7 @@ def test_the_search_for_deadly_rows_ends() -> None:
     attempts: list[int] = []
     found: list[object] = []
     search = DeathSearch(vote, 1, lambda *what: found.append(what), most_deaths=5)
-    with pytest.raises(LabelingFunctionError, match=r"keep ending \(signal 9\).*memory"):
+    with pytest.raises(LabelingFunctionError, match=r"keep crashing \(signal 9\).*memory"):
         search.votes(0, 1000)
     assert len(attempts) == 6
 

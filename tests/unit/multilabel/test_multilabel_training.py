@@ -84,7 +84,7 @@ def test_a_label_nobody_votes_on_is_named(model, task):
 
 def test_votes_in_one_direction_need_a_balance(model, task):
     with pytest.raises(
-        VoteError, match=r"All votes on 'law' say that it is present.*class_balance"
+        VoteError, match=r"All votes on 'law' are that it is present.*class_balance"
     ):
         model.fit(task.X, task.one_sided())
     model.set_params(class_balance={"law": 0.3}).fit(task.X, task.one_sided())

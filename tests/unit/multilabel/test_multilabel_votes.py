@@ -161,5 +161,5 @@ def test_gold_of_other_items_and_votes_of_another_kind_are_refused(task):
 
 def test_advice_about_one_direction_names_the_missing_one():
     against = MultiLabelVotes.from_dense([[[0, 1]], [[0, 0]]], ["a", "b"])
-    with pytest.raises(VoteError, match=r"says where it is present\.$"):
+    with pytest.raises(VoteError, match=r"votes where it is present\.$"):
         PerLabel(MajorityVote()).fit(against)

@@ -5,7 +5,7 @@ from torch import nn
 
 from wiesel.errors import SavedModelError
 from wiesel.nn import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
-from wiesel.nn.layers import Dropout
+from wiesel.nn.end_models import Dropout
 from wiesel.training import seeded
 
 SHIPPED = [

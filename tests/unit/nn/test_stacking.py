@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from wiesel.nn.layers import Dropout
+from wiesel.nn.end_models import Dropout
 from wiesel.nn.stacking import stack_modules
 from wiesel.nn.streams import RandomStreams
 from wiesel.training import seeded

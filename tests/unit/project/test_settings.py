@@ -68,7 +68,7 @@ def test_all_mistakes_are_told_at_once(tiny):
 
 
 def test_a_value_of_the_wrong_kind_is_shown(tiny):
-    assert "line 1: 'classes' is a list of texts; got 'billing'" in refused(
+    assert "line 1: 'classes' is a list of texts; got 'billing'. Write [\"billing\"]." in refused(
         tiny, 'classes = ["billing", "technical"]', 'classes = "billing"'
     )
 

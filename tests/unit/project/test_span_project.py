@@ -197,7 +197,7 @@ def changed(folder, tmp_path, old, new):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("spans = true", "spans = true\nmulti = true", "not for one project"),
+        ("spans = true", "spans = true\nmulti = true", "exclude each other"),
         ('classes = ["PER", "LOC"]\n', "", "what the labels are"),
         ("[training]", '[method]\nname = "doctor_net"\n[training]', "cannot learn spans"),
         ("[training]", '[features]\nkind = "tfidf"\n[training]', "reads words"),

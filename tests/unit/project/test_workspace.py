@@ -70,7 +70,7 @@ def test_rules_are_switched_replaced_and_removed_and_python_is_only_switched(spa
     lfs.switch("crash", on=True)
     space.refresh()
     assert space.votes.voters == ("money", "crash")
-    with pytest.raises(ParameterError, match=r"lfs.py, which is changed with an editor"):
+    with pytest.raises(ParameterError, match=r"lfs.py. Change that file in an editor"):
         lfs.remove("money")
     changes = [state.change for state in lfs.history()]
     assert changes == [

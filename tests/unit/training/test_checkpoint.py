@@ -54,7 +54,7 @@ def test_it_contains_tensors_and_json_and_no_pickle(tmp_path: Path):
     # A safetensors file: the length of a JSON header, the header, then plain numbers.
     length = struct.unpack("<Q", content[:8])[0]
     header = json.loads(content[8 : 8 + length])
-    assert json.loads(header["__metadata__"]["wiesel"])["format"] == 2
+    assert json.loads(header["__metadata__"]["wiesel"])["format"] == 3
     with pytest.raises(pickle.UnpicklingError):
         pickle.loads(content)  # noqa: S301 - that it is none is the point
     assert not content.startswith(b"PK"), "torch.save writes zip files with pickles"
@@ -120,11 +120,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("about", "words"),
         [
-            ({"format": 99}, "format 99; this version reads format 2"),
-            ({"format": 2}, "is inconsistent"),
+            ({"format": 99}, "format 99; this version reads format 3"),
+            ({"format": 3}, "is inconsistent"),
             ([1, 2], "is inconsistent"),
-            ({"format": 2, "fingerprint": "abc"}, "is inconsistent"),
-            ({"format": 2, "fingerprint": "abc", "standings": 5}, "is inconsistent"),
+            ({"format": 3, "fingerprint": "abc"}, "is inconsistent"),
+            ({"format": 3, "fingerprint": "abc", "standings": 5}, "is inconsistent"),
         ],
         ids=str,
     )

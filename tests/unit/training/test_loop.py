@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.errors import ParameterError, TrainingError
+from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.training import (
     Batch,
     Objective,
@@ -20,8 +21,8 @@ from wiesel.training import (
     seeded,
     train,
 )
-from wiesel.training.options import resolve_device
-from wiesel.training.validation import evaluating, logits_of, predict_logits
+from wiesel.training.objective import resolve_device
+from wiesel.training.validation import predict_logits
 
 QUICK = {"lr": 0.1, "batch_size": 4}
 X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(12, 2)

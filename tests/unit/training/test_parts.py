@@ -16,7 +16,7 @@ from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.end_to_end.together import plan_all, separate
 from wiesel.errors import ParameterError, SavedModelError, WieselError
 from wiesel.nn import MLP
-from wiesel.nn.layers import Dropout
+from wiesel.nn.end_models import Dropout
 from wiesel.nn.workers import PeerLost, Worker
 from wiesel.training.engines import TrainingJob
 from wiesel.training.loop import run

@@ -166,3 +166,16 @@ def _mapped_kilobytes(file: Path) -> int:
         elif of_file and words[0] == "Rss:":
             total += int(words[1])
     return total
+
+
+@pytest.mark.parametrize("value", [3e38, -3e38])
+def test_large_numbers_are_finite_although_their_sum_is_not(value: float):
+    assert len(as_inputs(np.full((4, 2), value, dtype=np.float32))) == 4
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_one_number_that_is_not_finite_is_found_among_large_ones(value: float):
+    X = np.full((4, 2), 3e38, dtype=np.float32)
+    X[2, 1] = value
+    with pytest.raises(FeatureError, match="row 2, position 1"):
+        as_inputs(X)

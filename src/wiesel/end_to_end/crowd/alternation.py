@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective, all_entries
 from wiesel.end_to_end.crowd.voter_models import CountedConfusions, VoterModel
 from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.nn.end_models import logits_of
 from wiesel.nn.losses import soft_cross_entropy
 from wiesel.parameters import check_number
 from wiesel.training import Batch, TrainingData
-from wiesel.training.validation import logits_of, predict_logits
+from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
 __all__ = ["AlternatingModel", "AlternatingObjective"]

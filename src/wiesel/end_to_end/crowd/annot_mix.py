@@ -10,10 +10,10 @@ from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective
 from wiesel.end_to_end.crowd.voter_models import VoterModel
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.nn.end_models import logits_of
 from wiesel.parameters import check_number
 from wiesel.training import Batch, Objective
 from wiesel.training.inputs import Batchable
-from wiesel.training.validation import logits_of
 from wiesel.votes import VoteMatrix
 
 __all__ = ["AnnotMix"]

@@ -16,9 +16,9 @@ from wiesel.end_to_end.crowd.voter_models import (
 )
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.nn.end_models import logits_of
 from wiesel.parameters import check_choice, check_number
 from wiesel.training import Batch, Objective
-from wiesel.training.validation import logits_of
 from wiesel.votes import VoteMatrix
 
 __all__ = ["ConfusionNet", "LikelihoodObjective", "StochasticMatrices", "starting_matrix"]

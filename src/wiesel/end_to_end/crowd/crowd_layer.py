@@ -10,9 +10,9 @@ from wiesel.end_to_end.crowd.crowd_model import CrowdModel, CrowdObjective
 from wiesel.end_to_end.crowd.voter_models import VoterMatrices, VoterModel, check_rank, matrix_rank
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.nn.end_models import logits_of
 from wiesel.parameters import check_choice
 from wiesel.training import Batch, Objective
-from wiesel.training.validation import logits_of
 from wiesel.votes import VoteMatrix
 
 __all__ = ["CrowdLayer", "CrowdLayerObjective", "VoterLayer", "vote_cross_entropy"]

@@ -24,8 +24,9 @@ from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries, vote_entr
 from wiesel.errors import SavedModelError, VoteError, suggest
 from wiesel.explain import Explanation
 from wiesel.label_models.base import normalized_exp
+from wiesel.nn.end_models import logits_of
 from wiesel.training import Objective, Record, TrainingData, as_inputs, seeded
-from wiesel.training.validation import logits_of, predict_logits
+from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
 __all__ = ["CrowdModel", "CrowdObjective", "all_entries"]

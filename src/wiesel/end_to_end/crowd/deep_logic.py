@@ -10,10 +10,11 @@ from wiesel.end_to_end.crowd.crowd_model import CrowdObjective, all_entries
 from wiesel.end_to_end.crowd.voter_models import VoterModel
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
+from wiesel.nn.end_models import logits_of
 from wiesel.nn.losses import soft_cross_entropy
 from wiesel.parameters import check_number
 from wiesel.training import Batch, Objective, TrainingData
-from wiesel.training.validation import logits_of, predict_logits
+from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
 __all__ = ["DeepLogic"]

@@ -7,9 +7,9 @@ representation.
 import torch
 from torch import Tensor, nn
 
+from wiesel.nn.end_models import logits_of
 from wiesel.training import TrainingData
 from wiesel.training.inputs import Batchable
-from wiesel.training.validation import logits_of
 
 __all__ = ["find_last_layer", "represent", "representation_width"]
 

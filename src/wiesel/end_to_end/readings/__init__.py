@@ -1,10 +1,14 @@
 """Label models that use features or gold labels in addition to the votes ("readings")."""
 
-from wiesel.end_to_end.readings.base import Reading, fit_label_model, proba_of_votes
+from wiesel.end_to_end.readings.base import (
+    FeatureReading,
+    Reading,
+    fit_label_model,
+    proba_of_votes,
+)
 from wiesel.end_to_end.readings.feature_checked import FeatureChecked
 from wiesel.end_to_end.readings.feature_em import FeatureEM
 from wiesel.end_to_end.readings.gold_weighted import GoldWeighted
-from wiesel.end_to_end.readings.with_features import FeatureReading
 from wiesel.registry import Method, Registry
 
 __all__ = [

@@ -4,11 +4,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from wiesel.end_to_end.readings.base import Gold
-from wiesel.end_to_end.readings.linear_models import Array
-from wiesel.end_to_end.readings.with_features import FeatureReading, log_ratio
+from wiesel.end_to_end.linear_models import CrossFit
+from wiesel.end_to_end.readings.base import Array, FeatureReading, Gold, log_ratio
 from wiesel.errors import WieselWarning, warn_user
-from wiesel.label_models.pair_moments import vote_totals
+from wiesel.label_models.vote_products import vote_totals
 from wiesel.training import Inputs
 from wiesel.votes import VoteMatrix
 
@@ -50,13 +49,15 @@ class FeatureChecked(FeatureReading):
         class_balance: Array | None,
         inputs: Inputs | None,
         gold: Gold | None,
-    ) -> None:
-        super()._read(votes, class_balance, inputs, gold)
+        linear: CrossFit | None,
+    ) -> Array:
+        soft_labels = super()._read(votes, class_balance, inputs, gold, linear)
         if not self.confirmed_:
             warn_user(
                 "The features do not confirm the votes, so every vote counts the same.",
                 WieselWarning,
             )
+        return soft_labels
 
     def _vote_evidence(
         self, votes: VoteMatrix, soft_labels: Array, predicted: Array, shares: Array

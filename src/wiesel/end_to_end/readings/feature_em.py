@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wiesel.end_to_end.readings.linear_models import Array
-from wiesel.end_to_end.readings.with_features import FeatureReading, log_ratio
-from wiesel.label_models.pair_moments import vote_totals
+from wiesel.end_to_end.readings.base import Array, FeatureReading, log_ratio
+from wiesel.label_models.vote_products import vote_totals
 from wiesel.votes import VoteMatrix
 
 __all__ = ["FeatureEM"]

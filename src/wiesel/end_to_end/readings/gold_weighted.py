@@ -3,17 +3,15 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from wiesel.end_to_end.readings.base import Gold, Reading
+from wiesel.end_to_end.linear_models import CrossFit
+from wiesel.end_to_end.readings.base import Array, Gold, Reading
 from wiesel.errors import ParameterError
 from wiesel.parameters import check_number
 from wiesel.training import Inputs
 from wiesel.votes import VoteMatrix
 
 __all__ = ["GoldWeighted"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -50,7 +48,8 @@ class GoldWeighted(Reading):
         class_balance: Array | None,
         inputs: Inputs | None,
         gold: Gold | None,
-    ) -> None:
+        linear: CrossFit | None,
+    ) -> Array:
         if gold is None or not len(gold[1]):
             raise ParameterError(
                 "GoldWeighted needs votes on items with gold labels: fit(votes, gold=(votes, y)); "
@@ -69,6 +68,7 @@ class GoldWeighted(Reading):
         )
         self.evidence_ = np.log(proba / counted)
         self.class_balance_, self.offsets_ = balance, np.log(balance)
+        return self._soft_labels(votes, self._scores(votes, inputs) + self.offsets_)
 
 
 def _pooled(counts: Array, balance: Array, shrinkage: float) -> Array:

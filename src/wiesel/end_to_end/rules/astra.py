@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from wiesel.end_to_end.rules.rule_model import RuleModel, RuleObjective, RuleParts
 from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.labels import ABSTAIN
+from wiesel.nn.end_models import evaluating
 from wiesel.nn.losses import soft_cross_entropy
 from wiesel.parameters import check_number
 from wiesel.training import Batch, TrainingData
-from wiesel.training.validation import evaluating
 
 __all__ = ["ASTRA"]
 

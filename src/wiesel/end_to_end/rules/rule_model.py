@@ -20,7 +20,7 @@ from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries
 from wiesel.errors import FeatureError
 from wiesel.explain import Explanation
 from wiesel.labels import ABSTAIN
-from wiesel.nn.layers import Dropout
+from wiesel.nn.end_models import Dropout
 from wiesel.parameters import check_number
 from wiesel.training import Batch, Objective, TrainingData, seeded
 from wiesel.training.engines import TrainingEngine

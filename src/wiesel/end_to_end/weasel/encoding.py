@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from wiesel.end_to_end.reading_inputs import MODULE_ERRORS, first_line
+from wiesel.end_to_end.checks import MODULE_ERRORS, first_line
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.label_models.dependence import find_dependencies
 from wiesel.label_models.pair_statistics import place_statistics, voter_positions

@@ -10,10 +10,9 @@ import torch
 from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.class_balance import check_class_balance
 from wiesel.end_to_end.explaining import VoteEffects, as_batch, explain_item
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
-from wiesel.end_to_end.readings import FeatureChecked, fit_label_model, proba_of_votes
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, check_class_balance
+from wiesel.end_to_end.readings import FeatureChecked, fit_label_model
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import DensePayload
 from wiesel.end_to_end.weasel.encoding import (
@@ -369,8 +368,7 @@ def initial_soft_labels(label_model: LabelModel, plan: FitPlan) -> npt.NDArray[n
     single = replace(plan, data=data, votes=merged, gold_votes=labeled)
     # If features do not confirm the votes, training still starts from these soft labels.
     with without_warnings():
-        fitted = fit_label_model(label_model, single, plan.class_balance)
-        return proba_of_votes(fitted, merged, inputs)
+        return fit_label_model(label_model, single, plan.class_balance)[1]
 
 
 def _stored_layers(encoder: object, kind: type) -> dict[str, Any] | None:

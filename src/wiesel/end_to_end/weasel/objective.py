@@ -12,9 +12,9 @@ from wiesel.end_to_end.diagnosis import diagnosed_batch, prediction_record, vote
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.vote_payloads import DenseVotes
 from wiesel.nn.encoders import Encoding, VoteEncoder, encode_votes
+from wiesel.nn.end_models import logits_of
 from wiesel.nn.losses import AGREEMENT_LOSSES, soft_cross_entropy
 from wiesel.training import Batch, Record, TrainingData
-from wiesel.training.validation import logits_of
 
 __all__ = ["WeaSELObjective"]
 

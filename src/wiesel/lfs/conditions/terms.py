@@ -32,7 +32,7 @@ def need(condition: str, term: Term, kind: str, who: str) -> None:
         raise problem(
             condition,
             term.place,
-            f"{who} needs {_NAMES[kind]}, but this is {_NAMES[term.kind]}.{_cure(term, kind)}",
+            f"{who} needs {_NAMES[kind]}, but this is {_NAMES[term.kind]}.{_advice(term, kind)}",
         )
 
 
@@ -43,11 +43,11 @@ def check_alike(condition: str, first: Term, second: Term) -> None:
             condition,
             second.place,
             f"{_NAMES[first.kind]} is compared with {_NAMES[second.kind]}."
-            f"{_cure(second, first.kind)}",
+            f"{_advice(second, first.kind)}",
         )
 
 
-def _cure(term: Term, kind: str) -> str:
+def _advice(term: Term, kind: str) -> str:
     if kind == "text" and term.kind == "number":
         return " Write constants in quotes ('3'), or use to_text(...)."
     if kind == "number" and term.kind == "text":

@@ -85,7 +85,7 @@ class DeathSearch(Generic[Votes]):
             self._deaths_left -= 1
             if self._deaths_left < 0:
                 raise LabelingFunctionError(
-                    f"Processes that vote keep ending ({death}), so this stops here. Is there too "
-                    "little memory, or does a labeling function end its process on many rows?"
+                    f"Worker processes keep crashing ({death}), so this stops here. Is there too "
+                    "little memory, or does a labeling function crash on many rows?"
                 ) from None
             raise

@@ -73,28 +73,28 @@ class LocalEngine(Engine):
         n_workers = self.workers if self.isolate else self.workers - 1
         what = f"{len(job.lfs):,} labeling functions"
         with WorkerPool(n_workers) as pool, progress(what) as show, timing() as clock:
-            told = _Told(show, clock)
-            clock.starting = told.begins
+            display = _ProgressDisplay(show, clock)
+            clock.starting = display.show_function
             try:
-                parts = list(_Run(job, pool, self, told.reached).parts(batches))
+                parts = list(_Run(job, pool, self, display.show_row).parts(batches))
             finally:
                 clock.starting = None
         return parts[0] if len(parts) == 1 else VoteMatrix.concatenate(parts)
 
 
-class _Told:
+class _ProgressDisplay:
     """The progress display: the row, the current function, and the slowest functions."""
 
     def __init__(self, show: Callable[..., None], clock: Clock) -> None:
         self.show, self.clock = show, clock
         self.row = 0
 
-    def reached(self, row: int) -> None:
+    def show_row(self, row: int) -> None:
         """Report that all rows before this one are done."""
         self.row = row
         self.show(row, self.clock.slowest())
 
-    def begins(self, name: str) -> None:
+    def show_function(self, name: str) -> None:
         """Report a function before it starts, because it may never return."""
         self.show(self.row, self.clock.slowest() or f"now {name!r}")
 

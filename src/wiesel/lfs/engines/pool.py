@@ -37,7 +37,7 @@ class WorkerPool:
 
     def __init__(self, n_workers: int) -> None:
         self.n_workers = n_workers
-        self._errands: list[_Errand] = []
+        self._errands: list[_WorkerThread] = []
         self._exchange: Exchange | None = None
 
     def __enter__(self) -> Self:
@@ -68,7 +68,7 @@ class WorkerPool:
             room = 2 * _AHEAD * share.batch.frame.estimated_size()
             self._exchange = Exchange(room)
         if not self._errands:
-            self._errands = [_Errand(self._exchange, n) for n in range(self.n_workers)]
+            self._errands = [_WorkerThread(self._exchange, n) for n in range(self.n_workers)]
             for errand in self._errands:
                 errand.start()
         offer = _Offer(share, labels)
@@ -111,7 +111,7 @@ def _columns_read(share: Share) -> pl.DataFrame:
     return batch.frame.select(name for name in dict.fromkeys(names) if name in batch.frame.columns)
 
 
-class _Errand(threading.Thread):
+class _WorkerThread(threading.Thread):
     """The thread that serves one worker: it sends pieces of the open shares, two at a time.
 
     This process votes too, so the thread must wait for the interpreter's lock after every access
@@ -187,7 +187,7 @@ class _Errand(threading.Thread):
                 self._worker.start()
                 self._loaded = ()
             if offer.key != self._loaded:
-                self._tell_of(offer)
+                self._send_task(offer)
             self._ask(offer, (first, count), file, skipped)
             return self._votes_in(self._worker.answer(), file)
 
@@ -245,11 +245,11 @@ class _Errand(threading.Thread):
             self._receive()
         if not self._worker.alive:
             self._worker.start()
-        same = self._tell_of(offer)
+        same = self._send_task(offer)
         self._pace = Pace(offer.share.first_rows)
         return same
 
-    def _tell_of(self, offer: _Offer) -> bool:
+    def _send_task(self, offer: _Offer) -> bool:
         self._worker.tell(offer.task())
         same = bool(self._worker.answer().get("same"))
         self._loaded = offer.key if same else ()

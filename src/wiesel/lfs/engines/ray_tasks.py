@@ -63,9 +63,9 @@ class RayTasks:
                 while waiting and (not under_way or len(under_way) + len(done) < self._room()):
                     piece = waiting.popleft()
                     under_way[self._vote.remote(piece, self._shared_task)] = piece
-                for asked in self._ready(list(under_way)):
-                    piece = under_way.pop(asked)
-                    record = self._record(piece, asked)
+                for task in self._ready(list(under_way)):
+                    piece = under_way.pop(task)
+                    record = self._record(piece, task)
                     if record is None:
                         waiting.appendleft(piece)
                     else:
@@ -74,23 +74,23 @@ class RayTasks:
                     yield done.pop(place)
                     place += 1
         finally:
-            for asked in under_way:
-                self._ray.cancel(asked, force=True)
+            for task in under_way:
+                self._ray.cancel(task, force=True)
 
     def _room(self) -> int:
         """The number of pieces that may be running or wait for an earlier one."""
         return max(1, _AHEAD * int(self._ray.cluster_resources().get("CPU", 1)))
 
-    def _ready(self, asked: list[Any]) -> list[Any]:
-        if not asked:
+    def _ready(self, tasks: list[Any]) -> list[Any]:
+        if not tasks:
             return []
-        ready, _ = self._ray.wait(asked, timeout=_MOMENT)
+        ready, _ = self._ray.wait(tasks, timeout=_MOMENT)
         return list(ready)
 
-    def _record(self, piece: Piece, asked: Any) -> Record | None:
+    def _record(self, piece: Piece, task: Any) -> Record | None:
         """The record of a piece; None if it must be retried."""
         try:
-            return self._fetched(asked)
+            return self._fetched(task)
         except WorkerDied as death:
             self._attempts[piece["number"]] += 1
             n_attempts = self._attempts[piece["number"]]
@@ -103,11 +103,11 @@ class RayTasks:
             )  # fmt: skip
             return self._searched(piece) if n_attempts >= _ATTEMPTS else None
 
-    def _fetched(self, asked: Any) -> Record:
-        while not self._ready([asked]):
+    def _fetched(self, task: Any) -> Record:
+        while not self._ready([task]):
             pass
         try:
-            record: Record = self._ray.get(asked)
+            record: Record = self._ray.get(task)
         except self._lost as error:
             raise WorkerDied(_short(error)) from None
         except self._ray.exceptions.RayError as error:

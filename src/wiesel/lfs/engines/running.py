@@ -85,8 +85,8 @@ def vote_on_batch(
 
 
 def _failure(lf: LabelingFunction, batch: Batch, error: Exception) -> Failure:
-    said = str(error).strip().splitlines()
+    lines = str(error).strip().splitlines()
     where = f"rows {batch.start} to {batch.start + len(batch) - 1}"
     return Failure(
-        lf.name, where, f"{type(error).__name__}: {said[0] if said else ''}".rstrip(": ")
+        lf.name, where, f"{type(error).__name__}: {lines[0] if lines else ''}".rstrip(": ")
     )

@@ -123,12 +123,20 @@ def test_ten_thousand_workers_take_little_memory(name: str):
     assert np.allclose(model.soft_labels(X, votes).sum(axis=1), 1)
 
 
+@pytest.fixture(scope="module")
+def many_workers_and_classes() -> tuple[VoteMatrix, np.ndarray]:
+    """Votes and gold labels; drawing them takes longer than training."""
+    return make_votes(40, 2_000, n_classes=100, coverage=2e-3, seed=0)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
 @pytest.mark.parametrize("name", MANY)
-def test_many_workers_times_many_classes_never_stand_in_memory_at_once(name: str):
+def test_many_workers_times_many_classes_never_stand_in_memory_at_once(
+    name: str, many_workers_and_classes
+):
     """Full matrices would be 2,000 x 100 x 100 x 4 bytes = 80 MB, and as much for gradients."""
-    votes, gold = make_votes(40, 2_000, n_classes=100, coverage=2e-3, seed=0)
+    votes, gold = many_workers_and_classes
     X = make_features(gold, 4)
     cls, options = MANY[name]
     with LargestTensor() as largest:

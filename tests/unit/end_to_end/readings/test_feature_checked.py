@@ -6,7 +6,7 @@ import scipy.sparse as sp
 import torch
 
 from wiesel import FeatureChecked, LabelSpace, MajorityVote, VoteMatrix
-from wiesel.end_to_end.readings import input_vectors, linear_models
+from wiesel.end_to_end import linear_models
 from wiesel.errors import FeatureError, WieselWarning
 
 N_ITEMS = 1500
@@ -82,7 +82,7 @@ def test_the_scale_of_the_features_does_not_matter():
 def test_sparse_features_and_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     X, votes, _ = task(0.9, 0.6, 0.5)
     expected = checked(X.astype(np.float32), votes)
-    monkeypatch.setattr(input_vectors, "_AT_ONCE", 600)
+    monkeypatch.setattr(linear_models, "_AT_ONCE", 600)
     found = checked(sp.csr_array(X.astype(np.float32)), votes)
     assert np.allclose(found, expected)
 

@@ -15,7 +15,9 @@ from wiesel import (
     VoteMatrix,
     load_model,
 )
+from wiesel.end_to_end.plan import FitInputs
 from wiesel.errors import FeatureError, ParameterError
+from wiesel.training import as_inputs
 
 N_ITEMS = 1200
 LABELS = LabelSpace("no", "yes")
@@ -105,3 +107,15 @@ def test_wrong_input_is_refused():
         FeatureEM().fit(votes, X=X).predict_proba(votes, X[:5])
     with pytest.raises(ParameterError, match="rounds"):
         FeatureEM(rounds=0).fit(votes, X=X)
+
+
+@pytest.mark.parametrize("coverage", [1.0, 0.4])
+def test_a_network_is_trained_on_what_the_fitted_model_predicts(coverage: float):
+    X, votes, _ = task(0.8, 0.7, 0.6, coverage=coverage)
+    plan = (
+        TwoStage(FeatureEM(), torch.nn.Linear(4, 2))
+        .planned(FitInputs(as_inputs(X), votes), None)
+        .plan
+    )
+    predicted = plan.learned["label_model_"].predict_proba(votes, X)
+    np.testing.assert_allclose(plan.targets, predicted, atol=1e-9)

@@ -9,16 +9,16 @@ import torch
 from wiesel import MajorityVote, TwoStage
 from wiesel.datasets import make_features, make_votes
 from wiesel.nn.streams import RandomStreams
-from wiesel.training import shuffling
-from wiesel.training.shuffling import shuffled
+from wiesel.training import batches
+from wiesel.training.batches import shuffled
 
 
 @pytest.fixture
 def blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few items are many here."""
-    monkeypatch.setattr(shuffling, "_MANY", 10)
-    monkeypatch.setattr(shuffling, "_BLOCK", 4)
-    monkeypatch.setattr(shuffling, "_WINDOW", 3)
+    monkeypatch.setattr(batches, "_MANY", 10)
+    monkeypatch.setattr(batches, "_BLOCK", 4)
+    monkeypatch.setattr(batches, "_WINDOW", 3)
 
 
 @pytest.mark.usefixtures("blocks")

@@ -1,7 +1,7 @@
 import sys
 from types import ModuleType, SimpleNamespace
 
-from wiesel.notebook import in_notebook, line_html
+from wiesel.training.progress import in_notebook, line_html
 
 
 def test_a_terminal_of_ipython_is_no_notebook(monkeypatch):

@@ -2,9 +2,10 @@ import pytest
 import torch
 from torch import nn
 
+from wiesel.nn.stacking import stack_modules
+from wiesel.nn.streams import RandomStreams
 from wiesel.training import seeded
-from wiesel.training.adam import FusedAdam
-from wiesel.training.flat import FlatParameters
+from wiesel.training.optimizer import FlatParameters, FusedAdam
 
 
 def network() -> nn.Module:
@@ -128,3 +129,22 @@ def test_an_average_moves_by_the_share_that_is_not_kept():
     averages = [torch.zeros_like(vector) for vector in flat.vectors]
     flat.average_into(averages, decay=0.75)
     assert averages[0].item() == 0.25
+
+
+def test_a_stack_and_its_members_share_weights_and_gradients_in_the_layout_of_the_stack():
+    members = [network(), network()]
+    stack = stack_modules(members, RandomStreams([torch.get_rng_state()] * 2))
+    flat = FlatParameters(members, stack)
+    flat.differentiate([stack(torch.ones(2, 5, 3)).square().sum()])
+    for k, member in enumerate(members):
+        for whole, own in zip(stack.parameters(), member.parameters(), strict=True):
+            assert whole.grad.stride() == whole.stride()
+            assert own.data_ptr() == whole[k].data_ptr()
+            assert torch.equal(own, whole[k])
+            assert torch.equal(own.grad, whole.grad[k])
+    alone = network()
+    FlatParameters([alone]).differentiate([alone(torch.ones(5, 3)).square().sum()])
+    flat.release()
+    for own, its in zip(members[1].parameters(), alone.parameters(), strict=True):
+        assert own.is_contiguous()
+        assert torch.equal(own, its)

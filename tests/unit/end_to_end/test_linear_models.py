@@ -8,8 +8,8 @@ import scipy.sparse as sp
 import torch
 
 from wiesel import FeatureEM, VoteMatrix
-from wiesel.end_to_end.readings import input_vectors
-from wiesel.end_to_end.readings.input_vectors import InputVectors
+from wiesel.end_to_end import linear_models
+from wiesel.end_to_end.linear_models import InputVectors
 from wiesel.errors import FeatureError
 from wiesel.training import as_inputs
 
@@ -85,5 +85,5 @@ def test_features_of_other_items_or_of_another_width_are_refused():
 def test_what_is_no_vector_is_not_read(monkeypatch: pytest.MonkeyPatch):
     assert InputVectors.of(as_inputs({"pixels": images()})) is None
     assert InputVectors.of(as_inputs(np.zeros((4, 2, 2), dtype=np.int64))) is None
-    monkeypatch.setattr(input_vectors, "_WIDEST_OF_ALL", 100)
+    monkeypatch.setattr(linear_models, "_WIDEST_OF_ALL", 100)
     assert InputVectors.of(as_inputs(token_ids())) is None

@@ -1,0 +1,43 @@
+"""Titles of the pages in experiments/results, which are named after their study."""
+
+import re
+
+__all__ = ["RESULT_TITLES", "with_result_title"]
+
+RESULT_TITLES = {
+    "paper": "Every table of the paper, beside ours",
+    "table1": "Table 1: all methods",
+    "duplicates": "Copies of one random voter",
+    "independent": "Independent random voters",
+    "adversarial": "An adversarial voter",
+    "ablation": "Ablation of WeaSEL",
+    "labelme": "LabelMe: crowd methods",
+    "music_genre": "Music genres: crowd methods",
+    "sentiment_crowd": "Sentiment: crowd methods",
+    "default": "The default on real data",
+    "tasks": "The default on generated tasks",
+    "default_planted": "The default among planted voters",
+    "equilibrium": "Equilibrium of joint training",
+    "better_features": "Better features",
+    "embedded_features": "TF-IDF and sentence embeddings",
+    "input_kinds": "Other kinds of inputs",
+    "spouse_lstm": "Spouse with an LSTM",
+    "graph_encoder": "The graph encoder",
+    "rule_methods": "ImplyLoss, ASTRA, DeepLogic",
+    "blind_crowds": "Crowd methods without gold",
+    "suggest": "Suggested labeling functions",
+    "multilabel": "Several labels for one item",
+    "spans": "Spans of text",
+    "datasets": "The data sets",
+}
+"""The title of each page by the name of its file, in the order of the navigation."""
+
+
+def with_result_title(markdown: str, name: str) -> str:
+    """Return a page of results under its title instead of the name of its study.
+
+    >>> with_result_title("# table1", "table1")
+    '# Table 1: all methods'
+    """
+    title = RESULT_TITLES.get(name, name)
+    return re.sub(r"\A# .*", f"# {title}", markdown)

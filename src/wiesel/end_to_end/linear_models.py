@@ -1,0 +1,295 @@
+"""Cross-fitted linear models of any inputs: of numbers, images or token ids, read as vectors."""
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve
+from torch import Tensor
+
+from wiesel.errors import FeatureError
+from wiesel.training.inputs import DatasetInputs, Inputs, as_inputs, is_matrix
+
+__all__ = ["CrossFit", "InputVectors", "LinearModel"]
+
+_FOLDS = 5
+_MOST_FITTED = 50_000
+"""The most items a linear model is fitted on; more would not improve it."""
+_MOST_KEPT = 30_000_000
+"""So many standardized numbers are kept in memory; more are computed each time."""
+_PENALTY = 0.1
+"""The ridge penalty, in units of the variance of a feature."""
+_AT_ONCE = 4_000_000
+"""How many numbers are read at once."""
+_WIDEST = 2_000
+"""Wider vectors are projected first: the cost of a linear model grows with their square."""
+_WIDEST_OF_ALL = 1_000_000
+_MOST_PROJECTED = 2_000_000
+"""The most items with wide vectors, because their projections are kept in memory."""
+_DIRECTIONS = 200
+"""The number of leading directions that wide vectors are projected to."""
+_SAMPLE = 5_000
+_SAMPLE_NUMBERS = 20_000_000
+"""The most items, and the most numbers, used to find these directions."""
+_TOKEN_IDS = "input_ids"  # the name that tokenizers give them
+
+Rows = npt.NDArray[np.int64]
+Array = npt.NDArray[np.float64]
+
+
+class InputVectors(NamedTuple):
+    """Inputs that are read as one vector for each item.
+
+    Arrays of numbers, such as images, are flattened. Token ids, alone or in the output of a
+    tokenizer, become token sets: each of the n tokens of an item has the value 1 / sqrt(n).
+
+    >>> InputVectors.of(as_inputs(np.zeros((2, 3, 4, 4)))).width
+    48
+    >>> InputVectors.of(as_inputs({"input_ids": np.array([[5, 2, 0], [7, 0, 0]])})).width
+    8
+    """
+
+    inputs: Inputs
+    width: int
+    """The length of the vectors; token ids beyond it are ignored."""
+
+    @classmethod
+    def of(cls, inputs: Inputs) -> "InputVectors | None":
+        """Return inputs as vectors; None if they cannot be converted, or are too many."""
+        if not len(inputs) or (isinstance(inputs, DatasetInputs) and not is_matrix(inputs)):
+            return None
+        first = inputs.take(np.arange(1))
+        if isinstance(first, Tensor) and first.is_floating_point():
+            found = cls(inputs, first.numel())
+        elif _token_ids(first) is not None:
+            parts = _read(inputs, np.arange(len(inputs)))
+            found = cls(inputs, 1 + max(int(_ids_of(part).max()) for _, part in parts))
+        else:
+            return None
+        too_many = found.is_wide and len(inputs) > _MOST_PROJECTED
+        return None if too_many or not 0 < found.width <= _WIDEST_OF_ALL else found
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the vectors must be projected for a linear model; token sets always are."""
+        return self.width > _WIDEST or _token_ids(self.inputs.take(np.arange(1))) is not None
+
+    def read(self, rows: Rows) -> Iterator[tuple[Rows, Any]]:
+        """Yield rows and their vectors in chunks that fit into memory; token sets are sparse."""
+        for chunk, batch in _read(self.inputs, rows):
+            if _token_ids(batch) is not None:
+                yield chunk, _sets_of_tokens(_ids_of(batch), self.width)
+            else:
+                yield chunk, self._numbers(batch)
+
+    def _numbers(self, batch: Any) -> Array:
+        is_numbers = isinstance(batch, Tensor) and batch.is_floating_point()
+        width = batch[0].numel() if is_numbers else 0
+        if width != self.width:
+            found = f"{width} numbers" if is_numbers else "no numbers"
+            raise FeatureError(
+                f"An item of X has {found}, but the model learned from {self.width}: "
+                "give the same kind of features as to fit."
+            )
+        numbers: Array = batch.flatten(1).double().numpy()
+        return numbers
+
+    def directions(self, rows: Rows) -> Array:
+        """Return the leading directions (width, n) of the vectors of these items, by SVD.
+
+        Tokens are weighted by their inverse document frequency.
+        """
+        most = min(_SAMPLE, max(_DIRECTIONS, _SAMPLE_NUMBERS // self.width))
+        sample = np.random.default_rng(0).permutation(rows)[:most]
+        parts = [part for _, part in self.read(sample)]
+        if not sp.issparse(parts[0]):
+            return _directions(np.concatenate(parts))
+        tokens = sp.vstack(parts, format="csr")
+        rarity = np.log(len(sample) / (1 + np.bincount(tokens.indices, minlength=self.width)))
+        weights = sp.diags_array(np.maximum(rarity, 0.0))
+        return np.asarray(weights @ _directions(tokens @ weights))
+
+    def projected(self, directions: Array) -> "InputVectors":
+        """Return the vectors of all items, projected to the directions."""
+        parts = [
+            np.asarray(part @ directions, dtype=np.float32)
+            for _, part in self.read(np.arange(len(self.inputs)))
+        ]
+        return InputVectors(as_inputs(np.concatenate(parts)), directions.shape[1])
+
+
+class LinearModel(NamedTuple):
+    """A linear model of the features."""
+
+    coefficients: Array
+    """(n_features, n_targets)"""
+    intercept: Array
+    """(n_targets,)"""
+
+    def predict(self, inputs: Inputs) -> Array:
+        """Return the predictions for all items: (n_items, n_targets)."""
+        vectors = InputVectors(inputs, len(self.coefficients))
+        parts = [part @ self.coefficients for _, part in vectors.read(np.arange(len(inputs)))]
+        return np.concatenate([np.empty((0, len(self.intercept))), *parts]) + self.intercept
+
+
+class Fitted(NamedTuple):
+    """The result of a cross-fit: (n_items, n_targets) each, and 0 for items not in its rows."""
+
+    held_out: Array
+    """The prediction for every item by a model that was not fitted on it."""
+    in_sample: Array
+    """The prediction for every item by the model fitted on all folds."""
+    model: LinearModel
+    """The model fitted on all folds."""
+
+
+class CrossFit:
+    """Ridge regressions of any targets on the same features, in five folds.
+
+    All that does not depend on the targets is computed once, so further targets cost little. Wide
+    vectors, such as token sets or images, are projected to their leading directions.
+    """
+
+    @classmethod
+    def of(cls, inputs: Inputs, rows: Rows) -> "CrossFit | None":
+        """Return regressions on some items; None if there are too few, or no vectors."""
+        vectors = InputVectors.of(inputs) if len(rows) >= 2 * _FOLDS else None
+        return None if vectors is None else cls(vectors, rows)
+
+    def __init__(self, vectors: InputVectors, rows: Rows) -> None:
+        # Fixed folds, so that the same votes and features always give the same labels.
+        order = np.random.default_rng(0).permutation(rows)
+        folds = [order[k::_FOLDS] for k in range(_FOLDS)]
+        self._rows = np.concatenate(folds)
+        stops = np.cumsum([len(fold) for fold in folds]).tolist()
+        self._folds = [slice(*bounds) for bounds in itertools.pairwise([0, *stops])]
+        most = _MOST_FITTED // _FOLDS
+        self._fitted = [slice(s.start, min(s.stop, s.start + most)) for s in self._folds]
+        directions = vectors.directions(rows) if vectors.is_wide else None
+        self._directions = directions
+        self._vectors = vectors if directions is None else vectors.projected(directions)
+        small = len(self._rows) * self._vectors.width <= _MOST_KEPT
+        self._kept = self._all_vectors() if small else None
+        self._mean, self._deviation = self._moments()
+        if self._kept is not None:
+            self._kept -= self._mean
+            self._kept /= self._deviation
+        squares = [_summed(part.T @ part for _, part in self._read(fold)) for fold in self._fitted]
+        total = _summed(squares)
+        n_fitted = sum(fold.stop - fold.start for fold in self._fitted)
+        total += _PENALTY * n_fitted * np.eye(len(total))
+        self._all = cho_factor(total)
+        self._without = [cho_factor(total - square) for square in squares]
+
+    def fit(self, targets: Array) -> Fitted:
+        """Fit the regressions of targets, which have a row for every item."""
+        own = targets[self._rows]
+        products = [
+            _summed(part.T @ own[place] for place, part in self._read(fold))
+            for fold in self._fitted
+        ]
+        total = _summed(products)
+        of_all = cho_solve(self._all, total)
+        predicted = np.empty((len(own), 2 * own.shape[1]))
+        for fold, factor, product in zip(self._folds, self._without, products, strict=True):
+            # Both predictions from one product, because reading the features takes most of it.
+            coefficients = np.hstack([cho_solve(factor, total - product), of_all])
+            for place, part in self._read(fold):
+                predicted[place] = part @ coefficients
+        every = np.zeros((len(targets), predicted.shape[1]))
+        every[self._rows] = predicted
+        held_out, in_sample = np.hsplit(every, 2)
+        return Fitted(held_out, in_sample, self._model(of_all))
+
+    def _model(self, coefficients: Array) -> LinearModel:
+        """The model of the original vectors, from coefficients of the standardized ones."""
+        coefficients = coefficients / self._deviation[:, None]
+        intercept = -self._mean @ coefficients
+        if self._directions is not None:
+            coefficients = self._directions @ coefficients
+        return LinearModel(coefficients, intercept)
+
+    def _all_vectors(self) -> Array:
+        """The vectors of all items, by folds."""
+        vectors, start = np.empty((len(self._rows), self._vectors.width)), 0
+        for chunk, part in self._vectors.read(self._rows):
+            vectors[start : start + len(chunk)] = part
+            start += len(chunk)
+        return vectors
+
+    def _moments(self) -> tuple[Array, Array]:
+        """The mean and standard deviation of every feature; infinite for a constant feature."""
+        n_fitted = sum(fold.stop - fold.start for fold in self._fitted)
+        mean = _summed(part.sum(axis=0) for _, part in self._read_as_given()) / n_fitted
+        squares = _summed(np.square(part - mean).sum(axis=0) for _, part in self._read_as_given())
+        deviation = np.sqrt(squares / n_fitted)
+        return mean, np.where(deviation > 1e-6 * np.abs(mean), deviation, np.inf)
+
+    def _read_as_given(self) -> Iterator[tuple[slice, Array]]:
+        """Yield the places and vectors of the items that models are fitted on."""
+        for fold in self._fitted:
+            yield from self._parts(fold)
+
+    def _read(self, fold: slice) -> Iterator[tuple[slice, Array]]:
+        """Yield places in a fold and their standardized vectors."""
+        for place, part in self._parts(fold):
+            standardized = self._kept is not None
+            yield place, part if standardized else (part - self._mean) / self._deviation
+
+    def _parts(self, fold: slice) -> Iterator[tuple[slice, Array]]:
+        """Yield places in a fold and their vectors: those in memory, or read again."""
+        if self._kept is not None:
+            yield fold, self._kept[fold]
+            return
+        start = fold.start
+        for chunk, part in self._vectors.read(self._rows[fold]):
+            yield slice(start, start + len(chunk)), part
+            start += len(chunk)
+
+
+def _summed(arrays: Iterable[Array]) -> Array:
+    return functools.reduce(np.add, arrays)
+
+
+def _directions(vectors: Any) -> Array:
+    from sklearn.utils.extmath import randomized_svd
+
+    n_directions = min(_DIRECTIONS, *vectors.shape)
+    _, _, transposed = randomized_svd(vectors, n_directions, n_iter=2, random_state=0)
+    directions: Array = transposed.T
+    return directions
+
+
+def _read(inputs: Inputs, rows: Rows) -> Iterator[tuple[Rows, Any]]:
+    at_once = max(1, _AT_ONCE // max(1, inputs.item_bytes // 4))
+    for start in range(0, len(rows), at_once):
+        chunk = rows[start : start + at_once]
+        yield chunk, inputs.take(chunk)
+
+
+def _token_ids(batch: Any) -> Tensor | None:
+    """The token ids of a batch (items, tokens); None if there are none."""
+    ids = batch.get(_TOKEN_IDS) if isinstance(batch, dict) else batch
+    if not isinstance(ids, Tensor) or ids.is_floating_point() or ids.ndim != 2 or not ids.numel():
+        return None
+    return ids
+
+
+def _ids_of(batch: Any) -> npt.NDArray[np.int64]:
+    ids: npt.NDArray[np.int64] = _token_ids(batch).numpy()  # type: ignore[union-attr]
+    return ids
+
+
+def _sets_of_tokens(ids: npt.NDArray[np.int64], width: int) -> sp.csr_array:
+    known = (ids >= 0) & (ids < width)
+    items = np.nonzero(known)[0]
+    cells = np.unique(items * width + ids[known])
+    items, tokens = np.divmod(cells, width)
+    n_tokens = np.bincount(items, minlength=len(ids))
+    values = 1 / np.sqrt(n_tokens[items])
+    return sp.csr_array((values, (items, tokens)), shape=(len(ids), width))
