@@ -17,6 +17,7 @@ RESULT_TITLES = {
     "default": "The default on real data",
     "tasks": "The default on generated tasks",
     "default_planted": "The default among planted voters",
+    "committee_parts": "What each part of the default adds",
     "equilibrium": "Equilibrium of joint training",
     "better_features": "Better features",
     "embedded_features": "TF-IDF and sentence embeddings",
