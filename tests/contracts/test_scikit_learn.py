@@ -6,7 +6,7 @@ from torch import nn
 
 from wiesel import Committee, EndToEndModel, LabelModel, MajorityVote, TwoStage
 from wiesel.catalog import METHODS
-from wiesel.end_to_end.readings import Reading
+from wiesel.end_to_end.evidence import EvidenceLabelModel
 from wiesel.testing import ContractError, check_scikit_learn
 
 NET = nn.Linear(2, 2)
@@ -38,8 +38,10 @@ FURTHER: dict[str, dict[str, str]] = {
 }
 """The same for single methods."""
 
-CHECKED = {name: found for name, found in METHODS.items() if not issubclass(found.cls, Reading)}
-"""Readings need more than `fit(X, y)` gives."""
+CHECKED = {
+    name: found for name, found in METHODS.items() if not issubclass(found.cls, EvidenceLabelModel)
+}
+"""Label models that use features or gold need more than `fit(X, y)` gives."""
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import pytest
 from wiesel import EndToEndModel, LabelModel, MajorityVote, TwoStage, load_model, register, registry
 from wiesel.catalog import METHODS, method
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.readings import FeatureChecked
+from wiesel.end_to_end.evidence import FeatureChecked
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning
 from wiesel.nn import Linear
 from wiesel.registry import JoinedRegistries, Method, Registry, find_method, method_name
@@ -115,12 +115,12 @@ def test_what_is_registered_is_listed_saved_and_loaded_as_ours(tmp_path: Path):
     assert load_model(tmp_path / "both").label_model.smoothing == 0.5
 
 
-def test_end_to_end_methods_and_readings_find_their_own_kind():
+def test_end_to_end_methods_and_label_models_with_features_find_their_own_kind():
     register(HardTwoStage, name="hard_votes", summary="as it is", paper="none", needs="everything")
     found = method("hard_votes")
     assert (found.summary, found.paper, found.needs) == ("as it is", "none", "everything")
-    reading = dataclass(eq=False, kw_only=True)(type("Doubt", (FeatureChecked,), {}))
-    register(reading)
+    doubt = dataclass(eq=False, kw_only=True)(type("Doubt", (FeatureChecked,), {}))
+    register(doubt)
     assert method("doubt").needs == "features and votes"
 
 

@@ -12,9 +12,14 @@ from torch import nn
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import gold_validation, gold_votes
 from wiesel.end_to_end.diagnosis import predicts_one_class
+from wiesel.end_to_end.evidence import (
+    FeatureChecked,
+    FeatureEM,
+    FeatureLabelModel,
+    GoldWeighted,
+)
 from wiesel.end_to_end.explaining import VoteEffects, explain_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit, check_class_balance
-from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureReading, GoldWeighted
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
@@ -280,21 +285,21 @@ def default_members(
     >>> list(default_members(torch.nn.Linear(4, 3), n_classes=3))
     ['majority_vote', 'feature_em', 'feature_checked', 'feature_em_mig']
     """
-    readings: dict[str, tuple[LabelModel, str]] = {
+    stages: dict[str, tuple[LabelModel, str]] = {
         "majority_vote": (MajorityVote(), "ce"),
         "feature_em": (FeatureEM(), "ce"),
         "feature_checked": (FeatureChecked(), "ce"),
     }
     if n_classes > 2:
-        readings["feature_em_mig"] = FeatureEM(), "mig"
+        stages["feature_em_mig"] = FeatureEM(), "mig"
     if with_gold_votes:
-        readings["gold_weighted"] = GoldWeighted(), "ce"
+        stages["gold_weighted"] = GoldWeighted(), "ce"
     if with_gold_votes and n_classes > 2:
-        readings["gold_weighted_mig"] = GoldWeighted(), "mig"
+        stages["gold_weighted_mig"] = GoldWeighted(), "mig"
     members: Members = {}
-    for name, (reading, loss) in readings.items():
+    for name, (label_model, loss) in stages.items():
         network = reseeded(end_model, seed) if members else end_model
-        twice = isinstance(reading, FeatureReading)
+        twice = isinstance(label_model, FeatureLabelModel)
         own: dict[str, Any] = {"loss": loss, "seed": seed}
         if options.get("class_balance") is None:
             own["class_balance"] = "auto"
@@ -302,7 +307,7 @@ def default_members(
             # Members with the same loss form one stack, and a stack has one checkpoint.
             own["checkpoint"] = f"{options['checkpoint']}.{loss}"
         own["members"] = networks * (1 + twice)
-        members[name] = TwoStage(reading, network, **{**options, **own})
+        members[name] = TwoStage(label_model, network, **{**options, **own})
         seed += own["members"]
     return members
 

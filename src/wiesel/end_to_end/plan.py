@@ -203,8 +203,8 @@ def vote_balance(votes: VoteMatrix) -> npt.NDArray[np.float64]:
     """
     if not votes.n_votes:
         raise VoteError("There are no votes to estimate the class balance from.")
-    majority = MajorityVote(hard=votes.n_classes > 2).fit(votes)
-    shares = majority.predict_proba(votes)[votes.covered].mean(axis=0) + 1e-3
+    majority = MajorityVote(hard=votes.n_classes > 2).fit_predict_proba(votes)
+    shares = majority[votes.covered].mean(axis=0) + 1e-3
     if votes.n_classes == 2:
         return class_prior(votes.labels, shares)
     totals = vote_totals(votes).reshape(votes.n_voters, votes.n_classes)

@@ -1,5 +1,6 @@
 """TwoStage: a label model makes soft labels, then the end model is trained on them."""
 
+import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -10,11 +11,8 @@ from torch import nn
 
 from wiesel.end_to_end.base import ONLY_NETWORKS, EndToEndModel
 from wiesel.end_to_end.checks import gold_validation, is_classifier
-from wiesel.end_to_end.explaining import (
-    VoteEffects,
-    check_one_item,
-    explain_item,
-)
+from wiesel.end_to_end.evidence import EvidenceLabelModel, FeatureLabelModel
+from wiesel.end_to_end.explaining import VoteEffects, check_one_item, explain_item
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
@@ -24,7 +22,6 @@ from wiesel.end_to_end.plan import (
     options_key,
     run_fingerprint,
 )
-from wiesel.end_to_end.readings import fit_label_model, proba_of_votes
 from wiesel.end_to_end.sklearn_stage import fit_classifier
 from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.storage import Saved
@@ -44,7 +41,7 @@ from wiesel.training.engines import TrainingEngine
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
-__all__ = ["TwoStage", "each_left_out"]
+__all__ = ["TwoStage", "each_left_out", "fit_label_model", "proba_of_votes"]
 
 _ARRAYS = "label_model.safetensors"
 _STACKED = ("seed", "lr", "end_model", "label_model", "class_balance", "hard")
@@ -211,6 +208,38 @@ class TwoStage(EndToEndModel):
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         balance = None if self.class_balance is None else plan.class_balance
         return SoftLabelObjective(end_model, plan.targets, self.loss, balance)  # type: ignore[arg-type]
+
+
+def fit_label_model(
+    label_model: LabelModel,
+    plan: FitPlan,
+    class_balance: npt.NDArray[np.float64] | None,
+    given: FitInputs | None = None,
+) -> tuple[LabelModel, npt.NDArray[np.float64]]:
+    """Return a fitted copy of a label model, and its soft labels for all items of the plan.
+
+    Some label models also use the plan's features or gold. `given` are the inputs of several fits,
+    which share their linear models.
+    """
+    fitted = copy.deepcopy(label_model)
+    votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+    if not isinstance(fitted, EvidenceLabelModel):
+        return fitted, fitted.fit_predict_proba(votes, class_balance)
+    gold = None
+    if plan.gold_votes is not None and plan.validation is not None:
+        gold = plan.gold_votes, plan.validation.gold
+    linear = None
+    if given is not None and isinstance(fitted, FeatureLabelModel):
+        linear = given.linear_models
+    inputs = plan.data.inputs
+    return fitted, fitted.fit_predict_proba(votes, class_balance, inputs, gold, linear)
+
+
+def proba_of_votes(label_model: LabelModel, votes: VoteMatrix, X: Any) -> npt.NDArray[np.float64]:
+    """Return the soft labels of a fitted label model; X counts if it learned from features."""
+    if isinstance(label_model, EvidenceLabelModel):
+        return label_model.predict_proba(votes, X)
+    return label_model.predict_proba(votes)
 
 
 def each_left_out(votes: VoteMatrix) -> VoteMatrix:

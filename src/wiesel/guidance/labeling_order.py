@@ -88,13 +88,13 @@ def reading_disagreement(votes: VoteMatrix, X: Any = None, gold: Any = None) -> 
     >>> reading_disagreement(votes).round(2).shape
     (4,)
     """
-    readings = [MajorityVote().fit(votes).predict_proba(votes)]
+    estimates = [MajorityVote().fit(votes).predict_proba(votes)]
     if votes.n_voters > 2 and votes.covered.any():
-        readings.append(DawidSkene().fit(votes).predict_proba(votes))
+        estimates.append(DawidSkene().fit(votes).predict_proba(votes))
     if X is not None and (votes.covered.any() or (_known(gold, votes) != ABSTAIN).any()):
         preview = preview_end_model(X, votes, gold)
-        readings += [preview.proba, preview.soft_labels]
-    stack = np.stack(readings)
+        estimates += [preview.proba, preview.soft_labels]
+    stack = np.stack(estimates)
     apart: Floats = np.abs(stack - stack.mean(axis=0)).sum(axis=2).mean(axis=0) / 2
     return apart
 

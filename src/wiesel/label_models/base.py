@@ -85,6 +85,13 @@ class LabelModel(Classifier, ABC):
         self.labels_, self.voters_ = votes.labels, votes.voters
         return self
 
+    def fit_predict_proba(
+        self, votes: VoteMatrix, class_balance: ClassBalance = None
+    ) -> npt.NDArray[np.float64]:
+        """Fit, and return P(class | votes) of the same votes, as `predict_proba` does."""
+        self.fit(votes, class_balance)
+        return self._proba_of(votes)
+
     def predict_proba(self, votes: VoteSource) -> npt.NDArray[np.float64]:
         """Return P(class | votes): (n_items, n_classes), in the order of `labels_.names`.
 
@@ -97,6 +104,10 @@ class LabelModel(Classifier, ABC):
         if not isinstance(votes, VoteMatrix):
             return np.concatenate([self.predict_proba(part) for part in votes.parts()])
         self.check_votes(votes)
+        return self._proba_of(votes)
+
+    def _proba_of(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        """P(class | votes) of checked votes, with a warning if the class balance outweighs them."""
         with one_thread():
             proba = self._predict_proba(self._counted(votes))
             warn_of_overruled(self, votes, proba, getattr(self, "balance_given_", False))

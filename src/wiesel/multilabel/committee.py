@@ -9,9 +9,9 @@ import numpy.typing as npt
 from scipy.special import expit
 from torch import nn
 
+from wiesel.end_to_end.evidence import FeatureChecked, FeatureEM, FeatureLabelModel, GoldWeighted
 from wiesel.end_to_end.explaining import VoteEffects
 from wiesel.end_to_end.plan import chosen_class_balance
-from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureReading, GoldWeighted
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.together import begun, reseeded, separate, train_all
 from wiesel.errors import CollapseWarning, ParameterError, without_warnings
@@ -201,7 +201,7 @@ def default_label_members(
     members: dict[str, MultiLabelTwoStage] = {}
     for label_model in label_models:
         network = reseeded(end_model, seed) if members else end_model
-        twice = isinstance(label_model, FeatureReading)
+        twice = isinstance(label_model, FeatureLabelModel)
         own = {**options, "members": networks * (1 + twice), "seed": seed}
         members[method_name(type(label_model))] = MultiLabelTwoStage(label_model, network, **own)
         seed += own["members"]

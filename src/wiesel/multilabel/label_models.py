@@ -72,14 +72,6 @@ class OneSided(LabelModel):
     silent_: float = field(init=False, repr=False)
     """P(voted class) for items without a vote."""
 
-    def predict_proba(self, votes: VoteSource) -> npt.NDArray[np.float64]:
-        """Return P(class | votes): (n_items, n_classes)."""
-        self.check_fitted()
-        if not isinstance(votes, VoteMatrix):
-            return np.concatenate([self.predict_proba(part) for part in votes.parts()])
-        votes.check_same_voters(self.voters_, self.labels_)
-        return self._predict_proba(votes)
-
     def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
         if class_balance is None or not isinstance(votes, VoteMatrix):
             raise ParameterError("OneSided needs the class balance, and all votes in one matrix.")
@@ -90,6 +82,10 @@ class OneSided(LabelModel):
         self.silent_ = (wanted - covered * found) / (1 - covered) if covered < 1 else wanted
         counts = votes.votes_per_item[votes.covered].astype(np.float64)
         self.offset_ = _offset(counts * _EVIDENCE, found) if len(counts) else 0.0
+
+    def _proba_of(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        # Without a warning: the balance is meant to outweigh the votes.
+        return self._predict_proba(votes)
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         counted = expit(self.offset_ + votes.votes_per_item * _EVIDENCE)

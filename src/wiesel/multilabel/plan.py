@@ -11,8 +11,9 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.checks import check_end_model
+from wiesel.end_to_end.evidence import FeatureLabelModel
 from wiesel.end_to_end.plan import FitPlan, inputs_digest, votes_fingerprint
-from wiesel.end_to_end.readings import FeatureReading, fit_label_model, proba_of_votes
+from wiesel.end_to_end.two_stage import fit_label_model, proba_of_votes
 from wiesel.errors import FeatureError, ParameterError, VoteError
 from wiesel.evaluation.metrics import roc_auc
 from wiesel.label_models import LabelModel
@@ -181,7 +182,7 @@ def read_votes_on(label_model: LabelModel, plan: MultiLabelPlan) -> SoftLabels:
         return fitted
 
     # Solvers that use features decide themselves how many cores they use.
-    in_threads = not isinstance(label_model, FeatureReading)
+    in_threads = not isinstance(label_model, FeatureLabelModel)
     models = fit_each(plan.votes, plan.balance, fit_one, in_threads)
     one_sided = {label: model for label, model in models.items() if label not in found}
     if one_sided:

@@ -8,8 +8,7 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.explaining import VoteEffects
-from wiesel.end_to_end.readings import proba_of_votes
-from wiesel.end_to_end.two_stage import each_left_out
+from wiesel.end_to_end.two_stage import each_left_out, proba_of_votes
 from wiesel.errors import ParameterError
 from wiesel.label_models import LabelModel
 from wiesel.multilabel.objectives import SoftPresenceObjective

@@ -115,7 +115,7 @@ def _the_users_objects_are_untouched(model: LabelModel) -> None:
 def _fitting_again_changes_nothing(model: LabelModel) -> None:
     votes, fresh = _votes(), _fresh(model)
     once = fresh.fit(votes).predict_proba(votes)
-    require_equal(once, fresh.fit(votes).predict_proba(votes), "a second fit differs")
+    require_equal(once, fresh.fit_predict_proba(votes), "fit_predict_proba or a second fit differs")
     other = _votes(n_voters=4, seed=1)
     fresh.fit(other)
     require_equal(once, fresh.fit(votes).predict_proba(votes), "what was fitted before shows")

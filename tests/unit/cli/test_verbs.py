@@ -58,7 +58,7 @@ def test_a_method_is_shown_with_every_option(wiesel, wiesel_json):
     assert {"name", "type", "default", "meaning"} == set(answer["options"][0])
 
 
-def test_label_models_and_readings_are_shown_too(wiesel):
+def test_label_models_with_and_without_features_are_shown_too(wiesel):
     assert "wiesel methods two_stage" in wiesel("methods", "majority_vote").stdout
     assert "  shrinkage: float = 10.0" in wiesel("methods", "gold_weighted").stdout
     assert "  rounds: int = 3" in wiesel("methods", "feature_checked").stdout

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from wiesel import MajorityVote, Supervised, TwoStage, WeaSEL, load_model
 from wiesel.catalog import METHODS
 from wiesel.end_to_end import EndToEndModel
-from wiesel.end_to_end.readings import Reading
+from wiesel.end_to_end.evidence import EvidenceLabelModel
 from wiesel.errors import ParameterError, SavedModelError
 from wiesel.nn import CNN, LSTM, MLP, Linear
 
@@ -36,7 +36,7 @@ def fitted(name: str) -> Any:
     cls, needs = METHODS[name].cls, METHODS[name].needs
     if needs == "votes":
         return cls().fit(votes)
-    if issubclass(cls, Reading):
+    if issubclass(cls, EvidenceLabelModel):
         return cls().fit(votes, X=X, gold=(votes, gold))
     if needs == "features and gold":
         return cls(Linear(3, 2), labels=votes.labels, **QUICK).fit(X, gold, validation=(X, gold))
@@ -86,7 +86,7 @@ def test_what_comes_back_can_be_saved_again_and_fitted_again(name: str, tmp_path
     assert len(arrays) > 0
     assert all(first["files"][file] == second["files"][file] for file in arrays)
     X, votes, gold = tiny_task()
-    if isinstance(loaded, Reading):
+    if isinstance(loaded, EvidenceLabelModel):
         loaded.fit(votes, X=X, gold=(votes, gold))
     elif not isinstance(loaded, EndToEndModel):
         loaded.fit(votes)

@@ -193,8 +193,8 @@ def test_models_of_any_kind_are_fitted_together():
 
 
 def test_two_stages_with_different_label_models_are_one_stack(monkeypatch):
-    readings = [MajorityVote(), Snorkel(), FeatureChecked()]
-    models = [TwoStage(reading, network(0), lr=0.01, **QUICK) for reading in readings]
+    label_models = [MajorityVote(), Snorkel(), FeatureChecked()]
+    models = [TwoStage(label_model, network(0), lr=0.01, **QUICK) for label_model in label_models]
     assert len({model.stack_key() for model in models}) == 1
     assert len({model.plan_key() for model in models}) == 3
     monkeypatch.setattr("wiesel.end_to_end.together.train", None)

@@ -135,7 +135,7 @@ def test_a_reading_of_features_is_asked_with_them(task):
     assert own.soft_label[1] == pytest.approx(soft[5, 2], abs=1e-6)
 
 
-def test_readings_see_features_and_gold(task):
+def test_label_models_see_features_and_gold(task):
     model = MultiLabelTwoStage(GoldWeighted(), network(), **FAST)
     with pytest.raises(ParameterError, match="GoldWeighted needs votes on items with gold"):
         model.fit(task.X, task.votes)

@@ -4,29 +4,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wiesel.end_to_end.linear_models import CrossFit
-from wiesel.end_to_end.readings.base import Array, Gold, Reading
+from wiesel.end_to_end.evidence.base import Array, EvidenceLabelModel, SideInformation
 from wiesel.errors import ParameterError
 from wiesel.parameters import check_number
-from wiesel.training import Inputs
 from wiesel.votes import VoteMatrix
 
 __all__ = ["GoldWeighted"]
 
 
 @dataclass(eq=False, kw_only=True)
-class GoldWeighted(Reading):
+class GoldWeighted(EvidenceLabelModel):
     """Votes weighted by their voters' precision on gold labels.
 
-    On the items with gold, count how often the truth was c where voter j said v::
+    On the items with gold, n_jv(c) counts how often the class is c where voter j votes v::
 
-        P(c | j said v) = (n_jv(c) + shrinkage * P(c | anyone said v)) / (n_jv + shrinkage)
-        e_jv(c)         = log P(c | j said v) - log P(c)
-        P(c | votes)    = softmax(log P(c) + sum_j e_jv(c) / n_votes^power)
+        P(c | j votes v) = (n_jv(c) + shrinkage * P(c | vote v)) / (n_jv + shrinkage)
+        e_jv(c)          = log P(c | j votes v) - log P(c)
+        P(c | votes)     = softmax(log P(c) + sum_j e_jv(c) / n_votes^power)
 
-    The pooled P(c | anyone said v) is itself shrunk toward the accuracy of all votes. With few gold
-    labels the precision of a voter is close to that of the pool; with many, it is its own. `power`
-    1/2 assumes that voters depend on each other, 0 that they are independent.
+    P(c | vote v) is the estimate from all voters, itself shrunk toward the accuracy of all votes.
+    With few gold labels the precision of a voter is close to that of all voters; with many, it is
+    its own. `power` 1/2 assumes that voters depend on each other, 0 that they are independent.
 
     >>> from wiesel.datasets.synthetic import make_votes
     >>> votes, gold = make_votes(500, n_voters=4)
@@ -42,20 +40,15 @@ class GoldWeighted(Reading):
         super()._check_options()
         check_number(self, "shrinkage", self.shrinkage, low=0.001)
 
-    def _read(
-        self,
-        votes: VoteMatrix,
-        class_balance: Array | None,
-        inputs: Inputs | None,
-        gold: Gold | None,
-        linear: CrossFit | None,
+    def _fit_evidence(
+        self, votes: VoteMatrix, class_balance: Array | None, side: SideInformation
     ) -> Array:
-        if gold is None or not len(gold[1]):
+        if side.gold is None or not len(side.gold[1]):
             raise ParameterError(
                 "GoldWeighted needs votes on items with gold labels: fit(votes, gold=(votes, y)); "
                 "in TwoStage and Committee give fit(..., validation=(X, y, votes))."
             )
-        labeled, truth = gold
+        labeled, truth = side.gold
         labeled.check_same_voters(votes.voters, votes.labels)
         one_hot = np.eye(votes.n_classes)[truth]
         # Add one of each class, so that a class that is missing by chance is not ruled out.
@@ -68,7 +61,7 @@ class GoldWeighted(Reading):
         )
         self.evidence_ = np.log(proba / counted)
         self.class_balance_, self.offsets_ = balance, np.log(balance)
-        return self._soft_labels(votes, self._scores(votes, inputs) + self.offsets_)
+        return self._soft_labels(votes, self._scores(votes, None) + self.offsets_)
 
 
 def _pooled(counts: Array, balance: Array, shrinkage: float) -> Array:

@@ -1,29 +1,21 @@
-"""Label models that use features or gold labels in addition to the votes ("readings")."""
+"""Label models that learn the evidence of every vote from features or gold labels."""
 
-from wiesel.end_to_end.readings.base import (
-    FeatureReading,
-    Reading,
-    fit_label_model,
-    proba_of_votes,
-)
-from wiesel.end_to_end.readings.feature_checked import FeatureChecked
-from wiesel.end_to_end.readings.feature_em import FeatureEM
-from wiesel.end_to_end.readings.gold_weighted import GoldWeighted
+from wiesel.end_to_end.evidence.base import EvidenceLabelModel
+from wiesel.end_to_end.evidence.feature_models import FeatureChecked, FeatureEM, FeatureLabelModel
+from wiesel.end_to_end.evidence.gold_weighted import GoldWeighted
 from wiesel.registry import Method, Registry
 
 __all__ = [
     "REGISTRY",
+    "EvidenceLabelModel",
     "FeatureChecked",
     "FeatureEM",
-    "FeatureReading",
+    "FeatureLabelModel",
     "GoldWeighted",
-    "Reading",
-    "fit_label_model",
-    "proba_of_votes",
 ]
 
 REGISTRY = Registry(
-    Reading,
+    EvidenceLabelModel,
     Method(
         name="feature_checked",
         cls=FeatureChecked,
