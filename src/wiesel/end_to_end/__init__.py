@@ -17,12 +17,12 @@ from wiesel.end_to_end.crowd.raykar import Raykar
 from wiesel.end_to_end.evidence import FeatureChecked, FeatureEM, GoldWeighted
 from wiesel.end_to_end.out_of_sample import out_of_sample_proba
 from wiesel.end_to_end.rules import ASTRA, ImplyLoss
-from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.together import fit_together
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.end_to_end.weasel.model import WeaSEL
 from wiesel.registry import Method, Registry
+from wiesel.training.objective import SoftLabelObjective
 
 __all__ = [
     "ASTRA",

@@ -7,45 +7,19 @@ import torch
 from torch import Tensor
 
 from wiesel.errors import CollapseWarning, warn_user
-from wiesel.training import Batch, History, Record, TrainingData
+from wiesel.training import History, Record
 
 __all__ = [
-    "diagnosed_batch",
-    "prediction_record",
     "predicts_one_class",
     "voter_record",
     "warn_if_collapsed",
     "warn_if_votes_are_ignored",
 ]
 
-_DIAGNOSED_ITEMS = 512
-_DIAGNOSED_BYTES = 32 * 2**20
-"""Enough items to estimate shares cheaply; fewer if thousands of voters make them large."""
-
 _ALL_OF_IT = 0.995
 _BETTER_THAN_CHANCE = 0.6
 """A validation ROC-AUC that an uninformed network does not reach."""
 _ADVICE = "What helps: a validation set (its best epoch is kept), fewer epochs, a lower lr"
-
-
-def diagnosed_batch(data: TrainingData, device: torch.device) -> Batch:
-    """Return the training items to diagnose after every epoch; they are always the same."""
-    affordable = max(64, _DIAGNOSED_BYTES // max(1, data.prepared_bytes))
-    return data.sampled(min(_DIAGNOSED_ITEMS, affordable), device)
-
-
-def prediction_record(predicted: Tensor, wanted: Tensor, voted: Tensor, n_classes: int) -> Record:
-    """Return the agreement of prediction and target, and the predicted and voted class shares.
-
-    >>> ham, spam = torch.tensor([0, 0]), torch.tensor([0, 1])
-    >>> prediction_record(ham, spam, spam, 2)
-    {'agreement': 0.5, 'predicted_shares': [1.0, 0.0], 'voted_shares': [0.5, 0.5]}
-    """
-    return {
-        "agreement": (predicted == wanted).float().mean().item(),
-        "predicted_shares": _class_shares(predicted, n_classes),
-        "voted_shares": _class_shares(voted, n_classes),
-    }
 
 
 def voter_record(accuracies: Tensor, votes: Tensor) -> Record:
@@ -120,9 +94,3 @@ def _advice(model: Any) -> str:
     if hasattr(model, "class_balance"):
         parts.append("class_balance=[...] if you know it")
     return f"{', '.join(parts[:-1])}, or {parts[-1]}." if len(parts) > 1 else f"{_ADVICE}."
-
-
-def _class_shares(classes: Tensor, n_classes: int) -> list[float]:
-    counts = torch.bincount(classes, minlength=n_classes)
-    shares: list[float] = (counts / len(classes)).tolist()
-    return shares

@@ -11,10 +11,10 @@ from scipy.special import log_softmax, stdtrit
 from torch import nn
 
 from wiesel.end_to_end.checks import gold_validation
-from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.errors import FeatureError
 from wiesel.evaluation import choose_threshold
 from wiesel.training import History, Record, TrainingData, TrainOptions, Validation, seeded, train
+from wiesel.training.objective import SoftLabelObjective
 from wiesel.training.validation import predict_logits, proba_of
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
-from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.training import Objective, as_inputs
 from wiesel.training.engines import TrainingEngine
+from wiesel.training.objective import SoftLabelObjective
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Supervised"]

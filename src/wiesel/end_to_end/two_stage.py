@@ -23,7 +23,6 @@ from wiesel.end_to_end.plan import (
     run_fingerprint,
 )
 from wiesel.end_to_end.sklearn_stage import fit_classifier
-from wiesel.end_to_end.soft_labels import SoftLabelObjective
 from wiesel.end_to_end.storage import Saved
 from wiesel.errors import ParameterError, SavedModelError
 from wiesel.explain import Explanation
@@ -38,6 +37,7 @@ from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_choice
 from wiesel.training import History, Objective, Record, as_inputs
 from wiesel.training.engines import TrainingEngine
+from wiesel.training.objective import SoftLabelObjective
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 

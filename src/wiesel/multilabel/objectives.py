@@ -12,13 +12,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.diagnosis import diagnosed_batch
-from wiesel.end_to_end.soft_labels import rows_of
 from wiesel.end_to_end.vote_payloads import DenseVotes
 from wiesel.nn.encoders import VoteEncoder, encode_votes
 from wiesel.nn.end_models import logits_of
 from wiesel.training import Batch, Objective, Record, TrainingData
 from wiesel.training.inputs import Batchable
+from wiesel.training.objective import rows_of
 
 __all__ = ["PresenceLogits", "SoftPresenceObjective", "WeaSELPresenceObjective"]
 
@@ -70,7 +69,7 @@ class SoftPresenceObjective(Objective):
     @torch.no_grad()
     def diagnose(self, data: TrainingData) -> Record:
         """Return how many items get each label, and how often that agrees with the soft labels."""
-        batch = self.prepare(diagnosed_batch(data, self.targets.device))
+        batch = self.prepare(data.diagnosed(self.targets.device))
         predicted = self.end_model(batch.inputs).argmax(dim=1)
         known = self.known[batch.rows]
         wanted = (self._target(batch)[:, 1] >= 0.5).long()

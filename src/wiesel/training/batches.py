@@ -26,6 +26,9 @@ _CHUNK_BYTES = 64 * 2**20
 _CHUNK_ITEMS = 2048
 _WHOLE_BYTES = 2**30
 _FIRST = np.arange(1)
+_DIAGNOSED_ITEMS = 512
+_DIAGNOSED_BYTES = 32 * 2**20
+"""Enough items to estimate shares cheaply; fewer if thousands of voters make them large."""
 
 Permutation = Callable[[int], Tensor]
 """Draws a random order of `size` positions: (size,), or (members, size) for a stack."""
@@ -106,12 +109,13 @@ class TrainingData:
         chosen = np.linspace(0, len(self.items) - 1, min(size, len(self.items)))
         return self.items[chosen.astype(np.int64)]
 
-    def sampled(self, size: int, device: torch.device | None = None) -> Batch:
-        """Return the items of `sample` as a batch, gathered once because every epoch uses it."""
-        key = size, device
-        if key not in self._samples:
-            self._samples[key] = self.gather(self.sample(size), device)
-        return self._samples[key]
+    def diagnosed(self, device: torch.device) -> Batch:
+        """Return the items to diagnose after every epoch: always the same, gathered once."""
+        if device not in self._diagnosed:
+            affordable = max(64, _DIAGNOSED_BYTES // max(1, self.prepared_bytes))
+            rows = self.sample(min(_DIAGNOSED_ITEMS, affordable))
+            self._diagnosed[device] = self.gather(rows, device)
+        return self._diagnosed[device]
 
     def gather(self, rows: npt.NDArray[np.int64], device: torch.device | None = None) -> Batch:
         """Return the items at these positions as one batch."""
@@ -163,7 +167,7 @@ class TrainingData:
         return min(_CHUNK_ITEMS, _CHUNK_BYTES // max(1, self.prepared_bytes))
 
     @cached_property
-    def _samples(self) -> dict[tuple[int, torch.device | None], Batch]:
+    def _diagnosed(self) -> dict[torch.device, Batch]:
         return {}
 
 

@@ -1,17 +1,33 @@
-"""What the training loop trains, and how: an objective and options."""
+"""What the training loop trains, and how: objectives and options.
+
+`SoftLabelObjective` is the simplest objective, and the one that most methods use.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from wiesel.errors import ParameterError
+from wiesel.nn.end_models import logits_of
+from wiesel.nn.losses import mutual_information_loss, soft_cross_entropy
 from wiesel.training.batches import Batch, TrainingData
 
-__all__ = ["Objective", "Record", "TrainOptions", "resolve_device"]
+__all__ = [
+    "Objective",
+    "Record",
+    "SoftLabelObjective",
+    "TrainOptions",
+    "prediction_record",
+    "resolve_device",
+    "rows_of",
+]
 
 Record = dict[str, Any]
 """The results of one epoch: numbers and short lists of numbers by name."""
@@ -64,6 +80,94 @@ class Objective(nn.Module):
     def diagnose(self, data: TrainingData) -> Record:
         """Return what the history should record about the current networks."""
         return {}
+
+
+class SoftLabelObjective(Objective):
+    """One network, trained on a fixed soft label for every item.
+
+    The loss `ce` is the cross-entropy to the soft labels, `mig` minus their mutual information.
+    Networks with different soft labels for the same items can form one stack.
+    """
+
+    stackable = True
+    targets: Tensor
+    class_balance: Tensor
+
+    def __init__(
+        self,
+        end_model: nn.Module,
+        targets: npt.NDArray[np.float64],
+        loss: str = "ce",
+        class_balance: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        super().__init__()
+        self.end_model = end_model
+        self.loss = loss
+        n_classes = targets.shape[1]
+        balance = np.full(n_classes, 1 / n_classes) if class_balance is None else class_balance
+        # These are data, not learned state, so checkpoints leave them out.
+        for name, values in (("targets", targets), ("class_balance", balance)):
+            self.register_buffer(name, torch.from_numpy(values).float(), persistent=False)
+
+    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the end model's logits."""
+        return {"end_model": logits_of(self.end_model, batch.inputs)}
+
+    def compare(self, rows: Tensor, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the loss of the end model on the soft labels."""
+        logits, targets = outputs["end_model"], rows_of(self.targets, rows)
+        if self.loss == "ce":
+            return {"end_model": soft_cross_entropy(logits, targets)}
+        proba, prior = torch.softmax(logits, dim=-1), self.class_balance.unsqueeze(-2)
+        return {"end_model": mutual_information_loss(proba, targets, prior)}
+
+    @torch.no_grad()
+    def diagnose(self, data: TrainingData) -> Record:
+        """Return how often predictions and targets agree, on a fixed sample of items."""
+        batch = data.diagnosed(self.targets.device)
+        wanted = rows_of(self.targets, batch.rows).argmax(dim=1)
+        predicted = logits_of(self.end_model, batch.inputs).argmax(dim=1)
+        return prediction_record(predicted, wanted, wanted, self.targets.shape[1])
+
+
+def rows_of(values: Tensor, rows: Tensor) -> Tensor:
+    """Return some rows of (n_items, n); for a stack (members, n_items, n), those of each member.
+
+    >>> rows_of(torch.tensor([[[1], [2]], [[3], [4]]]), torch.tensor([[1, 1], [0, 1]])).tolist()
+    [[[2], [2]], [[3], [4]]]
+    """
+    if rows.ndim == 1:
+        return values.index_select(0, rows)
+    n_members, n_items, width = values.shape
+    first = _first_rows(n_members, n_items, rows.device)
+    taken = values.reshape(-1, width).index_select(0, (rows + first).reshape(-1))
+    return taken.view(*rows.shape, width)
+
+
+@lru_cache(maxsize=4)
+def _first_rows(n_members: int, n_items: int, device: torch.device) -> Tensor:
+    """The position of each member's first row if all members' rows are concatenated."""
+    return torch.arange(n_members, device=device).unsqueeze(1) * n_items
+
+
+def prediction_record(predicted: Tensor, wanted: Tensor, voted: Tensor, n_classes: int) -> Record:
+    """Return the agreement of prediction and target, and the predicted and voted class shares.
+
+    >>> ham, spam = torch.tensor([0, 0]), torch.tensor([0, 1])
+    >>> prediction_record(ham, spam, spam, 2)
+    {'agreement': 0.5, 'predicted_shares': [1.0, 0.0], 'voted_shares': [0.5, 0.5]}
+    """
+    return {
+        "agreement": (predicted == wanted).float().mean().item(),
+        "predicted_shares": _class_shares(predicted, n_classes),
+        "voted_shares": _class_shares(voted, n_classes),
+    }
+
+
+def _class_shares(classes: Tensor, n_classes: int) -> list[float]:
+    counts = torch.bincount(classes, minlength=n_classes)
+    shares: list[float] = (counts / len(classes)).tolist()
+    return shares
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.crowd.voter_models import VoterModel
-from wiesel.end_to_end.diagnosis import diagnosed_batch, prediction_record
 from wiesel.end_to_end.explaining import (
     VoteEffects,
     check_one_item,
@@ -26,6 +25,7 @@ from wiesel.explain import Explanation
 from wiesel.label_models.base import normalized_exp
 from wiesel.nn.end_models import logits_of
 from wiesel.training import Objective, Record, TrainingData, as_inputs, seeded
+from wiesel.training.objective import prediction_record
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
@@ -44,7 +44,7 @@ class CrowdObjective(Objective):
     def diagnose(self, data: TrainingData) -> Record:
         """Return how often predictions agree with the votes, on a fixed sample of items."""
         device = next(self.end_model.parameters()).device
-        batch = diagnosed_batch(data, device)
+        batch = data.diagnosed(device)
         entries: VoteEntries = batch.payload
         logits = logits_of(self.end_model, batch.inputs)
         voted = entries.counts(logits.shape[1]).argmax(dim=1)

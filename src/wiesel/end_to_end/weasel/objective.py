@@ -8,13 +8,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.diagnosis import diagnosed_batch, prediction_record, voter_record
-from wiesel.end_to_end.soft_labels import SoftLabelObjective
+from wiesel.end_to_end.diagnosis import voter_record
 from wiesel.end_to_end.vote_payloads import DenseVotes
 from wiesel.nn.encoders import Encoding, VoteEncoder, encode_votes
 from wiesel.nn.end_models import logits_of
 from wiesel.nn.losses import AGREEMENT_LOSSES, soft_cross_entropy
 from wiesel.training import Batch, Record, TrainingData
+from wiesel.training.objective import SoftLabelObjective, prediction_record, rows_of
 
 __all__ = ["WeaSELObjective"]
 
@@ -77,7 +77,7 @@ class WeaSELObjective(SoftLabelObjective):
         end_logits, label = outputs["end_model"], outputs["encoder"]
         if not self.is_warming_up:
             return self.agreement(end_logits, label)
-        targets = self._targets_of(rows)
+        targets = rows_of(self.targets, rows)
         return {
             "end_model": soft_cross_entropy(end_logits, targets),
             "encoder": soft_cross_entropy(label, targets),
@@ -86,7 +86,7 @@ class WeaSELObjective(SoftLabelObjective):
     @torch.no_grad()
     def diagnose(self, data: TrainingData) -> Record:
         """Return the networks' agreement and the voter weights on a fixed sample of items."""
-        batch = self.prepare(diagnosed_batch(data, self.log_prior.device))
+        batch = self.prepare(data.diagnosed(self.log_prior.device))
         votes: Tensor = batch.payload.votes
         shares, label = self.weigh(batch)
         predicted = logits_of(self.end_model, batch.inputs).argmax(dim=1)
