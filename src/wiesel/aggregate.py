@@ -1,6 +1,7 @@
 """Turns crowd answers into labels in one call: a table in, tables out, no features needed."""
 
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +17,9 @@ from wiesel.errors import (
     DataError,
     ParameterError,
     VoteError,
+    WieselWarning,
     listed,
     suggest,
-    without_warnings,
 )
 from wiesel.evaluation.rendering import html_fragment
 from wiesel.io.answer_columns import AnswerColumns, find_answer_columns
@@ -267,7 +268,7 @@ def _best_class(votes: VoteMatrix, proba: npt.NDArray[np.float64]) -> npt.NDArra
     tied = proba >= proba.max(axis=1, keepdims=True) - 1e-9
     if not (tied[votes.covered].sum(axis=1) > 1).any():
         return proba.argmax(axis=1)
-    with without_warnings():
+    with warnings.catch_warnings(action="ignore", category=WieselWarning):
         judged = DawidSkene(abstain_as_vote=False).fit(votes).predict_proba(votes)
     return np.where(tied, judged, -1.0).argmax(axis=1)
 

@@ -6,8 +6,7 @@ A message says who, where, what was given, what is allowed and what to do.
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "listed",
     "suggest",
     "warn_user",
-    "without_warnings",
 ]
 
 _PACKAGE = str(Path(__file__).parent)
@@ -104,18 +102,6 @@ def listed(values: Iterable[object], limit: int = 12) -> str:
     values = list(values)
     shown = ", ".join(repr(value) for value in values[:limit])
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
-
-
-@contextmanager
-def without_warnings(category: type[Warning] = WieselWarning) -> Iterator[None]:
-    """Silence Wiesel's warnings, or only those of one category; other warnings are shown.
-
-    >>> with without_warnings():
-    ...     warn_user("Few items.", WieselWarning)
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", category)
-        yield
 
 
 def warn_user(message: str, category: type[Warning]) -> None:

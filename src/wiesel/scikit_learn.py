@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import FeatureError, NotFittedError, VoteError
+from wiesel.errors import FeatureError, NotFittedError
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.parameters import Parameterized
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["Classifier", "agreement_with_votes", "require_votes"]
+__all__ = ["Classifier", "agreement_with_votes"]
 
 
 class Classifier(Parameterized):
@@ -120,20 +120,6 @@ def agreement_with_votes(
     agreed = counts[np.arange(len(predicted)), predicted]
     total = counts.sum(axis=1)
     return np.divide(agreed, total, out=np.full(len(agreed), np.nan), where=total > 0)
-
-
-def require_votes(votes: Any) -> None:
-    """Refuse anything but votes: an array names neither the classes nor the voters."""
-    if not all(hasattr(votes, name) for name in ("voters", "labels", "parts")):
-        advice = (
-            "Make one with VoteMatrix.from_dense(array, labels), where -1 abstains, or with "
-            "apply_lfs(...)."
-        )
-        is_list = isinstance(votes, list) and not any(isinstance(x, (list, tuple)) for x in votes)
-        if is_list or getattr(votes, "ndim", None) == 1:
-            advice = "If these are gold labels, train on them with Supervised(net).fit(X, y)."
-        advice = getattr(votes, "made_for", advice)
-        raise VoteError(f"votes must be a VoteMatrix; got {type(votes).__name__}. {advice}")
 
 
 def _known_to_scikit_learn(error: NotFittedError) -> NotFittedError:

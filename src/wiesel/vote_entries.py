@@ -1,4 +1,4 @@
-"""Converts votes from their input forms (dense, probabilistic, long) to sorted sparse entries."""
+"""The sorted sparse entries of a vote matrix: from arrays of votes, and the checks of them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,10 +16,12 @@ __all__ = [
     "Rows",
     "check_entries",
     "check_voters",
+    "dense_array",
     "dense_entries",
     "id_series",
     "item_ids",
-    "long_entries",
+    "make_entries",
+    "normalized",
     "proba_entries",
     "row_indices",
     "voter_list",
@@ -39,6 +41,19 @@ class Entries(NamedTuple):
     distribution: npt.NDArray[np.float32] | None
 
 
+def dense_array(array: Any) -> npt.NDArray[Any]:
+    """Return an items x voters array, from an array, nested lists or a table."""
+    try:
+        dense = np.asarray(array)
+        if dense.dtype.kind == "U" and not isinstance(array, np.ndarray):
+            dense = np.array(array, dtype=object)  # NumPy turned a NaN among names into 'nan'
+    except ValueError as error:
+        raise VoteError(f"Dense votes are items x voters: rows of one length ({error}).") from error
+    if dense.ndim != 2:
+        raise VoteError(f"Dense votes are items x voters; got the shape {dense.shape}.")
+    return dense
+
+
 def dense_entries(dense: npt.NDArray[Any], labels: LabelSpace, voters: tuple[str, ...]) -> Entries:
     """Return the votes of an items x voters array of class indices or names."""
     classes = _dense_class_indices(dense, labels)
@@ -52,45 +67,15 @@ def dense_entries(dense: npt.NDArray[Any], labels: LabelSpace, voters: tuple[str
             "or -1 to abstain."
         )
     item, voter = np.nonzero(classes != ABSTAIN)
-    return _entries(item, voter, classes[item, voter], len(dense))
+    return make_entries(item, voter, classes[item, voter], len(dense))
 
 
 def proba_entries(proba: npt.NDArray[np.float32], voters: tuple[str, ...]) -> Entries:
     """Return the votes of an items x voters x classes array; a zero or NaN row abstains."""
     cast = ~(np.isnan(proba).all(axis=2) | (proba == 0).all(axis=2))
     item, voter = np.nonzero(cast)
-    rows = _normalized(proba[item, voter], lambda k: f"{voters[voter[k]]!r} on row {item[k]}")
-    return _entries(item, voter, rows.argmax(axis=1), len(proba), rows)
-
-
-def long_entries(
-    answers: pl.DataFrame,
-    labels: LabelSpace | Sequence[str] | None,
-    items: pl.Series,
-    voters: Sequence[str] | None,
-    duplicates: str,
-) -> tuple[Entries, LabelSpace, tuple[str, ...]]:
-    """Return the votes of a frame with the columns `item`, `voter` (text) and `label`."""
-    answers = _whole_labels(answers).drop_nulls(["item", "voter", "label"])
-    probabilistic = answers["label"].dtype.base_type() in (pl.List, pl.Array)
-    space = _label_space(answers["label"], labels, probabilistic)
-    if probabilistic:
-        # As in a dense array of probabilities, zeros mean abstain.
-        answers = answers.filter(
-            ~answers["label"].cast(pl.List(pl.Float64)).list.eval(pl.element() == 0).list.all()
-        )
-    names = sorted(answers["voter"].unique()) if voters is None else voter_list(voters)
-    coded = answers.with_columns(
-        item_code=_codes(answers["item"], items, "item"),
-        voter_code=_codes(answers["voter"], pl.Series(names, dtype=pl.String), "voter"),
-    ).sort("item_code", "voter_code", maintain_order=True)
-    coded = _without_duplicates(coded, duplicates)
-    rows = _distributions(coded, space) if probabilistic else None
-    classes = _class_codes(coded, space) if rows is None else rows.argmax(axis=1)
-    item, voter = coded["item_code"].to_numpy(), coded["voter_code"].to_numpy()
-    if duplicates == "all":
-        item, voter, classes, rows = _added_up(item, voter, classes, rows, len(space))
-    return _entries(item, voter, classes, len(items), rows), space, tuple(names)
+    rows = normalized(proba[item, voter], lambda k: f"{voters[voter[k]]!r} on row {item[k]}")
+    return make_entries(item, voter, rows.argmax(axis=1), len(proba), rows)
 
 
 def check_entries(
@@ -210,13 +195,14 @@ def _check_order(voter_index: npt.NDArray[np.int32], indptr: npt.NDArray[np.int6
         raise VoteError("The voters of an item are not in order, or one appears twice.")
 
 
-def _entries(
+def make_entries(
     item: npt.NDArray[Any],
     voter: npt.NDArray[Any],
     classes: npt.NDArray[Any],
     n_items: int,
     distribution: npt.NDArray[np.float32] | None = None,
 ) -> Entries:
+    """Return the entries of votes that are ordered by item, then voter."""
     indptr = np.searchsorted(item, np.arange(n_items + 1)).astype(np.int64)
     return Entries(indptr, voter.astype(np.int32), classes.astype(np.int16), distribution)
 
@@ -238,10 +224,10 @@ def _is_missing(value: object) -> bool:
     return value is None or value != value  # NaN is the only value unequal to itself
 
 
-def _normalized(
+def normalized(
     rows: npt.NDArray[np.float32], where: Callable[[int], str]
 ) -> npt.NDArray[np.float32]:
-    """Normalize distributions to sum to 1, or raise an error that names the first invalid one."""
+    """Return distributions that sum to 1, or raise an error that names the first invalid one."""
     total = rows.sum(axis=1, keepdims=True)
     bad = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1) | (np.abs(total[:, 0] - 1) > 1e-3)
     if bad.any():
@@ -252,121 +238,6 @@ def _normalized(
         )
     normal: npt.NDArray[np.float32] = rows / total
     return normal
-
-
-def _whole_labels(answers: pl.DataFrame) -> pl.DataFrame:
-    """Convert labels that pandas stores as floats because one is missing back to integers."""
-    column = answers["label"]
-    if not column.dtype.is_float():
-        return answers
-    column = column.fill_nan(None)
-    whole = column.cast(pl.Int64, strict=False)
-    broken = answers.filter(
-        (whole.cast(column.dtype) != column) | (whole.is_null() & column.is_not_null())
-    )
-    if len(broken):
-        row = broken.row(0, named=True)
-        raise VoteError(
-            f"{row['voter']!r} voted {row['label']!r} on item {row['item']!r}; a class is given "
-            "by its name or its index."
-        )
-    return answers.with_columns(label=whole)
-
-
-def _label_space(
-    column: pl.Series, labels: LabelSpace | Sequence[str] | None, probabilistic: bool
-) -> LabelSpace:
-    if labels is not None:
-        return LabelSpace.of(labels)
-    if probabilistic:
-        raise VoteError("Answers that are distributions need labels=[...], the class names.")
-    return LabelSpace(*column.unique().sort().cast(pl.String).to_list())
-
-
-def _codes(values: pl.Series, allowed: pl.Series, what: str) -> pl.Series:
-    """The position of every value in `allowed`."""
-    known = allowed if allowed.dtype == values.dtype else allowed.cast(values.dtype)
-    if known.n_unique() < len(known):
-        repeated = known.filter(known.is_duplicated()).unique(maintain_order=True)
-        raise VoteError(f"The {what}s given must be unique; repeated: {listed(repeated, limit=3)}.")
-    table = pl.DataFrame({"value": known}).with_row_index("code")
-    codes = pl.DataFrame({"value": values}).join(
-        table, on="value", how="left", maintain_order="left"
-    )["code"]
-    if codes.null_count():
-        first = values.filter(codes.is_null())[0]
-        raise VoteError(f"The {what} {first!r} is not among the {what}s given.")
-    return codes
-
-
-def _class_codes(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
-    """Class indices of labels; integers are names if all are class names, else indices."""
-    column = coded["label"]
-    as_text = column.cast(pl.String)
-    if column.dtype.is_integer() and not set(as_text.unique()) <= set(labels):
-        codes = column.cast(pl.Int64)
-        bad = (codes < 0) | (codes >= len(labels))
-    else:
-        codes = as_text.replace_strict(list(labels), list(range(len(labels))), default=ABSTAIN)
-        bad = codes == ABSTAIN
-    if bad.any():
-        row = coded.row(int(bad.arg_true()[0]), named=True)
-        raise VoteError(
-            f"{row['voter']!r} voted {row['label']!r} on item {row['item']!r}; "
-            f"it must be one of {listed(labels)}, or missing to abstain."
-        )
-    return codes.to_numpy()
-
-
-def _distributions(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[np.float32]:
-    rows = coded["label"].to_list()
-    for k, row in enumerate(rows):
-        if len(row) != len(labels):
-            raise VoteError(
-                f"{coded['voter'][k]!r} gave {len(row)} probabilities on item "
-                f"{coded['item'][k]!r}; there are {len(labels)} classes: {listed(labels)}."
-            )
-    array = np.array(rows, dtype=np.float32).reshape(len(rows), len(labels))
-    return _normalized(array, lambda k: f"{coded['voter'][k]!r} on item {coded['item'][k]!r}")
-
-
-def _added_up(
-    item: npt.NDArray[Any],
-    voter: npt.NDArray[Any],
-    classes: npt.NDArray[Any],
-    rows: npt.NDArray[np.float32] | None,
-    n_classes: int,
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32] | None]:
-    """The sorted answers with those of one voter to one item added up as one vote."""
-    is_new = np.ones(len(item), dtype=bool)
-    is_new[1:] = (item[1:] != item[:-1]) | (voter[1:] != voter[:-1])
-    if is_new.all():
-        return item, voter, classes, rows
-    answers = np.eye(n_classes, dtype=np.float32)[classes] if rows is None else rows
-    sums: npt.NDArray[np.float32] = np.add.reduceat(answers, np.flatnonzero(is_new), axis=0)
-    return item[is_new], voter[is_new], sums.argmax(axis=1), sums
-
-
-def _without_duplicates(coded: pl.DataFrame, duplicates: str) -> pl.DataFrame:
-    """Keep one answer for each item and voter, unless `all`; `coded` is sorted by both."""
-    if duplicates not in ("refuse", "first", "last", "all"):
-        raise VoteError(
-            f"duplicates must be 'refuse', 'first', 'last' or 'all'; got {duplicates!r}."
-        )
-    if duplicates == "all":
-        return coded
-    step = -1 if duplicates == "last" else 1
-    repeats = (pl.col("item_code") == pl.col("item_code").shift(step)) & (
-        pl.col("voter_code") == pl.col("voter_code").shift(step)
-    )
-    repeated = coded.filter(repeats)
-    if duplicates == "refuse" and len(repeated):
-        row = repeated.row(0, named=True)
-        raise VoteError(
-            f"{row['voter']!r} answered item {row['item']!r} more than once ({len(repeated)} such "
-            "answers in all). Say which to keep: duplicates='first', 'last' or 'all'."
-        )
-    return coded.filter(~repeats.fill_null(False)) if len(repeated) else coded
 
 
 Voting = tuple[tuple[str, ...], LabelSpace]

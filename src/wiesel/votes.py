@@ -12,23 +12,24 @@ import scipy.sparse as sp
 
 from wiesel.errors import VoteError, listed, suggest
 from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.long_votes import long_entries
 from wiesel.tables import as_frame, require_columns
 from wiesel.vote_entries import (
     Entries,
     Rows,
     check_entries,
     check_voters,
+    dense_array,
     dense_entries,
     id_series,
     item_ids,
-    long_entries,
     proba_entries,
     row_indices,
     voter_list,
     voter_names,
 )
 
-__all__ = ["Statistics", "VoteMatrix", "VoteSource"]
+__all__ = ["Statistics", "VoteMatrix", "VoteSource", "require_votes"]
 
 Statistics = tuple[npt.NDArray[Any], ...]
 """Arrays that are summed over parts of a vote matrix: counts, moments, sums of an E-step."""
@@ -40,25 +41,20 @@ class VoteSource(Protocol):
     @property
     def labels(self) -> LabelSpace:
         """The classes."""
-        ...
 
     @property
     def voters(self) -> tuple[str, ...]:
         """The names of the voters."""
-        ...
 
     @property
     def n_items(self) -> int:
         """The number of items in all parts."""
-        ...
 
     def sum(self, statistic: Callable[["VoteMatrix"], Statistics]) -> Statistics:
         """Return the sum of `statistic(part)` over all parts."""
-        ...
 
     def parts(self) -> Iterator["VoteMatrix"]:
         """Yield the parts, in the order of the items."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,16 +107,7 @@ class VoteMatrix:
         The columns of a table are the voters.
         """
         labels = LabelSpace.of(labels)
-        try:
-            dense = np.asarray(array)
-            if dense.dtype.kind == "U" and not isinstance(array, np.ndarray):
-                dense = np.array(array, dtype=object)  # NumPy turned a NaN among names into 'nan'
-        except ValueError as error:
-            raise VoteError(
-                f"Dense votes are items x voters: rows of one length ({error})."
-            ) from error
-        if dense.ndim != 2:
-            raise VoteError(f"Dense votes are items x voters; got the shape {dense.shape}.")
+        dense = dense_array(array)
         if voters is None and hasattr(array, "columns"):
             voters = [str(name) for name in array.columns]
         names = voter_names(voters, dense.shape[1])
@@ -394,3 +381,17 @@ class VoteMatrix:
             ids,
             None if self.distribution is None else self.distribution[entries],
         )
+
+
+def require_votes(votes: Any) -> None:
+    """Refuse anything but votes: an array names neither the classes nor the voters."""
+    if not all(hasattr(votes, name) for name in ("voters", "labels", "parts")):
+        advice = (
+            "Make one with VoteMatrix.from_dense(array, labels), where -1 abstains, or with "
+            "apply_lfs(...)."
+        )
+        is_list = isinstance(votes, list) and not any(isinstance(x, (list, tuple)) for x in votes)
+        if is_list or getattr(votes, "ndim", None) == 1:
+            advice = "If these are gold labels, train on them with Supervised(net).fit(X, y)."
+        advice = getattr(votes, "made_for", advice)
+        raise VoteError(f"votes must be a VoteMatrix; got {type(votes).__name__}. {advice}")

@@ -20,6 +20,7 @@ LEVELS = (
     ("votes",),
     (
         "vote_entries",
+        "long_votes",
         "labels",
         "errors",
         "parameters",

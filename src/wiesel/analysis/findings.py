@@ -12,8 +12,7 @@ from wiesel.analysis.pair_findings import pair_findings
 from wiesel.analysis.peer_findings import peer_findings
 from wiesel.analysis.table import Table, text
 from wiesel.labels import class_prior
-from wiesel.scikit_learn import require_votes
-from wiesel.votes import VoteSource
+from wiesel.votes import VoteSource, require_votes
 
 __all__ = ["findings", "vote_findings"]
 

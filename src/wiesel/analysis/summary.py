@@ -18,9 +18,8 @@ from wiesel.analysis.counts import (
 from wiesel.analysis.table import Column, Table, count, interval, percent, text
 from wiesel.errors import DataError
 from wiesel.labels import FloatArray, IntArray, LabelSpace
-from wiesel.scikit_learn import require_votes
 from wiesel.vote_entries import check_voters
-from wiesel.votes import VoteSource
+from wiesel.votes import VoteSource, require_votes
 
 __all__ = ["FittedModel", "summarize"]
 

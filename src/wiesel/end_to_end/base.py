@@ -45,7 +45,7 @@ from wiesel.evaluation import choose_threshold
 from wiesel.labels import LabelSpace
 from wiesel.nn.end_models import Ensemble
 from wiesel.parameters import check_number
-from wiesel.scikit_learn import Classifier, require_votes
+from wiesel.scikit_learn import Classifier
 from wiesel.training import (
     History,
     Objective,
@@ -58,7 +58,7 @@ from wiesel.training import (
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.objective import resolve_device
 from wiesel.training.validation import predict_logits, proba_of
-from wiesel.votes import VoteMatrix
+from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["ONLY_NETWORKS", "EndToEndModel", "GoldSet"]
 

@@ -1,6 +1,7 @@
 """Committee, the default method: networks trained on several label models, averaged."""
 
 import copy
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, Self
@@ -29,7 +30,6 @@ from wiesel.errors import (
     SavedModelError,
     WieselWarning,
     warn_user,
-    without_warnings,
 )
 from wiesel.explain import Explanation, MemberView
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
@@ -111,7 +111,7 @@ class Committee(EndToEndModel):
             validation = (*validation[:2], merge_copies(labeled, original))
         members = self._members(len(self.labels_), labeled is not None)
         # If one member has to fall back, the others make up for it.
-        with without_warnings():
+        with warnings.catch_warnings(action="ignore", category=WieselWarning):
             fits = _planned(members, merged, validation)
         self._keep_members(_fitted(members, fits, merged, validation), held_out)
         return self
@@ -120,7 +120,7 @@ class Committee(EndToEndModel):
         """Return the members' average soft labels: (n_items, n_classes)."""
         self.check_fitted()
         merged, X = self._merged(votes), self.inputs_of(X)
-        with without_warnings():
+        with warnings.catch_warnings(action="ignore", category=WieselWarning):
             said = [member.soft_labels(X, merged) for member in self.members_]
         parts = [
             weight * own for own, weight in zip(said, self.member_weights_.values(), strict=True)
@@ -236,7 +236,7 @@ class Committee(EndToEndModel):
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return the effects of the votes on one item; `one` is the item as a batch."""
         merged = self._merged(votes)
-        with without_warnings():
+        with warnings.catch_warnings(action="ignore", category=WieselWarning):
             parts: list[VoteEffects] = [m.vote_effects(one, merged) for m in self.members_]
         weights = list(self.member_weights_.values())
         # A voter and its copies share the contribution of their merged vote equally.

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from wiesel.errors import VoteError, WieselWarning
 from wiesel.label_models.storage import save_label_model
 from wiesel.labels import FloatArray, LabelSpace, class_prior
-from wiesel.scikit_learn import Classifier, require_votes
+from wiesel.scikit_learn import Classifier
 from wiesel.threads import one_thread
-from wiesel.votes import VoteMatrix, VoteSource
+from wiesel.votes import VoteMatrix, VoteSource, require_votes
 
 __all__ = ["ClassBalance", "LabelModel", "normalized_exp", "warn_of_overruled"]
 

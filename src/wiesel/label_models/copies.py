@@ -64,7 +64,7 @@ def merge_copies(votes: VoteMatrix, original: npt.NDArray[np.int64]) -> VoteMatr
 def _alikeness(votes: VoteMatrix) -> npt.NDArray[np.float64]:
     """The share of equal votes of any two voters, as the minimum over classes."""
     rows = np.random.default_rng(0).permutation(np.flatnonzero(votes.covered))[:_MOST_ITEMS]
-    one_hot = votes[np.sort(rows)].one_hot()
+    one_hot = votes.one_hot()[np.sort(rows)]
     smallest = np.ones((votes.n_voters, votes.n_voters))
     for c in range(votes.n_classes):
         own = one_hot[:, c :: votes.n_classes]

@@ -1,5 +1,6 @@
 """MultiLabelCommittee: networks trained on several label models for all labels, averaged."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from wiesel.end_to_end.explaining import VoteEffects
 from wiesel.end_to_end.plan import chosen_class_balance
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.together import begun, reseeded, separate, train_all
-from wiesel.errors import CollapseWarning, ParameterError, without_warnings
+from wiesel.errors import CollapseWarning, ParameterError, WieselWarning
 from wiesel.explain import MemberView
 from wiesel.label_models import LabelModel, MajorityVote
 from wiesel.multilabel.copies import label_copies, without_copies
@@ -75,7 +76,7 @@ class MultiLabelCommittee(MultiLabelModel):
         self.check_fitted()
         votes.check_same_voters(self.voters_, self.labels_)
         merged = without_copies(votes, self.copies_)
-        with without_warnings():
+        with warnings.catch_warnings(action="ignore", category=WieselWarning):
             parts = [member.soft_labels(X, merged) for member in self.members_]
         weights = self.member_weights_.values()
         return np.sum([own * part for own, part in zip(weights, parts, strict=True)], axis=0)
@@ -85,7 +86,7 @@ class MultiLabelCommittee(MultiLabelModel):
     ) -> dict[str, tuple[VoteMatrix, VoteEffects]]:
         """Return the votes on each label of one item, and their effects; `one` is a batch."""
         merged = without_copies(votes, self.copies_)
-        with without_warnings():
+        with warnings.catch_warnings(action="ignore", category=WieselWarning):
             parts = [member.vote_effects(one, merged) for member in self.members_]
         found = {}
         for k, label in enumerate(self.labels_):
@@ -123,11 +124,11 @@ class MultiLabelCommittee(MultiLabelModel):
         fits = {}
         for name, member in members.items():
             # If one member has to fall back, the others make up for it.
-            with without_warnings():
+            with warnings.catch_warnings(action="ignore", category=WieselWarning):
                 soft = member.read(plan)
             fits[name] = member.ready(plan, soft, separate(member))
         # A member that collapsed gets no weight for that label; see below.
-        with without_warnings(CollapseWarning):
+        with warnings.catch_warnings(action="ignore", category=CollapseWarning):
             train_all([fit for own in fits.values() for fit in own], quiet=True)
         for name, own in fits.items():
             if len(own) > 1:

@@ -1,5 +1,6 @@
 """MultiLabelWeaSEL: one encoder that weights the votes on all labels, and one network."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from wiesel.end_to_end.evidence import FeatureChecked
 from wiesel.end_to_end.explaining import VoteEffects
 from wiesel.end_to_end.vote_payloads import DensePayload
-from wiesel.errors import FeatureError, ParameterError, without_warnings
+from wiesel.errors import FeatureError, ParameterError, WieselWarning
 from wiesel.label_models import LabelModel
 from wiesel.labels import LabelSpace
 from wiesel.multilabel.label_models import OneSided, posteriors
@@ -143,7 +144,7 @@ class MultiLabelWeaSEL(MultiLabelModel):
     def read(self, plan: MultiLabelPlan) -> SoftLabels:
         """Return the soft labels that both networks learn first."""
         # Training continues from the start even if features cannot confirm it.
-        with without_warnings():
+        with warnings.catch_warnings(action="ignore", category=WieselWarning):
             return read_votes_on(self.start, plan)
 
     def _planned(

@@ -2,6 +2,7 @@
 
 import copy
 import tempfile
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from wiesel.errors import (
     ParameterError,
     VoteError,
     WieselError,
-    without_warnings,
+    WieselWarning,
 )
 from wiesel.explain import Explanation
 from wiesel.label_models import MajorityVote
@@ -54,7 +55,7 @@ def check_end_to_end(model: EndToEndModel) -> tuple[str, ...]:
     True
     """
     # A few epochs on a few items may collapse; that is not checked here.
-    with without_warnings():
+    with warnings.catch_warnings(action="ignore", category=WieselWarning):
         fits.forget_fits()
         for check in _CHECKS:
             try:

@@ -34,9 +34,8 @@ def check_label_model(model: LabelModel) -> tuple[str, ...]:
     >>> len(checked) > 20
     True
     """
-    with warnings.catch_warnings():
-        # A model may warn about a fallback, for example with a single voter.
-        warnings.simplefilter("ignore", WieselWarning)
+    # A model may warn about a fallback, for example with a single voter.
+    with warnings.catch_warnings(action="ignore", category=WieselWarning):
         _fitted.cache_clear()
         for check in _CHECKS:
             _run(check, model)

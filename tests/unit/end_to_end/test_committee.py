@@ -350,10 +350,11 @@ def test_the_walk_of_a_fit_passes_few_files(fitted: Committee):
         if event == "call" and frame.f_code.co_filename.startswith(package):
             passed.add(frame.f_code.co_filename.removeprefix(package))
 
-    before, model = sys.getprofile(), committee()
+    # With fewer epochs, networks may predict one class, which passes the file of the warnings.
+    before, model = sys.getprofile(), committee(epochs=6)
     sys.setprofile(note)
     try:
         model.fit(X, VOTES)
     finally:
         sys.setprofile(before)
-    assert 20 < len(passed) <= 35, sorted(passed)
+    assert 20 < len(passed) <= 30, sorted(passed)

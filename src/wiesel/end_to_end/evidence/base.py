@@ -12,10 +12,9 @@ from wiesel.errors import FeatureError, ParameterError
 from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.vote_products import item_scores, normalize_rows
 from wiesel.parameters import check_number
-from wiesel.scikit_learn import require_votes
 from wiesel.threads import one_thread
 from wiesel.training import Inputs, as_inputs
-from wiesel.votes import VoteMatrix, VoteSource
+from wiesel.votes import VoteMatrix, VoteSource, require_votes
 
 __all__ = ["Array", "EvidenceLabelModel", "SideInformation"]
 

@@ -1,5 +1,6 @@
 """WeaSEL: a network that weighs the votes is trained jointly with the end model."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final, Literal, Self
@@ -33,7 +34,6 @@ from wiesel.errors import (
     SavedModelError,
     WieselWarning,
     warn_user,
-    without_warnings,
 )
 from wiesel.explain import Explanation
 from wiesel.label_models import ClassBalance, LabelModel
@@ -368,7 +368,7 @@ def initial_soft_labels(label_model: LabelModel, plan: FitPlan) -> npt.NDArray[n
     data = replace(plan.data, inputs=inputs)
     single = replace(plan, data=data, votes=merged, gold_votes=labeled)
     # If features do not confirm the votes, training still starts from these soft labels.
-    with without_warnings():
+    with warnings.catch_warnings(action="ignore", category=WieselWarning):
         return fit_label_model(label_model, single, plan.class_balance)[1]
 
 

@@ -1,9 +1,10 @@
 """Recovery from collapsed training: drop collapsed members, or train on the start alone."""
 
+import warnings
 from typing import TYPE_CHECKING
 
 from wiesel.end_to_end.diagnosis import predicts_one_class
-from wiesel.errors import WieselWarning, warn_user, without_warnings
+from wiesel.errors import WieselWarning, warn_user
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.plan import FitInputs, GoldSet
@@ -25,7 +26,7 @@ def recover(model: "WeaSEL", given: "FitInputs", validation: "GoldSet | None") -
     changes = {"warm_up": len(model.history_), "checkpoint": None}
     fitted = type(model)(**{**model.get_params(deep=False), **changes})
     # Warnings about another collapse or the long warm-up would tell the user nothing new.
-    with without_warnings():
+    with warnings.catch_warnings(action="ignore", category=WieselWarning):
         fitted.fit_given(given, validation)
     for name in model.learned_names():
         setattr(model, name, getattr(fitted, name))
