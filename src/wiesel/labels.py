@@ -1,5 +1,6 @@
 """Translates between class names, which users see, and class indices."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,7 @@ class LabelSpace:
             raise ParameterError(
                 f"A task needs at least two classes; got {listed(names) or 'none'}."
             )
-        repeated = sorted({name for name in names if names.count(name) > 1})
+        repeated = sorted(name for name, n in Counter(names).items() if n > 1)
         if repeated:
             raise ParameterError(f"Each class is named once; {listed(repeated)} is repeated.")
         object.__setattr__(self, "names", names)

@@ -57,8 +57,8 @@ def _whole_labels(answers: pl.DataFrame) -> pl.DataFrame:
     if len(broken):
         row = broken.row(0, named=True)
         raise VoteError(
-            f"{row['voter']!r} voted {row['label']!r} on item {row['item']!r}; a class is given "
-            "by its name or its index."
+            f"{row['voter']!r:.80} voted {row['label']!r:.80} on item {row['item']!r:.80}; a class "
+            "is given by its name or its index."
         )
     return answers.with_columns(label=whole)
 
@@ -102,7 +102,7 @@ def _class_codes(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
     if bad.any():
         row = coded.row(int(bad.arg_true()[0]), named=True)
         raise VoteError(
-            f"{row['voter']!r} voted {row['label']!r} on item {row['item']!r}; "
+            f"{row['voter']!r:.80} voted {row['label']!r:.80} on item {row['item']!r:.80}; "
             f"it must be one of {listed(labels)}, or missing to abstain."
         )
     return codes.to_numpy()

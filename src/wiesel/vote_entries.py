@@ -62,7 +62,7 @@ def dense_entries(dense: npt.NDArray[Any], labels: LabelSpace, voters: tuple[str
         item, voter = np.argwhere(bad)[0]
         value = dense[item, voter]
         raise VoteError(
-            f"{voters[voter]!r} voted {value.item() if hasattr(value, 'item') else value!r} on row "
+            f"{voters[voter]!r:.80} voted {getattr(value, 'item', lambda: value)()!r:.80} on row "
             f"{item}; allowed are the classes {listed(labels)} (index 0 to {len(labels) - 1}), "
             "or -1 to abstain."
         )
@@ -216,7 +216,15 @@ def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDA
         return dense.astype(np.int64)
     known: dict[object, int] = {name: index for index, name in enumerate(labels)}
     known.update({index: index for index in range(ABSTAIN, len(labels))})
-    flat = [ABSTAIN if _is_missing(v) else known.get(v, unknown) for v in dense.ravel().tolist()]
+    cells = dense.ravel().tolist()
+    try:
+        flat = [ABSTAIN if _is_missing(v) else known.get(v, unknown) for v in cells]
+    except (TypeError, ValueError):
+        strange = next(v for v in cells if isinstance(v, (list, dict, set, np.ndarray)))
+        raise VoteError(
+            f"A vote is the name or the index of a class, or missing; got {strange!r:.80}. Name "
+            "the columns of votes: voters=[...]."
+        ) from None
     return np.array(flat, dtype=np.int64).reshape(dense.shape)
 
 

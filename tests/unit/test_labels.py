@@ -159,3 +159,20 @@ def test_an_unknown_class_prior_is_uniform() -> None:
 def test_a_balance_that_is_none_is_refused(balance: Any, words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         class_prior(LABELS, balance)
+
+
+def test_many_classes_cost_no_more_than_a_pass_over_their_names() -> None:
+    """A hostile rules file may name a hundred thousand; comparing all pairs took minutes."""
+
+    class Counted(str):
+        compared = 0
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            Counted.compared += 1
+            return str.__eq__(self, other)
+
+    names = [Counted(f"class {number}") for number in range(300)]
+    assert len(LabelSpace(*names)) == 300
+    assert Counted.compared < 10 * len(names)

@@ -409,3 +409,17 @@ def test_arrays_that_are_no_vote_matrix_are_refused(change: dict[str, Any], word
             np.array(parts["ids"]),
             parts.get("distribution"),
         )
+
+
+@pytest.mark.parametrize("cell", [[1], {"a": 1}, np.array([1, 2])])
+def test_a_cell_that_holds_several_values_is_no_vote(cell: object) -> None:
+    cells = np.empty((1, 2), dtype=object)
+    cells[0, 0], cells[0, 1] = "ham", cell
+    with pytest.raises(VoteError, match="A vote is the name or the index of a class"):
+        VoteMatrix.from_dense(cells, LABELS)
+
+
+def test_a_long_text_in_the_place_of_a_vote_is_cut_in_the_message() -> None:
+    with pytest.raises(VoteError, match="voted 'xxx") as told:
+        VoteMatrix.from_dense(np.array([["x" * 10_000, "ham"]]), LABELS)
+    assert len(str(told.value)) < 500

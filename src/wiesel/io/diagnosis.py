@@ -85,6 +85,8 @@ def _first_bad_json(path: Path) -> str | None:
             try:
                 value = json.loads(line)
             except json.JSONDecodeError as error:
+                if line.startswith("\ufeff"):
+                    return "starts with a byte order mark. Save it as UTF-8 without the mark."
                 return f"has no valid JSON in line {number}: {error.msg} at character {error.pos}."
             except (ValueError, RecursionError) as error:  # a number with thousands of digits
                 return f"has no valid JSON in line {number}: {error}."

@@ -1,9 +1,12 @@
 """Shared by readers and writers: find a file, explain what is wrong with it, replace it."""
 
+import json
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -20,6 +23,7 @@ __all__ = [
     "existing_file",
     "existing_folder",
     "explained",
+    "parse_toml",
     "read_text",
     "replacing",
     "table_format",
@@ -100,12 +104,26 @@ def read_text(path: FilePath) -> str:
     with explained(found):
         content = found.read_bytes()
     try:
-        return content.decode("utf-8")
+        return content.decode("utf-8-sig")  # Windows editors put a mark before the text
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
             f"{found}, line {line}: this is not UTF-8 text. Save it as UTF-8."
         ) from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the content of a TOML text that may be hostile; a `ValueError` says what is wrong.
+
+    >>> parse_toml("classes = ['ham', 'spam']")
+    {'classes': ['ham', 'spam']}
+    """
+    try:
+        content = tomllib.loads(text)
+        json.dumps(content, default=str)  # refuses numbers of thousands of digits
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return content
 
 
 @contextmanager

@@ -25,6 +25,10 @@ __all__ = [
 ]
 
 
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"x\x01", b"x\x9c", b"x\xda")
+"""How gzip, Zstandard and zlib files begin."""
+
+
 def read_rows(
     path: FilePath,
     columns: Sequence[str] | None = None,
@@ -69,6 +73,7 @@ def scan_rows(
     with explained(path):
         kind = table_format(files[0])
         if kind != "parquet":
+            _refuse_compressed(files)
             _refuse_long_lines(files)
         lazy = _scan(files, kind, separator, encoding)
         _check_header(lazy)
@@ -77,7 +82,7 @@ def scan_rows(
         require_columns(
             pl.DataFrame(schema=lazy.collect_schema()), columns, f"requested from {path}"
         )
-        return lazy.select(list(columns))
+        return _selected(lazy, list(columns), kind)
 
 
 def read_batches(
@@ -148,6 +153,32 @@ def refuse_oversized(files: Sequence[Path]) -> None:
     n_cells = lazy.select(pl.len()).collect().item() * len(lazy.collect_schema())
     if n_cells > memory_size():
         raise DataError(f"This table has {n_cells:,} cells, which do not fit into memory.")
+
+
+def _selected(lazy: pl.LazyFrame, columns: list[str], kind: str) -> pl.LazyFrame:
+    """The rows with only some of their columns."""
+    if kind in ("parquet", "jsonl"):
+        return lazy.select(columns)
+    # If Polars knew that only these columns are needed, it would not notice an unquoted separator,
+    # which moves the rest of its line into the wrong columns.
+    schema = lazy.collect_schema()
+    return lazy.map_batches(
+        lambda rows: rows.select(columns),
+        projection_pushdown=False,
+        streamable=True,
+        schema={name: schema[name] for name in columns},
+    )
+
+
+def _refuse_compressed(files: list[Path]) -> None:
+    """Reject compressed text, which Polars would unpack whatever its size."""
+    for file in files:
+        with file.open("rb") as opened:
+            if opened.read(4).startswith(_COMPRESSED):
+                raise DataError(
+                    f"{file} is compressed. Unpack it first, or store the rows as Parquet, which "
+                    "is compressed, too."
+                )
 
 
 def _refuse_long_lines(files: list[Path]) -> None:

@@ -68,7 +68,9 @@ class GLAD(LabelModel):
         """Return the expected log easiness b of every item; 1 for items without votes."""
         self.check_votes(votes)
         found = np.empty(votes.n_items)
-        for rows, states in _state_chunks(votes, self._log_joint(self.abilities_)):
+        for rows, states in _state_chunks(
+            votes, self._log_joint(self.abilities_, self.class_balance_)
+        ):
             by_node = states.reshape(len(states), votes.n_classes, NODES).sum(axis=1)
             found[rows] = by_node @ np.log(_NODES.easiness)
         return found
@@ -81,11 +83,12 @@ class GLAD(LabelModel):
         n_voters, n_classes = len(votes.voters), len(votes.labels)
         expect = _Expectation(votes)
         abilities = np.full(n_voters, MEAN_ABILITY)
-        first: FloatArray = np.zeros(n_classes)
+        even = np.full(n_classes, 1 / n_classes)
+        # Equal voters and an even balance: the shares of the classes by the votes alone.
+        _, _, by_votes = expect(self._log_joint(abilities, even))
         self.evidence_ = []
         for _ in range(self.max_iter):
-            counts, evidence, covered = expect(self._log_joint(abilities))
-            first = covered if not self.evidence_ else first
+            counts, evidence, covered = expect(self._log_joint(abilities, self.class_balance_))
             log_density = -float(np.square(abilities - MEAN_ABILITY).sum()) / 2
             self.evidence_.append(evidence + log_density)
             self.abilities_ = abilities
@@ -93,7 +96,7 @@ class GLAD(LabelModel):
                 break
             by_state = counts.reshape(n_voters, n_classes, n_classes, NODES)
             abilities = _best_abilities(by_state, abilities)
-        warn_of_one_class(shares(first), shares(covered), votes.labels)
+        warn_of_one_class(shares(by_votes), shares(covered), votes.labels)
         silent = vote_totals(votes).sum(axis=1) == 0
         right = _sigmoid(self.abilities_[:, None] * _NODES.easiness) @ _NODES.weights
         self.accuracies_ = np.where(silent, np.nan, right)
@@ -101,20 +104,22 @@ class GLAD(LabelModel):
     def _gain(self) -> float:
         return self.evidence_[-1] - self.evidence_[-2]
 
-    def _log_joint(self, abilities: FloatArray) -> LogJoint:
+    def _log_joint(self, abilities: FloatArray, class_balance: FloatArray) -> LogJoint:
         """The weights of every vote for every state: a class and a node of easiness."""
-        n_classes = len(self.class_balance_)
+        n_classes = len(class_balance)
         score = abilities[:, None] * _NODES.easiness
         right = -np.logaddexp(0, -score)[:, None, None, :]
         wrong = (-np.logaddexp(0, score) - np.log(n_classes - 1))[:, None, None, :]
         same = np.eye(n_classes, dtype=bool)[None, :, :, None]
         weights = np.where(same, right, wrong)
-        prior = log_of(self.class_balance_)[:, None] + np.log(_NODES.weights)
+        prior = log_of(class_balance)[:, None] + np.log(_NODES.weights)
         return LogJoint(weights.reshape(-1, n_classes * NODES), prior.ravel())
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         proba = np.empty((votes.n_items, votes.n_classes))
-        for rows, states in _state_chunks(votes, self._log_joint(self.abilities_)):
+        for rows, states in _state_chunks(
+            votes, self._log_joint(self.abilities_, self.class_balance_)
+        ):
             part = states.reshape(len(states), votes.n_classes, NODES).sum(axis=2)
             part /= part.sum(axis=1, keepdims=True)
             part[~votes.covered[rows]] = self.class_balance_

@@ -4,7 +4,6 @@ A rules file may come from an untrusted source, so it cannot grant itself access
 from outside: from command-line options or from the user's environment variables.
 """
 
-import ipaddress
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from wiesel.errors import ParameterError
-from wiesel.lfs.chat import ChatClient, host_of
+from wiesel.lfs.chat import ChatClient, host_of, is_this_machine
 from wiesel.lfs.rules import build
 
 __all__ = ["API_KEY", "Access", "inside", "project_folder"]
@@ -47,7 +46,7 @@ class Access:
 
     def permits(self, url: str) -> bool:
         """Return whether an address may be called."""
-        return self.names(url) or _is_this_machine(host_of(url)[0])
+        return self.names(url) or is_this_machine(host_of(url)[0])
 
     def names(self, url: str) -> bool:
         """Return whether the user has named the host of an address."""
@@ -114,15 +113,6 @@ def _cache_file(name: str, folder: Path) -> Path:
     if file.suffix != ".sqlite":
         raise ParameterError(f"cache is a file that ends in .sqlite; got {name!r:.80}.")
     return file
-
-
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _listed_in(variable: str) -> list[str]:

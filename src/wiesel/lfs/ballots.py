@@ -133,7 +133,7 @@ def _problem(
     labels: LabelSpace,
     by_index: bool = False,
 ) -> VoteError:
-    given = f"{lf!r} voted {scalar(ballot)!r} on {batch.item(position)}; it must return"
+    given = f"{lf!r} voted {scalar(ballot)!r:.80} on {batch.item(position)}; it must return"
     if by_index:
         return VoteError(
             f"{given} the index of a class, 0 to {len(labels) - 1} ({listed(labels)}), a "

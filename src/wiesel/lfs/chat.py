@@ -5,6 +5,7 @@ questions; the rows themselves and the API key are never written.
 """
 
 import http.client
+import ipaddress
 import json
 import os
 import re
@@ -23,12 +24,12 @@ from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.rules import check_fields
 from wiesel.parameters import check_number
 
-__all__ = ["ChatClient", "ChatError", "host_of"]
+__all__ = ["ChatClient", "ChatError", "host_of", "is_this_machine"]
 
 _LONGEST_WAIT = 60.0
 _LARGEST_ANSWER = 2**22
 """Bytes of a chat completion that are read."""
-_ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?(/[^\s?#\\]*)?", re.I)
+_ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?(/[!-~]*)?", re.I)
 _HIGHEST = {"temperature": 100, "backoff": 60, "timeout": 3600, "concurrency": 256, "retries": 100}
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _PASSING = (OSError, http.client.HTTPException)
@@ -149,12 +150,17 @@ class ChatClient:
             headers["Authorization"] = f"Bearer {key}"
         request = urllib.request.Request(self.endpoint, json.dumps(body).encode(), headers)
         try:
-            with _answered(request, timeout=self.timeout) as response:
+            with self._opener().open(request, timeout=self.timeout) as response:
                 return _content(response.read(_LARGEST_ANSWER))
         except urllib.error.HTTPError as error:
             raise _response_error(error) from error
         except _PASSING as error:
             raise _RequestError(getattr(error, "reason", None) or error) from error
+
+    def _opener(self) -> urllib.request.OpenerDirector:
+        # A proxy of the environment would get the rows that are meant for this machine only.
+        direct = [urllib.request.ProxyHandler({})] if is_this_machine(host_of(self.url)[0]) else []
+        return urllib.request.build_opener(_NoRedirect, *direct)
 
     def _key(self, question: str) -> str:
         return digest(self.endpoint, self.model, self.temperature, self.max_tokens, question)
@@ -168,16 +174,13 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-_answered = urllib.request.build_opener(_NoRedirect).open
-
-
 def host_of(url: str) -> tuple[str, int]:
     """Return the host, in lower case, and the port of an address; refuse an invalid address.
 
     >>> host_of("https://API.openai.com/v1")
     ('api.openai.com', 443)
     """
-    if not _ADDRESS.fullmatch(url):
+    if not _ADDRESS.fullmatch(url) or set("?#\\") & set(url):
         raise ParameterError(
             "The url must start with http:// or https:// and have a host and a path only, such as "
             f"https://api.openai.com/v1; got {url!r:.80}."
@@ -187,6 +190,20 @@ def host_of(url: str) -> tuple[str, int]:
         return str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme]
     except ValueError as error:
         raise ParameterError(f"The url {url!r:.80} is not valid: {error}.") from None
+
+
+def is_this_machine(host: str) -> bool:
+    """Return whether a host is this machine.
+
+    >>> is_this_machine("127.0.0.1"), is_this_machine("127.0.0.1.example.org")
+    (True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class AnswerCache:
@@ -216,7 +233,7 @@ def _response_error(error: urllib.error.HTTPError) -> _RequestError:
     with error:  # it holds the connection
         body = error.read(200).decode("utf-8", "replace").strip()
     retry_after = error.headers.get("Retry-After", "")
-    wait = float(retry_after) if retry_after.isdigit() else 0.0
+    wait = float(retry_after) if re.fullmatch("[0-9]+", retry_after) else 0.0
     return _RequestError(
         f"HTTP {error.code} {error.reason} {body}".strip(), error.code in _RETRIED, wait
     )
@@ -226,6 +243,6 @@ def _content(payload: bytes) -> str:
     """The text of the first choice of a chat completion."""
     try:
         content = json.loads(payload)["choices"][0]["message"]["content"]
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise _RequestError(f"this is not a chat completion: {payload[:80]!r}") from error
     return str(content or "")

@@ -20,6 +20,7 @@ __all__ = ["Prompt", "Unreadable", "prompt"]
 
 _SILENT = {"abstain", "none", "unknown", "unsure", "n/a"}
 _YES, _NO = {"yes", "true"}, {"no", "false"}
+_NUMBER_FORMAT = re.compile(r"[,_]?(\.[0-9]{1,2})?[a-zA-Z%]?")
 
 
 class Unreadable(Exception):
@@ -167,20 +168,28 @@ def prompt(
 
 
 def _fields(template: str) -> list[str]:
-    """The columns a template names; only plain names, so that it cannot access attributes."""
+    """The columns a template names; only plain names, so that it cannot access attributes.
+
+    Formats are those of numbers: a width would fill the memory with blanks.
+    """
     if not isinstance(template, str):
         raise ParameterError(f"The template is a text with columns in braces; got {template!r}.")
     try:
         parts = list(string.Formatter().parse(template))
     except ValueError as error:
         raise ParameterError(f"The template {template!r:.80} is broken: {error}.") from None
-    names = [name for _, name, _, _ in parts if name is not None]
-    for name in names:
+    fields = [field for field in parts if field[1] is not None]
+    for _, name, form, conversion in fields:
         if not name or re.search(r"[.\[]", name):
             raise ParameterError(
-                f"The template may name columns only, such as {{text}}; got {name!r}."
+                f"The template may name columns only, such as {{text}}; got {name!r:.80}."
             )
-    return names
+        if not _NUMBER_FORMAT.fullmatch(form or "") or conversion not in (None, "r", "s", "a"):
+            raise ParameterError(
+                f"The template may name columns, such as {{text}}, and the decimals of numbers, "
+                f"such as {{price:.2f}}; got {form or conversion!r:.80} after {name!r:.80}."
+            )
+    return [str(name) for _, name, _, _ in fields]
 
 
 def _names(answer: str, label: str) -> bool:

@@ -13,7 +13,6 @@ A file looks like this; `labels` and `off` (labeling functions that do not vote)
 """
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from wiesel.errors import (
     suggest,
 )
 from wiesel.io import read_rows
-from wiesel.io.files import read_text
+from wiesel.io.files import parse_toml, read_text
 from wiesel.labels import LabelSpace
 from wiesel.lfs.access import Access, inside
 from wiesel.lfs.existing_votes import ColumnRule
@@ -88,8 +87,8 @@ def read_rules_beside(
     """
     text = read_text(path)
     try:
-        content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        content = parse_toml(text)
+    except ValueError as error:
         raise LabelingFunctionError(f"{path}: this is not TOML: {error}.") from None
     _check_top(path, content)
     lines = _Lines(text, len(content["lf"]))
@@ -107,7 +106,7 @@ def read_rules_beside(
 
 def read_off(path: Path) -> tuple[str, ...]:
     """Return the names of the labeling functions that a rules file switches off."""
-    content = tomllib.loads(read_text(path))
+    content = parse_toml(read_text(path))
     names = content.get("off", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise LabelingFunctionError(f"{path}: off is a list of names; got {names!r:.60}.")

@@ -177,7 +177,7 @@ def check_pattern(pattern: str) -> None:
         pl.Series([""]).str.contains(pattern)
     except PolarsError as error:
         raise ParameterError(
-            f"The pattern {pattern!r} cannot be used: {_advice(str(error))}"
+            f"The pattern {pattern!r:.80} cannot be used: {_advice(str(error))}"
         ) from None
 
 

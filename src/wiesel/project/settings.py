@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from wiesel.errors import ParameterError, listed, suggest
-from wiesel.io import FilePath, existing_file
+from wiesel.io import FilePath
+from wiesel.io.files import parse_toml, read_text
 from wiesel.project.lines import key_lines, line_of
 
 __all__ = [
@@ -211,9 +211,9 @@ def read_project(path: FilePath) -> Project:
             f"`{shlex.join(['wiesel', 'init', str(place)])}`."
         )
     try:
-        text = existing_file(file).read_text(encoding="utf-8")
-        content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = read_text(file)
+        content = parse_toml(text)
+    except ValueError as error:
         raise ParameterError(f"{file} is not TOML: {error}.") from None
     problems = Problems(file, key_lines(text))
     project = _project(file, content, problems)

@@ -1,5 +1,6 @@
 """Wrong files, given to every verb that reads data: one line that helps, and the exit code 1."""
 
+import gzip
 import json
 import shutil
 
@@ -22,6 +23,10 @@ FILES = {
     "cut.jsonl": (b'{"id":"a","text":"caf\xc3', "is not UTF-8 text"),
     "digits.jsonl": (b'{"id":"a","text":' + b"1" * 5000 + b"}\n{]", "no valid JSON in line 1"),
     "broken.jsonl": (b'{"id":"a","text":"x"}\n{"id"\n', "no valid JSON in line 2"),
+    "marked.jsonl": (b'\xef\xbb\xbf{"id":"a","text":"x"}\n', "starts with a byte order mark"),
+    "packed.csv": (gzip.compress(HEAD + b"a,x,billing\n"), "is compressed"),
+    "packed.jsonl": (gzip.compress(b'{"id":"a","text":"x"}\n'), "is compressed"),
+    "ragged.csv": (HEAD + b"a,x, y,billing\n", "has 4 fields in line 2 but 3 in the header"),
     "broken.parquet": (b"PAR1xxxx", "is it complete?"),
     "table.xlsx": (b"PK", "is a spreadsheet (.xlsx)"),
 }

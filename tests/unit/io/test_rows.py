@@ -1,8 +1,10 @@
 """Tables in files: what comes back, and what a wrong file is told."""
 
+import gzip
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import polars as pl
@@ -165,6 +167,26 @@ def test_a_csv_row_that_is_too_long_is_located(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('id,text\n1,"x, y"\n2,x, y\n')
     with pytest.raises(DataError, match="3 fields in line 3 but 2 in the header"):
         read_rows(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("column", ["id", "text", "label"])
+def test_a_row_that_is_too_long_is_located_whatever_is_read(tmp_path: Path, column: str) -> None:
+    """Otherwise the text would end at its comma, and the label be the rest of the text."""
+    (tmp_path / "a.csv").write_text("id,text,label\n1,free,spam\n2,hello, you,ham\n")
+    told = "4 fields in line 3 but 3 in the header"
+    with pytest.raises(DataError, match=told):
+        read_rows(tmp_path / "a.csv", [column])
+    with pytest.raises(DataError, match=told):
+        list(read_batches(tmp_path / "a.csv", [column]))
+
+
+@pytest.mark.parametrize("level", [1, 6, 9])
+def test_compressed_text_is_refused(tmp_path: Path, level: int) -> None:
+    """A megabyte of it may unpack to a gigabyte, past all limits on lines."""
+    for name, packed in (("a.csv", zlib.compress), ("b.csv", gzip.compress)):
+        (tmp_path / name).write_bytes(packed(b"id,text\n1,free\n", level))
+        with pytest.raises(DataError, match=f"{name} is compressed"):
+            read_rows(tmp_path / name)
 
 
 def test_a_column_named_twice_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from scipy.special import digamma
 
 from wiesel import GLAD, MACE, MajorityVote, VoteMatrix, rank_workers
 from wiesel.datasets.synthetic import make_votes
+from wiesel.errors import WieselWarning
 from wiesel.label_models.glad import _best_abilities
 from wiesel.label_models.mace import _confusions
 
@@ -106,3 +107,12 @@ def test_spammers_cost_less_than_in_a_majority_vote(model):
     ours = (model.fit(votes).predict_proba(votes).argmax(axis=1) == gold).mean()
     majority = (MajorityVote().fit(votes).predict_proba(votes).argmax(axis=1) == gold).mean()
     assert ours > majority + 0.03
+
+
+@pytest.mark.parametrize("model", [GLAD(), MACE()])
+def test_a_balance_that_makes_all_voters_liars_is_warned_about(model):
+    """Under it the first labels are wrong already, and every voter seems to lie."""
+    votes = VoteMatrix.from_dense(np.ones((30, 5), int), ["ham", "spam"])
+    with pytest.warns(WieselWarning, match="100% of the items with votes ended up as 'ham'"):
+        labels = model.fit(votes, [1 - 1e-5, 1e-5]).predict_proba(votes).argmax(axis=1)
+    assert (labels == 0).all()

@@ -170,6 +170,9 @@ def test_an_edited_file_is_read_anew(folder: Path) -> None:
         ('name = "link"', "name = 3", r"line 12: name of regex is a text; got 3"),
         ('template = "Spam? {text}"', "template = 3", r"line \d+: The template is a text"),
         ("below = 3", "below = = 3", r"not TOML.*line 21"),
+        ("below = 3", f"below = {'9' * 5000}", r"not TOML.*4300 digits"),
+        ("below = 3", f"below = 0x{'f' * 5000}", r"not TOML.*4300 digits"),
+        ("below = 3", f"below = {'[' * 5000}{']' * 5000}", r"not TOML.*nested"),
     ],
 )
 def test_mistakes_in_a_rules_file_are_told_with_their_line(
@@ -225,3 +228,10 @@ def test_a_lookup_file_is_a_table_of_any_format(folder: Path) -> None:
     (folder / "rules.toml").write_text(TOML.replace("friends.csv", "friends.parquet"))
     (known,) = [lf for lf in load_lfs(folder / "rules.toml") if lf.name == "from_file"]
     assert known({"name": "Eve"}) == "ham"
+
+
+def test_a_rules_file_of_a_windows_editor_is_read(folder: Path) -> None:
+    file = folder / "rules.toml"
+    expected = [lf.name for lf in load_lfs(file)]
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert [lf.name for lf in load_lfs(file)] == expected

@@ -200,6 +200,30 @@ def test_something_that_is_no_chat_completion_is_a_fault(
     assert len(server.requests) == 3
 
 
+def test_hostile_answers_are_faults(client: ChatClient, server: ModelServer) -> None:
+    """Faults of single rows, which `on_error` may survive."""
+    server.reply = b"[" * 100_000
+    with pytest.raises(LabelingFunctionError, match="not a chat completion"):
+        prompt(LABELS, "{text}", client=client)({"text": "x"})
+    server.broken = [(503, {"Retry-After": "\u00b2"})] * 3  # a digit, but not for float()
+    with pytest.raises(LabelingFunctionError, match="HTTP 503"):
+        prompt(LABELS, "{text}", client=client)({"text": "x"})
+
+
+def test_rows_for_this_machine_go_through_no_proxy(
+    client: ChatClient, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ModelServer(lambda _: "spam") as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+        assert prompt(LABELS, "{text}", client=client)({"text": "see you"}) == "ham"
+        elsewhere = ChatClient("http://models.example/v1", "tiny", cache=None)
+        assert prompt(LABELS, "{text}", client=elsewhere)({"text": "see you"}) == "spam"
+        proxy.shutdown()
+    assert len(server.requests) == len(proxy.requests) == 1
+
+
 def test_nobody_there_is_a_fault(tmp_path: Path) -> None:
     client = ChatClient("http://127.0.0.1:9/v1", "tiny", retries=0, cache=None)
     with pytest.raises(LabelingFunctionError, match="did not answer"):
@@ -245,11 +269,30 @@ def test_a_prompt_is_made_again_from_its_data_without_the_key() -> None:
         rule_from_dict({**data, "client": {"url": "http://x", "modle": "tiny"}})
 
 
-@pytest.mark.parametrize("template", ["no column", "{}", "{text.upper}", "{text[0]}", "{text"])
+@pytest.mark.parametrize(
+    "template",
+    [
+        "no column",
+        "{}",
+        "{text.upper}",
+        "{text[0]}",
+        "{text",
+        "{text:>1000000000}",
+        "{text:.999999999f}",
+        "{text:{n}}",
+        "{text!z}",
+    ],
+)
 def test_templates_that_cannot_be_filled_are_refused(template: str) -> None:
     client = ChatClient("http://127.0.0.1:9/v1", "tiny")
     with pytest.raises(ParameterError, match="template"):
         prompt("spam", template, client=client)
+
+
+def test_numbers_may_have_a_format() -> None:
+    client = ChatClient("http://127.0.0.1:9/v1", "tiny")
+    asked = prompt("spam", "{price:.2f} {n:,} {text!r}", client=client)
+    assert asked.question({"price": 1.005, "n": 1000, "text": "x"}).startswith("1.00 1,000 'x'")
 
 
 def test_an_address_that_is_none_is_refused() -> None:
@@ -323,6 +366,7 @@ def test_a_rules_file_sends_rows_to_no_host_that_the_user_has_not_allowed(
         "http://evil.example\\@127.0.0.1/v1",
         "http://127.0.0.1/v1?x=",
         "http://127.0.0.1/v1#",
+        "http://127.0.0.1/caf\u00e9",
         "http://127.0.0.1\n/v1",
         "http://127.0.0.1:99999/v1",
         "http:///v1",
