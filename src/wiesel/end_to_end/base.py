@@ -263,6 +263,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def _check_options(self) -> None:
         """Refuse invalid option values; `fit` checks whether the device exists."""
         check_training_numbers(self)
+        check_number(self, "members", self.members, low=1, whole=True)
 
     def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
         """Return the arguments of `fit` as one value; by default only X and votes."""
@@ -383,14 +384,17 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         self.history_ = History.of_members([member.history_ for member in members])
         marks = "".join(member.trained_on_["fingerprint"] for member in members)
         self.trained_on_ = {**first.trained_on_, "fingerprint": short_hash(marks)}
-        kept = [member.selection_["epoch"] for member in members]
-        self.selection_, self.threshold_ = {**first.selection_, "epoch": kept}, None
-        held_out = gold_validation(validation, self.labels_, self.end_model_)
-        if held_out is not None and "score" in self.selection_:
-            proba = proba_of(predict_logits(self.end_model_, held_out.inputs))
-            self.selection_["score"] = held_out.score(proba)
-            self._tune(proba, held_out)
+        self._select_for_all(gold_validation(validation, self.labels_, None))
         return self
+
+    def _select_for_all(self, validation: Validation | None) -> None:
+        """Record which epochs the members kept; score their average, and tune its threshold."""
+        first, epochs = self.members_[0].selection_, [m.selection_["epoch"] for m in self.members_]
+        self.selection_, self.threshold_ = {"by": first["by"], "epoch": epochs}, None
+        if validation is not None and "score" in first:
+            proba = proba_of(predict_logits(self.end_model_, validation.inputs))
+            self.selection_["score"] = validation.score(proba)
+            self._tune(proba, validation)
 
     def _train_options(self, plan: FitPlan) -> TrainOptions:
         names = TrainOptions.__dataclass_fields__

@@ -49,7 +49,7 @@ MODULE_ERRORS = (
 """The errors that a module raises on inputs of the wrong kind."""
 
 _TRIED_ITEMS = 8
-_WHOLE_NUMBERS = {"batch_size": 2, "seed": 0, "members": 1}
+_WHOLE_NUMBERS = {"batch_size": 2, "seed": 0}
 _OPTIONAL_NUMBERS = {"epochs": 1, "epoch_size": 2, "patience": 1}
 """The smallest allowed values of options that are whole numbers or None."""
 
