@@ -21,7 +21,7 @@ from experiments.framework import runner
 from experiments.framework.runner import Record, Run, finished, run_groups
 from experiments.tasks.halves import Half
 from experiments.tasks.make import Task, make_task
-from experiments.tasks.methods import BASELINE, EPOCHS, METHODS, fitted
+from experiments.tasks.methods import BASELINE, EPOCHS, GOLD_ITEMS, METHODS, fitted
 from experiments.tasks.page import write_tasks_page
 from experiments.tasks.specs import TaskSpec, all_specs, spec_named
 from wiesel.errors import WieselError, WieselWarning, suggest
@@ -69,6 +69,7 @@ def definitions(specs: Iterable[TaskSpec], methods: Sequence[str], mode: str) ->
         Run(spec.name, method, 0, {"mode": mode, "spec": spec.fingerprint})
         for spec in specs
         for method in methods
+        if mode in GOLD_ITEMS or not METHODS[method].on_validation
     ]
 
 

@@ -55,6 +55,8 @@ class Method:
     """Builds the estimator from the end model, the task and the options of the mode."""
     on_gold: bool = False
     """Whether it is trained on the gold of the training items, as the reference row."""
+    on_validation: bool = False
+    """Whether it is trained on the gold of the validation items alone, without votes."""
     reads_gold_votes: bool = False
     """Whether it takes `validation=(X, y, votes)`; the others take `(X, y)`."""
 
@@ -77,6 +79,12 @@ METHODS: dict[str, Method] = {
     "weasel": Method(lambda net, task, training: WeaSEL(net, **training)),
     "weasel_paper": Method(lambda net, task, training: WeaSEL.paper(net, **training)),
     "committee": Method(_committee, reads_gold_votes=True),
+    "validation_gold": Method(
+        lambda net, task, training: Supervised(
+            net, labels=task.labels, **{**training, "epochs": EPOCHS["blind"]}
+        ),
+        on_validation=True,
+    ),
     "gold": Method(
         lambda net, task, training: Supervised(net, labels=task.labels, **training), on_gold=True
     ),
@@ -87,6 +95,9 @@ def fitted(name: str, task: Task, mode: str) -> EndToEndModel:
     """Return a method trained on a task in a mode."""
     method, training = METHODS[name], {**UPDATES, "epochs": EPOCHS[mode]}
     model = method.build(network_of(task), task, training)
+    if method.on_validation:
+        X, y, _ = task.gold(GOLD_ITEMS[mode])
+        return model.fit(X, y)
     learn_from = task.y_train if method.on_gold else task.votes
     return model.fit(task.X_train, learn_from, **_validation(method, task, mode))
 

@@ -60,9 +60,9 @@ from wiesel.training.objective import resolve_device
 from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix, require_votes
 
-__all__ = ["ONLY_NETWORKS", "EndToEndModel", "GoldSet"]
+__all__ = ["BLIND_EPOCHS", "ONLY_NETWORKS", "EndToEndModel", "GoldSet"]
 
-_BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
+BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 """The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
 ONLY_NETWORKS = ("seed", "lr", "end_model")
 """Options that change the networks, but not their training data."""
@@ -146,7 +146,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             The votes on the same items, in the same order.
         validation
             A few items with gold labels (names or indices): (X, y), or (X, y, votes) where votes
-            on them are at hand. Nothing is trained on them.
+            on them are at hand. `Committee` also trains networks on them.
         engine
             Other processes that train, such as `RayTrain(workers=2)`; None is this one.
         """
@@ -384,15 +384,20 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         self.history_ = History.of_members([member.history_ for member in members])
         marks = "".join(member.trained_on_["fingerprint"] for member in members)
         self.trained_on_ = {**first.trained_on_, "fingerprint": short_hash(marks)}
-        self._select_for_all(gold_validation(validation, self.labels_, None))
+        held_out = gold_validation(validation, self.labels_, None)
+        proba = None
+        if held_out is not None:
+            proba = proba_of(predict_logits(self.end_model_, held_out.inputs))
+        self._select_for_all(held_out, proba)
         return self
 
-    def _select_for_all(self, validation: Validation | None) -> None:
+    def _select_for_all(
+        self, validation: Validation | None, proba: npt.NDArray[np.float64] | None
+    ) -> None:
         """Record which epochs the members kept; score their average, and tune its threshold."""
         first, epochs = self.members_[0].selection_, [m.selection_["epoch"] for m in self.members_]
         self.selection_, self.threshold_ = {"by": first["by"], "epoch": epochs}, None
-        if validation is not None and "score" in first:
-            proba = proba_of(predict_logits(self.end_model_, validation.inputs))
+        if validation is not None and proba is not None and "score" in first:
             self.selection_["score"] = validation.score(proba)
             self._tune(proba, validation)
 
@@ -400,5 +405,5 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         names = TrainOptions.__dataclass_fields__
         given = {name: getattr(self, name) for name in names if hasattr(self, name)}
         if self.epochs is None:
-            given["epochs"] = _BLIND_EPOCHS if plan.validation is None else _CHOSEN_EPOCHS
+            given["epochs"] = BLIND_EPOCHS if plan.validation is None else _CHOSEN_EPOCHS
         return TrainOptions(**given)

@@ -11,7 +11,12 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.checks import check_training_numbers, gold_validation, gold_votes
+from wiesel.end_to_end.checks import (
+    check_training_numbers,
+    gold_validation,
+    gold_votes,
+    is_classifier,
+)
 from wiesel.end_to_end.diagnosis import predicts_one_class
 from wiesel.end_to_end.evidence import (
     FeatureChecked,
@@ -21,8 +26,9 @@ from wiesel.end_to_end.evidence import (
 )
 from wiesel.end_to_end.explaining import VoteEffects, explain_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit, check_class_balance
-from wiesel.end_to_end.selection import greedy_weights
+from wiesel.end_to_end.selection import greedy_weights, out_of_fold_probas
 from wiesel.end_to_end.storage import Saved
+from wiesel.end_to_end.supervised import Supervised, gold_member
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.errors import (
@@ -38,12 +44,14 @@ from wiesel.nn.end_models import Ensemble
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
 from wiesel.training import History, Objective, Validation
-from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Committee", "default_members"]
 
 Members = dict[str, EndToEndModel]
+
+_GOLD = "gold"
+"""The name of the member that learns from gold labels."""
 
 
 @dataclass(eq=False)
@@ -55,8 +63,10 @@ class Committee(EndToEndModel):
     trained as stacks, and their probabilities are averaged. Copies of a voter count once.
 
     Without gold, all networks have equal weight. With `validation=(X, y)` the weights come from
-    greedy selection, shrunk toward equal weights if items are few. With `validation=(X, y, votes)`
-    a further member weighs every voter by its precision on these items.
+    greedy selection, shrunk toward equal weights if items are few, and a further member learns from
+    the gold labels alone. Each of its networks leaves out a fold of these items, and selection,
+    score and threshold use its predictions for that fold only. With `validation=(X, y, votes)` yet
+    another member weighs every voter by its precision on these items.
 
     >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -78,6 +88,9 @@ class Committee(EndToEndModel):
     class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
     """P(class) for the default members: numbers, or where to estimate it (`auto` is the validation
     set if there is one, else the votes). None lets each member decide."""
+    train_on_gold: bool = True
+    """Whether networks of a default committee also train on the validation items. If so, use
+    `out_of_fold_proba` instead of `predict_proba` to evaluate the committee on them."""
 
     member_weights_: dict[str, float] = field(init=False, repr=False)
     """The weight of each member, by name; weights sum to 1."""
@@ -108,18 +121,29 @@ class Committee(EndToEndModel):
         # If one member has to fall back, the others make up for it.
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
             fits = _planned(members, merged, validation)
+        if held_out is not None and self._can_train_on(held_out):
+            members[_GOLD] = gold = gold_member(self, 2 * self.networks)
+            labeled_items = FitInputs(held_out.inputs, gold=held_out.gold, labels=self.labels_)
+            fits[_GOLD] = plan_all(gold.without_folds(), labeled_items, None)
         self._keep_members(_fitted(members, fits, merged, validation), held_out)
         return self
+
+    def out_of_fold_proba(self, X: Any, y: Any) -> npt.NDArray[np.float64]:
+        """Return P(class) of the validation items of `fit`, which networks may have trained on.
+
+        It is the average of the members, as in `predict_proba`, except that an item is predicted
+        only by networks that were not trained on it. Give the same items in the same order.
+        """
+        self.check_fitted()
+        probas = out_of_fold_probas(self.members_, self.inputs_of(X), self.labels_.indices(y))
+        return np.tensordot(list(self.member_weights_.values()), probas, axes=1)
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return the members' average soft labels: (n_items, n_classes)."""
         self.check_fitted()
         merged, X = self._merged(votes), self.inputs_of(X)
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
-            parts = [
-                weight * member.soft_labels(X, merged)
-                for member, weight in zip(self.members_, self.member_weights_.values(), strict=True)
-            ]
+            parts = [weight * m.soft_labels(X, merged) for _, m, weight in self._label_members()]
         return np.sum(parts, axis=0)
 
     def saved_values(self) -> dict[str, Any]:
@@ -184,19 +208,34 @@ class Committee(EndToEndModel):
         shared["class_balance"] = self.class_balance
         return default_members(self.end_model, n_classes, with_gold_votes, self.networks, **shared)
 
+    def _can_train_on(self, gold: Validation) -> bool:
+        """Whether there is a default member to train on the gold items, and enough of them."""
+        enough = len(gold.gold) >= 4 * self.networks and len(np.unique(gold.gold)) > 1
+        mine = self.members is None and not is_classifier(self.end_model)
+        return self.train_on_gold and mine and enough
+
+    def _label_members(self) -> list[tuple[str, Any, float]]:
+        """The members with soft labels: their names, and their weights, which sum to 1."""
+        named = zip(self.member_weights_.items(), self.members_, strict=True)
+        found = [(name, m, w) for (name, w), m in named if not isinstance(m, Supervised)]
+        total = sum(weight for _, _, weight in found)
+        return [(name, member, weight / total) for name, member, weight in found]
+
     def _keep_members(self, fitted: Members, validation: Validation | None) -> None:
         members = list(fitted.values())
         n_networks = np.array([max(1, len(member.members_)) for member in members])
         weights = n_networks / n_networks.sum()
+        proba = None
         if validation is not None:
-            probas = [proba_of(predict_logits(m.end_model_, validation.inputs)) for m in members]
-            weights = greedy_weights(np.stack(probas), validation, weights)
+            probas = out_of_fold_probas(members, validation.inputs, validation.gold)
+            weights = greedy_weights(probas, validation, weights)
+            proba = np.tensordot(weights, probas, axes=1)
         self.members_ = tuple(members)
         self.member_weights_ = dict(zip(fitted, weights.tolist(), strict=True))
         self.end_model_ = _average(members, weights.tolist())
         self.history_ = History.of_members([member.history_ for member in members])
         self.trained_on_ = members[0].trained_on_
-        self._select_for_all(validation)
+        self._select_for_all(validation, proba)
 
     def _merged(self, votes: VoteMatrix) -> VoteMatrix:
         """The votes that the members see, with copies of a voter merged into one."""
@@ -217,8 +256,10 @@ class Committee(EndToEndModel):
         """Return the effects of the votes on one item; `one` is the item as a batch."""
         merged = self._merged(votes)
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
-            parts: list[VoteEffects] = [m.vote_effects(one, merged) for m in self.members_]
-        weights = list(self.member_weights_.values())
+            parts: list[VoteEffects] = [
+                member.vote_effects(one, merged) for _, member, _ in self._label_members()
+            ]
+        weights = [weight for _, _, weight in self._label_members()]
         # A voter and its copies share the contribution of their merged vote equally.
         place = np.searchsorted(
             np.unique(self._originals())[merged.voter_index],
@@ -233,8 +274,8 @@ class Committee(EndToEndModel):
             weights=np.asarray(counted)[place] / n_copies,
             soft_label=np.asarray(soft),
             members=tuple(
-                MemberView(name, weight, tuple(part.soft_label.tolist()))
-                for (name, weight), part in zip(self.member_weights_.items(), parts, strict=True)
+                MemberView(name, self.member_weights_[name], tuple(part.soft_label.tolist()))
+                for (name, _, _), part in zip(self._label_members(), parts, strict=True)
             ),
         )
 
@@ -322,7 +363,8 @@ def _fitted(
     for name, own in fits.items():
         member = members[name]
         if len(own) > 1:
-            member.join(begun([fit.model for fit in own]), validation)
+            # The networks that learned from gold cannot be validated on it as a whole.
+            member.join(begun([fit.model for fit in own]), None if name == _GOLD else validation)
         member.recover(given, validation)
         fitted[name] = member
     kept = begun(list(fitted.values()))

@@ -15,7 +15,7 @@ from wiesel.errors import FeatureError
 from wiesel.evaluation import choose_threshold
 from wiesel.training import History, Record, TrainingData, TrainOptions, Validation, seeded, train
 from wiesel.training.objective import SoftLabelObjective
-from wiesel.training.validation import predict_logits, proba_of
+from wiesel.training.validation import predict_logits, proba_of, stratified_folds
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
@@ -95,20 +95,12 @@ def _out_of_fold(
     n_items = len(gold.gold)
     proba = np.empty((options.epochs + 1, n_items, gold.n_classes))
     proba[0] = _proba(model.end_model_, gold)
-    for fold in _folds(gold.gold, model.seed):
+    for fold in stratified_folds(gold.gold, min(_FOLDS, n_items // 2), model.seed):
         others = np.setdiff1d(np.arange(n_items), fold)
         held_out = Validation(_Rows(gold.inputs, fold), gold.gold[fold], gold.n_classes)
         history = _trained(model, gold, others, options, held_out)[1]
         proba[1:, fold] = np.stack(history.column("proba"))
     return proba
-
-
-def _folds(gold: npt.NDArray[np.int64], seed: int) -> list[npt.NDArray[np.int64]]:
-    """Folds with about the same class shares."""
-    shuffled = np.random.default_rng(seed).permutation(len(gold))
-    by_class = shuffled[np.argsort(gold[shuffled], kind="stable")]
-    n_folds = min(_FOLDS, len(gold) // 2)
-    return [np.sort(by_class[start::n_folds]) for start in range(n_folds)]
 
 
 def _calibrated_losses(

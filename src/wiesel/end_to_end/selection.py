@@ -1,11 +1,16 @@
 """Weights of the members of a committee, selected on a few gold labels."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.supervised import Supervised
 from wiesel.training import Validation
 
-__all__ = ["greedy_weights"]
+__all__ = ["greedy_weights", "out_of_fold_probas"]
 
 _ROUNDS = 12
 _SHRINKAGE = 50.0
@@ -48,3 +53,18 @@ def greedy_weights(
 
 def _score(total: npt.NDArray[np.float64], validation: Validation) -> float:
     return validation.score(total / total.sum(axis=1, keepdims=True))
+
+
+def out_of_fold_probas(
+    members: Sequence[EndToEndModel], X: Any, gold: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Return P(class) of gold items by every member: (members, n_items, n_classes).
+
+    A member that learned from these items predicts each with networks that left it out.
+    """
+    return np.stack(
+        [
+            m.out_of_fold_proba(X, gold) if isinstance(m, Supervised) else m.predict_proba(X)
+            for m in members
+        ]
+    )

@@ -8,16 +8,23 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
+from wiesel.end_to_end.base import BLIND_EPOCHS, ONLY_NETWORKS, EndToEndModel
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, options_key
+from wiesel.end_to_end.storage import Saved
+from wiesel.end_to_end.together import reseeded, separate
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.parameters import check_number
 from wiesel.training import Objective, as_inputs
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.objective import SoftLabelObjective
+from wiesel.training.validation import stratified_folds
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Supervised"]
+__all__ = ["Supervised", "gold_member"]
+
+_SEEDS_APART = 50
+"""The seeds of the networks that learn from gold come so far after the first one's."""
 
 
 @dataclass(eq=False)
@@ -41,6 +48,9 @@ class Supervised(EndToEndModel):
     _: KW_ONLY
     labels: LabelSpace | Sequence[str] | None = None
     """The classes; None takes the distinct gold labels, sorted, if they are names."""
+    fold: tuple[int, int] | None = None
+    """`(k, n)` trains without the k-th of n folds of the items, counted from 0; None trains on all
+    of them."""
 
     def fit(
         self,
@@ -76,6 +86,42 @@ class Supervised(EndToEndModel):
             )
         return LabelSpace(*sorted(names))
 
+    def without_folds(self) -> list[Self]:
+        """Return the networks of an ensemble as models, each of which leaves out another fold."""
+        parts = separate(self)
+        return [part.set_params(fold=(k, len(parts))) for k, part in enumerate(parts)]
+
+    def out_of_fold_proba(self, X: Any, y: Any) -> npt.NDArray[np.float64]:
+        """Return P(class) of the items of `fit`, each by the networks that left out its fold.
+
+        Items of a fold that no network left out get equal probabilities.
+        """
+        self.check_fitted()
+        inputs, gold = as_inputs(self.inputs_of(X)), self.labels_.indices(y)
+        proba = np.full((len(gold), len(self.labels_)), 1 / len(self.labels_))
+        for network in self.members_ or (self,):
+            if network.fold is not None:
+                fold = _items_of(network.fold, gold)
+                proba[fold] = network.predict_proba(inputs.take(fold))
+        return proba
+
+    @classmethod
+    def from_members(cls, members: Sequence[Self], options: dict[str, Any], saved: Saved) -> Self:
+        """Return the ensemble of restored models; each of them may have left out a fold."""
+        return super().from_members(members, options, saved).set_params(fold=options.get("fold"))
+
+    def stack_key(self) -> str:
+        """Return a key that is equal for models whose networks can be trained as one stack."""
+        return options_key(self, (*ONLY_NETWORKS, "fold"))
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        if self.fold is None:
+            return
+        k, n = self.fold
+        check_number(self, "fold", n, low=2, whole=True)
+        check_number(self, "fold", k, low=0, high=n - 1, whole=True)
+
     def _items(self, given: FitInputs) -> npt.NDArray[np.int64]:
         known = np.flatnonzero(given.gold != ABSTAIN)
         if len(known) < 2:
@@ -86,7 +132,29 @@ class Supervised(EndToEndModel):
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
-        return replace(plan, targets=np.eye(len(plan.labels))[given.gold])
+        targets = np.eye(len(plan.labels))[given.gold]
+        if self.fold is not None:
+            # An item without a target adds nothing to the loss. So networks that leave out
+            # different folds see the same batches, and form one stack.
+            targets[_items_of(self.fold, given.gold)] = 0  # type: ignore[arg-type]
+        return replace(plan, targets=targets)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         return SoftLabelObjective(end_model, plan.targets)  # type: ignore[arg-type]
+
+
+def _items_of(fold: tuple[int, int], gold: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    k, n_folds = fold
+    return stratified_folds(gold, n_folds)[k]
+
+
+def gold_member(committee: EndToEndModel, networks: int) -> Supervised:
+    """Return the member of a committee that learns from gold labels alone, with its options."""
+    names = [name for name in EndToEndModel.option_names() if name != "members"]
+    options = {name: getattr(committee, name) for name in names}
+    # No gold items are left to select an epoch on.
+    options["epochs"] = min(committee.epochs or BLIND_EPOCHS, BLIND_EPOCHS)
+    options["seed"] = seed = committee.seed + _SEEDS_APART
+    if committee.checkpoint is not None:
+        options["checkpoint"] = f"{committee.checkpoint}.gold"
+    return Supervised(reseeded(committee.network, seed), members=networks, **options)

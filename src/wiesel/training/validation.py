@@ -11,7 +11,7 @@ from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.threads import fitting_threads, one_thread
 from wiesel.training.inputs import Inputs, move
 
-__all__ = ["Validation", "predict_logits", "proba_of"]
+__all__ = ["Validation", "predict_logits", "proba_of", "stratified_folds"]
 
 _PREDICTED_ITEMS = 2048
 
@@ -63,3 +63,17 @@ def proba_of(logits: Tensor) -> npt.NDArray[np.float64]:
     array([[0.5, 0.5]])
     """
     return torch.softmax(logits.double(), dim=1).numpy()
+
+
+def stratified_folds(
+    gold: npt.NDArray[np.int64], n_folds: int, seed: int = 0
+) -> list[npt.NDArray[np.int64]]:
+    """Return the items of each fold; all folds have about the same class shares.
+
+    >>> [np.bincount(np.array([0, 0, 0, 0, 1, 1])[fold]).tolist() for fold in
+    ...  stratified_folds(np.array([0, 0, 0, 0, 1, 1]), n_folds=2)]
+    [[2, 1], [2, 1]]
+    """
+    shuffled = np.random.default_rng(seed).permutation(len(gold))
+    by_class = shuffled[np.argsort(gold[shuffled], kind="stable")]
+    return [np.sort(by_class[start::n_folds]) for start in range(n_folds)]
