@@ -41,7 +41,6 @@ from wiesel.end_to_end.plan import (
 from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.end_to_end.together import fit_all, fit_ensemble
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
-from wiesel.evaluation import choose_threshold
 from wiesel.labels import LabelSpace
 from wiesel.nn.end_models import Ensemble
 from wiesel.parameters import check_number
@@ -64,6 +63,7 @@ __all__ = ["BLIND_EPOCHS", "ONLY_NETWORKS", "EndToEndModel", "GoldSet"]
 
 BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 """The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
+Array = npt.NDArray[np.float64]
 ONLY_NETWORKS = ("seed", "lr", "end_model")
 """Options that change the networks, but not their training data."""
 
@@ -152,7 +152,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """
         return self.fit_given(replace(self.fit_inputs(X, votes), engine=engine), validation)
 
-    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Array:
         """Return P(class) from the inputs alone: (n_items, n_classes), as in `labels_.names`.
 
         A model that was saved with its features also takes texts, rows or pictures.
@@ -166,13 +166,13 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             return np.empty((0, len(self.labels_)))
         return checked_proba(proba_of(logits))
 
-    def member_probas(self, X: Any) -> npt.NDArray[np.float64]:
+    def member_probas(self, X: Any) -> Array:
         """Return P(class) by every member, or by the one network: (members, n_items, n_classes)."""
         self.check_fitted()
         X = self.inputs_of(X)
         return np.stack([member.predict_proba(X) for member in self.members_ or (self,)])
 
-    def spread(self, X: Any) -> npt.NDArray[np.float64]:
+    def spread(self, X: Any) -> Array:
         """Return how much the members disagree, (n_items, n_classes): a measure of uncertainty.
 
         It is the standard deviation of their probabilities, and 0 for a single network.
@@ -366,12 +366,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             "epoch": self.history_.best_epoch,
             "score": self.history_.kept[f"validation_{validation.metric}"],
         }
-        self._tune(proba_of(predict_logits(self.end_model_, validation.inputs)), validation)
-
-    def _tune(self, proba: npt.NDArray[np.float64], validation: Validation) -> None:
-        self.threshold_ = None
-        if validation.metric == "auc":
-            self.threshold_ = choose_threshold(proba[:, 1], validation.gold)
+        self.threshold_ = validation.best_threshold(validation.proba_by(self.end_model_))
 
     def join(self, members: Sequence[Self], validation: GoldSet | None = None) -> Self:
         """Become the ensemble of these fitted models; `validation` tunes its threshold."""
@@ -385,21 +380,17 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         marks = "".join(member.trained_on_["fingerprint"] for member in members)
         self.trained_on_ = {**first.trained_on_, "fingerprint": short_hash(marks)}
         held_out = gold_validation(validation, self.labels_, None)
-        proba = None
-        if held_out is not None:
-            proba = proba_of(predict_logits(self.end_model_, held_out.inputs))
+        proba = None if held_out is None else held_out.proba_by(self.end_model_)
         self._select_for_all(held_out, proba)
         return self
 
-    def _select_for_all(
-        self, validation: Validation | None, proba: npt.NDArray[np.float64] | None
-    ) -> None:
+    def _select_for_all(self, validation: Validation | None, proba: Array | None) -> None:
         """Record which epochs the members kept; score their average, and tune its threshold."""
         first, epochs = self.members_[0].selection_, [m.selection_["epoch"] for m in self.members_]
         self.selection_, self.threshold_ = {"by": first["by"], "epoch": epochs}, None
         if validation is not None and proba is not None and "score" in first:
             self.selection_["score"] = validation.score(proba)
-            self._tune(proba, validation)
+            self.threshold_ = validation.best_threshold(proba)
 
     def _train_options(self, plan: FitPlan) -> TrainOptions:
         names = TrainOptions.__dataclass_fields__

@@ -26,6 +26,7 @@ def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) ->
         "",
         f"- Kept weights: epoch {_epochs(model)} of {len(model.history_)} ({_selection(model)}).",
         f"- Decision threshold: {_threshold(model)}.",
+        *_gold(model),
         "",
         "## Options",
         "",
@@ -67,6 +68,14 @@ def _selection(model: "EndToEndModel") -> str:
     if "score" not in model.selection_:
         return "the last: there was no validation set"
     return f"best validation {model.selection_['by']}: {model.selection_['score']:.4f}"
+
+
+def _gold(model: "EndToEndModel") -> list[str]:
+    n_items = model.selection_.get("trained_on_gold")
+    if n_items is None:
+        return []
+    sentence = f"Some networks also learned from the {n_items:,} validation items"
+    return [f"- {sentence}: evaluate the model on others."]
 
 
 def _threshold(model: "EndToEndModel") -> str:

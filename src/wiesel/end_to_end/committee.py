@@ -236,6 +236,8 @@ class Committee(EndToEndModel):
         self.history_ = History.of_members([member.history_ for member in members])
         self.trained_on_ = members[0].trained_on_
         self._select_for_all(validation, proba)
+        if validation is not None and _GOLD in fitted:
+            self.selection_["trained_on_gold"] = len(validation.gold)
 
     def _merged(self, votes: VoteMatrix) -> VoteMatrix:
         """The votes that the members see, with copies of a voter merged into one."""

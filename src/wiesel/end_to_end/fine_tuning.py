@@ -12,10 +12,9 @@ from torch import nn
 
 from wiesel.end_to_end.checks import gold_validation
 from wiesel.errors import FeatureError
-from wiesel.evaluation import choose_threshold
 from wiesel.training import History, Record, TrainingData, TrainOptions, Validation, seeded, train
 from wiesel.training.objective import SoftLabelObjective
-from wiesel.training.validation import predict_logits, proba_of, stratified_folds
+from wiesel.training.validation import stratified_folds
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
@@ -55,7 +54,7 @@ class _WatchedObjective(SoftLabelObjective):
 
     def diagnose(self, data: TrainingData) -> Record:
         """Return the probabilities of the held-out items."""
-        return {"proba": _proba(self.end_model, self.held_out)}
+        return {"proba": self.held_out.proba_by(self.end_model)}
 
 
 def fine_tune(
@@ -77,13 +76,13 @@ def fine_tune(
         epochs=epochs, lr=lr, batch_size=min(batch_size, len(gold.gold)), progress=False
     )
     enough = len(gold.gold) > _TRAINABLE * gold.n_classes
-    proba = _out_of_fold(model, gold, options) if enough else _proba(model.end_model_, gold)[None]
+    proba = _out_of_fold(model, gold, options) if enough else gold.proba_by(model.end_model_)[None]
     losses = np.stack([_calibrated_losses(epoch, gold.gold) for epoch in proba])
     best = _worth_training(losses)
     if best:
         _train_on_all(model, gold, options, best)
     if gold.metric == "auc":
-        model.threshold_ = choose_threshold(proba[best][:, 1], gold.gold)
+        model.threshold_ = gold.best_threshold(proba[best])
     means = losses.mean(axis=1)
     return FineTuning(best, float(means[0]), float(means[best]), len(gold.gold))
 
@@ -94,7 +93,7 @@ def _out_of_fold(
     """(1 + epochs, items, classes): predictions by networks trained on the other folds."""
     n_items = len(gold.gold)
     proba = np.empty((options.epochs + 1, n_items, gold.n_classes))
-    proba[0] = _proba(model.end_model_, gold)
+    proba[0] = gold.proba_by(model.end_model_)
     for fold in stratified_folds(gold.gold, min(_FOLDS, n_items // 2), model.seed):
         others = np.setdiff1d(np.arange(n_items), fold)
         held_out = Validation(_Rows(gold.inputs, fold), gold.gold[fold], gold.n_classes)
@@ -169,7 +168,3 @@ class _Rows:
 
     def take(self, rows: npt.NDArray[np.int64]) -> Any:
         return self._inputs.take(self._rows[rows])
-
-
-def _proba(network: nn.Module, gold: Validation) -> npt.NDArray[np.float64]:
-    return proba_of(predict_logits(network, gold.inputs))

@@ -97,7 +97,8 @@ class Supervised(EndToEndModel):
         Items of a fold that no network left out get equal probabilities.
         """
         self.check_fitted()
-        inputs, gold = as_inputs(self.inputs_of(X)), self.labels_.indices(y)
+        inputs = as_inputs(self.inputs_of(X))
+        gold = self.labels_.indices(y, allow_unknown=True)
         proba = np.full((len(gold), len(self.labels_)), 1 / len(self.labels_))
         for network in self.members_ or (self,):
             if network.fold is not None:

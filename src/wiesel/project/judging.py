@@ -10,6 +10,7 @@ import polars as pl
 
 from wiesel.analysis.finding import Finding
 from wiesel.analysis.table import Table
+from wiesel.end_to_end import Committee, EndToEndModel
 from wiesel.evaluation import (
     Comparison,
     Report,
@@ -18,11 +19,12 @@ from wiesel.evaluation import (
     evaluate_proba,
 )
 from wiesel.explain import Explanation
+from wiesel.labels import ABSTAIN
 from wiesel.project.insights import project_findings, with_examples
 from wiesel.project.outputs import item_weights, soft_labels_of, voter_weights
 from wiesel.project.preparing import Prepared
 from wiesel.project.tables import comparison_table
-from wiesel.project.training import Trained, taken
+from wiesel.project.training import Trained, TrainingSet, taken
 
 __all__ = ["Outcome", "judge"]
 
@@ -119,7 +121,7 @@ def judge(
     rows: list[dict[str, Any]] = []
     by_method: dict[str, Any] = {}
     for run in trained:
-        proba = {name: run.model.predict_proba(data.vectors.by_split[name]) for name in judged}
+        proba = {name: _predicted(data, run.model, name) for name in judged}
         first = run.method not in reports
         found = {name: _report(prepared, run, name, proba[name], first) for name in judged}
         if first:
@@ -144,6 +146,17 @@ def judge(
             _row(name, main.seed, seconds, report) for name, (report, seconds) in references.items()
         ],
     )
+
+
+def _predicted(data: TrainingSet, model: EndToEndModel, split: str) -> Any:
+    """Return P(class) of the rows, those of dev only by networks that were not trained on them."""
+    vectors = data.vectors.by_split[split]
+    proba = model.predict_proba(vectors)
+    if split == "dev" and isinstance(model, Committee):
+        gold = data.splits[split].gold
+        known = np.flatnonzero(gold != ABSTAIN)
+        proba[known] = model.out_of_fold_proba(taken(vectors, known), gold[known])
+    return proba
 
 
 def _row(method: str, seed: int, seconds: float, report: Report) -> dict[str, Any]:

@@ -30,6 +30,10 @@ class Validation:
         two_classes = self.n_classes == 2 and len(np.unique(self.gold)) == 2
         return "auc" if two_classes else "accuracy"
 
+    def proba_by(self, module: nn.Module) -> npt.NDArray[np.float64]:
+        """Return P(class) of the items by a network."""
+        return proba_of(predict_logits(module, self.inputs))
+
     def score(self, proba: npt.NDArray[np.float64]) -> float:
         """Return the score of these probabilities."""
         from wiesel.evaluation.metrics import roc_auc
@@ -37,6 +41,12 @@ class Validation:
         if self.metric == "auc":
             return roc_auc(self.gold, proba)
         return float((proba.argmax(axis=1) == self.gold).mean())
+
+    def best_threshold(self, proba: npt.NDArray[np.float64]) -> float | None:
+        """Return the decision threshold with the best F1 for two classes; None for more."""
+        from wiesel.evaluation import choose_threshold
+
+        return choose_threshold(proba[:, 1], self.gold) if self.metric == "auc" else None
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
 from torch import Tensor, nn
 
@@ -116,6 +117,7 @@ def test_gold_weighs_the_members_and_no_single_one_wins():
     weights = np.array(list(model.member_weights_.values()))
     assert weights.sum() == pytest.approx(1)
     assert 0.05 < weights.min() <= weights.max() < 0.7, "40 gold items tell little"
+    assert list(model.member_weights_) == [*BINARY, "gold"]
     mixed = np.tensordot(weights, model.member_probas(X), axes=1)
     assert np.allclose(model.predict_proba(X), mixed, atol=1e-6)
     assert model.selection_["by"] == "auc"
@@ -124,8 +126,47 @@ def test_gold_weighs_the_members_and_no_single_one_wins():
 
 
 def test_votes_on_gold_items_give_a_member_more(with_gold_votes: Committee):
-    assert list(with_gold_votes.member_weights_) == [*BINARY, "gold_weighted"]
+    assert list(with_gold_votes.member_weights_) == [*BINARY, "gold_weighted", "gold"]
     assert sum(with_gold_votes.member_weights_.values()) == pytest.approx(1)
+
+
+def test_gold_items_are_trained_on_and_still_tell_the_truth():
+    """Labels drawn at random can be learned by heart; the score must not show it."""
+    rng = np.random.default_rng(0)
+    noise, labels = rng.normal(size=(60, 40)).astype(np.float32), rng.integers(0, 2, 60)
+    votes = VoteMatrix.from_dense(rng.integers(0, 2, (60, 3)), VOTES.labels)
+    options = {**QUICK, "epochs": 8, "epoch_size": 600, "lr": 0.05, "networks": 2}
+    model = Committee(Linear(40, 2), **options).fit(noise, votes, (noise, labels))
+    gold = model.members_[-1]
+    by_heart = (gold.predict_proba(noise).argmax(axis=1) == labels).mean()
+    assert by_heart > 0.9
+    unseen = gold.out_of_fold_proba(noise, labels)
+    assert (unseen.argmax(axis=1) == labels).mean() < 0.75
+    mixed = model.out_of_fold_proba(noise, labels)
+    parts = [m.predict_proba(noise) for m in model.members_[:-1]]
+    weights = list(model.member_weights_.values())
+    assert np.allclose(mixed, np.tensordot(weights, [*parts, unseen], axes=1))
+    assert model.selection_["score"] == pytest.approx(roc_auc_score(labels, mixed[:, 1]))
+
+
+@pytest.mark.parametrize(
+    ("options", "n_items"),
+    [({"train_on_gold": False}, 40), ({"networks": 3}, 11)],
+    ids=["not wanted", "too few"],
+)
+def test_gold_items_need_not_be_trained_on(options: dict[str, Any], n_items: int):
+    validation = (HELD_OUT.X[:n_items], HELD_OUT.gold[:n_items])
+    model = committee(**options).fit(X, VOTES, validation)
+    assert list(model.member_weights_) == BINARY
+    assert np.allclose(
+        model.out_of_fold_proba(*validation), model.predict_proba(validation[0]), atol=1e-6
+    )
+
+
+def test_gold_of_one_class_is_not_trained_on():
+    one_class = np.flatnonzero(HELD_OUT.gold == 0)
+    model = committee().fit(X, VOTES, (HELD_OUT.X[one_class], HELD_OUT.gold[one_class]))
+    assert list(model.member_weights_) == BINARY
 
 
 def test_copies_of_a_voter_count_once(fitted: Committee):
@@ -146,11 +187,13 @@ def test_an_explanation_names_every_voter_and_every_member(with_gold_votes: Comm
     pushes = {push.voter: push.effect for push in found.pushes}
     own = [pushes[name] for name in (VOTES.voters[0], "copy_0", "copy_1")]
     assert np.allclose(own, own[0]), "copies share what their original adds"
-    assert [view.name for view in found.members] == list(model.member_weights_)
-    shown = [view.weight * np.array(view.soft_label) for view in found.members]
-    assert np.allclose(np.sum(shown, axis=0), found.soft_label)
+    readers = [name for name in model.member_weights_ if name != "gold"]
+    assert [view.name for view in found.members] == readers, "gold has nothing to say of votes"
+    weights = [view.weight for view in found.members]
+    shown = np.average([view.soft_label for view in found.members], axis=0, weights=weights)
+    assert np.allclose(shown, found.soft_label)
     assert np.allclose(found.soft_label, model.soft_labels(X[[item]], votes[item])[0])
-    for name in model.member_weights_:
+    for name in readers:
         assert name in str(found)
 
 
@@ -165,6 +208,8 @@ def test_it_comes_back_from_disk_with_copies_and_gold(with_gold_votes: Committee
     assert loaded.member_weights_ == model.member_weights_
     assert loaded.copies_ == model.copies_
     assert loaded.selection_ == model.selection_
+    held_out = (HELD_OUT.X, HELD_OUT.gold)
+    assert np.array_equal(loaded.out_of_fold_proba(*held_out), model.out_of_fold_proba(*held_out))
     assert (loaded.members, loaded.networks) == (None, 1)
     again = pickle.loads(pickle.dumps(model))  # noqa: S301
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))

@@ -8,7 +8,7 @@ from tiny_task import ONE_PASS, linear, tiny_task, weasel
 
 from wiesel import Supervised, TwoStage
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.fine_tuning import _calibrated_losses, _folds, _worth_training
+from wiesel.end_to_end.fine_tuning import _calibrated_losses, _worth_training
 from wiesel.errors import FeatureError, NotFittedError, ParameterError
 from wiesel.label_models import MajorityVote
 from wiesel.nn import MLP
@@ -95,13 +95,6 @@ def test_the_members_of_an_ensemble_are_tuned_with_it():
     said = model.fine_tune(X, gold, lr=0.02)
     assert said.epochs > 0
     assert np.allclose(model.member_probas(X).mean(axis=0), model.predict_proba(X), atol=1e-6)
-
-
-def test_folds_are_all_items_once_with_like_class_shares():
-    gold = np.array([0] * 20 + [1] * 5)
-    folds = _folds(gold, seed=3)
-    assert sorted(np.concatenate(folds)) == list(range(25))
-    assert [int(gold[fold].sum()) for fold in folds] == [1, 1, 1, 1, 1]
 
 
 def test_a_gain_that_may_be_chance_is_no_reason_to_train():

@@ -6,7 +6,9 @@ from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
 from torch import nn
 
 from wiesel import Supervised
+from wiesel.end_to_end.together import fit_together
 from wiesel.errors import DataError, FeatureError, NotFittedError, ParameterError
+from wiesel.training.validation import stratified_folds
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 
@@ -93,3 +95,45 @@ def test_a_failed_fit_leaves_the_model_unfitted():
 def test_there_are_no_voters():
     X, _, gold = tiny_task()
     assert supervised().fit(X, gold).voters_ == ()
+
+
+def test_a_network_does_not_learn_the_fold_it_leaves_out():
+    X, _, gold = tiny_task(n_items=40)
+    fold = stratified_folds(gold, 4)[1]
+    model = supervised(fold=(1, 4))
+    plan = model.planned(model.fit_inputs(X, gold), None).plan
+    assert (plan.targets[fold] == 0).all()
+    assert (np.delete(plan.targets, fold, axis=0).sum(axis=1) == 1).all()
+
+
+def test_each_item_is_predicted_by_the_network_that_left_it_out():
+    X, _, gold = tiny_task(n_items=40)
+    ensemble = supervised(members=4)
+    parts = ensemble.without_folds()
+    assert [part.fold for part in parts] == [(0, 4), (1, 4), (2, 4), (3, 4)]
+    for part in parts:
+        part.fit(X, gold)
+    ensemble.join(parts)
+    proba = ensemble.out_of_fold_proba(X, gold)
+    for part, fold in zip(parts, stratified_folds(gold, 4), strict=True):
+        assert np.allclose(proba[fold], part.predict_proba(X[fold]))
+    whole = supervised().fit(X, gold)
+    assert (whole.out_of_fold_proba(X, gold) == 0.5).all(), "nothing was left out"
+
+
+def test_networks_that_leave_out_folds_are_trained_as_one_stack():
+    X, _, gold = tiny_task(n_items=40)
+    parts = supervised(members=3).without_folds()
+    assert len({part.stack_key() for part in parts}) == 1
+    assert len({part.plan_key() for part in parts}) == 3
+    alone = [part.fit(X, gold).predict_proba(X) for part in supervised(members=3).without_folds()]
+    together = fit_together(parts, X, gold)
+    for part, expected in zip(together, alone, strict=True):
+        assert np.allclose(part.predict_proba(X), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("fold", [(4, 4), (-1, 4), (0, 1), (0.5, 2)])
+def test_a_fold_that_does_not_exist_is_refused(fold):
+    X, _, gold = tiny_task()
+    with pytest.raises(ParameterError, match="'fold' option of Supervised"):
+        supervised(fold=fold).fit(X, gold)
