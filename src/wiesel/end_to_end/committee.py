@@ -26,7 +26,7 @@ from wiesel.end_to_end.evidence import (
 )
 from wiesel.end_to_end.explaining import VoteEffects, explain_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit, check_class_balance
-from wiesel.end_to_end.selection import greedy_weights, out_of_fold_probas
+from wiesel.end_to_end.selection import greedy_weights, network_weights, out_of_fold_probas
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised, gold_member
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
@@ -223,11 +223,10 @@ class Committee(EndToEndModel):
 
     def _keep_members(self, fitted: Members, validation: Validation | None) -> None:
         members = list(fitted.values())
-        n_networks = np.array([max(1, len(member.members_)) for member in members])
-        weights = n_networks / n_networks.sum()
-        proba = None
+        weights, proba = network_weights(members), None
         if validation is not None:
             probas = out_of_fold_probas(members, validation.inputs, validation.gold)
+            weights = network_weights(members, len(validation.gold))
             weights = greedy_weights(probas, validation, weights)
             proba = np.tensordot(weights, probas, axes=1)
         self.members_ = tuple(members)

@@ -10,11 +10,31 @@ from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.training import Validation
 
-__all__ = ["greedy_weights", "out_of_fold_probas"]
+__all__ = ["gold_share", "greedy_weights", "network_weights", "out_of_fold_probas"]
 
 _ROUNDS = 12
 _SHRINKAGE = 50.0
 """With this many gold items, selected and prior weights count the same."""
+
+
+def gold_share(n_items: int) -> float:
+    """Return how far gold items are relied on instead of what holds without gold, from 0 to 1.
+
+    >>> [gold_share(n) for n in (0, 50, 450)]
+    [0.0, 0.5, 0.9]
+    """
+    return n_items / (n_items + _SHRINKAGE)
+
+
+def network_weights(members: Sequence[EndToEndModel], n_gold: int = 0) -> npt.NDArray[np.float64]:
+    """Return the weights of the members before selection: equal for all networks.
+
+    Networks that learned from few gold items are poor and too confident; they count for less.
+    """
+    counts = np.array([max(1.0, len(member.members_)) for member in members])
+    counts[[isinstance(member, Supervised) for member in members]] *= gold_share(n_gold)
+    weights: npt.NDArray[np.float64] = counts / counts.sum()
+    return weights
 
 
 def greedy_weights(
@@ -26,7 +46,7 @@ def greedy_weights(
 
     Every round adds, with replacement, the member that gives the running average its best score
     on the validation set. Few gold items cannot tell members apart. So with n gold items, a share
-    of 50 / (n + 50) of the weight is assigned as without gold.
+    of 50 / (n + 50) of the weight is assigned as without gold (see `gold_share`).
 
     Parameters
     ----------
@@ -45,7 +65,7 @@ def greedy_weights(
         best = max(range(len(probas)), key=lambda k: (scores[k], -counts[k]))
         counts[best] += 1
         total += probas[best]
-    kept = _SHRINKAGE / (_SHRINKAGE + len(validation.gold))
+    kept = 1 - gold_share(len(validation.gold))
     equal = np.full(len(probas), 1 / len(probas)) if without_gold is None else without_gold
     weights: npt.NDArray[np.float64] = (1 - kept) * counts / counts.sum() + kept * equal
     return weights
