@@ -26,7 +26,7 @@ from wiesel.end_to_end.evidence import (
 )
 from wiesel.end_to_end.explaining import VoteEffects, explain_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit, check_class_balance
-from wiesel.end_to_end.selection import greedy_weights, network_weights, out_of_fold_probas
+from wiesel.end_to_end.selection import gold_share, greedy_weights, out_of_fold_probas
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised, gold_member
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
@@ -223,11 +223,14 @@ class Committee(EndToEndModel):
 
     def _keep_members(self, fitted: Members, validation: Validation | None) -> None:
         members = list(fitted.values())
-        weights, proba = network_weights(members), None
+        n_networks = np.array([max(1, len(member.members_)) for member in members])
+        weights, proba = n_networks / n_networks.sum(), None
         if validation is not None:
+            # Networks that learned from few gold items are poor and too confident.
+            of_gold = [isinstance(member, Supervised) for member in members]
+            weights[of_gold] *= gold_share(len(validation.gold))
             probas = out_of_fold_probas(members, validation.inputs, validation.gold)
-            weights = network_weights(members, len(validation.gold))
-            weights = greedy_weights(probas, validation, weights)
+            weights = greedy_weights(probas, validation, weights / weights.sum())
             proba = np.tensordot(weights, probas, axes=1)
         self.members_ = tuple(members)
         self.member_weights_ = dict(zip(fitted, weights.tolist(), strict=True))

@@ -10,7 +10,7 @@ from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.training import Validation
 
-__all__ = ["gold_share", "greedy_weights", "network_weights", "out_of_fold_probas"]
+__all__ = ["gold_share", "greedy_weights", "out_of_fold_probas"]
 
 _ROUNDS = 12
 _SHRINKAGE = 50.0
@@ -24,17 +24,6 @@ def gold_share(n_items: int) -> float:
     [0.0, 0.5, 0.9]
     """
     return n_items / (n_items + _SHRINKAGE)
-
-
-def network_weights(members: Sequence[EndToEndModel], n_gold: int = 0) -> npt.NDArray[np.float64]:
-    """Return the weights of the members before selection: equal for all networks.
-
-    Networks that learned from few gold items are poor and too confident; they count for less.
-    """
-    counts = np.array([max(1.0, len(member.members_)) for member in members])
-    counts[[isinstance(member, Supervised) for member in members]] *= gold_share(n_gold)
-    weights: npt.NDArray[np.float64] = counts / counts.sum()
-    return weights
 
 
 def greedy_weights(
