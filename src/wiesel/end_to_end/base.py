@@ -37,6 +37,7 @@ from wiesel.end_to_end.plan import (
     options_key,
     run_fingerprint,
     short_hash,
+    train_options,
 )
 from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.end_to_end.together import fit_all, fit_ensemble
@@ -50,7 +51,6 @@ from wiesel.training import (
     History,
     Objective,
     TrainingData,
-    TrainOptions,
     Validation,
     as_inputs,
     seeded,
@@ -62,8 +62,6 @@ from wiesel.votes import VoteMatrix, require_votes
 
 __all__ = ["ONLY_NETWORKS", "EndToEndModel", "GoldSet"]
 
-_BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
-"""The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
 ONLY_NETWORKS = ("seed", "lr", "end_model")
 """Options that change the networks, but not their training data."""
 
@@ -263,6 +261,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def _check_options(self) -> None:
         """Refuse invalid option values; `fit` checks whether the device exists."""
         check_training_numbers(self)
+        check_number(self, "members", self.members, low=1, whole=True)
 
     def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
         """Return the arguments of `fit` as one value; by default only X and votes."""
@@ -288,7 +287,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             plan = self._plan(given, validation, network) if plan is None else plan
             objective = self._objective(network, plan)
             check_divisible(self, objective, given.engine)
-            options = replace(self._train_options(plan), engine=given.engine)
+            options = train_options(self, plan.validation is not None, given.engine)
             mark = run_fingerprint(self, plan.fingerprint)
             return PlannedFit(self, plan, objective, options, mark, torch.get_rng_state())
 
@@ -383,18 +382,14 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         self.history_ = History.of_members([member.history_ for member in members])
         marks = "".join(member.trained_on_["fingerprint"] for member in members)
         self.trained_on_ = {**first.trained_on_, "fingerprint": short_hash(marks)}
-        kept = [member.selection_["epoch"] for member in members]
-        self.selection_, self.threshold_ = {**first.selection_, "epoch": kept}, None
-        held_out = gold_validation(validation, self.labels_, self.end_model_)
-        if held_out is not None and "score" in self.selection_:
-            proba = proba_of(predict_logits(self.end_model_, held_out.inputs))
-            self.selection_["score"] = held_out.score(proba)
-            self._tune(proba, held_out)
+        self._select_for_all(gold_validation(validation, self.labels_, None))
         return self
 
-    def _train_options(self, plan: FitPlan) -> TrainOptions:
-        names = TrainOptions.__dataclass_fields__
-        given = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        if self.epochs is None:
-            given["epochs"] = _BLIND_EPOCHS if plan.validation is None else _CHOSEN_EPOCHS
-        return TrainOptions(**given)
+    def _select_for_all(self, validation: Validation | None) -> None:
+        """Record which epochs the members kept; score their average, and tune its threshold."""
+        first, epochs = self.members_[0].selection_, [m.selection_["epoch"] for m in self.members_]
+        self.selection_, self.threshold_ = {"by": first["by"], "epoch": epochs}, None
+        if validation is not None and "score" in first:
+            proba = proba_of(predict_logits(self.end_model_, validation.inputs))
+            self.selection_["score"] = validation.score(proba)
+            self._tune(proba, validation)

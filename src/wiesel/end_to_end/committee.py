@@ -11,7 +11,7 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.checks import gold_validation, gold_votes
+from wiesel.end_to_end.checks import check_training_numbers, gold_validation, gold_votes
 from wiesel.end_to_end.diagnosis import predicts_one_class
 from wiesel.end_to_end.evidence import (
     FeatureChecked,
@@ -84,10 +84,7 @@ class Committee(EndToEndModel):
     copies_: dict[str, str] = field(init=False, repr=False)
     """Maps each voter that is a copy to the voter it copies."""
 
-    @property
-    def fits_itself(self) -> bool:  # type: ignore[override]
-        """True: the committee trains its members, and no network directly."""
-        return True
+    fits_itself = True
 
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on what `fit_inputs` returned."""
@@ -102,10 +99,8 @@ class Committee(EndToEndModel):
             if voter != first
         }
         merged = replace(given, votes=merge_copies(votes, original))
-        held_out = None
-        if validation is not None:
-            network = copy.deepcopy(self.end_model)
-            held_out = gold_validation(validation, self.labels_, network)
+        # Every member tries its own network on the validation set.
+        held_out = gold_validation(validation, self.labels_, None)
         labeled = gold_votes(validation, votes)
         if labeled is not None and validation is not None:
             validation = (*validation[:2], merge_copies(labeled, original))
@@ -121,10 +116,10 @@ class Committee(EndToEndModel):
         self.check_fitted()
         merged, X = self._merged(votes), self.inputs_of(X)
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
-            said = [member.soft_labels(X, merged) for member in self.members_]
-        parts = [
-            weight * own for own, weight in zip(said, self.member_weights_.values(), strict=True)
-        ]
+            parts = [
+                weight * member.soft_labels(X, merged)
+                for member, weight in zip(self.members_, self.member_weights_.values(), strict=True)
+            ]
         return np.sum(parts, axis=0)
 
     def saved_values(self) -> dict[str, Any]:
@@ -159,12 +154,10 @@ class Committee(EndToEndModel):
         return model
 
     def _check_options(self) -> None:
-        given = self.members
-        self.members = 1  # type: ignore[assignment]
-        super()._check_options()
-        self.members = given
+        check_training_numbers(self)
         check_number(self, "networks", self.networks, low=1, whole=True)
         check_class_balance(self)
+        given = self.members
         if given is None:
             return
         for name in ("checkpoint", "class_balance"):
@@ -203,20 +196,7 @@ class Committee(EndToEndModel):
         self.end_model_ = _average(members, weights.tolist())
         self.history_ = History.of_members([member.history_ for member in members])
         self.trained_on_ = members[0].trained_on_
-        self._select_for_all(members, validation)
-
-    def _select_for_all(
-        self, members: Sequence[EndToEndModel], validation: Validation | None
-    ) -> None:
-        self.threshold_ = None
-        self.selection_ = {
-            "by": members[0].selection_["by"],
-            "epoch": [member.selection_["epoch"] for member in members],
-        }
-        if validation is not None:
-            proba = proba_of(predict_logits(self.end_model_, validation.inputs))
-            self.selection_["score"] = validation.score(proba)
-            self._tune(proba, validation)
+        self._select_for_all(validation)
 
     def _merged(self, votes: VoteMatrix) -> VoteMatrix:
         """The votes that the members see, with copies of a voter merged into one."""

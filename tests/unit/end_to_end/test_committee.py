@@ -328,6 +328,14 @@ def test_members_share_the_linear_models_of_the_features(monkeypatch: pytest.Mon
     assert len(made) == 1
 
 
+def test_a_refused_option_leaves_the_members_as_they_are():
+    members = [TwoStage(MajorityVote(), linear())]
+    model = Committee(linear(), members=members, lr=-1.0)
+    with pytest.raises(ParameterError, match="'lr' option"):
+        model.fit(X, VOTES)
+    assert model.members is members
+
+
 def test_label_models_with_the_same_options_are_fitted_once_for_both_losses():
     votes = VoteMatrix.from_dense(np.arange(360).reshape(120, 3) % 3, ["a", "b", "c"])
     model = Committee(Linear(3, 3), **{**QUICK, "epochs": 1}).fit(X, votes)
