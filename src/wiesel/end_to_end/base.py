@@ -37,6 +37,7 @@ from wiesel.end_to_end.plan import (
     options_key,
     run_fingerprint,
     short_hash,
+    train_options,
 )
 from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.end_to_end.together import fit_all, fit_ensemble
@@ -49,7 +50,6 @@ from wiesel.training import (
     History,
     Objective,
     TrainingData,
-    TrainOptions,
     Validation,
     as_inputs,
     seeded,
@@ -59,10 +59,8 @@ from wiesel.training.objective import resolve_device
 from wiesel.training.validation import predict_logits, proba_of
 from wiesel.votes import VoteMatrix, require_votes
 
-__all__ = ["BLIND_EPOCHS", "ONLY_NETWORKS", "EndToEndModel", "GoldSet"]
+__all__ = ["ONLY_NETWORKS", "EndToEndModel", "GoldSet"]
 
-BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
-"""The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
 Array = npt.NDArray[np.float64]
 ONLY_NETWORKS = ("seed", "lr", "end_model")
 """Options that change the networks, but not their training data."""
@@ -289,7 +287,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             plan = self._plan(given, validation, network) if plan is None else plan
             objective = self._objective(network, plan)
             check_divisible(self, objective, given.engine)
-            options = replace(self._train_options(plan), engine=given.engine)
+            options = train_options(self, plan.validation is not None, given.engine)
             mark = run_fingerprint(self, plan.fingerprint)
             return PlannedFit(self, plan, objective, options, mark, torch.get_rng_state())
 
@@ -391,10 +389,3 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         if validation is not None and proba is not None and "score" in first:
             self.selection_["score"] = validation.score(proba)
             self.threshold_ = validation.best_threshold(proba)
-
-    def _train_options(self, plan: FitPlan) -> TrainOptions:
-        names = TrainOptions.__dataclass_fields__
-        given = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        if self.epochs is None:
-            given["epochs"] = BLIND_EPOCHS if plan.validation is None else _CHOSEN_EPOCHS
-        return TrainOptions(**given)

@@ -110,9 +110,9 @@ def _answer_losses(
     name: str, proba: npt.NDArray[np.float64], votes: VoteMatrix
 ) -> dict[str, float]:
     """The losses of predictions against single votes."""
-    said = proba[votes.item_index, votes.class_index]
+    of_vote = proba[votes.item_index, votes.class_index]
     wrong = proba.argmax(axis=1)[votes.item_index] != votes.class_index
-    log_loss = -np.log(np.maximum(said, _LEAST))
+    log_loss = -np.log(np.maximum(of_vote, _LEAST))
     return {f"{name}_log": float(log_loss.mean()), f"{name}_error": float(wrong.mean())}
 
 

@@ -244,9 +244,9 @@ def explained(end_model: nn.Module, inputs: Inputs, name: str = "X") -> Iterator
         raise
     except MODULE_ERRORS as error:
         batch = inputs.take(np.arange(min(1, len(inputs))))
-        cure = _cure(end_model, batch)
-        said = cure or f"{first_line(error)} (an item of X is {_described(batch)})."
-        raise FeatureError(f"The end model cannot read {name}: {said}") from error
+        advice = _advice(end_model, batch)
+        reason = advice or f"{first_line(error)} (an item of X is {_described(batch)})."
+        raise FeatureError(f"The end model cannot read {name}: {reason}") from error
 
 
 def first_line(error: Exception) -> str:
@@ -255,11 +255,11 @@ def first_line(error: Exception) -> str:
     >>> first_line(KeyError("tokens"))
     "KeyError: 'tokens'"
     """
-    said = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def _cure(end_model: nn.Module, batch: Batchable) -> str | None:
+def _advice(end_model: nn.Module, batch: Batchable) -> str | None:
     """The advice for the most common mistakes; None for any other error."""
     if isinstance(batch, dict):
         return None
@@ -275,11 +275,11 @@ def _cure(end_model: nn.Module, batch: Batchable) -> str | None:
         )
     first = layers[0]
     if batch.ndim == 4 and isinstance(first, nn.Conv2d):
-        return _image_cure(first, batch)
-    return _width_cure(first, batch)
+        return _image_advice(first, batch)
+    return _width_advice(first, batch)
 
 
-def _width_cure(first: nn.Module, batch: Tensor) -> str | None:
+def _width_advice(first: nn.Module, batch: Tensor) -> str | None:
     if batch.ndim == 1:
         return "X must be items x features; got one number for each item. Reshape your data."
     if not isinstance(first, nn.Linear):
@@ -300,7 +300,7 @@ def _width_cure(first: nn.Module, batch: Tensor) -> str | None:
     )
 
 
-def _image_cure(first: nn.Conv2d, batch: Tensor) -> str | None:
+def _image_advice(first: nn.Conv2d, batch: Tensor) -> str | None:
     channels, shape = first.in_channels, tuple(batch.shape[1:])
     if channels == shape[0]:
         return None

@@ -26,10 +26,10 @@ def voter_record(accuracies: Tensor, votes: Tensor) -> Record:
     """Return the effective number of voters, the largest share, and the share of those that vote.
 
     The number is the exponential of the entropy of the weights, averaged over items.
-    `heard_share` is the weight of the voters that vote; weight on abstaining voters is lost.
+    `voting_share` is the weight of the voters that vote; weight on abstaining voters is lost.
 
     >>> voter_record(torch.tensor([[1.0, 1.0, 0.0]]), torch.tensor([[[1.0], [0.0], [1.0]]]))
-    {'effective_voters': 2.0, 'largest_voter_share': 0.5, 'heard_share': 0.5}
+    {'effective_voters': 2.0, 'largest_voter_share': 0.5, 'voting_share': 0.5}
     """
     weights = accuracies.clamp_min(0)
     if weights.ndim == 3:
@@ -39,7 +39,7 @@ def voter_record(accuracies: Tensor, votes: Tensor) -> Record:
     return {
         "effective_voters": entropy.exp().mean().item(),
         "largest_voter_share": shares.mean(dim=0).max().item(),
-        "heard_share": (shares * (votes.amax(dim=2) > 0)).sum(dim=1).mean().item(),
+        "voting_share": (shares * (votes.amax(dim=2) > 0)).sum(dim=1).mean().item(),
     }
 
 
@@ -80,7 +80,7 @@ def warn_if_votes_are_ignored(model: Any) -> None:
     if len(model.voters_) > 1 and kept.get("largest_voter_share", 0.0) >= _ALL_OF_IT:
         message = "One voter has all the weight, on all items."
         warn_user(f"{message} {_advice(model)}", CollapseWarning)
-    if kept.get("heard_share", 1.0) <= 1 - _ALL_OF_IT:
+    if kept.get("voting_share", 1.0) <= 1 - _ALL_OF_IT:
         message = "Nearly all the weight went to voters that abstain, so soft labels are vague."
         advice = "Use voting_only=True, which shares the weight among the voters that voted."
         warn_user(f"{message} {advice}", CollapseWarning)

@@ -1,7 +1,7 @@
 """The plan of a fit: an immutable record of all decisions that precede training.
 
-Its class balance is decided here, and its fingerprint is made here: hashes of options, votes and a
-sample of the inputs.
+Its class balance and the number of epochs are decided here. Its fingerprint is made here, too: a
+hash of options, votes and a sample of the inputs.
 """
 
 import hashlib
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
 
 __all__ = [
+    "BLIND_EPOCHS",
     "FitInputs",
     "FitPlan",
     "GoldSet",
@@ -52,6 +53,7 @@ __all__ = [
     "options_key",
     "run_fingerprint",
     "short_hash",
+    "train_options",
     "vote_balance",
     "votes_fingerprint",
 ]
@@ -64,6 +66,8 @@ SoftLabels = npt.NDArray[np.float64]
 _IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
 """Options that do not change the result."""
 _SAMPLED_ITEMS = 64
+BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
+"""The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
 _ESTIMATES = ("votes", "validation", "auto")
 """Where a class balance can be estimated."""
 
@@ -157,6 +161,17 @@ class PlannedFit:
         """Store the results in the model."""
         with seeded(self.model.seed):
             self.model.finish(self, history)
+
+
+def train_options(
+    model: Any, has_validation: bool, engine: TrainingEngine | None = None
+) -> TrainOptions:
+    """Return the training options of a model, with the number of epochs if it is left open."""
+    names = TrainOptions.__dataclass_fields__
+    options = {name: getattr(model, name) for name in names if hasattr(model, name)}
+    if model.epochs is None:
+        options["epochs"] = _CHOSEN_EPOCHS if has_validation else BLIND_EPOCHS
+    return TrainOptions(**options, engine=engine)
 
 
 def check_class_balance(owner: Any) -> None:

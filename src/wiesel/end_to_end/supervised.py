@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.base import BLIND_EPOCHS, ONLY_NETWORKS, EndToEndModel
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, options_key
+from wiesel.end_to_end.base import ONLY_NETWORKS, EndToEndModel
+from wiesel.end_to_end.plan import BLIND_EPOCHS, FitInputs, FitPlan, GoldSet, options_key
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.together import reseeded, separate
 from wiesel.errors import FeatureError, ParameterError

@@ -21,6 +21,7 @@ from wiesel.end_to_end.plan import (
     check_class_balance,
     options_key,
     run_fingerprint,
+    train_options,
 )
 from wiesel.end_to_end.sklearn_stage import fit_classifier
 from wiesel.end_to_end.storage import Saved
@@ -36,7 +37,6 @@ from wiesel.label_models.storage import (
 from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_choice
 from wiesel.training import History, Objective, Record, as_inputs
-from wiesel.training.engines import TrainingEngine
 from wiesel.training.objective import SoftLabelObjective
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
@@ -84,21 +84,6 @@ class TwoStage(EndToEndModel):
 
     label_model_: LabelModel = field(init=False, repr=False)
     """The fitted label model."""
-
-    def fit(
-        self,
-        X: Any,
-        votes: VoteMatrix,
-        validation: GoldSet | None = None,
-        *,
-        engine: TrainingEngine | None = None,
-    ) -> Self:
-        """Fit the label model on the votes, then the end model on its soft labels.
-
-        `validation=(X, y)` selects the epoch and the threshold; a scikit-learn classifier has no
-        epochs. `engine=RayTrain(workers=2)` trains the end model on a cluster.
-        """
-        return super().fit(X, votes, validation, engine=engine)
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return the label model's soft labels; X is used only if it learned from features."""
@@ -201,7 +186,7 @@ class TwoStage(EndToEndModel):
         objective = Objective()
         objective.end_model = module
         mark = run_fingerprint(self, plan.fingerprint)
-        options, state = self._train_options(plan), torch.get_rng_state()
+        options, state = train_options(self, held_out is not None), torch.get_rng_state()
         self.finish(PlannedFit(self, plan, objective, options, mark, state), history)
         return self
 

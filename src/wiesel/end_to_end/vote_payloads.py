@@ -198,7 +198,7 @@ def statistic_columns(by_class: Tensor, statistics: Sequence[tuple[str, int, int
     Let a and b be the one-hot votes of the first and the second voter. If both vote, `fixes` is
     a - b and `prioritizes` is a; `reinforces` is 1 for a class that both vote for.
 
-    >>> votes = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])  # the first says 0, the second says 1
+    >>> votes = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])  # the first votes 0, the second 1
     >>> kinds = ("fixes", "prioritizes", "reinforces")
     >>> statistic_columns(votes, [(kind, 0, 1) for kind in kinds]).mT.tolist()
     [[[1.0, -1.0], [1.0, 0.0], [0.0, 0.0]]]

@@ -231,8 +231,8 @@ def _trusted_votes(model: Any, margin: float = 0.0) -> npt.NDArray[np.bool_]:
         return np.repeat((weights > 0)[:, None], n_classes, axis=1)
     if weights is not None:
         other = np.where(elsewhere, weights, -np.inf).max(axis=2)
-        speaks_for: npt.NDArray[np.bool_] = np.einsum("jcc->jc", weights) >= other + margin
-        return speaks_for
+        raises: npt.NDArray[np.bool_] = np.einsum("jcc->jc", weights) >= other + margin
+        return raises
     accuracies = getattr(model, "accuracies_", None)
     if accuracies is None:
         return np.ones((n_voters, n_classes), dtype=bool)

@@ -121,8 +121,8 @@ class _TripleCounts:
             item = np.repeat(np.arange(n_rows), np.diff(one_hot.indptr))
             cell = row[one_hot.indices] * n_rows + item
             size = n_groups * part.n_classes * n_rows
-            said = np.bincount(cell, one_hot.data, minlength=size).astype(np.float32)
-            outcome = _group_votes(said.reshape(n_groups, part.n_classes, n_rows))
+            mass = np.bincount(cell, one_hot.data, minlength=size).astype(np.float32)
+            outcome = _group_votes(mass.reshape(n_groups, part.n_classes, n_rows))
             for table, (a, b, c) in zip(tables, triples, strict=True):
                 code = (outcome[a] * n_outcomes + outcome[b]) * n_outcomes + outcome[c]
                 table += np.bincount(code, minlength=n_outcomes**3)
@@ -144,18 +144,18 @@ def _deal(totals: FloatArray, voters: Sequence[str]) -> npt.NDArray[np.int64]:
     return groups
 
 
-def _group_votes(said: FloatArray) -> npt.NDArray[np.int64]:
+def _group_votes(mass: FloatArray) -> npt.NDArray[np.int64]:
     """The outcome of each group on each item: a class, or `n_classes` for no votes or a tie.
 
     Maps votes of the shape (groups, classes, items) to outcomes of the shape (groups, items).
     """
-    n_groups, n_classes, n_items = said.shape
-    top = np.zeros((n_groups, n_items), dtype=said.dtype)
+    n_groups, n_classes, n_items = mass.shape
+    top = np.zeros((n_groups, n_items), dtype=mass.dtype)
     choice = np.full((n_groups, n_items), n_classes)
     for c in range(n_classes):
-        np.copyto(choice, n_classes, where=said[:, c] == top)
-        np.copyto(choice, c, where=said[:, c] > top)
-        np.maximum(top, said[:, c], out=top)
+        np.copyto(choice, n_classes, where=mass[:, c] == top)
+        np.copyto(choice, c, where=mass[:, c] > top)
+        np.maximum(top, mass[:, c], out=top)
     return choice
 
 

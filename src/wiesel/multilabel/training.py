@@ -13,8 +13,9 @@ import torch
 from scipy.special import expit
 from torch import Tensor, nn
 
+from wiesel.end_to_end.checks import check_training_numbers
 from wiesel.end_to_end.explaining import VoteEffects, as_batch
-from wiesel.end_to_end.plan import run_fingerprint
+from wiesel.end_to_end.plan import run_fingerprint, train_options
 from wiesel.end_to_end.together import begun, separate, train_all
 from wiesel.errors import CollapseWarning, WieselWarning, listed, warn_user
 from wiesel.evaluation import choose_threshold
@@ -44,7 +45,6 @@ __all__ = ["LabelsFit", "MultiLabelModel", "OneLabel"]
 Gold = tuple[Any, Any] | tuple[Any, Any, MultiLabelVotes]
 """A few items with gold labels: (X, sets of labels), or (X, sets of labels, votes on them)."""
 
-_BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 _FEW = 10
 """With fewer gold items with a label, or without it, its logit is not calibrated."""
 _RARE = 0.15
@@ -153,7 +153,7 @@ class MultiLabelModel(Parameterized, ABC):
                         objective=objective,
                         data=data,
                         learned=learned,
-                        options=part._train_options(plan),
+                        options=train_options(part, plan.validation is not None),
                         random_state=torch.get_rng_state(),
                     )
                 )
@@ -269,23 +269,8 @@ class MultiLabelModel(Parameterized, ABC):
         """Return what to train, the items, and the learned attributes only this method has."""
 
     def _check_options(self) -> None:
-        check_number(self, "batch_size", self.batch_size, low=2, whole=True)
-        for name in ("epochs", "epoch_size", "patience"):
-            if getattr(self, name) is not None:
-                check_number(self, name, getattr(self, name), low=1, whole=True)
-        for name in ("lr", "weight_decay"):
-            check_number(self, name, getattr(self, name), low=0)
-        check_number(self, "seed", self.seed, low=0, whole=True)
+        check_training_numbers(self)
         check_number(self, "members", self.members, low=1, whole=True)
-        if self.weight_average is not None:
-            check_number(self, "weight_average", self.weight_average, low=0, high=1)
-
-    def _train_options(self, plan: MultiLabelPlan) -> TrainOptions:
-        names = TrainOptions.__dataclass_fields__
-        given = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        if self.epochs is None:
-            given["epochs"] = _BLIND_EPOCHS if plan.validation is None else _CHOSEN_EPOCHS
-        return TrainOptions(**given)
 
     def _select(self, validation: MultiLabelValidation | None) -> None:
         """Record which epoch was kept, calibrate, and tune the thresholds for F1."""

@@ -79,18 +79,18 @@ class Worker:
 
         Only data is sent: no worker runs code from another worker.
         """
-        said, failed = b"", 0
+        message, failed = b"", 0
         if self.leads:
             try:
-                said = make()
+                message = make()
             except WieselError as error:
-                said, failed = json.dumps([type(error).__name__, str(error)]).encode(), 1
-        header = torch.tensor([len(said), failed])
+                message, failed = json.dumps([type(error).__name__, str(error)]).encode(), 1
+        header = torch.tensor([len(message), failed])
         self.take_over(header)
         size, failed = header.tolist()
         content = torch.zeros(size + 1, dtype=torch.uint8)  # one more: it is never empty
         content[:size] = (
-            torch.frombuffer(bytearray(said), dtype=torch.uint8) if size and self.leads else 0
+            torch.frombuffer(bytearray(message), dtype=torch.uint8) if size and self.leads else 0
         )
         self.take_over(content)
         found = content[:size].numpy().tobytes()

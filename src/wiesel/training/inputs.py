@@ -79,11 +79,11 @@ def _made_inputs(values: Any, name: str) -> Inputs:
         return DatasetInputs(values, name)
     raise FeatureError(
         f"{name} must be an array, a tensor, a sparse matrix, a dict of tensors or a torch "
-        f"Dataset with a length; got {type(values).__name__}.{_cure(values)}"
+        f"Dataset with a length; got {type(values).__name__}.{_advice(values)}"
     )
 
 
-def _cure(values: object) -> str:
+def _advice(values: object) -> str:
     """Advice for a data set of `wiesel.io`, which contains more than feature vectors."""
     if isinstance(values, LoadedDataset):
         return " Give the vectors of one split, such as dataset.train.features."
@@ -372,13 +372,13 @@ def _refuse_non_finite(tensor: Tensor, rows: npt.NDArray[np.int64], name: str) -
     raise _not_finite(name, tensor[tuple(bad[0])].item(), int(rows[row]), position)
 
 
-def _told(value: float) -> str:
+def _as_text(value: float) -> str:
     return "NaN" if np.isnan(value) else str(value)
 
 
 def _not_finite(name: str, value: float, row: int, position: list[int]) -> FeatureError:
     where = f"row {row}, position {listed(position)}" if position else f"row {row}"
     return FeatureError(
-        f"{name} is {_told(value)} at {where}: features must be finite numbers. "
+        f"{name} is {_as_text(value)} at {where}: features must be finite numbers. "
         "Fill or drop missing values first."
     )

@@ -4,8 +4,7 @@ It trains one network or a stack of several; `TrainingState` handles the differe
 """
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -21,9 +20,6 @@ from wiesel.training.state import Member, TrainingState, alone, side_by_side
 from wiesel.training.validation import Validation, predict_logits, proba_of
 
 __all__ = ["run", "train", "train_together"]
-
-Records = dict[int, Record]
-"""The record of an epoch for each member, by the member's `id`."""
 
 
 def train(
@@ -81,21 +77,30 @@ def run(
     state: TrainingState, data: TrainingData, validation: Validation | None, fingerprint: str
 ) -> list[History]:
     """Train until all members of the state are finished, and return their histories."""
-    options, flat = state.options, state.parameters
+    options = state.options
     try:
         with (
             fitting_threads(state.members[0].objective),
             progress_bar(options.epochs, state.epochs_done, options.progress) as show,
         ):
+
+            def finish_epoch(records: list[Record]) -> None:
+                with state.parameters.showing(state.averages):
+                    finished = [
+                        _evaluate(member, record, data, validation)
+                        for member, record in zip(state.members, records, strict=True)
+                        if not member.is_finished
+                    ]
+                state.save(fingerprint)
+                show(mean_record(finished))
+
             while state.unfinished():
-                records = _run_epoch(state, data)
-                finish = partial(_finish_epoch, records=records, data=data, validation=validation)
-                state.look(partial(_look, state, finish, fingerprint, show))
+                state.finish_epoch(finish_epoch, _run_epoch(state, data))
     except KeyboardInterrupt:
         for member in state.unfinished():
             member.standing.history.interrupted = True
     if state.averages is not None:
-        flat.set_to(state.averages)
+        state.parameters.set_to(state.averages)
     for member in state.members:
         if member.standing.best_weights is not None:
             member.objective.load_state_dict(member.standing.best_weights)
@@ -103,7 +108,7 @@ def run(
     return [member.standing.history for member in state.members]
 
 
-def _run_epoch(state: TrainingState, data: TrainingData) -> Records:
+def _run_epoch(state: TrainingState, data: TrainingData) -> list[Record]:
     """Go through all items once, and return the mean losses of every member."""
     objective, optimizer, epoch = state.objective, state.optimizer, state.epochs_done + 1
     objective.start_epoch(epoch, data)
@@ -123,30 +128,17 @@ def _run_epoch(state: TrainingState, data: TrainingData) -> Records:
         n_batches += 1
     objective.eval()
     means = {name: (total / n_batches).reshape(-1).tolist() for name, total in totals.items()}
-    return {
-        id(member): {"epoch": epoch, **{f"loss_{name}": means[name][k] for name in means}}
-        for k, member in enumerate(state.members)
-    }
+    return [
+        {"epoch": epoch, **{f"loss_{name}": means[name][k] for name in means}}
+        for k in range(len(state.members))
+    ]
 
 
-def _look(
-    state: TrainingState,
-    finish: Callable[[Member], Record],
-    fingerprint: str,
-    show: Callable[[Record], None],
-) -> None:
-    """Finish the epoch of all unfinished members, write a checkpoint, and show the result."""
-    with state.parameters.showing(state.averages):
-        records = [finish(member) for member in state.unfinished()]
-    state.save(fingerprint)
-    show(mean_record(records))
-
-
-def _finish_epoch(
-    member: Member, records: Records, data: TrainingData, validation: Validation | None
+def _evaluate(
+    member: Member, record: Record, data: TrainingData, validation: Validation | None
 ) -> Record:
     """Score and record the epoch, and keep its weights if it is the best so far."""
-    standing, objective, record = member.standing, member.objective, records[id(member)]
+    standing, objective = member.standing, member.objective
     _refuse_divergence(record, member.options)
     record |= objective.diagnose(data)
     if validation is None:

@@ -26,6 +26,7 @@ from wiesel.training.checkpoint import (
     standings_of,
 )
 from wiesel.training.engines import TrainingJob
+from wiesel.training.objective import Record
 from wiesel.training.state import TrainingState, alone, side_by_side
 
 __all__ = ["PartState", "state_of_part"]
@@ -85,13 +86,13 @@ class PartState(TrainingState):
         for vector in self.parameters.vectors:
             self.worker.add_up(vector.grad)  # type: ignore[arg-type]
 
-    def look(self, look: Callable[[], None]) -> None:
-        """Run `look` on the leading worker only, and copy its results to all workers."""
+    def finish_epoch(self, finish: Callable[[list[Record]], None], records: list[Record]) -> None:
+        """Call `finish` on the leading worker only, and copy its results to all workers."""
 
         def found() -> bytes:
             interrupted = False
             try:
-                look()
+                finish(records)
             except KeyboardInterrupt:
                 interrupted = True
             # Only the leader keeps the best weights.

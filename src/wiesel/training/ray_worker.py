@@ -29,22 +29,22 @@ class Mailbox:
 
     def __init__(self) -> None:
         self._records: list[Mapping[str, Any]] = []
-        self._n_told: int | None = None
+        self._n_sent: int | None = None
         self._stopped = False
         self._result: dict[str, Any] | None = None
         self._refusal: Exception | None = None
 
     def begin(self, n_done: int) -> int:
         """Return how many epochs are known here; initially `n_done`, from an earlier training."""
-        if self._n_told is None:
-            self._n_told = n_done
-        return self._n_told
+        if self._n_sent is None:
+            self._n_sent = n_done
+        return self._n_sent
 
     def tell(self, record: Mapping[str, Any]) -> bool:
         """Keep the record of an epoch, and return whether training should stop."""
-        if record["epoch"] > (self._n_told or 0):
+        if record["epoch"] > (self._n_sent or 0):
             self._records.append(record)
-            self._n_told = record["epoch"]
+            self._n_sent = record["epoch"]
         return self._stopped
 
     def take(self) -> list[Mapping[str, Any]]:
@@ -102,8 +102,8 @@ def train_part(config: dict[str, Any]) -> None:
         ray.get(mailbox.refuse.remote(error))
         raise
     except Exception as error:
-        told = TrainingError(f"A worker failed: {type(error).__name__}: {error}")
-        ray.get(mailbox.refuse.remote(told))
+        failure = TrainingError(f"A worker failed: {type(error).__name__}: {error}")
+        ray.get(mailbox.refuse.remote(failure))
         raise
 
 
@@ -112,6 +112,6 @@ def _tell_what_is_missing(state: PartState, mailbox: Any) -> None:
     import ray
 
     if state.worker.leads:
-        n_told = ray.get(mailbox.begin.remote(state.epochs_done))
-        for record in state.mean_records()[n_told:]:
+        n_sent = ray.get(mailbox.begin.remote(state.epochs_done))
+        for record in state.mean_records()[n_sent:]:
             ray.get(mailbox.tell.remote(record))

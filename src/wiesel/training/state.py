@@ -100,9 +100,9 @@ class TrainingState:
         """Set all gradients to those of the sum of the losses."""
         self.parameters.differentiate(losses)
 
-    def look(self, look: Callable[[], None]) -> None:
-        """Evaluate the networks between two epochs; `look` changes the members' standings."""
-        look()
+    def finish_epoch(self, finish: Callable[[list[Record]], None], records: list[Record]) -> None:
+        """Call `finish`, which evaluates the members and changes their standings."""
+        finish(records)
 
     def release(self) -> None:
         """Give every member separate tensors again, on the CPU and in evaluation mode."""

@@ -1,7 +1,7 @@
-"""Expectation maximization around an end model, shared by Raykar, AggNet and MBEM.
+"""Expectation maximization around an end model, shared by Raykar, AggNet, MBEM and DeepLogic.
 
 The end model is trained on soft labels (M-step, by gradient). Between epochs, the soft labels and
-the voters' confusions are updated in closed form (E-step, and the rest of the M-step).
+the model of the voters are updated in closed form (E-step, and the rest of the M-step).
 """
 
 from dataclasses import dataclass
@@ -19,29 +19,23 @@ from wiesel.training import Batch, TrainingData
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
-__all__ = ["AlternatingModel", "AlternatingObjective"]
+__all__ = ["AlternatingModel", "AlternatingObjective", "CountedObjective"]
 
 
 class AlternatingObjective(CrowdObjective):
-    """An end model trained on soft labels that are updated every few epochs."""
+    """An end model trained on soft labels that are updated every few epochs.
+
+    A subclass sets `voters` and the buffer `soft_labels`, and implements `alternate`.
+    """
 
     soft_labels: Tensor
-    voters: CountedConfusions
 
-    def __init__(
-        self, end_model: nn.Module, votes: VoteMatrix, smoothing: float, m_epochs: int
-    ) -> None:
+    def __init__(self, end_model: nn.Module, votes: VoteMatrix, m_epochs: int) -> None:
         super().__init__()
         self.end_model = end_model
         self.m_epochs = m_epochs
         # Not a buffer: the votes are the user's data, not learned state.
         self.answers = all_entries(votes)
-        counts = self.answers.counts(votes.n_classes)
-        uniform = torch.full_like(counts, 1 / votes.n_classes)
-        total = counts.sum(dim=1, keepdim=True)
-        soft_labels = torch.where(total > 0, counts / total.clamp_min(1e-12), uniform)
-        self.register_buffer("soft_labels", soft_labels)
-        self.voters = CountedConfusions.of(self.answers, soft_labels, votes.n_voters, smoothing)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the loss of the end model on the soft labels."""
@@ -50,15 +44,32 @@ class AlternatingObjective(CrowdObjective):
 
     @torch.no_grad()
     def start_epoch(self, epoch: int, data: TrainingData) -> None:
-        """Update soft labels and confusions if it is time for an E-step."""
+        """Update soft labels and voters if it is time for an E-step."""
         if epoch == 1 or (epoch - 1) % self.m_epochs:
             return
         logits = predict_logits(self.end_model, data.inputs).to(self.soft_labels.device)
         self.alternate(torch.log_softmax(logits, dim=1), self.answers.to(logits.device))
 
     def alternate(self, log_proba: Tensor, answers: VoteEntries) -> None:
-        """Compute soft labels and confusions from the end model's predictions."""
+        """Compute soft labels and the model of the voters from the end model's predictions."""
         raise NotImplementedError
+
+
+class CountedObjective(AlternatingObjective):
+    """An alternating objective that counts the confusions of every voter."""
+
+    voters: CountedConfusions
+
+    def __init__(
+        self, end_model: nn.Module, votes: VoteMatrix, smoothing: float, m_epochs: int
+    ) -> None:
+        super().__init__(end_model, votes, m_epochs)
+        counts = self.answers.counts(votes.n_classes)
+        uniform = torch.full_like(counts, 1 / votes.n_classes)
+        total = counts.sum(dim=1, keepdim=True)
+        soft_labels = torch.where(total > 0, counts / total.clamp_min(1e-12), uniform)
+        self.register_buffer("soft_labels", soft_labels)
+        self.voters = CountedConfusions.of(self.answers, soft_labels, votes.n_voters, smoothing)
 
     def vote_evidence(self, answers: VoteEntries) -> Tensor:
         """Return the sum of log P(vote | class) over the votes of every item."""

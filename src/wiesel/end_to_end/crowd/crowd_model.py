@@ -12,11 +12,7 @@ from torch import Tensor, nn
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.crowd.voter_models import VoterModel
-from wiesel.end_to_end.explaining import (
-    VoteEffects,
-    check_one_item,
-    explain_item,
-)
+from wiesel.end_to_end.explaining import VoteEffects, check_one_item, explain_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries, vote_entries
@@ -167,20 +163,21 @@ class CrowdModel(EndToEndModel):
         self.check_votes(votes)
         check_lengths(FitInputs(as_inputs(X), votes))
         entries = all_entries(votes)
-        return entries.sum_by_item(self._say(entries)).double().numpy()
+        return entries.sum_by_item(self._vote_evidence(entries)).double().numpy()
 
     @torch.no_grad()
-    def _say(self, entries: VoteEntries) -> Tensor:
+    def _vote_evidence(self, entries: VoteEntries) -> Tensor:
         """What every vote adds to the log probability of every class, some votes at a time."""
         size = self._at_once()
         starts = range(0, len(entries), size)
         parts = [(entries.voters[k : k + size], entries.classes[k : k + size]) for k in starts]
-        said = [self._say_some(voters, classes) for voters, classes in parts]
-        return torch.cat(said) if said else torch.empty(0, len(self.labels_))
+        found = [self._mean_log_votes(voters, classes) for voters, classes in parts]
+        return torch.cat(found) if found else torch.empty(0, len(self.labels_))
 
-    def _say_some(self, voters: Tensor, classes: Tensor) -> Tensor:
-        said = [m.voter_model_.log_votes(voters, classes) for m in self.members_ or (self,)]
-        return said[0] if len(said) == 1 else torch.stack(said).mean(dim=0)
+    def _mean_log_votes(self, voters: Tensor, classes: Tensor) -> Tensor:
+        """Log P(vote | class) of some votes, the mean over the members of an ensemble."""
+        found = [m.voter_model_.log_votes(voters, classes) for m in self.members_ or (self,)]
+        return found[0] if len(found) == 1 else torch.stack(found).mean(dim=0)
 
     def _at_once(self) -> int:
         """The number of confusion matrices that fit into memory."""
@@ -195,10 +192,10 @@ class CrowdModel(EndToEndModel):
     def _added(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """What each vote on one item adds to the log probability of every class."""
         entries = all_entries(votes)
-        said = (self._say(entries) * entries.mass[:, None]).double().numpy()
+        evidence = (self._vote_evidence(entries) * entries.mass[:, None]).double().numpy()
         added = np.zeros((votes.n_votes, votes.n_classes))
         # A probabilistic vote has an entry for each class.
-        np.add.at(added, np.searchsorted(votes.voter_index, entries.voters.numpy()), said)
+        np.add.at(added, np.searchsorted(votes.voter_index, entries.voters.numpy()), evidence)
         return added
 
 

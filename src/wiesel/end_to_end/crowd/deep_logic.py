@@ -5,16 +5,12 @@ from dataclasses import KW_ONLY, dataclass
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.crowd.alternation import AlternatingModel
-from wiesel.end_to_end.crowd.crowd_model import CrowdObjective, all_entries
+from wiesel.end_to_end.crowd.alternation import AlternatingModel, AlternatingObjective
 from wiesel.end_to_end.crowd.voter_models import VoterModel
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
-from wiesel.nn.end_models import logits_of
-from wiesel.nn.losses import soft_cross_entropy
 from wiesel.parameters import check_number
-from wiesel.training import Batch, Objective, TrainingData
-from wiesel.training.validation import predict_logits
+from wiesel.training import Objective
 from wiesel.votes import VoteMatrix
 
 __all__ = ["DeepLogic"]
@@ -29,7 +25,7 @@ class DeepLogic(AlternatingModel):
 
     Self-supervision is virtual evidence: a formula f_v about the labels Y holds with a weight
     w_v, and the end model f is one more factor. Here the formulas are the votes, "the label of
-    item i is what voter j says", with one weight for each voter::
+    item i is the vote of voter j", with one weight for each voter::
 
         P(Y | X, K = 1) ~ product over i of f(y_i | x_i) * exp( sum_j w_j [vote_ij = y_i] )
         E: q_i(y) ~ f(y | x_i) * exp( sum_j w_j [vote_ij = y] )   (exact)
@@ -100,38 +96,25 @@ class VirtualEvidence(VoterModel):
         self.weights.copy_(((self.n_classes - 1) * accuracy / (1 - accuracy)).log())
 
 
-class _LogicObjective(CrowdObjective):
+class _LogicObjective(AlternatingObjective):
     """An end model trained on the posterior of its own predictions and the weighted votes."""
 
-    soft_labels: Tensor
     voters: VirtualEvidence
 
     def __init__(
         self, end_model: nn.Module, evidence: VirtualEvidence, votes: VoteMatrix, m_epochs: int
     ) -> None:
-        super().__init__()
-        self.end_model, self.voters, self.m_epochs = end_model, evidence, m_epochs
-        self.answers = all_entries(votes)
-        self.register_buffer("soft_labels", self._believed(self.answers, 0.0))
+        super().__init__(end_model, votes, m_epochs)
+        self.voters = evidence
+        self.register_buffer("soft_labels", self._posterior(self.answers, 0.0))
 
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the loss of the end model on the soft labels."""
-        logits = logits_of(self.end_model, batch.inputs)
-        return {"end_model": soft_cross_entropy(logits, self.soft_labels[batch.rows])}
-
-    @torch.no_grad()
-    def start_epoch(self, epoch: int, data: TrainingData) -> None:
-        """Update soft labels and weights if it is time for an E-step."""
-        if epoch == 1 or (epoch - 1) % self.m_epochs:
-            return
-        device = self.soft_labels.device
-        answers = self.answers.to(device)
-        proba = torch.softmax(predict_logits(self.end_model, data.inputs), dim=1).to(device)
-        self.soft_labels.copy_(self._believed(answers, (proba + _LEAST_PROBA).log()))
+    def alternate(self, log_proba: Tensor, answers: VoteEntries) -> None:
+        """Take the E-step, then compute the weights of the voters again."""
+        prior = (log_proba.exp() + _LEAST_PROBA).log()
+        self.soft_labels.copy_(self._posterior(answers, prior))
         self.voters.learn(answers, self.soft_labels)
 
-    def _believed(self, answers: VoteEntries, log_prior: Tensor | float) -> Tensor:
-        said = self.voters.weights[answers.voters][:, None] * nn.functional.one_hot(
-            answers.classes, self.voters.n_classes
-        )
-        return torch.softmax(log_prior + answers.sum_by_item(said), dim=1)
+    def _posterior(self, answers: VoteEntries, log_prior: Tensor | float) -> Tensor:
+        voted = nn.functional.one_hot(answers.classes, self.voters.n_classes)
+        evidence = self.voters.weights[answers.voters][:, None] * voted
+        return torch.softmax(log_prior + answers.sum_by_item(evidence), dim=1)

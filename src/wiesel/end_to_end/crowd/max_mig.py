@@ -121,8 +121,8 @@ class _Aggregator(VoterModel):
 
     def forward(self, entries: VoteEntries) -> Tensor:
         """Return the logits of the aggregated votes: (n_items, n_classes)."""
-        said = self.log_votes(entries.voters, entries.classes)
-        return entries.sum_by_item(said) + self.log_prior
+        evidence = self.log_votes(entries.voters, entries.classes)
+        return entries.sum_by_item(evidence) + self.log_prior
 
     def log_votes(self, voters: Tensor, classes: Tensor) -> Tensor:
         """Return what votes add to the logits; a pair that never occurred adds nothing."""

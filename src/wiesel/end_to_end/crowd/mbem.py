@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from wiesel.end_to_end.base import GoldSet
-from wiesel.end_to_end.crowd.alternation import AlternatingModel, AlternatingObjective
+from wiesel.end_to_end.crowd.alternation import AlternatingModel, CountedObjective
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import VoteEntries
@@ -77,7 +77,7 @@ class MBEM(AlternatingModel):
         return np.log(np.maximum(self.hard_balance_, 1e-12))[None, :]
 
 
-class _HardObjective(AlternatingObjective):
+class _HardObjective(CountedObjective):
     """Soft labels from confusions and a class balance counted from hard predictions."""
 
     class_balance: Tensor

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.crowd.alternation import AlternatingModel, AlternatingObjective
+from wiesel.end_to_end.crowd.alternation import AlternatingModel, CountedObjective
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.training import Objective
@@ -46,7 +46,7 @@ class Raykar(AlternatingModel):
         return BayesObjective(end_model, plan.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]
 
 
-class BayesObjective(AlternatingObjective):
+class BayesObjective(CountedObjective):
     """Soft labels are the end model's probabilities times the likelihood of the votes."""
 
     # An end model that has memorized its targets must not outweigh all voters.

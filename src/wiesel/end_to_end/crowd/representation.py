@@ -7,7 +7,7 @@ representation.
 import torch
 from torch import Tensor, nn
 
-from wiesel.nn.end_models import logits_of
+from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.training import TrainingData
 from wiesel.training.inputs import Batchable
 
@@ -33,17 +33,15 @@ def find_last_layer(network: nn.Module, n_classes: int, data: TrainingData) -> s
     ]
     if not names:
         return None
-    was_training = network.training
-    network.eval()
     seen: list[tuple[Tensor, Tensor]] = []
     hook = network.get_submodule(names[-1]).register_forward_hook(
         lambda _, arguments, output: seen.append((arguments[0], output))
     )
     try:
-        logits = logits_of(network, data.gather(data.sample(_TRIED_ITEMS)).inputs)
+        with evaluating(network):
+            logits = logits_of(network, data.gather(data.sample(_TRIED_ITEMS)).inputs)
     finally:
         hook.remove()
-        network.train(was_training)
     makes_logits = len(seen) == 1 and seen[0][0].ndim == 2 and torch.equal(seen[0][1], logits)
     return names[-1] if makes_logits else None
 

@@ -104,7 +104,9 @@ class EvidenceLabelModel(LabelModel):
         require_votes(votes)
         if not isinstance(votes, VoteMatrix):
             if X is not None:
-                raise ParameterError(f"{type(self).__name__}: give X beside one VoteMatrix only.")
+                raise ParameterError(
+                    f"{type(self).__name__}: X can be given with one VoteMatrix only."
+                )
             return np.concatenate([self.predict_proba(part) for part in votes.parts()])
         self.check_votes(votes)
         inputs = _inputs_of(X, votes)

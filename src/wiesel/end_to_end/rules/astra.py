@@ -71,12 +71,12 @@ def teacher_labels(proba: Tensor, entries: VoteEntries, weights: Tensor) -> Tens
     """
     n_classes = proba.shape[1]
     of_votes, of_student = weights[: len(entries)], weights[len(entries) :]
-    said = nn.functional.one_hot(entries.classes, n_classes).to(proba.dtype)
-    voted = entries.sum_by_item(of_votes[:, None] * said)
+    voted = nn.functional.one_hot(entries.classes, n_classes).to(proba.dtype)
+    by_votes = entries.sum_by_item(of_votes[:, None] * voted)
     present = entries.counts(n_classes).sum(dim=1, keepdim=True).to(proba.dtype) + 1
-    heard = voted + of_student[:, None] * proba
-    filler = (present - heard.sum(dim=1, keepdim=True)) / n_classes
-    return (heard + filler) / present
+    weighted = by_votes + of_student[:, None] * proba
+    filler = (present - weighted.sum(dim=1, keepdim=True)) / n_classes
+    return (weighted + filler) / present
 
 
 class _AstraObjective(RuleObjective):

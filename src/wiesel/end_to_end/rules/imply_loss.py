@@ -66,8 +66,8 @@ class ImplyLoss(RuleModel):
         """The end model, averaged with the rules' classes, weighted by P(rule holds)."""
         held = weights[: len(entries), None]
         n_classes = proba.shape[1]
-        said = nn.functional.one_hot(entries.classes, n_classes)
-        by_rule = held * said + (1 - held) * (1 - said) / (n_classes - 1)
+        voted = nn.functional.one_hot(entries.classes, n_classes)
+        by_rule = held * voted + (1 - held) * (1 - voted) / (n_classes - 1)
         total = entries.sum_by_item(by_rule)
         n_votes = entries.counts(n_classes).sum(dim=1, keepdim=True).to(total.dtype)
         mixed = proba + torch.where(n_votes > 0, total / n_votes.clamp_min(_SMALLEST), 0)

@@ -13,7 +13,13 @@ from torch import nn
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.evidence import FeatureChecked
 from wiesel.end_to_end.explaining import VoteEffects, as_batch, explain_item
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, check_class_balance
+from wiesel.end_to_end.plan import (
+    FitInputs,
+    FitPlan,
+    GoldSet,
+    check_class_balance,
+    train_options,
+)
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.two_stage import fit_label_model
 from wiesel.end_to_end.vote_payloads import DensePayload
@@ -188,8 +194,8 @@ class WeaSEL(EndToEndModel):
     def explain(self, x: Any, votes: VoteMatrix, encoder_X: Any = None) -> Explanation:
         """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""
         self.check_fitted()
-        one, beside = self.input_of(x), None if encoder_X is None else as_batch(encoder_X)
-        return explain_item(self, one, votes, weigh_item(self, one, votes, beside))
+        one, features = self.input_of(x), None if encoder_X is None else as_batch(encoder_X)
+        return explain_item(self, one, votes, weigh_item(self, one, votes, features))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return the effects of the votes on one item; `one` is the item as a batch."""
@@ -307,7 +313,7 @@ class WeaSEL(EndToEndModel):
         plan = replace(plan, data=data, features=features, learned=learned)
         if self.start is None or self.warm_up == 0:
             return plan
-        epochs = self._train_options(plan).epochs
+        epochs = train_options(self, plan.validation is not None).epochs
         if epochs <= self.warm_up:
             warn_user(
                 f"WeaSEL trains for {epochs} epochs, and learns its start in the first "
