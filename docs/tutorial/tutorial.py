@@ -119,8 +119,8 @@ print(summarize(votes[dev], gold=gold[dev]))
 # ## 5. Train
 #
 # Networks need numbers, so turn the texts into vectors first. Then pass vectors and votes to `Committee`, the default method. Its
-# network can be any `torch.nn.Module`. The labeled rows are validation data: no network trains on them. They select the
-# epoch, the decision threshold and the weight of each member of the committee.
+# network can be any `torch.nn.Module`. The labeled rows are validation data: they select the epoch, the decision threshold and
+# the weight of each member of the committee. One member, `gold`, also learns from them.
 
 from wiesel import Committee, TextFeatures, evaluate
 from wiesel.nn import MLP
@@ -133,7 +133,7 @@ for name, weight in model.member_weights_.items():
     print(f"{name:16} {weight:.0%}")
 
 # Each member estimates labels from the votes in its own way and trains networks on them. [Choose a
-# method](../how-to/methods.md#the-committee) explains all four. Here `feature_em`, which also uses the vectors, gets the largest weight.
+# method](../how-to/methods.md#the-committee) explains all five. Here `feature_em`, which also uses the vectors, gets the largest weight.
 #
 # ## 6. How good is it?
 #
