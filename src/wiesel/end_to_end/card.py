@@ -71,10 +71,10 @@ def _selection(model: "EndToEndModel") -> str:
 
 
 def _gold(model: "EndToEndModel") -> list[str]:
-    n_items = model.selection_.get("trained_on_gold")
-    if n_items is None:
+    seen = model.selection_.get("trained_on_gold")
+    if seen is None:
         return []
-    sentence = f"Some networks also learned from the {n_items:,} validation items"
+    sentence = f"Some networks also learned from the {seen['items']:,} validation items"
     return [f"- {sentence}: evaluate the model on others."]
 
 

@@ -11,12 +11,7 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.checks import (
-    check_training_numbers,
-    gold_validation,
-    gold_votes,
-    is_classifier,
-)
+from wiesel.end_to_end.checks import check_training_numbers, gold_validation, gold_votes
 from wiesel.end_to_end.diagnosis import predicts_one_class
 from wiesel.end_to_end.evidence import (
     FeatureChecked,
@@ -25,7 +20,14 @@ from wiesel.end_to_end.evidence import (
     GoldWeighted,
 )
 from wiesel.end_to_end.explaining import VoteEffects, explain_item
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit, check_class_balance
+from wiesel.end_to_end.plan import (
+    FitInputs,
+    FitPlan,
+    GoldSet,
+    PlannedFit,
+    check_class_balance,
+    inputs_digest,
+)
 from wiesel.end_to_end.selection import gold_share, greedy_weights, out_of_fold_probas
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised, gold_member
@@ -121,8 +123,9 @@ class Committee(EndToEndModel):
         # If one member has to fall back, the others make up for it.
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
             fits = _planned(members, merged, validation)
-        if held_out is not None and self._can_train_on(held_out):
-            members[_GOLD] = gold = gold_member(self, 2 * self.networks)
+        gold = None if held_out is None else gold_member(self, held_out)
+        if gold is not None and held_out is not None:
+            members[_GOLD] = gold
             labeled_items = FitInputs(held_out.inputs, gold=held_out.gold, labels=self.labels_)
             fits[_GOLD] = plan_all(gold.without_folds(), labeled_items, None)
         self._keep_members(_fitted(members, fits, merged, validation), held_out)
@@ -208,12 +211,6 @@ class Committee(EndToEndModel):
         shared["class_balance"] = self.class_balance
         return default_members(self.end_model, n_classes, with_gold_votes, self.networks, **shared)
 
-    def _can_train_on(self, gold: Validation) -> bool:
-        """Whether there is a default member to train on the gold items, and enough of them."""
-        enough = len(gold.gold) >= 4 * self.networks and len(np.unique(gold.gold)) > 1
-        mine = self.members is None and not is_classifier(self.end_model)
-        return self.train_on_gold and mine and enough
-
     def _label_members(self) -> list[tuple[str, Any, float]]:
         """The members with soft labels: their names, and their weights, which sum to 1."""
         named = zip(self.member_weights_.items(), self.members_, strict=True)
@@ -239,7 +236,8 @@ class Committee(EndToEndModel):
         self.trained_on_ = members[0].trained_on_
         self._select_for_all(validation, proba)
         if validation is not None and _GOLD in fitted:
-            self.selection_["trained_on_gold"] = len(validation.gold)
+            seen = inputs_digest(validation.inputs).hex()
+            self.selection_["trained_on_gold"] = {"items": len(validation.gold), "digest": seen}
 
     def _merged(self, votes: VoteMatrix) -> VoteMatrix:
         """The votes that the members see, with copies of a voter merged into one."""

@@ -11,7 +11,8 @@ from scipy.special import log_softmax, stdtrit
 from torch import nn
 
 from wiesel.end_to_end.checks import gold_validation
-from wiesel.errors import FeatureError
+from wiesel.end_to_end.plan import inputs_digest
+from wiesel.errors import FeatureError, ParameterError
 from wiesel.training import History, Record, TrainingData, TrainOptions, Validation, seeded, train
 from wiesel.training.objective import SoftLabelObjective
 from wiesel.training.validation import stratified_folds
@@ -72,6 +73,12 @@ def fine_tune(
     gold: Validation = gold_validation((X, y), model.labels_, model.end_model_)  # type: ignore[assignment]
     if len(gold.gold) < _FEWEST:
         raise FeatureError(f"fine_tune() needs {_FEWEST} gold items or more; got {len(gold.gold)}.")
+    seen = model.selection_.get("trained_on_gold", {})
+    if seen.get("digest") == inputs_digest(gold.inputs).hex():
+        raise ParameterError(
+            "Networks of this committee have already learned from these gold items. Fine-tune it "
+            "on others, or fit it with train_on_gold=False."
+        )
     options = TrainOptions(
         epochs=epochs, lr=lr, batch_size=min(batch_size, len(gold.gold)), progress=False
     )

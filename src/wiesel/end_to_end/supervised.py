@@ -2,24 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.base import ONLY_NETWORKS, EndToEndModel
+from wiesel.end_to_end.checks import is_classifier
 from wiesel.end_to_end.plan import BLIND_EPOCHS, FitInputs, FitPlan, GoldSet, options_key
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.together import reseeded, separate
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.parameters import check_number
-from wiesel.training import Objective, as_inputs
+from wiesel.training import Objective, Validation, as_inputs
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.objective import SoftLabelObjective
 from wiesel.training.validation import stratified_folds
 from wiesel.votes import VoteMatrix
+
+if TYPE_CHECKING:
+    from wiesel.end_to_end.committee import Committee
 
 __all__ = ["Supervised", "gold_member"]
 
@@ -149,8 +153,16 @@ def _items_of(fold: tuple[int, int], gold: npt.NDArray[np.int64]) -> npt.NDArray
     return stratified_folds(gold, n_folds)[k]
 
 
-def gold_member(committee: EndToEndModel, networks: int) -> Supervised:
-    """Return the member of a committee that learns from gold labels alone, with its options."""
+def gold_member(committee: "Committee", gold: Validation) -> Supervised | None:
+    """Return the default member that learns from gold labels alone, with the committee's options.
+
+    None if the committee is not to train on gold, has members of its own, or has too little gold.
+    """
+    n_networks = 2 * committee.networks
+    enough = len(gold.gold) >= 2 * n_networks and len(np.unique(gold.gold)) > 1
+    default = committee.members is None and not is_classifier(committee.end_model)
+    if not (committee.train_on_gold and default and enough):
+        return None
     names = [name for name in EndToEndModel.option_names() if name != "members"]
     options = {name: getattr(committee, name) for name in names}
     # No gold items are left to select an epoch on.
@@ -158,4 +170,4 @@ def gold_member(committee: EndToEndModel, networks: int) -> Supervised:
     options["seed"] = seed = committee.seed + _SEEDS_APART
     if committee.checkpoint is not None:
         options["checkpoint"] = f"{committee.checkpoint}.gold"
-    return Supervised(reseeded(committee.network, seed), members=networks, **options)
+    return Supervised(reseeded(committee.end_model, seed), members=n_networks, **options)
