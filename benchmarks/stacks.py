@@ -11,6 +11,8 @@ products take half of the CPU seconds of the fit.
 without modules, autograd and history. It is the fastest such loop we wrote; the rest is dropout's
 random numbers, gathered batches, Adam and its average, and calls on small tensors.
 
+`parts`: where the default fit of five networks spends its time (benchmarks/stack_parts.py).
+
 Every variant runs in a separate process with one thread and fits several times. The minimum CPU
 seconds count, because the first fit loads modules and others suffer from outside load. Results are
 medians over processes that run in turn.
@@ -36,6 +38,7 @@ from benchmarks.harness import (
     seconds,
     setting,
 )
+from benchmarks.stack_parts import time_parts
 
 MODULE = "benchmarks.stacks"
 CACHE = ROOT / ".cache" / "benchmarks" / "movies"
@@ -51,6 +54,7 @@ CASES = (
     ("limit", "default fit of 5 networks", ("bare products", "default fit")),
     ("floor", "its steps as bare torch calls", ("bare products", "bare steps")),
 )
+PARTS = "the parts of a default fit"
 
 
 def movies(n_items: int) -> tuple[Any, Any]:
@@ -114,9 +118,12 @@ def limit_job(job: dict[str, Any]) -> Callable[[], object]:
 
 
 def timed(job: dict[str, Any]) -> dict[str, float]:
-    """Fit several times in this process, and return the minimum CPU seconds."""
-    jobs = {"committee": committee_job, "limit": limit_job, "floor": limit_job}
-    fit = jobs[job["kind"]](job)
+    """Fit several times in this process, and return the minimum CPU seconds, or those by part."""
+    jobs = {"committee": committee_job}
+    fit = jobs.get(job["kind"], limit_job)(job)
+    if job["kind"] == "parts":
+        fit()  # the first fit loads modules
+        return min((time_parts(fit) for _ in range(FITS)), key=lambda parts: sum(parts.values()))
     took = []
     for _ in range(FITS):
         start = time.process_time()
@@ -146,8 +153,29 @@ def measure(kind: str, case: str, ways: Sequence[str], quick: bool, repeats: int
     }
 
 
+def measure_parts(quick: bool, repeats: int) -> dict[str, Any]:
+    """Return the CPU seconds of every part of a default fit."""
+    job = {"kind": "parts", "way": "default fit", "items": 300 if quick else 4_000}
+    runs = [run_module(MODULE, "wiesel", job) for _ in range(1 if quick else repeats)]
+    parts = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+    return {"case": PARTS, "kind": "parts", "parts": parts, "repeats": len(runs), **setting()}
+
+
 def results_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the results as a table."""
+    """Return the results as a table, and the parts of a fit as another."""
+    tables = [_ratio_table([row for row in rows if row["kind"] != "parts"])]
+    tables += [_parts_table(row["parts"]) for row in rows if row["kind"] == "parts"]
+    return "\n\n".join(tables)
+
+
+def _parts_table(parts: dict[str, float]) -> str:
+    whole = sum(parts.values())
+    ordered = sorted(parts.items(), key=lambda part: -part[1])
+    lines = [(name, seconds(cpu), f"{cpu / whole:.0%}") for name, cpu in ordered]
+    return markdown_table(("part of a default fit of 5 networks", "CPU", "share"), lines)
+
+
+def _ratio_table(rows: Sequence[dict[str, Any]]) -> str:
     lines = []
     for row in rows:
         bar = f"at most {COST_BAR:g}: {'met' if row['ratio'] <= COST_BAR else 'missed'}"
@@ -172,6 +200,8 @@ def main(argv: list[str] | None = None) -> None:
         for kind, case, ways in CASES
         if options.only in f"{kind} {case}"
     ]
+    if options.only in f"parts {PARTS}":
+        rows.append(measure_parts(options.quick, options.repeats))
     print(results_table(rows))
     if not options.quick:
         merge_results("stacks", rows)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -134,14 +135,16 @@ def map_in_threads(
 
     Each thread uses one thread of BLAS and torch, so the results do not depend on the number of
     cores. A few pieces are taken ahead, never all. This pays off if a piece takes a few
-    milliseconds or more and spends them outside Python.
+    milliseconds or more and spends them outside Python. A single piece starts no thread.
 
     >>> list(map_in_threads(abs, [-2, 1]))
     [2, 1]
     """
-    n_threads = n_threads or usable_cores()
+    n_threads, pieces = n_threads or usable_cores(), iter(pieces)
+    first = list(islice(pieces, 2)) if n_threads > 1 else []
+    pieces = chain(first, pieces)
     with one_thread():
-        if n_threads == 1:
+        if len(first) < 2:
             yield from map(function, pieces)
             return
         # torch's number of threads belongs to the thread that sets it.

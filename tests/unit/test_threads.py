@@ -144,6 +144,18 @@ def test_pieces_come_in_order_and_are_taken_a_few_ahead(n_threads: int) -> None:
     assert done == 49
 
 
+@pytest.mark.parametrize("pieces", [[], [-7]])
+def test_a_single_piece_starts_no_thread(pieces: list[int]) -> None:
+    seen: list[Any] = []
+
+    def noted(piece: int) -> int:
+        seen.append((threading.current_thread(), blas_threads()))
+        return abs(piece)
+
+    assert list(map_in_threads(noted, pieces, n_threads=3)) == [abs(piece) for piece in pieces]
+    assert seen == [(threading.current_thread(), {1})] * len(pieces)
+
+
 def test_the_error_of_a_piece_reaches_the_caller_and_ends_the_work() -> None:
     started: list[int] = []
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import FeatureError
+from wiesel.evaluation.metrics import precision_and_recall
 from wiesel.labels import FloatArray
 
 __all__ = ["ThresholdCurve", "choose_threshold", "threshold_curve"]
@@ -46,16 +47,13 @@ def threshold_curve(proba: FloatArray, gold: Any) -> ThresholdCurve:
     >>> threshold_curve(np.array([0.1, 0.3, 0.6]), np.array([0, 1, 1])).f1
     array([0.8       , 1.        , 0.66666667])
     """
-    from sklearn.metrics import precision_recall_curve
-
     scores, positive = _scores(proba, gold)
     if not positive.any():
         raise FeatureError("A threshold curve needs at least one item of the second class.")
-    precision, recall, threshold = precision_recall_curve(positive, scores)
-    precision, recall = precision[:-1], recall[:-1]  # the last point predicts nothing
+    threshold, precision, recall = precision_and_recall(positive, scores)
     total = precision + recall
     f1 = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
-    return ThresholdCurve(threshold.astype(np.float64), precision, recall, f1)
+    return ThresholdCurve(threshold, precision, recall, f1)
 
 
 def _scores(proba: FloatArray, gold: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

@@ -60,11 +60,12 @@ def main_directions(table: Table, n_dimensions: int, seed: int) -> tuple[Array, 
     doubled = projected.astype(np.float64)
     squares, rotation = np.linalg.eigh(doubled.T @ doubled)
     sizes = np.sqrt(np.maximum(squares[::-1], 0.0))[:n_dimensions]
-    rotation = rotation[:, ::-1][:, :n_dimensions][:, sizes >= _SMALLEST_SHARE * sizes[0]]
-    directions, vectors = basis @ rotation.astype(np.float32), projected @ rotation
+    kept = sizes >= _SMALLEST_SHARE * sizes[0]
+    rotation = rotation[:, ::-1][:, :n_dimensions][:, kept].astype(np.float32)
+    directions, vectors = basis @ rotation, projected @ rotation
     # The sign of a direction is arbitrary, so make its largest entry positive.
     signs = np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(directions.shape[1])])
-    return np.ascontiguousarray((directions * signs).T), (vectors * signs).astype(np.float32)
+    return np.ascontiguousarray((directions * signs).T), vectors * signs
 
 
 def _row_space(table: Table) -> tuple[Array, Array]:
@@ -83,19 +84,21 @@ def _krylov(table: Table, size: int, width: int, seed: int) -> tuple[Array, Arra
     block = rng.standard_normal((table.shape[1], width), dtype=np.float32)
     for start in range(0, size, width):
         columns = slice(start, min(start + width, size))
-        block = _orthonormal(block[:, : columns.stop - start], basis[:, :start])
+        block = _orthonormal(block[:, : columns.stop - start], basis[:, :start], width)
         basis[:, columns] = block
         projected[:, columns] = _product(pieces, block)
         block = _product(transposed, np.ascontiguousarray(projected[:, columns]))
     return basis, projected
 
 
-def _orthonormal(block: Array, basis: Array) -> Array:
+def _orthonormal(block: Array, basis: Array, width: int) -> Array:
     """Orthonormal columns that span what the block adds to a basis.
 
-    Rounding leaves a little of the basis in the difference, so it is subtracted twice.
+    Apart from rounding, a block of a Krylov space has only the last two blocks of the basis in it.
+    They are subtracted first, and then what rounding left of all blocks.
     """
-    block = block - basis @ (basis.T @ block)
+    last = basis[:, -2 * width :]
+    block = block - last @ (last.T @ block)
     block = qr(block, mode="economic", overwrite_a=True, check_finite=False)[0]
     return np.ascontiguousarray(block - basis @ (basis.T @ block))
 

@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -192,8 +191,8 @@ def _stacked(parts: Sequence[Counts], width: int) -> Counts:
 @lru_cache(maxsize=1)
 def _word_pattern() -> str:
     r"""Two or more of the characters that `\w` matches in Python; `\w` in Polars differs."""
-    characters = (c for c in range(sys.maxunicode + 1) if chr(c).isalnum() or c == ord("_"))
-    # Consecutive characters have the same difference to their position.
-    runs = [[c for _, c in run] for _, run in groupby(enumerate(characters), lambda p: p[1] - p[0])]
-    ranges = "".join(rf"\x{{{run[0]:x}}}-\x{{{run[-1]:x}}}" for run in runs)
+    # In the text of all characters, the position of a character is its number.
+    numbers = np.arange(sys.maxunicode + 1, dtype="<u4").tobytes()
+    runs = re.finditer(r"\w+", numbers.decode("utf-32-le", "surrogatepass"))
+    ranges = "".join(rf"\x{{{run.start():x}}}-\x{{{run.end() - 1:x}}}" for run in runs)
     return f"[{ranges}]{{2,}}"

@@ -8,12 +8,17 @@ import numpy.typing as npt
 
 from wiesel.errors import FeatureError
 from wiesel.guidance.terms import TermIndex, distinctive_terms
+from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Cluster", "uncovered_clusters"]
 
 _SAMPLE = 20_000
 """Cluster centers are computed on at most this many items; then all items are assigned."""
+_STARTS, _ROUNDS = 3, 30
+
+Points = npt.NDArray[np.float32]
+"""(n_points, n_features)"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +34,7 @@ class Cluster:
         return len(self.rows)
 
 
+@one_thread()
 def uncovered_clusters(
     X: Any,
     votes: VoteMatrix,
@@ -54,18 +60,58 @@ def uncovered_clusters(
     rows = np.flatnonzero(~votes.covered)
     if not len(rows):
         return []
-    from sklearn.cluster import MiniBatchKMeans
-
     rng = np.random.default_rng(seed)
     sample = rows if len(rows) <= _SAMPLE else np.sort(rng.choice(rows, _SAMPLE, replace=False))
-    means = MiniBatchKMeans(
-        min(n_clusters, len(sample)), random_state=seed, n_init=3, batch_size=1024
-    )
-    means.fit(features[sample])
-    group = means.predict(features[rows])
-    distance = np.linalg.norm(features[rows] - means.cluster_centers_[group], axis=1)
-    found = [_cluster(rows, distance, group == k, index) for k in range(means.n_clusters)]
+    centers = _centers(features[sample], min(n_clusters, len(sample)), rng)
+    group, distance = _nearest(features[rows], centers), _distances(features[rows], centers)
+    found = [_cluster(rows, distance, group == k, index) for k in range(len(centers))]
     return sorted((each for each in found if len(each)), key=len, reverse=True)
+
+
+def _centers(points: Points, n_clusters: int, rng: np.random.Generator) -> Points:
+    """The centers of k-means clusters, from the best of a few random starts.
+
+    scikit-learn has k-means, too, but importing scikit-learn takes longer than clustering.
+    """
+    tries = [_settled(points, _spread(points, n_clusters, rng)) for _ in range(_STARTS)]
+    return min(tries, key=lambda centers: float(np.square(_distances(points, centers)).sum()))
+
+
+def _spread(points: Points, n_clusters: int, rng: np.random.Generator) -> Points:
+    """Points far from each other (k-means++); fewer if there are fewer distinct points.
+
+    Arthur and Vassilvitskii 2007, "k-means++: The advantages of careful seeding", SODA.
+    """
+    centers = points[[int(rng.integers(len(points)))]]
+    while len(centers) < n_clusters:
+        squares = np.square(_distances(points, centers), dtype=np.float64)
+        if not squares.any():
+            break
+        centers = np.vstack([centers, points[rng.choice(len(points), p=squares / squares.sum())]])
+    return centers
+
+
+def _settled(points: Points, centers: Points) -> Points:
+    """Move every center to the mean of the points nearest to it, until none moves."""
+    group = np.full(len(points), -1)
+    for _ in range(_ROUNDS):
+        before, group = group, _nearest(points, centers)
+        if np.array_equal(group, before):
+            break
+        own = [points[group == k] for k in range(len(centers))]
+        means = [part.mean(axis=0) if len(part) else centers[k] for k, part in enumerate(own)]
+        centers = np.stack(means)
+    return centers
+
+
+def _nearest(points: Points, centers: Points) -> npt.NDArray[np.int64]:
+    """The number of the nearest center of each point."""
+    return (np.square(centers).sum(axis=1) - 2 * points @ centers.T).argmin(axis=1)
+
+
+def _distances(points: Points, centers: Points) -> Points:
+    """The distance of each point to the nearest center."""
+    return np.linalg.norm(points - centers[_nearest(points, centers)], axis=1)
 
 
 def _cluster(

@@ -1,8 +1,14 @@
 """The tables of the benchmarks of threads and stacks say which bar is met."""
 
+import time
+
+import pytest
 import torch
 from benchmarks import stacks, threads
 from benchmarks.bare_steps import BareSteps
+from benchmarks.stack_parts import time_parts
+
+from wiesel.training.optimizer import FusedAdam
 
 
 def line(case: str, cpu: tuple[float, float], wall: tuple[float, float]) -> dict[str, object]:
@@ -27,6 +33,31 @@ def test_defaults_may_take_a_tenth_more_in_cpu_and_in_wall_seconds() -> None:
     assert "| met" in both
     assert "| missed" in cpu
     assert "| missed" in wall
+
+
+def test_a_ratio_is_that_of_runs_under_the_same_load() -> None:
+    # The second pair ran on a busy machine; the ratio of the medians would be 0.9.
+    seconds = [(1.0, 1.2), (5.0, 5.5), (2.0, 1.8)]
+    pairs = [{"one": {"cpu": one}, "defaults": {"cpu": both}} for one, both in seconds]
+    assert threads.paired_ratio(pairs, "cpu") == pytest.approx(1.1)
+
+
+def test_the_parts_of_a_fit_add_up_and_leave_the_code_as_it_was() -> None:
+    before = FusedAdam.step
+    fit = stacks.limit_job({"items": 40, "way": "default fit"})
+    start = time.thread_time()
+    parts = time_parts(fit)
+    assert 0 < sum(parts.values()) <= time.thread_time() - start
+    assert {"backward pass", "Adam", "forward: linear layers"} < set(parts)
+    assert FusedAdam.step is before
+
+
+def test_the_parts_are_a_table_of_their_own_the_largest_first() -> None:
+    table = stacks.results_table([{"kind": "parts", "parts": {"small": 0.25, "large": 0.75}}])
+    *_, large, small = table.splitlines()
+    assert "large" in large
+    assert "75%" in large
+    assert "25%" in small
 
 
 def test_the_committee_and_the_limit_have_a_bar() -> None:

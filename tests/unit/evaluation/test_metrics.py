@@ -43,6 +43,8 @@ def test_figures_are_those_of_scikit_learn(n_classes: int) -> None:
     assert got["log_loss"] == pytest.approx(sklearn_metrics.log_loss(gold, proba))
     if n_classes == 2:
         assert got["auc"] == pytest.approx(sklearn_metrics.roc_auc_score(gold, proba[:, 1]))
+        expected = sklearn_metrics.average_precision_score(gold, proba[:, 1])
+        assert got["average_precision"] == pytest.approx(expected)
         assert got["brier"] == pytest.approx(sklearn_metrics.brier_score_loss(gold, proba[:, 1]))
     else:
         expected = sklearn_metrics.roc_auc_score(gold, proba, multi_class="ovr")

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, precision_recall_curve
 
 from wiesel.errors import FeatureError
 from wiesel.evaluation import choose_threshold, threshold_curve
@@ -46,6 +46,17 @@ def test_the_curve_ascends_and_ends_before_predicting_nothing() -> None:
     assert curve.threshold.tolist() == [0.1, 0.5, 0.9]
     assert curve.recall.tolist() == [1, 1, 1]
     assert curve.precision.tolist() == [1 / 3, 1 / 2, 1]
+
+
+def test_the_curve_is_that_of_scikit_learn_also_with_ties() -> None:
+    rng = np.random.default_rng(1)
+    gold, scores = rng.integers(2, size=200), rng.random(200).round(1)
+    curve = threshold_curve(scores, gold)
+    precision, recall, threshold = precision_recall_curve(gold, scores)
+    assert curve.threshold.tolist() == threshold.tolist()
+    # Its last point predicts nothing.
+    assert curve.precision == pytest.approx(precision[:-1])
+    assert curve.recall == pytest.approx(recall[:-1])
 
 
 @pytest.mark.parametrize(

@@ -83,9 +83,11 @@ def test_directions_are_those_of_the_singular_value_decomposition(
     assert np.abs((vectors * left[:, :n]).sum(axis=0)) == pytest.approx(sizes[:n], rel=1e-2)
 
 
-def test_directions_of_a_table_of_low_rank_are_as_many_as_its_rank() -> None:
+@pytest.mark.parametrize("n_dimensions", [50, 10])  # from all rows, and from a Krylov space
+def test_directions_of_a_table_of_low_rank_are_as_many_as_its_rank(n_dimensions: int) -> None:
     rng = np.random.default_rng(0)
     table = sp.csr_array((rng.random((300, 3)) @ rng.random((3, 120))).astype(np.float32))
-    found, vectors = main_directions(table, 50, seed=0)
+    found, vectors = main_directions(table, n_dimensions, seed=0)
     assert len(found) == 3
+    assert found @ found.T == pytest.approx(np.eye(3), abs=1e-4)
     assert vectors @ found == pytest.approx(table.toarray(), abs=1e-4)

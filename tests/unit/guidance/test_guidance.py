@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 from planted import LABELS, noisy_votes, planted
+from sklearn.cluster import KMeans
 
 from wiesel import VoteMatrix, apply_lfs, blame, keywords, regex, rows_to_label, threshold
 from wiesel.errors import DataError, FeatureError, ParameterError
@@ -141,6 +142,19 @@ def test_uncovered_items_are_grouped_with_their_telling_words():
     assert [len(cluster) for cluster in found] == [3, 2]
     assert "red" in found[0].words
     assert found[1].words[0] in ("blue", "ocean", "blue ocean")
+
+
+def test_equal_items_are_one_cluster_however_many_are_wanted():
+    X = np.array([[0.0, 1]] * 4 + [[3, 0]] * 2)
+    votes = VoteMatrix.from_dense([[-1]] * 6, LABELS)
+    assert [each.rows.tolist() for each in uncovered_clusters(X, votes)] == [[0, 1, 2, 3], [4, 5]]
+
+
+def test_clusters_are_as_tight_as_those_of_scikit_learn():
+    X = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
+    found = uncovered_clusters(X, VoteMatrix.from_dense([[-1]] * 300, LABELS), n_clusters=5)
+    own = sum(np.square(X[c.rows] - X[c.rows].mean(axis=0)).sum() for c in found)
+    assert own < 1.05 * KMeans(5, n_init=10, random_state=0).fit(X).inertia_
 
 
 def test_where_everything_is_covered_there_is_no_cluster(votes):
