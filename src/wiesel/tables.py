@@ -1,5 +1,6 @@
 """Converts in-memory tables of all common kinds to Polars data frames."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -39,19 +40,21 @@ def as_frame(table: Any) -> pl.DataFrame:
 
 def require_columns(frame: pl.DataFrame, columns: Iterable[str], purpose: str) -> None:
     """Refuse a frame that lacks one of the columns, and name the most similar column it has."""
+    names = frame.columns  # a new list at every look
+    known = set(names)
     for column in columns:
-        if column not in frame.columns:
-            close = suggest(column, frame.columns)
+        if column not in known:
+            close = suggest(column, names)
             close = f"{close} " if close.startswith("Did") else ""
             raise DataError(
                 f"There is no column {column!r} ({purpose}). "
-                f"{close}The table has {listed(frame.columns) or 'no columns'}."
+                f"{close}The table has {listed(names) or 'no columns'}."
             )
 
 
 def _frame_of_pandas(table: Any) -> pl.DataFrame:
     names = [str(name) for name in table.columns]
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, n in Counter(names).items() if n > 1)
     if repeated:
         raise DataError(f"The columns {listed(repeated)} appear more than once in the table.")
     # Column by column through lists of Python objects would be slow; Arrow is not required.

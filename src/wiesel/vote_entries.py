@@ -236,8 +236,7 @@ def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDA
     except (TypeError, ValueError):
         strange = next(v for v in cells if isinstance(v, (list, dict, set, np.ndarray)))
         raise VoteError(
-            f"A vote is the name or the index of a class, or missing; got {strange!r:.80}. Name "
-            "the columns of votes: voters=[...]."
+            f"A vote is the name or the index of a class, or missing; got {strange!r:.80}."
         ) from None
     return np.array(flat, dtype=np.int64).reshape(dense.shape)
 
