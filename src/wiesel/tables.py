@@ -21,6 +21,16 @@ def as_frame(table: Any) -> pl.DataFrame:
         return table
     if isinstance(table, pl.LazyFrame):
         return table.collect()
+    try:
+        return _converted(table)
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"A text in the rows has half of a character, {error.object[error.start]!r}, which "
+            "cannot be stored: text.encode('utf-8', 'replace').decode() removes it."
+        ) from None
+
+
+def _converted(table: Any) -> pl.DataFrame:
     kind = type(table).__module__.partition(".")[0]
     if kind == "pandas" and hasattr(table, "columns"):
         return _frame_of_pandas(table)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import VoteError, listed
-from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.labels import ABSTAIN, LabelSpace, is_name
 
 __all__ = [
     "Entries",
@@ -194,8 +194,8 @@ def row_indices(rows: Rows, n_items: int) -> npt.NDArray[np.int64]:
 
 def _check_voters(voters: tuple[str, ...]) -> None:
     for name in voters:
-        if not isinstance(name, str) or not name:
-            raise VoteError(f"Voter names must be non-empty strings; got {name!r}.")
+        if not is_name(name):
+            raise VoteError(f"Voter names must be non-empty strings; got {name!r:.80}.")
     if len(set(voters)) < len(voters):
         repeated = sorted(name for name, count in Counter(voters).items() if count > 1)
         raise VoteError(f"Voter names must be unique; {listed(repeated)} appear more than once.")

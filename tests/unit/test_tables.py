@@ -128,3 +128,9 @@ def test_many_columns_are_looked_up_in_one_list(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(pl.DataFrame, "columns", property(lambda _: asked.append(1) or names))
     require_columns(frame, names, "all of them")
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("table", [{"text": ["ok", "\ud83d"]}, [{"text": "\ud83d"}]])
+def test_half_a_character_in_the_rows_is_told(table: Any) -> None:
+    with pytest.raises(DataError, match=r"half of a character, '\\ud83d'.*encode"):
+        as_frame(table)
