@@ -12,9 +12,10 @@ import re
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from wiesel.errors import ParameterError
@@ -150,17 +151,18 @@ class ChatClient:
             headers["Authorization"] = f"Bearer {key}"
         request = urllib.request.Request(self.endpoint, json.dumps(body).encode(), headers)
         try:
-            with self._opener().open(request, timeout=self.timeout) as response:
+            with self._answered()(request, timeout=self.timeout) as response:
                 return _content(response.read(_LARGEST_ANSWER))
         except urllib.error.HTTPError as error:
             raise _response_error(error) from error
         except _PASSING as error:
             raise _RequestError(getattr(error, "reason", None) or error) from error
 
-    def _opener(self) -> urllib.request.OpenerDirector:
+    def _answered(self) -> Callable[..., Any]:
+        """How a request is sent and answered."""
         # A proxy of the environment would get the rows that are meant for this machine only.
         direct = [urllib.request.ProxyHandler({})] if is_this_machine(host_of(self.url)[0]) else []
-        return urllib.request.build_opener(_NoRedirect, *direct)
+        return urllib.request.build_opener(_NoRedirect, *direct).open
 
     def _key(self, question: str) -> str:
         return digest(self.endpoint, self.model, self.temperature, self.max_tokens, question)
