@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from wiesel.errors import DataError, ParameterError, listed, suggest
 
-__all__ = ["ABSTAIN", "FloatArray", "IntArray", "LabelSpace", "class_prior"]
+__all__ = ["ABSTAIN", "FloatArray", "IntArray", "LabelSpace", "class_prior", "is_name"]
 
 ABSTAIN = -1
 """The class index that stands for *did not vote* in dense integer arrays."""
@@ -34,8 +34,8 @@ class LabelSpace:
 
     def __init__(self, *names: str) -> None:
         for name in names:
-            if not isinstance(name, str) or not name:
-                raise ParameterError(f"Class names must be non-empty strings; got {name!r}.")
+            if not is_name(name):
+                raise ParameterError(f"Class names must be non-empty strings; got {name!r:.80}.")
         if len(names) < 2:
             raise ParameterError(
                 f"A task needs at least two classes; got {listed(names) or 'none'}."
@@ -105,6 +105,20 @@ class LabelSpace:
             f"The label of row {row} is {value!r}; it must be one of {listed(self.names)}, "
             f"or its index 0 to {len(self) - 1}{unknown}."
         )
+
+
+def is_name(value: object) -> bool:
+    r"""Return whether a value is a text that can be stored and printed.
+
+    A Python string, or one in a JSON file, may hold half of a character.
+
+    >>> is_name("caf\xe9"), is_name(""), is_name("\ud83d")
+    (True, False, False)
+    """
+    try:
+        return isinstance(value, str) and bool(value.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def class_prior(

@@ -1,5 +1,6 @@
 """Converts in-memory tables of all common kinds to Polars data frames."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,16 @@ def as_frame(table: Any) -> pl.DataFrame:
         return table
     if isinstance(table, pl.LazyFrame):
         return table.collect()
+    try:
+        return _converted(table)
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"A text in the rows has half of a character, {error.object[error.start]!r}, which "
+            "cannot be stored: text.encode('utf-8', 'replace').decode() removes it."
+        ) from None
+
+
+def _converted(table: Any) -> pl.DataFrame:
     kind = type(table).__module__.partition(".")[0]
     if kind == "pandas" and hasattr(table, "columns"):
         return _frame_of_pandas(table)
@@ -39,19 +50,21 @@ def as_frame(table: Any) -> pl.DataFrame:
 
 def require_columns(frame: pl.DataFrame, columns: Iterable[str], purpose: str) -> None:
     """Refuse a frame that lacks one of the columns, and name the most similar column it has."""
+    names = frame.columns  # a new list at every look
+    known = set(names)
     for column in columns:
-        if column not in frame.columns:
-            close = suggest(column, frame.columns)
+        if column not in known:
+            close = suggest(column, names)
             close = f"{close} " if close.startswith("Did") else ""
             raise DataError(
                 f"There is no column {column!r} ({purpose}). "
-                f"{close}The table has {listed(frame.columns) or 'no columns'}."
+                f"{close}The table has {listed(names) or 'no columns'}."
             )
 
 
 def _frame_of_pandas(table: Any) -> pl.DataFrame:
     names = [str(name) for name in table.columns]
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, n in Counter(names).items() if n > 1)
     if repeated:
         raise DataError(f"The columns {listed(repeated)} appear more than once in the table.")
     # Column by column through lists of Python objects would be slow; Arrow is not required.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import VoteError, listed
-from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.labels import ABSTAIN, LabelSpace, is_name
 
 __all__ = [
     "Entries",
@@ -179,8 +179,8 @@ def row_indices(rows: Rows, n_items: int) -> npt.NDArray[np.int64]:
 
 def _check_voters(voters: tuple[str, ...]) -> None:
     for name in voters:
-        if not isinstance(name, str) or not name:
-            raise VoteError(f"Voter names must be non-empty strings; got {name!r}.")
+        if not is_name(name):
+            raise VoteError(f"Voter names must be non-empty strings; got {name!r:.80}.")
     if len(set(voters)) < len(voters):
         repeated = sorted(name for name, count in Counter(voters).items() if count > 1)
         raise VoteError(f"Voter names must be unique; {listed(repeated)} appear more than once.")
@@ -222,8 +222,7 @@ def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDA
     except (TypeError, ValueError):
         strange = next(v for v in cells if isinstance(v, (list, dict, set, np.ndarray)))
         raise VoteError(
-            f"A vote is the name or the index of a class, or missing; got {strange!r:.80}. Name "
-            "the columns of votes: voters=[...]."
+            f"A vote is the name or the index of a class, or missing; got {strange!r:.80}."
         ) from None
     return np.array(flat, dtype=np.int64).reshape(dense.shape)
 

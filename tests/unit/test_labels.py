@@ -176,3 +176,9 @@ def test_many_classes_cost_no_more_than_a_pass_over_their_names() -> None:
     names = [Counted(f"class {number}") for number in range(300)]
     assert len(LabelSpace(*names)) == 300
     assert Counted.compared < 10 * len(names)
+
+
+def test_half_a_character_is_no_name() -> None:
+    """A JSON file may hold one; no table could store it, and no terminal print it."""
+    with pytest.raises(ParameterError, match=r"Class names must be .* got '\\ud83d'"):
+        LabelSpace("ham", "\ud83d")

@@ -423,3 +423,8 @@ def test_a_long_text_in_the_place_of_a_vote_is_cut_in_the_message() -> None:
     with pytest.raises(VoteError, match="voted 'xxx") as told:
         VoteMatrix.from_dense(np.array([["x" * 10_000, "ham"]]), LABELS)
     assert len(str(told.value)) < 500
+
+
+def test_half_a_character_is_no_name_of_a_voter() -> None:
+    with pytest.raises(VoteError, match=r"Voter names must be .* got '\\ud83d'"):
+        VoteMatrix.from_dense([[0, 1]], LABELS, ["a", "\ud83d"])

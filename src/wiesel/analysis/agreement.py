@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from wiesel.analysis.table import Table, count, number, percent, text
 from wiesel.errors import VoteError
+from wiesel.memory import memory_size
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
 __all__ = ["PairCounts", "agreement", "pair_counts"]
@@ -21,6 +22,8 @@ _DENSE_VOTERS = 4096
 _DENSE_SHARE = 0.02
 _SUMMED_CELLS = 2**25
 """The maximum size (voters x voters x classes) of sums over parts: 256 MB."""
+_PAIR_BYTES = 300
+"""Memory for each pair of voters, in the tables and while they are computed."""
 
 
 class PairCounts(NamedTuple):
@@ -87,6 +90,7 @@ def pair_counts(votes: VoteSource) -> PairCounts:
     summed in a table of voters x voters for each class.
     """
     if isinstance(votes, VoteMatrix):
+        _refuse_too_many_pairs(votes)
         return _pairs_of_matrix(votes)
     n_voters, n_classes = len(votes.voters), len(votes.labels)
     if n_classes * n_voters**2 > _SUMMED_CELLS:
@@ -102,6 +106,18 @@ def pair_counts(votes: VoteSource) -> PairCounts:
     met = both[first, second]
     either = n_votes[first] + n_votes[second] - met
     return PairCounts(first, second, met, agree[first, second], chance / met**2, either)
+
+
+def _refuse_too_many_pairs(votes: VoteMatrix) -> None:
+    """Reject votes whose pairs would fill the memory, which ends the process without a message."""
+    per_item = votes.votes_per_item.astype(np.float64)
+    met = float((per_item * (per_item - 1)).sum()) / 2
+    n_pairs = int(min(met, votes.n_voters * (votes.n_voters - 1) / 2))
+    if n_pairs * _PAIR_BYTES > memory_size() / 2:
+        raise VoteError(
+            f"Up to {n_pairs:,} pairs of the {votes.n_voters:,} voters vote together: too many to "
+            "compare in memory. Choose fewer voters."
+        )
 
 
 def _sum_of_pairs(part: VoteMatrix) -> Statistics:

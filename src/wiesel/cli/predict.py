@@ -12,7 +12,7 @@ from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs
 from wiesel.cli.span_projects import is_span_model
 from wiesel.cli.spans import predict_spans
 from wiesel.cli.terminal import json_text
-from wiesel.cli.verb import Answer, command_line, tell, verb
+from wiesel.cli.verb import Answer, command_line, plain_data, tell, verb
 from wiesel.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _stream(bundle: "Bundle") -> None:
         for (_, row), name, values in zip(batch, predicted, proba.tolist(), strict=True):
             known = {"id": row["id"]} if "id" in row else {}
             answer = {**known, "prediction": name, "proba": dict(zip(names, values, strict=True))}
-            typer.echo(json_text(answer))
+            typer.echo(json_text(plain_data(answer)))  # an id may be NaN, which is no JSON
         sys.stdout.flush()
 
 

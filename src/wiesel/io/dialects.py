@@ -28,6 +28,8 @@ _ZIP = b"PK\x03\x04"
 _WINDOWS = "cp1252"
 """The encoding of Excel and Windows in Western countries: latin-1 with a few more characters."""
 
+_OF_NAMES = ("idna", "punycode", "undefined")
+"""Python's codecs that are for names of hosts, or for none."""
 _OF_UTF8 = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
 _HIGH = re.compile(rb"[\x80-\xff]")
 _LETTERS = re.compile(rb"[\xc0-\xff\x80\x91-\x94\x96\x97\xa3\xa7\xb0]")
@@ -159,10 +161,14 @@ def _is_windows(content: bytes) -> bool:
 
 def _checked_encoding(name: str) -> str:
     try:
-        return codecs.lookup(name).name
-    except LookupError:
+        found = codecs.lookup(name).name
+        if found in _OF_NAMES:
+            raise LookupError
+        b"a, b".decode(found, "replace")  # refuses compression and other codecs that give no text
+        return found
+    except (LookupError, ValueError):
         raise DataError(
-            f"There is no encoding {name!r}; common ones are utf-8, latin-1, cp1252 and utf-16."
+            f"There is no encoding {name!r:.80}; common ones are utf-8, latin-1, cp1252 and utf-16."
         ) from None
 
 

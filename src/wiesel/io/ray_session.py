@@ -64,6 +64,13 @@ def _connect(ray: Any, address: str | None) -> None:
             f"There is no Ray cluster at {address!r} ({str(error).partition(chr(10))[0]}). "
             "Start one with `ray start --head`, or leave the address out."
         ) from error
+    # Ray has no base class for what can go wrong here: other versions, a bad address, a time-out.
+    except Exception as error:
+        where = f"connect to {address!r}" if address else "start or connect"
+        raise ParameterError(
+            f"Ray could not {where}: {' '.join(str(error).split()):.400} Every machine needs the "
+            "same versions of Python and Ray, and this one enough free memory and time to start it."
+        ) from error
 
 
 def _check_reachable(address: str | None) -> None:

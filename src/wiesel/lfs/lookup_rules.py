@@ -68,10 +68,13 @@ class Lookup(LabelRule):
         if not self.case_sensitive:
             lower = pl.col(pl.String).str.to_lowercase()
             values, known = values.with_columns(lower), known.with_columns(lower)
-        places = values.with_row_index("position").join(
+        index = "position"
+        while index in self.reads:
+            index += "_"
+        places = values.with_row_index(index).join(
             known.unique(), on=self.reads, how="semi", maintain_order="left"
         )
-        return places["position"].to_numpy()
+        return places[index].to_numpy()
 
     @cached_property
     def _entries(self) -> list[tuple[Any, ...]]:

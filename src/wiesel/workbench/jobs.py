@@ -51,7 +51,8 @@ class Jobs:
         folder.mkdir(parents=True, exist_ok=True)
         request = {"methods": list(methods), "training": dict(training), "seeds": list(seeds)}
         write_json(request, folder / "request.json")
-        command = [sys.executable, "-m", "wiesel.workbench.worker", str(self.project.file), name]
+        module = ["-m", "wiesel.workbench.worker"]
+        command = [sys.executable, *_import_options(), *module, str(self.project.file), name]
         with (folder / "log.txt").open("wb") as log:
             # In a separate session, Ctrl-C at the server's terminal does not reach it.
             worker = subprocess.Popen(
@@ -123,3 +124,11 @@ def _last_line(path: Path) -> str:
         return ""
     lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
+
+
+def _import_options() -> list[str]:
+    """Options of Python: like this process, the worker imports nothing from the current folder.
+
+    `-m` alone would put that folder first, which may contain modules from untrusted sources.
+    """
+    return [] if {"", os.getcwd()} & set(sys.path) else ["-P"]

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import polars as pl
 import pytest
@@ -5,6 +7,7 @@ import pytest
 from wiesel import VoteMatrix
 from wiesel.analysis import agreement
 from wiesel.analysis.agreement import pair_counts
+from wiesel.errors import VoteError
 
 
 def row(table, first, second):
@@ -92,3 +95,14 @@ def test_ten_thousand_sparse_voters_are_counted():
         np.arange(n_items),
     )
     assert agreement(votes).frame["both"].sum() == n_items
+
+
+def test_pairs_that_do_not_fit_into_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 columns of one row are 200 million pairs, which ended the process."""
+    together = VoteMatrix.from_dense(np.zeros((2, 200), int), ["ham", "spam"])
+    apart = VoteMatrix.from_dense(np.where(np.eye(200), 0, -1), ["ham", "spam"])
+    module = sys.modules["wiesel.analysis.agreement"]  # the function has the same name
+    monkeypatch.setattr(module, "memory_size", lambda: 2**20)
+    with pytest.raises(VoteError, match="19,900 pairs of the 200 voters vote together: too many"):
+        agreement(together)
+    assert agreement(apart).frame.is_empty()

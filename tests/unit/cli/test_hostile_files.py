@@ -166,6 +166,13 @@ def test_lines_before_a_wrong_one_are_answered(trained, wiesel):
         assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == [1]
 
 
+def test_ids_that_are_no_json_are_answered_with_null(trained, wiesel):
+    lines = b'{"id": NaN, "text": "a refund"}\n{"id": 1e999, "text": "a refund"}\n'
+    result = wiesel("predict", trained / "out/model", "-", input=lines)
+    assert result.exit_code == 0, result.output
+    assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == [None, None]
+
+
 def test_votes_without_classes_can_be_given_them(tmp_path, wiesel):
     cells = {"first": [0, 1, -1, 0], "second": [0, 1, 1, -1]}
     pl.DataFrame(cells).write_csv(tmp_path / "votes.csv")

@@ -50,6 +50,10 @@ def test_what_is_given_is_not_guessed(tmp_path: Path) -> None:
     [
         ({"separator": "::"}, "A separator is one character"),
         ({"encoding": "latn-1"}, "There is no encoding 'latn-1'"),
+        ({"encoding": "rot13"}, "There is no encoding 'rot13'"),
+        ({"encoding": "zlib"}, "There is no encoding 'zlib'"),
+        ({"encoding": "punycode"}, "There is no encoding 'punycode'"),
+        ({"encoding": "\0"}, "There is no encoding"),
         ({"encoding": "ascii"}, "not encoded as ascii: the first wrong byte is in line 2"),
     ],
 )

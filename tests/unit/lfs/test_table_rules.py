@@ -196,3 +196,11 @@ def test_existing_votes_outside_the_classes_are_refused(column: list[object]) ->
 def test_from_columns_needs_a_column() -> None:
     with pytest.raises(ParameterError, match="names of the columns"):
         from_columns()
+
+
+def test_a_lookup_may_read_any_column() -> None:
+    """Also one that is named like the positions of the rows."""
+    rows = {"position": ["goal", "left"], "position_": [1, 2]}
+    seen = lookup("keeper", [("goal", 1)], columns=["position", "position_"])
+    votes = apply_lfs(seen, rows, labels=["keeper", "other"])
+    assert votes.dense().tolist() == [[0], [-1]]
