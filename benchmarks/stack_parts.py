@@ -68,6 +68,7 @@ def time_parts(fit: Callable[[], object]) -> dict[str, float]:
 def _parts() -> list[tuple[Any, str, str]]:
     """The functions that are timed: where they are, and the part they belong to."""
     from wiesel.end_to_end.soft_labels import SoftLabelObjective
+
     from wiesel.nn.stacking import StackedDropout, StackedLinear
     from wiesel.nn.streams import RandomStreams
     from wiesel.training import loop

@@ -109,9 +109,9 @@ def test_label_models_with_features_use_one_thread() -> None:
     seen: list[set[int]] = []
 
     class Watched(FeatureChecked):
-        def _read(self, *arguments: Any) -> None:
+        def _fit_evidence(self, *arguments: Any) -> Any:
             seen.append(blas_threads())
-            super()._read(*arguments)
+            return super()._fit_evidence(*arguments)
 
     votes, _ = make_votes(60, n_voters=4, seed=0)
     with pytest.warns(WieselWarning, match="do not confirm"):
