@@ -3,13 +3,13 @@
     python -m experiments default [--full] [--seeds N] [--jobs N] [--recorded]
 
 Every method trains the same network with the same optimizer for the same number of updates, in
-three modes: without any gold (8 epochs of 3,200 items), with the validation split (the best of 20
-epochs), and with 50 items of it. Every method averages five networks; the committee averages two
-or four for each of its members. All data sets use the same options. The committee also trains
-networks on the validation items; the column "validation gold" has networks that were trained on
-nothing else. Gold, the last column, trains the same networks on the gold labels of the training
-rows; spouse has none. Test labels are used once, after training and model selection. The reduced
-form has one seed, the full one three.
+three modes: without any gold (8 epochs of 3,200 items, or as many as there are classes), with the
+validation split (the best of 20 epochs), and with 50 items of it. Every method averages five
+networks; the committee averages two or four for each of its members. All data sets use the same
+options. The committee also trains networks on the validation items; the column "validation gold"
+has networks that were trained on nothing else. Gold, the last column, trains the same networks on
+the gold labels of the training rows; spouse has none. Test labels are used once, after training
+and model selection. The reduced form has one seed, the full one three.
 """
 
 import sys
@@ -38,6 +38,7 @@ from wiesel import (
     TwoStage,
     WeaSEL,
 )
+from wiesel.end_to_end.plan import default_epochs
 from wiesel.errors import WieselWarning
 from wiesel.io import Dataset
 
@@ -62,7 +63,6 @@ SETS = (
 SHARED: dict[str, Any] = {"progress": False}
 """No other options: all methods share the same training defaults."""
 NETWORKS = 5
-EPOCHS = {"blind": 8, "validation": 20, "gold50": 20}
 MODES = {
     "blind": "Without any gold",
     "validation": "With the validation split and the votes on it",
@@ -119,7 +119,9 @@ def definitions(mode: str, n_seeds: int) -> list[Run]:
 def build(run: Run, dataset: Dataset) -> EndToEndModel:
     """Return the estimator that a run describes."""
     network = paper_network(dataset, run.seed)
-    options = {**SHARED, "epochs": EPOCHS[run.options["mode"]], "seed": 100 * run.seed}
+    has_gold, n_classes = run.options["mode"] != "blind", len(dataset.labels)
+    # Every method has the library's own number of epochs; `WeaSEL.paper` has another of its own.
+    options = {**SHARED, "epochs": default_epochs(n_classes, has_gold), "seed": 100 * run.seed}
     if run.method == COMMITTEE:
         return Committee(network, **options)
     options["members"] = NETWORKS
@@ -127,7 +129,8 @@ def build(run: Run, dataset: Dataset) -> EndToEndModel:
         return Supervised(network, labels=dataset.labels, **options)
     if run.method == VALIDATION_GOLD:
         # No items are left to select an epoch on.
-        return Supervised(network, labels=dataset.labels, **{**options, "epochs": EPOCHS["blind"]})
+        options["epochs"] = default_epochs(n_classes, has_validation=False)
+        return Supervised(network, labels=dataset.labels, **options)
     if run.method in LABEL_MODELS:
         return TwoStage(LABEL_MODELS[run.method], network, **options)
     if run.method == WEASEL:

@@ -208,7 +208,7 @@ def _heard(found: Results, sets: Iterable[str], title: str) -> list[str]:
     cells = []
     for name in sets:
         noted = [record["diagnosis"] for record in found[name][title] if "diagnosis" in record]
-        cells.append(mean_of(noted, "heard_share"))
+        cells.append(mean_of(noted, "voting_share"))
     return cells
 
 

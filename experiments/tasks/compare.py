@@ -21,12 +21,12 @@ from experiments.framework import runner
 from experiments.framework.runner import Record, Run, finished, run_groups
 from experiments.tasks.halves import Half
 from experiments.tasks.make import Task, make_task
-from experiments.tasks.methods import BASELINE, EPOCHS, GOLD_ITEMS, METHODS, fitted
+from experiments.tasks.methods import BASELINE, GOLD_ITEMS, METHODS, MODES, fitted
 from experiments.tasks.page import write_tasks_page
 from experiments.tasks.specs import TaskSpec, all_specs, spec_named
 from wiesel.errors import WieselError, WieselWarning, suggest
 
-MODES, HALVES = tuple(EPOCHS), get_args(Half)
+HALVES = get_args(Half)
 
 
 def main(argv: list[str]) -> None:

@@ -23,6 +23,7 @@ from wiesel import (
     TwoStage,
     WeaSEL,
 )
+from wiesel.end_to_end.plan import default_epochs
 from wiesel.nn import MLP
 from wiesel.training import seeded
 
@@ -38,9 +39,7 @@ UPDATES: Training = {
     "seed": 0,
     "progress": False,
 }
-EPOCHS = {"blind": 8, "validation": 20, "gold50": 20}
-"""Without gold there is no stopping criterion: 400 updates. With gold: the best of 20 epochs."""
-
+MODES = ("blind", "validation", "gold50")
 GOLD_ITEMS: dict[str, int | None] = {"validation": None, "gold50": FEW_GOLD}
 """The number of validation items in each mode; None means all."""
 
@@ -81,7 +80,7 @@ METHODS: dict[str, Method] = {
     "committee": Method(_committee, reads_gold_votes=True),
     "validation_gold": Method(
         lambda net, task, training: Supervised(
-            net, labels=task.labels, **{**training, "epochs": EPOCHS["blind"]}
+            net, labels=task.labels, **{**training, "epochs": epochs_of(task, "blind")}
         ),
         on_validation=True,
     ),
@@ -93,13 +92,21 @@ METHODS: dict[str, Method] = {
 
 def fitted(name: str, task: Task, mode: str) -> EndToEndModel:
     """Return a method trained on a task in a mode."""
-    method, training = METHODS[name], {**UPDATES, "epochs": EPOCHS[mode]}
+    method, training = METHODS[name], {**UPDATES, "epochs": epochs_of(task, mode)}
     model = method.build(network_of(task), task, training)
     if method.on_validation:
         X, y, _ = task.gold(GOLD_ITEMS[mode])
         return model.fit(X, y)
     learn_from = task.y_train if method.on_gold else task.votes
     return model.fit(task.X_train, learn_from, **_validation(method, task, mode))
+
+
+def epochs_of(task: Task, mode: str) -> int:
+    """Return the library's own number of epochs: 8 without gold, else the best of 20, or more.
+
+    It is given to all methods, because some, such as `WeaSEL.paper`, have another of their own.
+    """
+    return default_epochs(len(task.labels), has_validation=mode != "blind")
 
 
 def network_of(task: Task) -> torch.nn.Module:

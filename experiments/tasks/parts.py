@@ -22,7 +22,7 @@ from experiments.framework.runner import Record, Run
 from experiments.framework.tables import cost_sentence, write_page
 from experiments.tasks.compare import task_named
 from experiments.tasks.make import Task
-from experiments.tasks.methods import EPOCHS, UPDATES, network_of
+from experiments.tasks.methods import UPDATES, network_of
 from experiments.tasks.page import GROUPS, TOLERATED, group_title, mean_and_error, of_group, share
 from experiments.tasks.specs import all_specs
 from wiesel.end_to_end.committee import default_members
@@ -31,6 +31,8 @@ from wiesel.errors import WieselWarning
 from wiesel.label_models.copies import find_copies, merge_copies
 
 STORE = "committee_parts"
+EPOCHS = 8
+"""For all tasks, also those with more classes, for which the default is more."""
 COMMITTEE = "committee"
 MEMBERS = ("majority_vote", "feature_em", "feature_checked", "feature_em_mig")
 VARIANTS = (
@@ -68,7 +70,7 @@ def execute(run: Run) -> Record:
 def trained(task: Task) -> tuple[dict[str, Array], set[str]]:
     """Return the test predictions of each member's networks, and the members that collapsed."""
     options = {name: value for name, value in UPDATES.items() if name != "members"}
-    options["epochs"] = EPOCHS["blind"]
+    options["epochs"] = EPOCHS
     votes = merge_copies(task.votes, find_copies(task.votes))
     members = default_members(network_of(task), len(task.labels), **options)
     for member in members.values():

@@ -79,7 +79,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     epochs: int | None = None
     """The number of epochs of `epoch_size` items; None is 20 with a validation set, of which the
-    best is kept, and 8 without."""
+    best is kept, and 8 without, but at least one for each class."""
     lr: float = 1e-3
     """The learning rate of Adam."""
     batch_size: int = 64
@@ -287,7 +287,9 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             plan = self._plan(given, validation, network) if plan is None else plan
             objective = self._objective(network, plan)
             check_divisible(self, objective, given.engine)
-            options = train_options(self, plan.validation is not None, given.engine)
+            options = train_options(
+                self, len(plan.labels), plan.validation is not None, given.engine
+            )
             mark = run_fingerprint(self, plan.fingerprint)
             return PlannedFit(self, plan, objective, options, mark, torch.get_rng_state())
 

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
 
 __all__ = [
-    "BLIND_EPOCHS",
     "FitInputs",
     "FitPlan",
     "GoldSet",
     "PlannedFit",
     "check_class_balance",
     "chosen_class_balance",
+    "default_epochs",
     "inputs_digest",
     "options_key",
     "run_fingerprint",
@@ -66,7 +66,7 @@ SoftLabels = npt.NDArray[np.float64]
 _IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
 """Options that do not change the result."""
 _SAMPLED_ITEMS = 64
-BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
+_BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 """The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
 _ESTIMATES = ("votes", "validation", "auto")
 """Where a class balance can be estimated."""
@@ -164,14 +164,23 @@ class PlannedFit:
 
 
 def train_options(
-    model: Any, has_validation: bool, engine: TrainingEngine | None = None
+    model: Any, n_classes: int, has_validation: bool, engine: TrainingEngine | None = None
 ) -> TrainOptions:
     """Return the training options of a model, with the number of epochs if it is left open."""
     names = TrainOptions.__dataclass_fields__
     options = {name: getattr(model, name) for name in names if hasattr(model, name)}
     if model.epochs is None:
-        options["epochs"] = _CHOSEN_EPOCHS if has_validation else BLIND_EPOCHS
+        options["epochs"] = default_epochs(n_classes, has_validation)
     return TrainOptions(**options, engine=engine)
+
+
+def default_epochs(n_classes: int, has_validation: bool) -> int:
+    """Return the number of epochs if it is left open: at least one for each class.
+
+    >>> default_epochs(2, has_validation=False), default_epochs(77, has_validation=False)
+    (8, 77)
+    """
+    return max(n_classes, _CHOSEN_EPOCHS if has_validation else _BLIND_EPOCHS)
 
 
 def check_class_balance(owner: Any) -> None:

@@ -10,7 +10,7 @@ from torch import nn
 
 from wiesel.end_to_end.base import ONLY_NETWORKS, EndToEndModel
 from wiesel.end_to_end.checks import is_classifier
-from wiesel.end_to_end.plan import BLIND_EPOCHS, FitInputs, FitPlan, GoldSet, options_key
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, default_epochs, options_key
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.together import reseeded, separate
 from wiesel.errors import FeatureError, ParameterError
@@ -166,7 +166,8 @@ def gold_member(committee: "Committee", gold: Validation) -> Supervised | None:
     names = [name for name in EndToEndModel.option_names() if name != "members"]
     options = {name: getattr(committee, name) for name in names}
     # No gold items are left to select an epoch on.
-    options["epochs"] = min(committee.epochs or BLIND_EPOCHS, BLIND_EPOCHS)
+    most = default_epochs(gold.n_classes, has_validation=False)
+    options["epochs"] = min(committee.epochs or most, most)
     options["seed"] = seed = committee.seed + _SEEDS_APART
     if committee.checkpoint is not None:
         options["checkpoint"] = f"{committee.checkpoint}.gold"

@@ -186,7 +186,10 @@ class TwoStage(EndToEndModel):
         objective = Objective()
         objective.end_model = module
         mark = run_fingerprint(self, plan.fingerprint)
-        options, state = train_options(self, held_out is not None), torch.get_rng_state()
+        options, state = (
+            train_options(self, len(plan.labels), held_out is not None),
+            torch.get_rng_state(),
+        )
         self.finish(PlannedFit(self, plan, objective, options, mark, state), history)
         return self
 

@@ -153,7 +153,7 @@ class MultiLabelModel(Parameterized, ABC):
                         objective=objective,
                         data=data,
                         learned=learned,
-                        options=train_options(part, plan.validation is not None),
+                        options=train_options(part, 2, plan.validation is not None),
                         random_state=torch.get_rng_state(),
                     )
                 )

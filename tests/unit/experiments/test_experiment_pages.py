@@ -47,7 +47,7 @@ def test_table_1_shows_ours_beside_the_papers_and_a_dash_where_it_is_unknown(res
     del found["spouse"]["gold"]
     found["imdb_136"]["Snorkel"] = records(72)
     for record in found["imdb_136"]["WeaSEL"]:
-        record["diagnosis"] = {"heard_share": 0.015}
+        record["diagnosis"] = {"voting_share": 0.015}
     table1.show(found, EFFORT)
     page = (results / "table1.md").read_text()
     assert "python -m experiments table1 --seeds 2" in page

@@ -313,7 +313,7 @@ class WeaSEL(EndToEndModel):
         plan = replace(plan, data=data, features=features, learned=learned)
         if self.start is None or self.warm_up == 0:
             return plan
-        epochs = train_options(self, plan.validation is not None).epochs
+        epochs = train_options(self, len(plan.labels), plan.validation is not None).epochs
         if epochs <= self.warm_up:
             warn_user(
                 f"WeaSEL trains for {epochs} epochs, and learns its start in the first "

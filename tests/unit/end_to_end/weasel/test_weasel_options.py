@@ -277,7 +277,7 @@ class TestHistory:
             "voted_shares",
             "effective_voters",
             "largest_voter_share",
-            "heard_share",
+            "voting_share",
             "validation_auc",
         }
 
