@@ -77,7 +77,7 @@ class Committee(EndToEndModel):
     """The number of networks of each default member; twice as many if it learns from features."""
     class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
     """P(class) for the default members: numbers, or where to estimate it (`auto` is the validation
-    set if there is one, else the votes). None lets each member decide."""
+    set if there is one, else the votes); None is `auto`."""
 
     member_weights_: dict[str, float] = field(init=False, repr=False)
     """The weight of each member, by name; weights sum to 1."""
@@ -89,26 +89,28 @@ class Committee(EndToEndModel):
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on what `fit_inputs` returned."""
         self.check_options()
-        self.labels_ = self._label_space(given.votes)
+        labels = self._label_space(given.votes)
         votes: VoteMatrix = given.votes  # type: ignore[assignment]
         original = find_copies(votes)
-        self.voters_ = votes.voters
+        merged = replace(given, votes=merge_copies(votes, original))
+        # Every member tries its own network on the validation set.
+        held_out = gold_validation(validation, labels, None)
+        labeled = gold_votes(validation, votes)
+        if labeled is not None and validation is not None:
+            validation = (*validation[:2], merge_copies(labeled, original))
+        members = self._members(len(labels), labeled is not None)
+        # If one member has to fall back, the others make up for it.
+        with warnings.catch_warnings(action="ignore", category=WieselWarning):
+            fits = _planned(members, merged, validation)
+        fitted = _fitted(members, fits, merged, validation)
+        # Learned attributes are set last: after a failed fit there are none of another one.
+        self.labels_, self.voters_ = labels, votes.voters
         self.copies_ = {
             votes.voters[voter]: votes.voters[first]
             for voter, first in enumerate(original)
             if voter != first
         }
-        merged = replace(given, votes=merge_copies(votes, original))
-        # Every member tries its own network on the validation set.
-        held_out = gold_validation(validation, self.labels_, None)
-        labeled = gold_votes(validation, votes)
-        if labeled is not None and validation is not None:
-            validation = (*validation[:2], merge_copies(labeled, original))
-        members = self._members(len(self.labels_), labeled is not None)
-        # If one member has to fall back, the others make up for it.
-        with warnings.catch_warnings(action="ignore", category=WieselWarning):
-            fits = _planned(members, merged, validation)
-        self._keep_members(_fitted(members, fits, merged, validation), held_out)
+        self._keep_members(fitted, held_out)
         return self
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
