@@ -89,7 +89,7 @@ class Committee(EndToEndModel):
     """The number of networks of each default member; twice as many if it learns from features."""
     class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
     """P(class) for the default members: numbers, or where to estimate it (`auto` is the validation
-    set if there is one, else the votes). None lets each member decide."""
+    set if there is one, else the votes); None is `auto`."""
     train_on_gold: bool = True
     """Whether networks of a default committee also train on the validation items. If so, use
     `out_of_fold_proba` instead of `predict_proba` to evaluate the committee on them."""
@@ -104,31 +104,33 @@ class Committee(EndToEndModel):
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on what `fit_inputs` returned."""
         self.check_options()
-        self.labels_ = self._label_space(given.votes)
+        labels = self._label_space(given.votes)
         votes: VoteMatrix = given.votes  # type: ignore[assignment]
         original = find_copies(votes)
-        self.voters_ = votes.voters
-        self.copies_ = {
-            votes.voters[voter]: votes.voters[first]
-            for voter, first in enumerate(original)
-            if voter != first
-        }
         merged = replace(given, votes=merge_copies(votes, original))
         # Every member tries its own network on the validation set.
-        held_out = gold_validation(validation, self.labels_, None)
+        held_out = gold_validation(validation, labels, None)
         labeled = gold_votes(validation, votes)
         if labeled is not None and validation is not None:
             validation = (*validation[:2], merge_copies(labeled, original))
-        members = self._members(len(self.labels_), labeled is not None)
+        members = self._members(len(labels), labeled is not None)
         # If one member has to fall back, the others make up for it.
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
             fits = _planned(members, merged, validation)
         gold = None if held_out is None else gold_member(self, held_out)
         if gold is not None and held_out is not None:
             members[_GOLD] = gold
-            labeled_items = FitInputs(held_out.inputs, gold=held_out.gold, labels=self.labels_)
+            labeled_items = FitInputs(held_out.inputs, gold=held_out.gold, labels=labels)
             fits[_GOLD] = plan_all(gold.without_folds(), labeled_items, None)
-        self._keep_members(_fitted(members, fits, merged, validation), held_out)
+        fitted = _fitted(members, fits, merged, validation)
+        # Learned attributes are set last: after a failed fit there are none of another one.
+        self.labels_, self.voters_ = labels, votes.voters
+        self.copies_ = {
+            votes.voters[voter]: votes.voters[first]
+            for voter, first in enumerate(original)
+            if voter != first
+        }
+        self._keep_members(fitted, held_out)
         return self
 
     def out_of_fold_proba(self, X: Any, y: Any) -> npt.NDArray[np.float64]:

@@ -26,7 +26,7 @@ from wiesel import (
 )
 from wiesel.end_to_end.committee import default_members
 from wiesel.end_to_end.linear_models import CrossFit
-from wiesel.errors import NotFittedError, ParameterError, VoteError, WieselWarning
+from wiesel.errors import FeatureError, NotFittedError, ParameterError, VoteError, WieselWarning
 from wiesel.nn import CNN, Linear
 from wiesel.training import seeded
 
@@ -379,6 +379,14 @@ def test_members_share_the_linear_models_of_the_features(monkeypatch: pytest.Mon
     monkeypatch.setattr(CrossFit, "__init__", counted)
     committee(epochs=1).fit(X, VOTES)
     assert len(made) == 1
+
+
+def test_after_a_failed_fit_a_committee_is_not_fitted():
+    model = Committee(linear(n_features=5))
+    with pytest.raises(FeatureError, match="5"):
+        model.fit(X, VOTES)
+    with pytest.raises(NotFittedError):
+        model.predict_proba(X)
 
 
 def test_a_refused_option_leaves_the_members_as_they_are():
