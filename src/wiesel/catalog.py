@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from wiesel import end_to_end, label_models
-from wiesel.end_to_end import EndToEndModel, evidence
+from wiesel.end_to_end import EndToEndModel, readings
 from wiesel.end_to_end.storage import Saved, restore_end_to_end
 from wiesel.errors import ParameterError, SavedModelError, suggest
 from wiesel.label_models import LabelModel
@@ -21,7 +21,7 @@ from wiesel.spans.storage import restore_span_model
 __all__ = ["METHODS", "load_model", "method"]
 
 METHODS: Mapping[str, Method] = JoinedRegistries(
-    label_models.REGISTRY, evidence.REGISTRY, end_to_end.REGISTRY
+    label_models.REGISTRY, readings.REGISTRY, end_to_end.REGISTRY
 )
 """All methods by name: label models and end-to-end methods, including yours."""
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from wiesel import Committee, EndToEndModel, LabelModel, MajorityVote, TwoStage
 from wiesel.catalog import METHODS
-from wiesel.end_to_end.evidence import EvidenceLabelModel
+from wiesel.end_to_end.readings import EvidenceLabelModel
 from wiesel.testing import ContractError, check_scikit_learn
 
 NET = nn.Linear(2, 2)

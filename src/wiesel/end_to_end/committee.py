@@ -13,12 +13,6 @@ from torch import nn
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import check_training_numbers, gold_validation, gold_votes
 from wiesel.end_to_end.diagnosis import predicts_one_class
-from wiesel.end_to_end.evidence import (
-    FeatureChecked,
-    FeatureEM,
-    FeatureLabelModel,
-    GoldWeighted,
-)
 from wiesel.end_to_end.explaining import VoteEffects, explain_item
 from wiesel.end_to_end.plan import (
     FitInputs,
@@ -27,6 +21,12 @@ from wiesel.end_to_end.plan import (
     PlannedFit,
     check_class_balance,
     inputs_digest,
+)
+from wiesel.end_to_end.readings import (
+    FeatureChecked,
+    FeatureEM,
+    FeatureLabelModel,
+    GoldWeighted,
 )
 from wiesel.end_to_end.selection import gold_share, greedy_weights, out_of_fold_probas
 from wiesel.end_to_end.storage import Saved

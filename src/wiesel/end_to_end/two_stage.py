@@ -11,7 +11,6 @@ from torch import nn
 
 from wiesel.end_to_end.base import ONLY_NETWORKS, EndToEndModel
 from wiesel.end_to_end.checks import gold_validation, is_classifier
-from wiesel.end_to_end.evidence import EvidenceLabelModel, FeatureLabelModel
 from wiesel.end_to_end.explaining import VoteEffects, check_one_item, explain_item
 from wiesel.end_to_end.plan import (
     FitInputs,
@@ -23,6 +22,7 @@ from wiesel.end_to_end.plan import (
     run_fingerprint,
     train_options,
 )
+from wiesel.end_to_end.readings import EvidenceLabelModel, FeatureLabelModel
 from wiesel.end_to_end.sklearn_stage import fit_classifier
 from wiesel.end_to_end.storage import Saved
 from wiesel.errors import ParameterError, SavedModelError

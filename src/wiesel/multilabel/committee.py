@@ -10,9 +10,9 @@ import numpy.typing as npt
 from scipy.special import expit
 from torch import nn
 
-from wiesel.end_to_end.evidence import FeatureChecked, FeatureEM, FeatureLabelModel, GoldWeighted
 from wiesel.end_to_end.explaining import VoteEffects
 from wiesel.end_to_end.plan import chosen_class_balance
+from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureLabelModel, GoldWeighted
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.together import begun, reseeded, separate, train_all
 from wiesel.errors import CollapseWarning, ParameterError, WieselWarning

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.checks import check_end_model
-from wiesel.end_to_end.evidence import FeatureLabelModel
 from wiesel.end_to_end.plan import FitPlan, inputs_digest, votes_fingerprint
+from wiesel.end_to_end.readings import FeatureLabelModel
 from wiesel.end_to_end.two_stage import fit_label_model, proba_of_votes
 from wiesel.errors import FeatureError, ParameterError, VoteError
 from wiesel.evaluation.metrics import roc_auc

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.evidence import FeatureChecked
 from wiesel.end_to_end.explaining import VoteEffects
+from wiesel.end_to_end.readings import FeatureChecked
 from wiesel.end_to_end.vote_payloads import DensePayload
 from wiesel.errors import FeatureError, ParameterError, WieselWarning
 from wiesel.label_models import LabelModel

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from wiesel import MajorityVote, Supervised, TwoStage, WeaSEL, load_model
 from wiesel.catalog import METHODS
 from wiesel.end_to_end import EndToEndModel
-from wiesel.end_to_end.evidence import EvidenceLabelModel
+from wiesel.end_to_end.readings import EvidenceLabelModel
 from wiesel.errors import ParameterError, SavedModelError
 from wiesel.nn import CNN, LSTM, MLP, Linear
 

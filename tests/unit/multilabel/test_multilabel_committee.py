@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from wiesel import DawidSkene, MajorityVote, load_model
-from wiesel.end_to_end.evidence import FeatureEM
+from wiesel.end_to_end.readings import FeatureEM
 from wiesel.errors import ParameterError, SavedModelError, VoteError
 from wiesel.multilabel import (
     MultiLabelCommittee,

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.evidence import FeatureChecked
 from wiesel.end_to_end.explaining import VoteEffects, as_batch, explain_item
 from wiesel.end_to_end.plan import (
     FitInputs,
@@ -20,6 +19,7 @@ from wiesel.end_to_end.plan import (
     check_class_balance,
     train_options,
 )
+from wiesel.end_to_end.readings import FeatureChecked
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.two_stage import fit_label_model
 from wiesel.end_to_end.vote_payloads import DensePayload

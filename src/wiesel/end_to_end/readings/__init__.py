@@ -1,8 +1,8 @@
 """Label models that learn the evidence of every vote from features or gold labels."""
 
-from wiesel.end_to_end.evidence.base import EvidenceLabelModel
-from wiesel.end_to_end.evidence.feature_models import FeatureChecked, FeatureEM, FeatureLabelModel
-from wiesel.end_to_end.evidence.gold_weighted import GoldWeighted
+from wiesel.end_to_end.readings.base import EvidenceLabelModel
+from wiesel.end_to_end.readings.feature_models import FeatureChecked, FeatureEM, FeatureLabelModel
+from wiesel.end_to_end.readings.gold_weighted import GoldWeighted
 from wiesel.registry import Method, Registry
 
 __all__ = [

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wiesel.end_to_end.evidence.base import Array, EvidenceLabelModel, SideInformation
+from wiesel.end_to_end.readings.base import Array, EvidenceLabelModel, SideInformation
 from wiesel.errors import ParameterError
 from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix
