@@ -86,7 +86,8 @@ SECTIONS = (
         "(benchmarks/bare_steps.py). Networks this small leave little to products: dropout draws "
         "32,000 random numbers a step, Adam and the average go through 95,000 weights, and every "
         "call takes some microseconds. The bare steps are the fastest loop of plain torch calls "
-        "that was written for this; faster ones may exist.",
+        "that was written for this; faster ones may exist. The parts of a fit add up to all of it; "
+        "they were timed beside other processes, so their shares count more than their seconds.",
     ),
     Section(
         "workers",

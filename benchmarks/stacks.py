@@ -163,9 +163,9 @@ def measure_parts(quick: bool, repeats: int) -> dict[str, Any]:
 
 def results_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return the results as a table, and the parts of a fit as another."""
-    tables = [_ratio_table([row for row in rows if row["kind"] != "parts"])]
-    tables += [_parts_table(row["parts"]) for row in rows if row["kind"] == "parts"]
-    return "\n\n".join(tables)
+    ratios = [row for row in rows if row["kind"] != "parts"]
+    tables = [_parts_table(row["parts"]) for row in rows if row["kind"] == "parts"]
+    return "\n\n".join([_ratio_table(ratios), *tables] if ratios else tables)
 
 
 def _parts_table(parts: dict[str, float]) -> str:
