@@ -53,8 +53,9 @@ each time.
 The separator of CSV files (comma, semicolon, tab or bar) and their encoding (UTF-8 with or without
 a byte order mark, UTF-16, or Windows Excel's) are detected. To set them, use `separator = ";"` or
 `encoding = "latin-1"` in `[data]`. Excel workbooks are not supported: save the sheet as 'CSV
-UTF-8'. Ids must be unique within each of `train`, `dev` and `test`; `wiesel explain model --item
-dev:17` picks one of several items with the same id.
+UTF-8'. Nor are compressed files (gzip): unpack them, or use Parquet. Ids must be unique within each
+of `train`, `dev` and `test`; `wiesel explain model --item dev:17` picks one of several items with
+the same id.
 
 ## When a run is stopped
 

@@ -92,6 +92,8 @@ def read_json(content: bytes, file: str | Path) -> Any:
         value = json.loads(content)
         # Our files never nest deeply; deep nesting is refused before any code recurses into it.
         _refuse_nesting(value)
+        # Half of a character, as JSON may name it, could be neither printed nor written again.
+        json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise SavedModelError(f"{file} is not readable JSON: {error}") from error
     return value

@@ -339,3 +339,10 @@ def test_a_label_model_is_saved_and_found_by_its_manifest(tmp_path: Path, votes:
     assert read_manifest(tmp_path / "model")["class"] == "MajorityVote"
     loaded = load_model(tmp_path / "model")
     assert (loaded.hard, loaded.ties) == (True, "lowest")
+
+
+@pytest.mark.parametrize("text", [b'{"labels": ["\\ud83d"]}', b'{"\\ud83d": 1}'])
+def test_half_a_character_is_refused(text: bytes) -> None:
+    with pytest.raises(SavedModelError, match=r"is not readable JSON: .*surrogates"):
+        read_json(text, "manifest.json")
+    assert read_json(b'{"labels": ["\\ud83d\\ude00", NaN]}', "manifest.json")["labels"][0] == "😀"

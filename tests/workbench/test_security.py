@@ -57,7 +57,14 @@ def test_a_name_that_points_here_is_refused(local: Guard):
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", f"http://127.0.0.1:{PORT + 1}", "http://127.0.0.1"]
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        f"http://127.0.0.1:{PORT + 1}",
+        "http://127.0.0.1",
+        f"http://[{HOST}",  # no address, which Python refuses to take apart
+    ],
 )
 def test_requests_and_web_sockets_from_other_sites_are_refused(local: Guard, origin: str):
     assert ask(local, host=HOST, origin=origin)["status"] == 403

@@ -66,7 +66,7 @@ class Guard:
         origin = headers.get(b"origin")
         if scope["type"] == "websocket" and origin is None:
             return "A web socket needs an Origin."
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _place_of(origin) != host:
             return "Requests from other sites are not answered."
         if self.token is not None and not (self._in_address(scope) or self._in_cookie(headers)):
             return "The token is missing: open the address that `wiesel workbench` printed."
@@ -98,6 +98,14 @@ class Guard:
             await send(message)
 
         return sending
+
+
+def _place_of(origin: str) -> str:
+    """The host and port of an origin; empty if it is none."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, problem: str) -> None:

@@ -303,3 +303,11 @@ def test_a_table_that_says_it_does_not_fit_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("wiesel.io.rows.memory_size", lambda: 3000)
     with pytest.raises(DataError, match=r"rows\.parquet.* 4,000 cells"):
         read_rows(tmp_path / "rows.parquet")
+
+
+def test_chosen_columns_of_a_csv_file_come_in_order(tmp_path: Path) -> None:
+    rows = {"id": range(5000), "text": ["free"] * 5000, "n": [1] * 5000}
+    write_rows(rows, tmp_path / "a.csv")
+    batches = list(read_batches(tmp_path / "a.csv", ["text", "id"], batch_size=700))
+    assert all(batch.columns == ["text", "id"] for batch in batches)
+    assert [number for batch in batches for number in batch["id"]] == list(range(5000))
