@@ -16,7 +16,7 @@ NUMERIC_TESTS := tests/contracts tests/parity tests/unit/analysis tests/unit/end
 	tests/unit/training tests/unit/test_compare.py tests/unit/test_explain.py src/wiesel
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser test-unit test-shuffled test-jitter fuzz check format bench repro docs clean
+.PHONY: help setup demo test browser test-unit test-cost test-shuffled test-jitter fuzz check format bench repro docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -56,6 +56,9 @@ test-unit: $(READY) ## the fast tests only, under a minute
 SEED ?= 1
 test-shuffled: $(READY) browser ## every test, in an order that SEED=7 decides
 	$(PYTEST) --shuffle $(SEED)
+
+test-cost: $(READY) browser ## every test, and where the processor time goes
+	$(PYTEST) -p benchmarks.suite_cost
 
 # Another processor: noise on drawn inputs and weights, and the plainest code of each library.
 test-jitter: $(READY) ## the numeric tests with noise and without vector instructions

@@ -7,10 +7,12 @@ waiting for each other than computing.
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 from tiny_project import run_wiesel, tiny_project
@@ -43,6 +45,14 @@ def _width_of_a_terminal() -> Iterator[None]:
     """Tables are as wide as the terminal: here always the same, wherever the tests run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "80")
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _commands_are_built_once() -> Iterator[None]:
+    """Typer's runner builds all commands anew for every call: longer than most of them take."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", cache(typer.testing._get_command))
         yield
 
 

@@ -40,20 +40,30 @@ class _BlasLimit:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._limiter: Any = None
+        self._before: list[tuple[Any, int]] | None = None
 
     def set(self) -> bool:
         """Set the limit; return whether there was none, so that the caller has to lift it."""
         with self._lock:
-            if self._limiter is not None:
+            if self._before is not None:
                 return False
-            self._limiter = _controller(_modules_with_pools()).limit(limits=1, user_api="blas")
+            # Not `ThreadpoolController.limit`: it also reads the version and the settings of every
+            # library, and a small fit comes here hundreds of times.
+            counts = [(pool, pool.num_threads) for pool in _blas_pools(_modules_with_pools())]
+            self._before = [(pool, count) for pool, count in counts if count != 1]
+            for pool, _ in self._before:
+                pool.set_num_threads(1)
             return True
+
+    @property
+    def is_set(self) -> bool:
+        return self._before is not None
 
     def lift(self) -> None:
         with self._lock:
-            self._limiter.restore_original_limits()
-            self._limiter = None
+            for pool, count in self._before or ():
+                pool.set_num_threads(count)
+            self._before = None
 
 
 _BLAS = _BlasLimit()
@@ -105,7 +115,12 @@ def fitting_threads(module: Any) -> Iterator[None]:
     >>> before == torch.get_num_threads()
     True
     """
-    is_lazy = sys.modules["torch"].nn.parameter.is_lazy
+    torch = sys.modules["torch"]
+    if _BLAS.is_set and torch.get_num_threads() == 1:
+        # Inside training, every evaluation comes here: there is nothing to decide or to change.
+        yield
+        return
+    is_lazy = torch.nn.parameter.is_lazy
     known = [parameter for parameter in module.parameters() if not is_lazy(parameter)]
     if sum(parameter.numel() for parameter in known) < _SMALL:
         with one_thread():
@@ -168,6 +183,6 @@ def _modules_with_pools() -> tuple[bool, ...]:
 
 
 @lru_cache(maxsize=4)
-def _controller(modules: tuple[bool, ...]) -> ThreadpoolController:
-    """The thread pools of the libraries loaded so far; finding them takes milliseconds."""
-    return ThreadpoolController()
+def _blas_pools(modules: tuple[bool, ...]) -> list[Any]:
+    """The BLAS libraries loaded so far; finding them takes milliseconds."""
+    return ThreadpoolController().select(user_api="blas").lib_controllers

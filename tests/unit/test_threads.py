@@ -126,6 +126,18 @@ def test_a_large_network_keeps_its_threads() -> None:
         assert torch.get_num_threads() == 2
 
 
+def test_where_there_is_one_thread_already_parameters_are_not_counted() -> None:
+    class Uncounted(torch.nn.Linear):
+        def parameters(self, recurse: bool = True) -> Any:
+            raise AssertionError("every evaluation would walk through the whole network")
+
+    with one_thread():
+        with fitting_threads(Uncounted(3, 2)):
+            assert blas_threads() == {1}
+            assert torch.get_num_threads() == 1
+        assert blas_threads() == {1}
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_pieces_come_in_order_and_are_taken_a_few_ahead(n_threads: int) -> None:
     taken = 0

@@ -271,11 +271,14 @@ def _takes_keywords(forward: Callable[..., Any], names: tuple[str, ...]) -> bool
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Put a module into evaluation mode, and afterward restore the mode of every part of it."""
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
+    # Training switches back and forth at every epoch, and predicting changes nothing: only parts
+    # that are in training mode are visited twice.
+    in_training = [part for part in module.modules() if part.training]
+    if in_training:
+        module.eval()
     try:
         yield
     finally:
         # Not module.train(): the user may keep a part, such as a frozen BatchNorm, in eval mode.
-        for part, mode in modes:
-            part.training = mode
+        for part in in_training:
+            part.training = True

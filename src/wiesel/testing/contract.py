@@ -26,8 +26,9 @@ def require(condition: object, message: str) -> None:
 def require_equal(first: Any, second: Any, message: str) -> None:
     """Raise `ContractError` unless two arrays are exactly equal."""
     first, second = np.asarray(first), np.asarray(second)
-    same = first.shape == second.shape and np.array_equal(first, second)
-    require(same, f"{message}: {first!r:.200} against {second!r:.200}")
+    # Printing an array takes longer than comparing it, so it is printed only where it differs.
+    if first.shape != second.shape or not np.array_equal(first, second):
+        raise ContractError(f"{message}: {first!r:.200} against {second!r:.200}")
 
 
 def require_error(kind: type[WieselError], *words: str, doing: Callable[[], Any]) -> None:

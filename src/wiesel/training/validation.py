@@ -1,6 +1,7 @@
 """A few items with gold labels that decide which epoch was best, and by which metric."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ class Validation:
     gold: npt.NDArray[np.int64]
     n_classes: int
 
-    @property
+    @cached_property
     def metric(self) -> str:
         """The metric of `score`: ROC-AUC for two classes, else accuracy."""
         two_classes = self.n_classes == 2 and len(np.unique(self.gold)) == 2

@@ -11,6 +11,7 @@ from benchmarks.harness import markdown_table, merge_results, read_results, run_
 from benchmarks.label_models import Bar, _stage, results_table
 from benchmarks.parity import as_good
 from benchmarks.scaling import _exponent
+from benchmarks.suite_cost import by_place
 from benchmarks.vote_files import Planted, load_votes, save_votes
 
 from wiesel.datasets.synthetic import make_votes
@@ -162,3 +163,37 @@ def test_planted_truth_is_what_parity_compares_with():
     right = votes.class_index == gold[votes.item_index]
     shares = np.bincount(votes.voter_index, right) / np.bincount(votes.voter_index)
     assert shares == pytest.approx(np.linspace(0.6, 0.9, 4), abs=0.03)
+
+
+def test_costs_of_tests_are_added_up_by_folder_file_and_test():
+    costs = {
+        "tests/unit/a.py::one[x]": (1.0, 0.5),
+        "tests/unit/a.py::one[y]": (2.0, 0.0),
+        "tests/unit/b.py::two": (4.0, 8.0),
+    }
+    found = by_place(costs)
+    assert found["folders"] == {"tests/unit": (7.0, 8.5)}
+    assert found["files"] == {"tests/unit/a.py": (3.0, 0.5), "tests/unit/b.py": (4.0, 8.0)}
+    assert found["tests"] == {
+        "tests/unit/a.py::one": (3.0, 0.5),
+        "tests/unit/b.py::two": (4.0, 8.0),
+    }
+
+
+def test_the_cost_of_a_test_contains_that_of_its_processes(tmp_path):
+    file = tmp_path / "test_here.py"
+    file.write_text(
+        "import subprocess, sys\n"
+        "def test_one():\n"
+        "    subprocess.run([sys.executable, '-c', 'sum(range(3_000_000))'], check=True)\n"
+        "def test_two():\n"
+        "    pass\n"
+    )
+    plain = ["-q", "--rootdir", tmp_path, "-c", "/dev/null", "-p", "no:cacheprovider", "-n", "1"]
+    command = [sys.executable, "-m", "pytest", *plain, "-p", "benchmarks.suite_cost", file]
+    root = Path(harness.__file__).parents[1]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    lines = [line.split() for line in done.stdout.splitlines() if "::" in line]
+    costs = {line[-1].partition("::")[2]: float(line[-2]) for line in lines}
+    assert costs.keys() == {"test_one", "test_two"}
+    assert costs["test_one"] > costs["test_two"] == 0

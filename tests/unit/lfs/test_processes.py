@@ -365,17 +365,25 @@ def test_modules_of_the_current_folder_are_not_imported_by_workers(tmp_path: Pat
     folder.mkdir()
     for name in ("polars", "numpy", "json", "wiesel"):
         (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w').close()\n")
-    code = "import sys; from wiesel.lfs.engines.child import ChildWorker as Worker; w = Worker()"
-    code += "; w.tell({'lfs': '{\"lfs\": [], \"functions\": []}', 'fingerprints': [], "
-    code += "'labels': ['a', 'b']}); print(w.answer()); w.kill(); w.close()"
     # The parent is safe by -P; what it starts must be safe by itself, even with "" in its path.
-    for start in ("", "sys.path.insert(0, ''); "):
-        spoilt = code.replace("w = Worker()", f"{start}w = Worker()")
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", spoilt], cwd=folder, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-        assert done.stdout.strip() == "{'same': True}", done.stderr
+    code = """
+import sys
+from wiesel.lfs.engines.child import ChildWorker
+
+for place in (None, ""):
+    if place is not None:
+        sys.path.insert(0, place)
+    worker = ChildWorker()
+    lfs = '{"lfs": [], "functions": []}'
+    worker.tell({"lfs": lfs, "fingerprints": [], "labels": ["a", "b"]})
+    print(worker.answer())
+    worker.kill()
+    worker.close()
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == ["{'same': True}"] * 2, done.stderr
     assert not (tmp_path / "executed").exists()
 
 
