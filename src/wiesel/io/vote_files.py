@@ -236,8 +236,12 @@ def _votes_of_lists(frame: pl.DataFrame, note: VoteNote) -> VoteMatrix:
     require_columns(frame, (note.id_column, *kinds), "a part of the list layout")
     lengths = frame["voters"].list.len().fill_null(0).to_numpy()
     cast = frame if lengths.all() else frame.filter(pl.Series(lengths > 0))
+    flat = {name: cast[name].explode() for name in kinds}
+    for name in ("voters", "classes"):
+        if not flat[name].dtype.is_integer() and len(flat[name]):
+            raise VoteError(f"The lists of {name} hold {flat[name].dtype}, not whole numbers.")
     # Use a strict cast: a number too large for its type must not wrap around to a valid one.
-    flat = {name: cast[name].explode().cast(kind) for name, kind in kinds.items()}
+    flat = {name: flat[name].cast(kind) for name, kind in kinds.items()}
     if any(column.null_count() for column in flat.values()):
         raise VoteError("A voter, a class or a distribution is missing.")
     votes = VoteMatrix(

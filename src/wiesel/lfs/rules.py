@@ -160,7 +160,8 @@ def need_columns(frame: pl.DataFrame, rule: Rule) -> None:
         if column not in frame.columns:
             raise DataError(
                 f"{rule.name!r} reads the column {column!r}, which is not there. "
-                f"{suggest(column, frame.columns)} The table has {listed(frame.columns)}."
+                f"{suggest(column, frame.columns)} "
+                f"The table has {listed(frame.columns) or 'no columns'}."
             )
 
 

@@ -219,6 +219,8 @@ def test_strange_metadata_is_refused(tmp_path: Path, text: str) -> None:
         ({"id": [4, 4]}, "unique; repeated: 4"),
         ({"voters": [[0, None], [2]]}, "is missing"),
         ({"classes": [[0, None], [1]]}, "is missing"),
+        ({"voters": [[0.0, 1.5], [2.0]]}, "lists of voters hold Float64, not whole numbers"),
+        ({"classes": [[0.4, 1.0], [1.0]]}, "lists of classes hold Float64"),
     ],
 )
 def test_altered_lists_are_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
