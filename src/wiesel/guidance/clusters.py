@@ -1,5 +1,6 @@
 """Clusters of items without votes, with the words that characterize them."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ __all__ = ["Cluster", "uncovered_clusters"]
 
 _SAMPLE = 20_000
 """Cluster centers are computed on at most this many items; then all items are assigned."""
-_STARTS, _ROUNDS = 3, 30
+_STARTS = 3
 
 Points = npt.NDArray[np.float32]
 """(n_points, n_features)"""
@@ -60,58 +61,25 @@ def uncovered_clusters(
     rows = np.flatnonzero(~votes.covered)
     if not len(rows):
         return []
+    from scipy.cluster.vq import vq
+
     rng = np.random.default_rng(seed)
     sample = rows if len(rows) <= _SAMPLE else np.sort(rng.choice(rows, _SAMPLE, replace=False))
     centers = _centers(features[sample], min(n_clusters, len(sample)), rng)
-    group, distance = _nearest(features[rows], centers), _distances(features[rows], centers)
+    group, distance = vq(features[rows], centers)
     found = [_cluster(rows, distance, group == k, index) for k in range(len(centers))]
     return sorted((each for each in found if len(each)), key=len, reverse=True)
 
 
 def _centers(points: Points, n_clusters: int, rng: np.random.Generator) -> Points:
-    """The centers of k-means clusters, from the best of a few random starts.
+    """The centers of k-means clusters, from the best of a few random starts."""
+    from scipy.cluster.vq import kmeans2, vq  # scikit-learn's takes longer to import
 
-    scikit-learn has k-means, too, but importing scikit-learn takes longer than clustering.
-    """
-    tries = [_settled(points, _spread(points, n_clusters, rng)) for _ in range(_STARTS)]
-    return min(tries, key=lambda centers: float(np.square(_distances(points, centers)).sum()))
-
-
-def _spread(points: Points, n_clusters: int, rng: np.random.Generator) -> Points:
-    """Points far from each other (k-means++); fewer if there are fewer distinct points.
-
-    Arthur and Vassilvitskii 2007, "k-means++: The advantages of careful seeding", SODA.
-    """
-    centers = points[[int(rng.integers(len(points)))]]
-    while len(centers) < n_clusters:
-        squares = np.square(_distances(points, centers), dtype=np.float64)
-        if not squares.any():
-            break
-        centers = np.vstack([centers, points[rng.choice(len(points), p=squares / squares.sum())]])
-    return centers
-
-
-def _settled(points: Points, centers: Points) -> Points:
-    """Move every center to the mean of the points nearest to it, until none moves."""
-    group = np.full(len(points), -1)
-    for _ in range(_ROUNDS):
-        before, group = group, _nearest(points, centers)
-        if np.array_equal(group, before):
-            break
-        own = [points[group == k] for k in range(len(centers))]
-        means = [part.mean(axis=0) if len(part) else centers[k] for k, part in enumerate(own)]
-        centers = np.stack(means)
-    return centers
-
-
-def _nearest(points: Points, centers: Points) -> npt.NDArray[np.int64]:
-    """The number of the nearest center of each point."""
-    return (np.square(centers).sum(axis=1) - 2 * points @ centers.T).argmin(axis=1)
-
-
-def _distances(points: Points, centers: Points) -> Points:
-    """The distance of each point to the nearest center."""
-    return np.linalg.norm(points - centers[_nearest(points, centers)], axis=1)
+    # Neither fewer distinct points than clusters nor an empty cluster is an error.
+    n_clusters = min(n_clusters, len(np.unique(points, axis=0)))
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        tries = [kmeans2(points, n_clusters, minit="++", rng=rng)[0] for _ in range(_STARTS)]
+    return min(tries, key=lambda centers: float(np.square(vq(points, centers)[1]).sum()))
 
 
 def _cluster(
