@@ -4,6 +4,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from itertools import compress
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -33,12 +34,7 @@ from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised, gold_member
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
-from wiesel.errors import (
-    ParameterError,
-    SavedModelError,
-    WieselWarning,
-    warn_user,
-)
+from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.explain import Explanation, MemberView
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.label_models.copies import find_copies, merge_copies
@@ -171,12 +167,15 @@ class Committee(EndToEndModel):
         model.labels_, model.voters_ = members[0].labels_, tuple(saved.manifest["voters"])
         weights, copies = saved.values["member_weights"], saved.values["copies"]
         known = set(copies) | set(copies.values()) <= set(model.voters_)
-        if len(weights) != len(members) or not known:
+        for weight in weights.values():
+            check_number(model, "member_weights_", weight, low=0, high=1)
+        # Soft labels are an average over the members that read votes.
+        of_votes = [not isinstance(member, Supervised) for member in members]
+        fits = len(weights) == len(members) and any(compress(weights.values(), of_votes))
+        if not fits or not known:
             raise SavedModelError(
                 "The weights or voters of the saved committee do not match its members."
             )
-        for weight in weights.values():
-            check_number(model, "member_weights_", weight, low=0, high=1)
         model.member_weights_, model.copies_ = weights, copies
         model.members_ = tuple(members)
         model.end_model_ = _average(members, list(weights.values()))
@@ -376,9 +375,9 @@ def _fitted(
 
 
 def _healthy(fitted: Members) -> Members:
-    """The members that have not collapsed to one class; all members if every one has."""
+    """The members that have not collapsed to one class; all if those that read votes all have."""
     kept = {name: m for name, m in fitted.items() if not predicts_one_class(m.history_)}
-    if not kept or len(kept) == len(fitted):
+    if len(kept) == len(fitted) or not kept.keys() - {_GOLD}:
         return fitted
     dropped = [name for name in fitted if name not in kept]
     warn_user(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from forged_models import rewrite
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
@@ -26,7 +27,14 @@ from wiesel import (
 )
 from wiesel.end_to_end.committee import default_members
 from wiesel.end_to_end.linear_models import CrossFit
-from wiesel.errors import FeatureError, NotFittedError, ParameterError, VoteError, WieselWarning
+from wiesel.errors import (
+    FeatureError,
+    NotFittedError,
+    ParameterError,
+    SavedModelError,
+    VoteError,
+    WieselWarning,
+)
 from wiesel.nn import CNN, Linear
 from wiesel.training import seeded
 
@@ -221,6 +229,32 @@ def test_it_comes_back_from_disk_with_copies_and_gold(with_gold_votes: Committee
     assert (loaded.members, loaded.networks) == (None, 1)
     again = pickle.loads(pickle.dumps(model))  # noqa: S301
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("weights", [{"gold": 1.0}, {"majority_vote": 1.0}, {"gold": -1.0}])
+def test_weights_from_a_file_must_fit(
+    with_gold_votes: Committee, tmp_path: Path, weights: dict[str, float]
+):
+    """Soft labels need a member that reads votes, and every member has a weight."""
+    with_gold_votes.save(tmp_path / "model")
+
+    def forge(manifest: dict[str, Any]) -> None:
+        found = manifest["learned"]["member_weights"]
+        full = {**dict.fromkeys(found, 0.0), **weights}
+        manifest["learned"]["member_weights"] = full if "gold" in weights else weights
+
+    rewrite(tmp_path / "model", forge)
+    with pytest.raises(SavedModelError):
+        load_model(tmp_path / "model")
+
+
+def test_a_committee_whose_vote_readers_all_collapsed_keeps_them(monkeypatch: pytest.MonkeyPatch):
+    """Gold alone could not say what the votes mean. Its networks have no validation score."""
+    collapsed = "wiesel.end_to_end.committee.predicts_one_class"
+    monkeypatch.setattr(collapsed, lambda history: "validation_auc" in history.kept)
+    model = committee().fit(X, VOTES, (HELD_OUT.X, HELD_OUT.gold))
+    assert list(model.member_weights_) == [*BINARY, "gold"]
+    assert np.allclose(model.soft_labels(X, VOTES).sum(axis=1), 1)
 
 
 def test_members_of_the_users_own_choice(tmp_path: Path):
