@@ -1,6 +1,7 @@
 """Options by name, as scikit-learn expects from every estimator."""
 
 import math
+import threading
 from dataclasses import MISSING, Field, fields
 from functools import cache
 from numbers import Integral, Real
@@ -11,7 +12,7 @@ import numpy as np
 from wiesel.errors import NotFittedError, ParameterError, suggest
 from wiesel.options import DescribedClass
 
-__all__ = ["Parameterized", "check_choice", "check_number"]
+__all__ = ["Parameterized", "check_choice", "check_number", "check_timeout"]
 
 
 class Parameterized(metaclass=DescribedClass):
@@ -185,3 +186,17 @@ def check_number(
         raise ParameterError(
             f"The {name!r} option of {type(owner).__name__} must be {what}; got {value!r}."
         )
+
+
+def check_timeout(timeout: object) -> None:
+    """Refuse a timeout that is neither None nor a number of seconds.
+
+    >>> check_timeout(0)
+    Traceback (most recent call last):
+    wiesel.errors.ParameterError: timeout is a number of seconds above 0; got 0.
+    """
+    if timeout is None:
+        return
+    is_number = isinstance(timeout, Real) and not isinstance(timeout, bool)
+    if not is_number or not 0 < timeout <= threading.TIMEOUT_MAX:  # type: ignore[operator]
+        raise ParameterError(f"timeout is a number of seconds above 0; got {timeout!r:.60}.")

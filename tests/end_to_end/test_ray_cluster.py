@@ -227,6 +227,32 @@ def test_a_row_that_ends_its_process_is_told_and_may_be_set_aside(mails: Path, t
     ]
 
 
+@labeling_function
+def endless(row, on=17):
+    while row["n"] == on:
+        pass
+    return "spam" if row["n"] % 2 else None
+
+
+@pytest.mark.usefixtures("second_node")
+def test_a_row_on_which_a_function_never_ends_is_told_and_may_be_set_aside(mails: Path):
+    options = {"labels": LABELS, "ids": "id", "engine": RayEngine(part_rows=30), "timeout": 2}
+    words = r"'endless' failed on row 17 \(id 'm17'\): no answer within 2 s"
+    with pytest.raises(LabelingFunctionError, match=words):
+        apply_lfs(endless, mails, **options)
+    log = FailureLog()
+    lfs = [LFS[0], endless, long_text]
+    votes = apply_lfs(lfs, mails, on_error=log, **options)
+    harmless = [LFS[0], endless.with_params(on=-1), long_text]
+    dense = apply_lfs(harmless, mails, labels=LABELS, ids="id").dense()
+    dense[17, 1] = -1
+    assert votes.dense().tolist() == dense.tolist()
+    assert votes.ids.tolist() == [f"m{n}" for n in range(60)]
+    assert [(failure.lf, failure.item) for failure in log.failures] == [
+        ("endless", "row 17 (id 'm17')")
+    ]
+
+
 def test_a_cluster_of_its_own_imports_nothing_from_here_and_ends_with_the_call(
     mails: Path, tmp_path: Path
 ):

@@ -49,6 +49,13 @@ def apply(  # noqa: PLR0913 - the options of the command line
             help="local; isolated, which survives crashes; ray; or ray:ADDRESS, a cluster."
         ),
     ] = "local",
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds for a batch of rows, after which a labeling function that never ends "
+            "is stopped. Be generous."
+        ),
+    ] = None,
     allow_host: AllowedHosts = None,
     allow_key: AllowedKeys = None,
     multi: Annotated[
@@ -61,26 +68,19 @@ def apply(  # noqa: PLR0913 - the options of the command line
     from wiesel.lfs import Access, VoteCache, apply_lfs, load_lfs
 
     access = Access.of_user(allow_host or (), allow_key or ())
+    how: dict[str, Any] = {"engine": _engine(engine), "on_error": on_error, "ids": id_column}
+    how["timeout"] = timeout
     if multi:
-        how = {"engine": _engine(engine), "cache": cache, "on_error": on_error, "ids": id_column}
         with redirect_stdout(sys.stderr):
-            return apply_labels(data, lfs, output, split_names(labels), access, **how)
+            return apply_labels(data, lfs, output, split_names(labels), access, cache=cache, **how)
     loaded = load_lfs(*lfs, access=access)
     space = classes_of(loaded, split_names(labels))
     if not output.suffix:
         _refuse_cache(cache)
-        return _into_folder(loaded, data, output, space, engine, on_error, id_column)
+        return _into_folder(loaded, data, output, space, how)
     kept = VoteCache.of(cache)
     with redirect_stdout(sys.stderr):  # what labeling functions and Ray print is not the answer
-        votes = apply_lfs(
-            loaded,
-            data,
-            labels=space,
-            engine=_engine(engine),
-            cache=kept,
-            on_error=on_error,
-            ids=id_column,
-        )
+        votes = apply_lfs(loaded, data, labels=space, cache=kept, **how)
     write_votes(votes, output)
     if kept is not None:
         tell(f"{kept.hits} of {kept.hits + kept.misses} parts were in the cache.")
@@ -91,25 +91,14 @@ def apply(  # noqa: PLR0913 - the options of the command line
     return Answer(result, table.to_text(), command_line("wiesel", "inspect", output))
 
 
-def _into_folder(
-    lfs: Any,
-    data: Path,
-    folder: Path,
-    labels: Any,
-    engine: str,
-    on_error: Literal["raise", "abstain"],
-    id_column: str | None,
-) -> Answer:
+def _into_folder(lfs: Any, data: Path, folder: Path, labels: Any, how: dict[str, Any]) -> Answer:
     """Write one file of votes per file of rows; finished files are skipped."""
     from wiesel.analysis import summarize
     from wiesel.analysis.counts import item_counts
     from wiesel.lfs import apply_lfs_to_folder
 
-    chosen: Any = _engine(engine)
     with redirect_stdout(sys.stderr):
-        votes = apply_lfs_to_folder(
-            lfs, data, folder, labels=labels, engine=chosen, on_error=on_error, ids=id_column
-        )
+        votes = apply_lfs_to_folder(lfs, data, folder, labels=labels, **how)
     tell(f"Wrote {len(votes):,} files of votes to {folder}.")
     table = summarize(votes)
     result = {"output": folder, "n_items": votes.n_items, "n_files": len(votes)}

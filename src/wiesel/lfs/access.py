@@ -75,6 +75,7 @@ class Access:
             )
         if not self.names(client.url):
             return build(ChatClient, {**given, "api_key_variable": ""}, "The client of a prompt")
+        client.read_key()  # refuses to send it without encryption, before anything runs
         return client
 
     def _check_host(self, client: ChatClient) -> None:

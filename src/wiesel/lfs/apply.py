@@ -32,7 +32,7 @@ ENGINES: dict[str, Callable[[], Engine]] = {
 OnError = Literal["raise", "abstain"] | FailureLog
 
 
-def apply_lfs(
+def apply_lfs(  # noqa: PLR0913 - keywords that most calls leave out
     lfs: LabelingFunction | Iterable[Any],
     rows: Any,
     *,
@@ -41,6 +41,7 @@ def apply_lfs(
     cache: VoteCache | str | os.PathLike[str] | None = None,
     on_error: OnError = "raise",
     ids: str | None = None,
+    timeout: float | None = None,
 ) -> VoteMatrix:
     """Return the votes of labeling functions on rows: a `VoteMatrix`, one voter per function.
 
@@ -53,6 +54,12 @@ def apply_lfs(
     process on a row (a crash in compiled code, too little memory) is an ordinary failure.
     `engine="ray"` votes on the machines of a Ray cluster, on rows in Parquet files.
 
+    `timeout` is for functions that may never end on a row: the seconds that the functions may take
+    for one batch of rows. Every engine then votes in other processes and kills one that takes
+    longer. The row is found by trying smaller batches, down to one row, and is an ordinary failure.
+    It is wall time, so be generous: a busy machine is slow. Functions of a row and keywords have
+    this limit; other rules and functions of a frame have none.
+
     >>> from wiesel import keywords, labeling_function
     >>> @labeling_function
     ... def short(row):
@@ -64,7 +71,7 @@ def apply_lfs(
            [-1,  0],
            [ 1,  0]], dtype=int16)
     """
-    job = _job(lfs, RowSource(rows, ids), labels, on_error, VoteCache.of(cache))
+    job = _job(lfs, RowSource(rows, ids), labels, on_error, VoteCache.of(cache), timeout)
     votes = find_engine(engine).apply(job)
     if ids is not None:
         item_ids(votes.ids, votes.n_items)
@@ -72,7 +79,7 @@ def apply_lfs(
     return votes
 
 
-def apply_lfs_to_folder(
+def apply_lfs_to_folder(  # noqa: PLR0913 - keywords that most calls leave out
     lfs: LabelingFunction | Iterable[Any],
     rows: FilePath,
     folder: FilePath,
@@ -81,6 +88,7 @@ def apply_lfs_to_folder(
     engine: Literal["local", "isolated", "ray"] | RayEngine | None = None,
     on_error: OnError = "raise",
     ids: str | None = None,
+    timeout: float | None = None,
 ) -> VoteParts:
     """Write the votes on rows in many files to a folder, for votes larger than memory.
 
@@ -89,7 +97,7 @@ def apply_lfs_to_folder(
     an interrupted call can be resumed. Otherwise the machines of a Ray cluster vote on Parquet
     files, like `apply_lfs(..., engine="ray")`. Then the rows and the folder, which must be new, are
     on a file system that all machines share (see also `wiesel.io.RayVoteParts`). Ids must be
-    unique in each part.
+    unique in each part. `timeout` is that of `apply_lfs`.
 
     >>> from wiesel import keywords
     >>> spam = keywords("spam", ["free"], column="text")
@@ -99,8 +107,9 @@ def apply_lfs_to_folder(
     """
     if isinstance(engine, str) and engine != "ray":
         functions, space = as_lfs(lfs), LabelSpace.of(labels)
-        return _write_locally(functions, rows, folder, space, find_engine(engine), on_error, ids)
-    job = _job(lfs, RowSource(rows, ids), labels, on_error, None)
+        how = {"engine": find_engine(engine), "ids": ids, "timeout": timeout}
+        return _write_locally(functions, rows, folder, space, on_error, how)
+    job = _job(lfs, RowSource(rows, ids), labels, on_error, None, timeout)
     parts = (engine if isinstance(engine, RayEngine) else RayEngine()).write(job, folder)
     _warn(job, on_error)
     return parts
@@ -111,18 +120,17 @@ def _write_locally(
     rows: FilePath,
     folder: FilePath,
     labels: LabelSpace,
-    engine: Engine,
     on_error: OnError,
-    ids: str | None,
+    how: dict[str, Any],
 ) -> VoteParts:
     log = on_error if isinstance(on_error, FailureLog) else FailureLog()
     chosen: OnError = "raise" if _stops(on_error) else log
 
     def vote(file: Path) -> VoteMatrix:
-        return apply_lfs(lfs, file, labels=labels, engine=engine, on_error=chosen, ids=ids)
+        return apply_lfs(lfs, file, labels=labels, on_error=chosen, **how)
 
-    key = digest([(lf.name, lf.fingerprint) for lf in lfs], list(labels), ids)
-    parts = vote_into_folder(vote, key, rows, folder, numbered=ids is None)
+    key = digest([(lf.name, lf.fingerprint) for lf in lfs], list(labels), how["ids"])
+    parts = vote_into_folder(vote, key, rows, folder, numbered=how["ids"] is None)
     if log.failures and log is not on_error:
         warnings.warn(log.warning(), stacklevel=3)
     return parts
@@ -134,13 +142,14 @@ def _job(
     labels: LabelSpace | Sequence[str],
     on_error: OnError,
     cache: VoteCache | None,
+    timeout: float | None,
 ) -> Job:
     space = LabelSpace.of(labels)
     functions = as_lfs(lfs)
     check_classes(functions, space)
     log = on_error if isinstance(on_error, FailureLog) else FailureLog()
     source = replace(source, columns=needed_columns(functions))
-    return Job(tuple(functions), source, space, cache, _stops(on_error), log)
+    return Job(tuple(functions), source, space, cache, _stops(on_error), log, timeout)
 
 
 def _warn(job: Job, on_error: OnError) -> None:

@@ -62,7 +62,8 @@ class ChatClient:
     """The base of the endpoint, such as `https://api.openai.com/v1`."""
     model: str
     api_key_variable: str = "OPENAI_API_KEY"
-    """The environment variable that holds the key; no key is sent if it is not set."""
+    """The environment variable that holds the key; no key is sent if it is not set, or if this is
+    empty. Over http, a key is sent to this machine only."""
     temperature: float = 0.0
     max_tokens: int = 32
     concurrency: int = 8
@@ -89,6 +90,18 @@ class ChatClient:
         """The address that questions are sent to."""
         return self.url.rstrip("/") + "/chat/completions"
 
+    def read_key(self) -> str | None:
+        """Return the key to send; refuse to send one to another machine without encryption."""
+        key = os.environ.get(self.api_key_variable) if self.api_key_variable else None
+        if not key:
+            return None
+        if urlsplit(self.url).scheme != "https" and not is_this_machine(host_of(self.url)[0]):
+            raise ParameterError(
+                f"The client would send the key in {self.api_key_variable} without encryption to "
+                f"{self.url!r:.80}. Use https://, or api_key_variable = '' to send no key."
+            )
+        return key
+
     def ask_all(self, questions: Sequence[str]) -> Generator[tuple[int, str | ChatError]]:
         """Yield the position and the answer (or the error) of every question, as they arrive.
 
@@ -110,6 +123,8 @@ class ChatClient:
 
     def _requested(self, questions: Sequence[str]) -> Iterator[tuple[str, str | ChatError]]:
         stopped = threading.Event()
+        if questions:
+            self.read_key()  # refused here, once, rather than in every thread
 
         def attempt(question: str) -> str | ChatError:
             try:
@@ -146,7 +161,7 @@ class ChatClient:
             "max_tokens": self.max_tokens,
         }
         headers = {"Content-Type": "application/json"}
-        key = os.environ.get(self.api_key_variable) if self.api_key_variable else None
+        key = self.read_key()
         if key:
             headers["Authorization"] = f"Bearer {key}"
         request = urllib.request.Request(self.endpoint, json.dumps(body).encode(), headers)

@@ -35,7 +35,7 @@ Cells = npt.NDArray[np.int64]
 """Votes as rows of (item, voter, label, present)."""
 
 
-def apply_multilabel_lfs(
+def apply_multilabel_lfs(  # noqa: PLR0913 - the options of `apply_lfs`
     lfs: Any,
     rows: Any,
     *,
@@ -44,6 +44,7 @@ def apply_multilabel_lfs(
     cache: VoteCache | str | os.PathLike[str] | None = None,
     on_error: OnError = "raise",
     ids: str | None = None,
+    timeout: float | None = None,
 ) -> MultiLabelVotes:
     """Return the votes of labeling functions on rows, for every label.
 
@@ -68,6 +69,7 @@ def apply_multilabel_lfs(
     stops = on_error == "raise"
     given: Any = log if isinstance(on_error, FailureLog) or on_error == "abstain" else on_error
     options: dict[str, Any] = {"engine": engine, "cache": cache, "ids": ids, "on_error": given}
+    options["timeout"] = timeout
     parts, found = [], None
     for make in (_set_votes, _rule_votes):
         own = [k for k, each in enumerate(functions) if each.returns_sets == (make is _set_votes)]

@@ -238,11 +238,10 @@ def votes_on(
     """Return the votes of labeling functions on all splits, or of a file on the training rows."""
     if lfs is not None:
         kept = VoteCache(cache / "lf_votes.sqlite")
-        on_error: Any = project.votes.on_error
+        how: dict[str, Any] = {"cache": kept, "ids": "id"}
+        how |= {"on_error": project.votes.on_error, "timeout": project.votes.timeout}
         return {
-            name: apply_multilabel_lfs(
-                lfs, split.rows, labels=labels.names, cache=kept, on_error=on_error, ids="id"
-            )
+            name: apply_multilabel_lfs(lfs, split.rows, labels=labels.names, **how)
             for name, split in splits.items()
         }
     path = project.path(project.votes.file or "")

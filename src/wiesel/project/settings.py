@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 from wiesel.errors import ParameterError, listed, suggest
 from wiesel.io import FilePath
 from wiesel.io.files import parse_toml, read_text
+from wiesel.parameters import check_timeout
 from wiesel.project.lines import key_lines, line_of
 
 __all__ = [
@@ -27,12 +28,13 @@ __all__ = [
 ]
 
 FILE_NAME = "wiesel.toml"
-_KINDS: dict[Any, tuple[str, type, type | None]] = {
+_KINDS: dict[Any, tuple[str, type | tuple[type, ...], type | None]] = {
     str: ("a text", str, None),
     str | None: ("a text", str, None),
     tuple[str, ...]: ("a list of texts", list, str),
     tuple[int, ...]: ("a list of whole numbers", list, int),
     bool: ("true or false", bool, None),
+    float | None: ("a number", (int, float), None),
 }
 
 
@@ -78,6 +80,8 @@ class VoteSettings:
     """The column of answers, in `answers` or `file`."""
     on_error: str = "raise"
     """`raise` or `abstain`: what to do if a labeling function fails on a row."""
+    timeout: float | None = None
+    """Seconds that labeling functions may take for a batch of rows; no limit by default."""
 
 
 @dataclass(frozen=True)
@@ -331,6 +335,7 @@ def _check_sources(project: Project, problems: Problems) -> None:
     if votes.on_error not in ("raise", "abstain"):
         problem = f"'on_error' is 'raise' or 'abstain'; got {votes.on_error!r}."
         problems.add("votes.on_error", problem)
+    _check_timeout(project, problems)
     if project.multi and project.spans:
         problems.add("spans", "'multi' and 'spans' exclude each other: use one of them.")
     if (project.multi or project.spans) and "engine" in project.training:
@@ -341,3 +346,14 @@ def _check_sources(project: Project, problems: Problems) -> None:
         problems.add("output", problem)
     if not project.method.seeds:
         problems.add("method.seeds", "'seeds' is empty; at least one seed is needed.")
+
+
+def _check_timeout(project: Project, problems: Problems) -> None:
+    timeout = project.votes.timeout
+    try:
+        check_timeout(timeout)
+    except ParameterError as error:
+        problems.add("votes.timeout", str(error))
+    if project.spans and timeout is not None:
+        problem = "With spans = true this process runs the labeling functions: leave 'timeout' out."
+        problems.add("votes.timeout", problem)

@@ -91,6 +91,7 @@ def _applied(
                 cache=cache,
                 on_error=project.votes.on_error,  # type: ignore[arg-type]
                 ids="id",
+                timeout=project.votes.timeout,
             )
             for name, split in splits.items()
         }

@@ -314,10 +314,9 @@ class Workspace:
         log = FailureLog()
         lfs = LoadedLFs(tuple(state.voting))
         store = VoteCache(cache / "lf_votes.sqlite")
+        how: dict[str, Any] = {"ids": "id", "timeout": self.project.votes.timeout}
         votes = {
-            name: apply_lfs(
-                lfs, split.rows, labels=self.labels, cache=store, on_error=log, ids="id"
-            )
+            name: apply_lfs(lfs, split.rows, labels=self.labels, cache=store, on_error=log, **how)
             for name, split in self.splits.items()
         }
         return Cast(votes, log, state)

@@ -63,6 +63,13 @@ def test_an_engine_that_cannot_do_it_says_why(folder, wiesel, words, said):
     assert said in result.stderr
 
 
+@pytest.mark.parametrize("words", [(), ("--multi", "--labels", "ham,spam"), ("-o", "votes")])
+def test_a_timeout_reaches_the_labeling_functions(folder, wiesel, words):
+    result = wiesel("apply", "mails.csv", "--lfs", "lfs.py", "--timeout", "0", *words)
+    assert result.exit_code == 1
+    assert "timeout is a number of seconds above 0; got 0.0." in result.stderr
+
+
 @pytest.mark.parametrize("how", ["raise", "abstain"])
 def test_a_labeling_function_that_raises_is_named(folder, wiesel, how):
     (folder / "lfs.py").write_text(

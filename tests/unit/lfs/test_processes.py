@@ -10,13 +10,15 @@ import time
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 from wiesel import LabelSpace, apply_lfs, keywords, labeling_function, lookup, regex, threshold
-from wiesel.errors import LabelingFunctionError, VoteError
+from wiesel.errors import LabelingFunctionError, ParameterError, VoteError
+from wiesel.io.exchange import write_exchanged
 from wiesel.lfs import (
     FailureLog,
     LabelingFunction,
@@ -28,7 +30,9 @@ from wiesel.lfs import (
 )
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
-from wiesel.lfs.engines.deaths import DeathSearch, WorkerDied
+from wiesel.lfs.engines import pool as pool_module
+from wiesel.lfs.engines.child import ChildWorker
+from wiesel.lfs.engines.deaths import DeathSearch, WorkerDied, WorkerTooSlow
 from wiesel.lfs.engines.pool import WorkerPool
 from wiesel.lfs.engines.portable import is_portable, pack_lfs, unpack_lfs
 from wiesel.lfs.engines.sharing import Share
@@ -277,6 +281,98 @@ def test_a_row_that_ends_its_process_is_named_or_set_aside_and_the_rest_is_done(
     assert [(found.lf, found.item) for found in log.failures] == [("deadly", "row 0 (id 'm0')")]
 
 
+@labeling_function
+def endless(row, on=0):
+    while row["n"] == on:
+        pass
+    return "ham"
+
+
+@pytest.mark.slow
+def test_a_row_on_which_a_function_never_ends_is_named() -> None:
+    words = r"'endless' failed on row 0 \(id 'm0'\): no answer within 1 s\. The row: .*abstain"
+    with pytest.raises(LabelingFunctionError, match=words):
+        apply_lfs(endless, ROWS[:1], labels=LABELS, ids="id", engine="isolated", timeout=1)
+
+
+@pytest.mark.slow
+def test_a_row_on_which_a_function_never_ends_is_set_aside_and_the_rest_is_done() -> None:
+    """A stall of the machine fails it only on this row: on others, a slow answer is tried again."""
+    log, lfs = FailureLog(), [named.with_params(limit=-1), endless.with_params(on=2), ALL[1]]
+    votes = apply_lfs(lfs, ROWS[:4], labels=LABELS, on_error=log, ids="id", timeout=2)
+    assert votes.dense().tolist() == [[1, 0, 0], [1, 0, 0], [1, -1, 0], [1, 0, 0]]
+    assert [(found.lf, found.item) for found in log.failures] == [("endless", "row 2 (id 'm2')")]
+
+
+def test_the_clock_runs_only_while_a_worker_votes(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks: list[float | None] = []
+
+    class Noted(ChildWorker):
+        def answer(self, timeout: float | None = None) -> dict[str, Any]:
+            clocks.append(timeout)
+            return super().answer(timeout)
+
+    monkeypatch.setattr(pool_module, "ChildWorker", Noted)
+    engine = LocalEngine(workers=1)
+    votes = apply_lfs(named, ROWS, labels=LABELS, engine=engine, timeout=3600)
+    assert votes.n_votes == 199
+    loads, *pieces = clocks
+    assert loads is None  # it starts, imports and loads the functions
+    assert len(pieces) >= 4  # the first two pieces have one row
+    assert pieces == [None, 3600] * (len(pieces) // 2)  # it begins, it answers
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_process_that_is_too_slow_ends_with_those_it_started(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    code = f"import os, time; print(os.getpid(), file=open({str(note)!r}, 'w')); time.sleep(9999)"
+    lf = labeling_function(name="runs_another")(
+        lambda row: subprocess.run([sys.executable, "-c", code], check=True) and None
+    )
+    rows = tmp_path / "rows.arrow"
+    write_exchanged(ROWS[:1], rows)
+    piece = {"file": str(rows), "answer": str(tmp_path / "votes"), "start": 0, "id_column": None}
+    worker = ChildWorker()
+    task = {"lfs": pack_lfs([lf]), "fingerprints": [lf.fingerprint], "labels": LABELS}
+    worker.tell(task)
+    assert worker.answer() == {"same": True}
+    worker.tell(piece | {"stop_at_failure": True, "skipped": (), "timed": True})
+    assert worker.answer() == {"began": True}
+    while not note.exists() or not note.read_text().endswith("\n"):
+        assert worker.alive
+        time.sleep(0.05)
+    with pytest.raises(WorkerTooSlow, match=r"no answer within 0\.01 s"):
+        worker.answer(timeout=0.01)
+    assert not worker.alive
+    deadline = time.monotonic() + 600
+    while is_running(note.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_running(note.read_text().strip())
+    worker.close()
+
+
+def test_a_function_that_no_timeout_could_stop_is_refused() -> None:
+    words = "'by_lambda' cannot be sent to another process.*leave the timeout out"
+    lf = labeling_function(name="by_lambda")(lambda row: LOCK and None)
+    with pytest.raises(LabelingFunctionError, match=words):
+        apply_lfs(lf, ROWS, labels=LABELS, timeout=3600)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, "30"])
+def test_a_timeout_that_is_none_is_refused(timeout: Any) -> None:
+    with pytest.raises(ParameterError, match="timeout is a number of seconds above 0; got"):
+        apply_lfs(named, ROWS, labels=LABELS, timeout=timeout)
+
+
+def test_a_timeout_that_is_too_short_for_many_rows_is_told() -> None:
+    def vote(first: int, count: int, skipped: tuple[int, ...]) -> None:
+        raise WorkerTooSlow(0.5)
+
+    search = DeathSearch(vote, 1, lambda *what: None, most_deaths=5)
+    with pytest.raises(LabelingFunctionError, match=r"no answer within 0\.5 s.*timeout too short"):
+        search.votes(0, 1000)
+
+
 def test_the_search_for_deadly_rows_ends() -> None:
     def vote(first: int, count: int, skipped: tuple[int, ...]) -> None:
         attempts.append(count)
@@ -299,7 +395,8 @@ def test_functions_that_die_only_together_are_set_aside_together() -> None:
     found: list[tuple[int, int, str]] = []
     search = DeathSearch(vote, 2, lambda *what: found.append(what))
     assert sum(count for _, count in search.votes(0, 4)) == 4
-    assert found == [(1, 0, "signal 11"), (1, 1, "signal 11")]
+    reason = "it ended its process (signal 11)"
+    assert found == [(1, 0, reason), (1, 1, reason)]
 
 
 INTERRUPTED = """

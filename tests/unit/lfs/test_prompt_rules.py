@@ -324,6 +324,30 @@ def test_a_rules_file_sends_the_users_key_only_to_hosts_that_the_user_names(
     assert server.keys == [None, "Bearer wiesels-key"]
 
 
+@pytest.mark.parametrize("url", ["http://models.example/v1", "HTTP://models.example:443/v1"])
+def test_no_key_is_sent_to_another_machine_without_encryption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    words = r"key in WIESEL_API_KEY without encryption to .*models\.example.*Use https://"
+    monkeypatch.setenv("WIESEL_API_KEY", "wiesels-key")
+    access = Access(hosts=("models.example",))
+    with pytest.raises(LabelingFunctionError, match=f"line 6: .*{words}"):
+        load_lfs(rules_with(tmp_path, url=url, model="tiny"), access=access)
+    for given in ({"url": url, "api_key_variable": ""}, {"url": "https://models.example/v1"}):
+        load_lfs(rules_with(tmp_path, model="tiny", **given), access=access)
+    with ModelServer(lambda _: "spam") as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+        client = ChatClient(url, "tiny", api_key_variable="WIESEL_API_KEY", cache=None)
+        with pytest.raises(ParameterError, match=words):
+            prompt(LABELS, "{text}", client=client)({"text": "see you"})
+        monkeypatch.delenv("WIESEL_API_KEY")
+        assert prompt(LABELS, "{text}", client=client)({"text": "see you"}) == "spam"
+        proxy.shutdown()
+    assert proxy.keys == [None]
+
+
 @pytest.mark.parametrize("variable", ["AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "HOME"])
 def test_a_rules_file_reads_no_variable_that_the_user_has_not_allowed(
     server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str

@@ -73,6 +73,25 @@ def test_a_value_of_the_wrong_kind_is_shown(tiny):
     )
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("0", "line 10: timeout is a number of seconds above 0; got 0."),
+        ("true", "line 10: timeout is a number of seconds above 0; got True."),
+        ("nan", "line 10: timeout is a number of seconds above 0; got nan."),
+        ('"30"', "line 10: 'timeout' is a number; got '30'."),
+    ],
+)
+def test_a_timeout_that_is_none_is_told_with_its_line(tiny, value, words):
+    assert words in refused(tiny, 'lfs = ["lfs.py"]', f'lfs = ["lfs.py"]\ntimeout = {value}')
+
+
+def test_a_timeout_is_refused_where_this_process_runs_the_functions(tmp_path):
+    write_starter(tmp_path / "demo", kind="spans")
+    said = refused(tmp_path / "demo", "[votes]\n", "[votes]\ntimeout = 30\n")
+    assert "With spans = true this process runs the labeling functions: leave 'timeout' out" in said
+
+
 def test_rows_and_votes_come_from_one_place_each(tiny):
     assert "train, dataset or module; got 'train', 'dataset'" in refused(
         tiny, "[data]", '[data]\ndataset = "movie_reviews"'

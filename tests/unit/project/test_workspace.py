@@ -11,9 +11,11 @@ import pytest
 
 from wiesel import keywords
 from wiesel.errors import DataError, ParameterError
+from wiesel.lfs.engines import local
 from wiesel.lfs.text_rules import Keywords
 from wiesel.project.labels import labeled_gold, with_labeled_dev
 from wiesel.project.settings import read_project
+from wiesel.project.voting import cast_votes, project_lfs
 from wiesel.project.workspace import Workspace
 
 RULES = 'lfs = ["lfs.py"]', 'lfs = ["lfs.py", "rules.toml"]'
@@ -37,6 +39,24 @@ def empty(tiny: Path) -> Workspace:
 
 def log_in() -> object:
     return keywords("technical", ["log in"], column="text", name="log_in")
+
+
+def test_the_timeout_of_a_project_reaches_its_workers(tiny: Path, monkeypatch: pytest.MonkeyPatch):
+    class Told(Exception):
+        """The timeout, told instead of starting workers."""
+
+    def tell(n_workers: int, timeout: float | None) -> None:
+        raise Told(timeout)
+
+    toml = tiny / "wiesel.toml"
+    toml.write_text(toml.read_text().replace(RULES[0], f"{RULES[0]}\ntimeout = 7.5"))
+    space = Workspace(tiny)
+    monkeypatch.setattr(local, "WorkerPool", tell)
+    with pytest.raises(Told, match=r"^7\.5$"):
+        assert space.votes
+    lfs = project_lfs(space.project)
+    with pytest.raises(Told, match=r"^7\.5$"):
+        cast_votes(space.project, lfs, space.splits, space.labels, tiny)
 
 
 def test_a_project_without_labeling_functions_can_be_opened(empty: Workspace):

@@ -10,6 +10,7 @@ from wiesel.lfs.failures import Failure, FailureLog
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.rules import Rule
 from wiesel.lfs.sources import BATCH_ROWS, SLOW_BATCH_ROWS, RowSource
+from wiesel.parameters import check_timeout
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Engine", "Job"]
@@ -25,6 +26,11 @@ class Job:
     cache: VoteCache | None = None
     stop_at_failure: bool = True
     log: FailureLog = field(default_factory=FailureLog)
+    timeout: float | None = None
+    """The seconds after which a process that votes on one batch of rows is killed."""
+
+    def __post_init__(self) -> None:
+        check_timeout(self.timeout)
 
     @property
     def voters(self) -> tuple[str, ...]:

@@ -1,13 +1,14 @@
 """One worker process on this machine: safe start, messages, and reliable termination."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 from contextlib import suppress
 from typing import Any
 
-from wiesel.lfs.engines.deaths import WorkerDied
+from wiesel.lfs.engines.deaths import WorkerDied, WorkerTooSlow
 from wiesel.lfs.engines.messages import read_message, write_message
 
 __all__ = ["ChildWorker"]
@@ -48,12 +49,18 @@ class ChildWorker:
         except OSError:
             raise WorkerDied(self.how_it_ended()) from None
 
-    def answer(self) -> dict[str, Any]:
-        """Wait for a message."""
-        try:
-            return read_message(self._process.stdout)  # type: ignore[arg-type]
-        except (EOFError, OSError):
-            raise WorkerDied(self.how_it_ended()) from None
+    def answer(self, timeout: float | None = None) -> dict[str, Any]:
+        """Wait for a message. A process that sends none within `timeout` seconds is killed."""
+        deadline = None if timeout is None else _Deadline(timeout, self._process)
+        message = None
+        with suppress(EOFError, OSError):
+            message = read_message(self._process.stdout)  # type: ignore[arg-type]
+        if timeout is not None and deadline is not None and not deadline.is_met():
+            self._wait()
+            raise WorkerTooSlow(timeout)
+        if message is None:
+            raise WorkerDied(self.how_it_ended())
+        return message
 
     def how_it_ended(self) -> str:
         """Return the exit code or the signal of a process that closed its pipe."""
@@ -83,6 +90,39 @@ class ChildWorker:
             if pipe is not None:
                 with suppress(OSError):
                     pipe.close()
+
+
+class _Deadline:
+    """Kills a process, and the processes it started, unless `is_met` is called in time."""
+
+    def __init__(self, seconds: float, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._changing = threading.Lock()
+        self._over = self._passed = False
+        self._timer = threading.Timer(seconds, self._pass)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def is_met(self) -> bool:
+        """Stop the clock. Return whether it was still running."""
+        with self._changing:
+            self._over = True
+            self._timer.cancel()
+            return not self._passed
+
+    def _pass(self) -> None:
+        with self._changing:
+            if not self._over:
+                self._passed = True
+                _kill_session(self._process)
+
+
+def _kill_session(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its children, which are in the process group that it leads."""
+    if sys.platform != "win32":
+        with suppress(ProcessLookupError, PermissionError):  # it has ended
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 def _started() -> subprocess.Popen[bytes]:

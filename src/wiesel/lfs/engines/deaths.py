@@ -1,7 +1,7 @@
-"""Finds rows that crash the voting process, by bisection, and sets them aside.
+"""Finds rows that end the voting process, by bisection, and sets them aside.
 
-Every engine that starts processes uses it. Each crash costs one process start, so the number of
-crashes is bounded.
+Every engine that starts processes uses it. Each death (a crash, or no answer in time) costs one
+process start, so the number of deaths is bounded.
 """
 
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from typing import Generic, TypeVar
 
 from wiesel.errors import LabelingFunctionError
 
-__all__ = ["DeathSearch", "WorkerDied"]
+__all__ = ["DeathSearch", "WorkerDied", "WorkerTooSlow"]
 
 Votes = TypeVar("Votes")
 Vote = Callable[[int, int, tuple[int, ...]], Votes]
 """Votes on `count` rows starting at `first`, without the skipped labeling functions."""
 Found = Callable[[int, int, str], None]
-"""Called with a row, the labeling function that crashes on it, and the exit code or signal."""
+"""Called with a row, the labeling function that fails on it, and the reason."""
 
 _MOST_DEATHS = 40
 """The maximum per piece: enough for a few bad rows among thousands."""
@@ -24,9 +24,42 @@ _MOST_DEATHS = 40
 class WorkerDied(Exception):
     """A process ended while it voted; the message gives the cause."""
 
+    @property
+    def reason(self) -> str:
+        """What the labeling function did, for messages."""
+        return f"it ended its process ({self})"
+
+    @property
+    def advice(self) -> str:
+        """What to do if it happens again and again."""
+        return (
+            f"Worker processes keep crashing ({self}), so this stops here. Is there too little "
+            "memory, or does a labeling function crash on many rows?"
+        )
+
+
+class WorkerTooSlow(WorkerDied):
+    """A process was killed because it did not answer in time."""
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__(f"no answer within {timeout:g} s")
+
+    @property
+    def reason(self) -> str:
+        """What the labeling function did, for messages."""
+        return str(self)
+
+    @property
+    def advice(self) -> str:
+        """What to do if it happens again and again."""
+        return (
+            f"Labeling functions give {self} again and again, so this stops here. Is the timeout "
+            "too short, or does a labeling function never end on many rows?"
+        )
+
 
 class DeathSearch(Generic[Votes]):
-    """Collects votes on rows even if some of them crash the voting process.
+    """Collects votes on rows even if some of them end the voting process.
 
     >>> def vote(first, count, skipped):
     ...     if first <= 5 < first + count and 1 not in skipped:
@@ -37,7 +70,7 @@ class DeathSearch(Generic[Votes]):
     >>> search.votes(0, 8)
     [([0, 1, 2, 3], 4), ([4], 1), ([5], 1), ([6, 7], 2)]
     >>> found
-    [(5, 1, 'exit code 3')]
+    [(5, 1, 'it ended its process (exit code 3)')]
     """
 
     def __init__(
@@ -50,25 +83,25 @@ class DeathSearch(Generic[Votes]):
 
     def votes(self, first: int, count: int) -> list[tuple[Votes, int]]:
         """Return the votes in parts, each with its number of rows."""
-        how = ""
+        reason = ""
         try:
             return [(self._attempt(first, count, ()), count)]
         except WorkerDied as death:
-            how = str(death)
+            reason = death.reason
         if count > 1:
             half = count // 2
             return self.votes(first, half) + self.votes(first + half, count - half)
-        return [(self._row(first, how), 1)]
+        return [(self._row(first, reason), 1)]
 
-    def _row(self, row: int, how: str) -> Votes:
-        """The votes on a row by the labeling functions that do not crash on it."""
+    def _row(self, row: int, reason: str) -> Votes:
+        """The votes on a row by the labeling functions that do not end their process."""
         everyone = range(self._n_lfs)
         alone = [tuple(k for k in everyone if k != own) for own in everyone]
         deadly = [k for k in everyone if self._n_lfs == 1 or self._dies(row, alone[k])]
         if not deadly or (len(deadly) < self._n_lfs and self._dies(row, tuple(deadly))):
             deadly = list(everyone)
         for lf in deadly:
-            self._found(row, lf, how)
+            self._found(row, lf, reason)
         return self._attempt(row, 1, tuple(deadly))
 
     def _dies(self, row: int, skipped: tuple[int, ...]) -> bool:
@@ -84,8 +117,5 @@ class DeathSearch(Generic[Votes]):
         except WorkerDied as death:
             self._deaths_left -= 1
             if self._deaths_left < 0:
-                raise LabelingFunctionError(
-                    f"Worker processes keep crashing ({death}), so this stops here. Is there too "
-                    "little memory, or does a labeling function crash on many rows?"
-                ) from None
+                raise LabelingFunctionError(death.advice) from None
             raise

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from wiesel.errors import WieselError
+from wiesel.errors import LabelingFunctionError, WieselError, listed
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.cache import cache_keys
 from wiesel.lfs.column_votes import ColumnVotes, assemble
@@ -46,6 +46,12 @@ class LocalEngine(Engine):
     aside), and only workers vote on the remaining rows. A crash in this process before that ends
     the program. With `isolate=True` (`engine="isolated"`), workers vote from the first row on.
 
+    With a timeout (`apply_lfs(..., timeout=30)`), workers vote from the first row on, too, and one
+    that does not finish a piece in time counts as crashed. Pieces start with one row and grow until
+    one takes about 0.2 seconds. The clock starts when a worker begins to vote, not while it starts
+    and imports. Rules other than keywords, and functions of a whole frame, stay in this process
+    and have no time limit.
+
     >>> from wiesel import apply_lfs, keywords
     >>> spam = keywords("spam", ["free"], column="text")
     >>> apply_lfs(spam, [{"text": "free"}], labels=["ham", "spam"], engine=LocalEngine(workers=1))
@@ -69,14 +75,22 @@ class LocalEngine(Engine):
 
     def apply(self, job: Job) -> VoteMatrix:
         """Return the votes of all labeling functions on all rows."""
-        batches = job.source.batches(self.batch_rows or job.batch_rows)
-        n_workers = self.workers if self.isolate else self.workers - 1
+        return self.vote_on(job, job.source.batches(self.batch_rows or job.batch_rows))
+
+    def vote_on(
+        self, job: Job, batches: Iterable[Batch], skipped: Sequence[int] = ()
+    ) -> VoteMatrix:
+        """Return the votes of labeling functions on batches of rows; those skipped abstain."""
+        isolate = self.isolate or job.timeout is not None
+        n_workers = self.workers if isolate else self.workers - 1
         what = f"{len(job.lfs):,} labeling functions"
-        with WorkerPool(n_workers) as pool, progress(what) as show, timing() as clock:
+        pool = WorkerPool(n_workers, job.timeout)
+        with pool, progress(what) as show, timing() as clock:
             display = _ProgressDisplay(show, clock)
             clock.starting = display.show_function
             try:
-                parts = list(_Run(job, pool, self, display.show_row).parts(batches))
+                run = _Run(job, pool, self, display.show_row, skipped)
+                parts = list(run.parts(batches))
             finally:
                 clock.starting = None
         return parts[0] if len(parts) == 1 else VoteMatrix.concatenate(parts)
@@ -123,13 +137,20 @@ class _Run:
     """One call of `apply`: the job, the workers, and the open batches."""
 
     def __init__(
-        self, job: Job, pool: WorkerPool, engine: LocalEngine, show: Callable[[int], None]
+        self,
+        job: Job,
+        pool: WorkerPool,
+        engine: LocalEngine,
+        show: Callable[[int], None],
+        skipped: Sequence[int],
     ) -> None:
         self.job = job
         self.pool = pool
         self.start_after = engine.start_after
-        self.isolate = engine.isolate
+        self.timed = job.timeout is not None
+        self.isolate = engine.isolate or self.timed
         self.show = show
+        self.skipped = skipped
         self.spent = 0.0
         self.open: deque[_Open] = deque()
         self.shareable = {
@@ -164,6 +185,7 @@ class _Run:
         keys = [] if job.cache is None else cache_keys(job.lfs, batch, job.labels)
         known = {} if job.cache is None else job.cache.get(keys)
         columns = {place: known[key] for place, key in enumerate(keys) if key in known}
+        columns |= {place: ColumnVotes.none() for place in self.skipped}
         waiting = [place for place in range(len(job.lfs)) if place not in columns]
         self.open.append(_Open(batch, keys, columns, list(self._steps(waiting, batch))))
         if self.pool.running:
@@ -176,6 +198,8 @@ class _Run:
             places = [waiting[position] for position in group]
             shared = [p for p in places if can_be_sent and lfs[p].name in self.shareable]
             alone = [place for place in places if place not in shared]
+            if self.timed and len(batch):
+                _refuse_staying([lfs[place] for place in alone if lfs[place].divisible])
             if shared:
                 yield _Step(shared, self._share([lfs[place] for place in shared], batch))
             if alone:
@@ -183,6 +207,8 @@ class _Run:
 
     def _share(self, lfs: Sequence[LabelingFunction], batch: Batch) -> Share:
         first_rows = _FIRST_ROWS if isinstance(lfs[0], PythonFunction) else _FIRST_TEXTS
+        if self.timed:  # many slow rows together must not look like one that never ends
+            first_rows = 1
         share = Share(lfs, batch, first_rows, 1 + self.pool.n_workers)
         share.dangerous = self.isolate
         return share
@@ -206,6 +232,8 @@ class _Run:
         votes = share.votes()
         if share.complete:
             return votes
+        if self.timed:
+            _refuse_staying(share.lfs)
         share.work(self._voting(share))
         return share.votes()
 
@@ -230,7 +258,8 @@ class _Run:
                 return
             for own in self.open:
                 self._offer(own)
-        share.work(vote)
+        if not self.timed:  # nothing could stop a function in this process
+            share.work(vote)
 
     def _take_in(self, own: _Open, step: _Step, votes: Sequence[ColumnVotes]) -> None:
         """Store votes, and stop the job at a failure that should stop it."""
@@ -258,6 +287,16 @@ class _Run:
                 if step.share is not None and step.share.complete:
                     with suppress(WieselError):
                         self._take_in(own, step, step.share.votes())
+
+
+def _refuse_staying(lfs: Sequence[LabelingFunction]) -> None:
+    """Refuse labeling functions that would have to vote in this process, without a time limit."""
+    if lfs:
+        raise LabelingFunctionError(
+            f"{listed([lf.name for lf in lfs])} cannot be sent to another process, because of what "
+            "they refer to or what is in the rows, so no timeout can stop them. Define them in a "
+            ".py file and load it with load_lfs, or leave the timeout out."
+        )
 
 
 def _cores() -> int:

@@ -16,10 +16,11 @@ from wiesel.io.vote_files import votes_as_bytes, votes_of_bytes
 from wiesel.labels import LabelSpace
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.engines.base import Job
+from wiesel.lfs.engines.local import LocalEngine
 from wiesel.lfs.engines.portable import is_portable, pack_lfs, unpack_lfs
 from wiesel.lfs.engines.running import vote_on_batch
 from wiesel.lfs.engines.worker import error_message
-from wiesel.lfs.failures import Failure
+from wiesel.lfs.failures import Failure, FailureLog
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.sources import RowSource
 from wiesel.votes import VoteMatrix
@@ -64,6 +65,7 @@ class Task(TypedDict):
     """The folder the votes are written to; None returns them instead."""
     skipped: list[int]
     """The indices of labeling functions that abstain without being run."""
+    timeout: float | None
 
 
 class Record(TypedDict):
@@ -134,6 +136,7 @@ def task_of(job: Job, folder: Path | None = None) -> Task:
         search_path=[place or os.getcwd() for place in sys.path],
         folder=None if folder is None else str(folder.resolve()),
         skipped=[],
+        timeout=job.timeout,
     )
 
 
@@ -159,7 +162,14 @@ def _votes_on(piece: Piece, task: Task) -> tuple[VoteMatrix, list[Failure]]:
         if len(frame) != piece["count"]:
             raise DataError(f"{piece['file']} has changed: it has fewer rows than before.")
     batch = Batch(frame, piece["start"], task["id_column"], task["stop_at_failure"])
-    return vote_on_batch(lfs, batch, LabelSpace(*task["labels"]), task["skipped"])
+    labels = LabelSpace(*task["labels"])
+    if task["timeout"] is not None:
+        # A process of its own, because Ray does not say why one of its processes has ended.
+        source = RowSource(frame, task["id_column"])
+        stop_at_failure, log = task["stop_at_failure"], FailureLog()
+        job = Job(tuple(lfs), source, labels, None, stop_at_failure, log, task["timeout"])
+        return LocalEngine(workers=1).vote_on(job, [batch], task["skipped"]), log.failures
+    return vote_on_batch(lfs, batch, labels, task["skipped"])
 
 
 @lru_cache(maxsize=4)

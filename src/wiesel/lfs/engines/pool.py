@@ -32,11 +32,13 @@ _AHEAD = 2
 class WorkerPool:
     """Worker processes that vote on pieces of batches. They start when first needed.
 
-    Use it as a context manager: leaving the context ends the processes.
+    A process that votes on a piece for more than `timeout` seconds is killed and replaced. Use the
+    pool as a context manager: leaving the context ends the processes.
     """
 
-    def __init__(self, n_workers: int) -> None:
+    def __init__(self, n_workers: int, timeout: float | None = None) -> None:
         self.n_workers = n_workers
+        self._timeout = timeout
         self._errands: list[_WorkerThread] = []
         self._exchange: Exchange | None = None
 
@@ -68,7 +70,8 @@ class WorkerPool:
             room = 2 * _AHEAD * share.batch.frame.estimated_size()
             self._exchange = Exchange(room)
         if not self._errands:
-            self._errands = [_WorkerThread(self._exchange, n) for n in range(self.n_workers)]
+            numbers = range(self.n_workers)
+            self._errands = [_WorkerThread(self._exchange, n, self._timeout) for n in numbers]
             for errand in self._errands:
                 errand.start()
         offer = _Offer(share, labels)
@@ -118,8 +121,9 @@ class _WorkerThread(threading.Thread):
     to a file or a pipe. With a second piece queued, the worker never waits for the thread.
     """
 
-    def __init__(self, exchange: Exchange, number: int) -> None:
+    def __init__(self, exchange: Exchange, number: int, timeout: float | None) -> None:
         super().__init__(daemon=True)
+        self._timeout = timeout
         self.offers: queue.SimpleQueue[_Offer | None] = queue.SimpleQueue()
         self.n_deaths = 0
         self._worker = ChildWorker()
@@ -161,7 +165,7 @@ class _WorkerThread(threading.Thread):
         return True
 
     def _survive(self) -> None:
-        """Start a new process, and find the rows that crashed the old one."""
+        """Start a new process, and find the rows that ended the old one."""
         if self._offer is not None:
             self._offer.share.dangerous = True
         if not self._under_way:  # it ended before it voted on anything
@@ -178,7 +182,7 @@ class _WorkerThread(threading.Thread):
             self._files.append(file)
 
     def _searched(self, offer: _Offer, piece: Piece, file: Path) -> list[ColumnVotes]:
-        """The votes on a piece in which some rows may crash the process."""
+        """The votes on a piece in which some rows may end the process."""
         batch, lfs = offer.share.batch, offer.share.lfs
         failures: dict[int, list[Failure]] = {place: [] for place in range(len(lfs))}
 
@@ -189,10 +193,10 @@ class _WorkerThread(threading.Thread):
             if offer.key != self._loaded:
                 self._send_task(offer)
             self._ask(offer, (first, count), file, skipped)
-            return self._votes_in(self._worker.answer(), file)
+            return self._votes_in(self._answer(), file)
 
-        def found(row: int, place: int, how: str) -> None:
-            failure = batch.failure(lfs[place].name, row, f"it ended its process ({how})")
+        def found(row: int, place: int, reason: str) -> None:
+            failure = batch.failure(lfs[place].name, row, reason)
             if batch.stop_at_failure:
                 raise failure.error()
             failures[place].append(failure)
@@ -271,13 +275,19 @@ class _WorkerThread(threading.Thread):
                 "id_column": offer.rows.id_column,
                 "stop_at_failure": offer.rows.stop_at_failure,
                 "skipped": skipped,
+                "timed": self._timeout is not None,
             }
         )
+
+    def _answer(self) -> dict[str, Any]:
+        """Wait for the votes on a piece. The time counts from when the worker begins to vote."""
+        head = self._worker.answer()
+        return self._worker.answer(self._timeout) if "began" in head else head
 
     def _receive(self) -> None:
         """Collect the votes on the piece that was sent first."""
         offer, piece, file = self._under_way[0]
-        head = self._worker.answer()
+        head = self._answer()
         if "error" in head:
             offer.share.stop(error_of_message(head))
         else:

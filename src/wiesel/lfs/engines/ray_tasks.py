@@ -130,13 +130,12 @@ class RayTasks:
             report.extend(content["failures"])
             return votes_in(record)
 
-        def found(row: int, place: int, how: str) -> None:
+        def found(row: int, place: int, reason: str) -> None:
             item = f"row {piece['start'] + row}"
             if (
                 self._task["id_column"] is not None
             ):  # reads the id without running any labeling function
                 item += f" (id {vote(row, 1, tuple(range(len(self._job.lfs)))).ids[0]!r})"
-            reason = f"it ended its process ({how})"
             failure = Failure(self._job.lfs[place].name, item, reason)
             if self._job.stop_at_failure:
                 raise failure.error()

@@ -74,7 +74,7 @@ class _Worker:
 
     def answer(self, head: dict[str, Any], answers: BinaryIO) -> None:
         try:
-            reply = self.load(head) if "lfs" in head else self.run(head)
+            reply = self.load(head) if "lfs" in head else self.run(head, answers)
         except Exception as error:  # noqa: BLE001 - it is sent, and raised on the other side
             reply = error_message(error)
         write_message(answers, reply)
@@ -88,11 +88,13 @@ class _Worker:
             return {"same": False}
         return {"same": [lf.fingerprint for lf in self.lfs] == head["fingerprints"]}
 
-    def run(self, head: dict[str, Any]) -> dict[str, Any]:
+    def run(self, head: dict[str, Any], answers: BinaryIO) -> dict[str, Any]:
         """Vote on the rows of one file and write the votes to another."""
         began = time.perf_counter()
         rows = read_exchanged(Path(head["file"]))
         batch = Batch(rows, head["start"], head["id_column"], head["stop_at_failure"])
+        if head["timed"]:  # the other side's clock starts here
+            write_message(answers, {"began": True})
         columns = run_in_order(self.lfs, batch, self.labels, head["skipped"])
         reply, content = write_votes(columns)
         write_exchanged(content, Path(head["answer"]))
