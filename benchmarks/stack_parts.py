@@ -67,18 +67,17 @@ def time_parts(fit: Callable[[], object]) -> dict[str, float]:
 
 def _parts() -> list[tuple[Any, str, str]]:
     """The functions that are timed: where they are, and the part they belong to."""
-    from wiesel.end_to_end.soft_labels import SoftLabelObjective
-
     from wiesel.nn.stacking import StackedDropout, StackedLinear
     from wiesel.nn.streams import RandomStreams
     from wiesel.training import loop
     from wiesel.training.batches import StackedItems
+    from wiesel.training.objective import SoftLabelObjective
     from wiesel.training.optimizer import FlatParameters, FusedAdam
     from wiesel.training.state import TrainingState
 
     return [
         (loop, "run", "the loop itself"),
-        (loop, "_look", "diagnosis between epochs"),
+        (loop, "_evaluate", "diagnosis between epochs"),
         (TrainingState, "batches", "order of the items"),
         (StackedItems, "_batch", "gathering of batches"),
         (SoftLabelObjective, "outputs", "forward: ReLU and calls of modules"),
