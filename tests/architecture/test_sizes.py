@@ -12,6 +12,9 @@ MANY_PARAMETERS = {
     "aggregate": "every parameter of the verb is an option of the command line",
     "write_predictions": "three of them are names that the annotation tool has",
     "fit_tagger": "every parameter of the verb is an option of the command line",
+    "apply_lfs": "five keywords that most calls leave out, each with a meaning of its own",
+    "apply_lfs_to_folder": "those of apply_lfs, with a folder",
+    "apply_multilabel_lfs": "those of apply_lfs",
 }
 
 

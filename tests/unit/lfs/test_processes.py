@@ -282,6 +282,12 @@ def test_a_row_that_ends_its_process_is_named_or_set_aside_and_the_rest_is_done(
 
 
 @labeling_function
+def backtracking(row):
+    """Takes years, in compiled code that lets no other thread run."""
+    return "spam" if re.match("(a+)+$", "a" * 60 + "b") else None
+
+
+@labeling_function
 def endless(row, on=0):
     while row["n"] == on:
         pass
@@ -290,9 +296,9 @@ def endless(row, on=0):
 
 @pytest.mark.slow
 def test_a_row_on_which_a_function_never_ends_is_named() -> None:
-    words = r"'endless' failed on row 0 \(id 'm0'\): no answer within 1 s\. The row: .*abstain"
+    words = r"'backtracking' failed on row 0 \(id 'm0'\): no answer within 1 s\. The row: .*abst"
     with pytest.raises(LabelingFunctionError, match=words):
-        apply_lfs(endless, ROWS[:1], labels=LABELS, ids="id", engine="isolated", timeout=1)
+        apply_lfs(backtracking, ROWS[:1], labels=LABELS, ids="id", engine="isolated", timeout=1)
 
 
 @pytest.mark.slow
@@ -384,6 +390,21 @@ def test_the_search_for_deadly_rows_ends() -> None:
     with pytest.raises(LabelingFunctionError, match=r"keep crashing \(signal 9\).*memory"):
         search.votes(0, 1000)
     assert len(attempts) == 6
+
+
+def test_the_search_does_not_wait_for_a_death_that_is_certain() -> None:
+    def vote(first: int, count: int, skipped: tuple[int, ...]) -> int:
+        attempts.append((first, count, skipped))
+        if first + count == 8 and not skipped:
+            raise WorkerDied("signal 11")
+        return count
+
+    attempts: list[tuple[int, int, tuple[int, ...]]] = []
+    found: list[int] = []
+    search = DeathSearch(vote, 1, lambda row, *_: found.append(row), most_deaths=2)
+    assert search.votes(0, 8) == [(4, 4), (2, 2), (1, 1), (1, 1)]
+    assert attempts == [(0, 8, ()), (0, 4, ()), (4, 2, ()), (6, 1, ()), (7, 1, ()), (7, 1, (0,))]
+    assert found == [7]
 
 
 def test_functions_that_die_only_together_are_set_aside_together() -> None:

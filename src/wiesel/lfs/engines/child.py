@@ -95,8 +95,8 @@ class ChildWorker:
 class _Deadline:
     """Kills a process, and the processes it started, unless `is_met` is called in time."""
 
-    def __init__(self, seconds: float, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    def __init__(self, seconds: float, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
         self._changing = threading.Lock()
         self._over = self._passed = False
         self._timer = threading.Timer(seconds, self._pass)
@@ -114,15 +114,15 @@ class _Deadline:
         with self._changing:
             if not self._over:
                 self._passed = True
-                _kill_session(self._process)
+                _kill_session(self._child)
 
 
-def _kill_session(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and its children, which are in the process group that it leads."""
+def _kill_session(child: subprocess.Popen[bytes]) -> None:
+    """Kill a process and those it started, which are in the process group that it leads."""
     if sys.platform != "win32":
         with suppress(ProcessLookupError, PermissionError):  # it has ended
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
+            os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
 
 
 def _started() -> subprocess.Popen[bytes]:

@@ -89,9 +89,18 @@ class DeathSearch(Generic[Votes]):
         except WorkerDied as death:
             reason = death.reason
         if count > 1:
-            half = count // 2
-            return self.votes(first, half) + self.votes(first + half, count - half)
+            return self._halves(first, count)
         return [(self._row(first, reason), 1)]
+
+    def _halves(self, first: int, count: int) -> list[tuple[Votes, int]]:
+        half = count // 2
+        deaths_left = self._deaths_left
+        votes = self.votes(first, half)
+        harmless = self._deaths_left == deaths_left
+        # If the first half is harmless, the other one is not: do not wait for its death again. A
+        # single row is tried, because a process may have died of something else.
+        search = self._halves if harmless and count - half > 1 else self.votes
+        return votes + search(first + half, count - half)
 
     def _row(self, row: int, reason: str) -> Votes:
         """The votes on a row by the labeling functions that do not end their process."""
