@@ -558,7 +558,10 @@ def test_no_process_and_no_file_is_left_behind() -> None:
 
 def test_short_work_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "Popen", None)
-    assert apply_lfs(ALL, ROWS, labels=LABELS, engine=LocalEngine(workers=2)).n_items == 300
+    # Short is what takes less than `start_after`; on a busy machine a second may be too little.
+    engine = LocalEngine(workers=2, start_after=600)
+    assert apply_lfs(ALL, ROWS, labels=LABELS, engine=engine).n_items == 300
+    assert LocalEngine().start_after >= 1
 
 
 def test_a_number_of_workers_that_is_none_is_refused() -> None:
