@@ -251,6 +251,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         network: nn.Module = self.end_model  # type: ignore[attr-defined]
         return network
 
+    def shared_options(self) -> dict[str, Any]:
+        """Return the options that all methods have, except `members`, for members of this one."""
+        names = [name for name in EndToEndModel.option_names() if name != "members"]
+        return {name: getattr(self, name) for name in names}
+
     @abstractmethod
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         """Return the networks and losses to train; random numbers are seeded."""

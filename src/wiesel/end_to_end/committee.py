@@ -206,10 +206,7 @@ class Committee(EndToEndModel):
             for member in self.members:
                 found[_free_name(member, found)] = copy.deepcopy(member)
             return found
-        shared = {
-            name: getattr(self, name) for name in EndToEndModel.option_names() if name != "members"
-        }
-        shared["class_balance"] = self.class_balance
+        shared = {**self.shared_options(), "class_balance": self.class_balance}
         return default_members(self.end_model, n_classes, with_gold_votes, self.networks, **shared)
 
     def _label_members(self) -> list[tuple[str, Any, float]]:
@@ -257,12 +254,10 @@ class Committee(EndToEndModel):
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return the effects of the votes on one item; `one` is the item as a batch."""
-        merged = self._merged(votes)
+        merged, members = self._merged(votes), self._label_members()
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
-            parts: list[VoteEffects] = [
-                member.vote_effects(one, merged) for _, member, _ in self._label_members()
-            ]
-        weights = [weight for _, _, weight in self._label_members()]
+            parts: list[VoteEffects] = [m.vote_effects(one, merged) for _, m, _ in members]
+        weights = [weight for _, _, weight in members]
         # A voter and its copies share the contribution of their merged vote equally.
         place = np.searchsorted(
             np.unique(self._originals())[merged.voter_index],
@@ -278,7 +273,7 @@ class Committee(EndToEndModel):
             soft_label=np.asarray(soft),
             members=tuple(
                 MemberView(name, self.member_weights_[name], tuple(part.soft_label.tolist()))
-                for (name, _, _), part in zip(self._label_members(), parts, strict=True)
+                for (name, _, _), part in zip(members, parts, strict=True)
             ),
         )
 

@@ -96,7 +96,7 @@ class Supervised(EndToEndModel):
         return [part.set_params(fold=(k, len(parts))) for k, part in enumerate(parts)]
 
     def out_of_fold_proba(self, X: Any, y: Any) -> npt.NDArray[np.float64]:
-        """Return P(class) of the items of `fit`, each by the networks that left out its fold.
+        """Return P(class) of the items of `fit`, each by the network that left out its fold.
 
         Items of a fold that no network left out get equal probabilities.
         """
@@ -163,8 +163,7 @@ def gold_member(committee: "Committee", gold: Validation) -> Supervised | None:
     default = committee.members is None and not is_classifier(committee.end_model)
     if not (committee.train_on_gold and default and enough):
         return None
-    names = [name for name in EndToEndModel.option_names() if name != "members"]
-    options = {name: getattr(committee, name) for name in names}
+    options = committee.shared_options()
     # No gold items are left to select an epoch on.
     most = default_epochs(gold.n_classes, has_validation=False)
     options["epochs"] = min(committee.epochs or most, most)

@@ -186,10 +186,8 @@ class TwoStage(EndToEndModel):
         objective = Objective()
         objective.end_model = module
         mark = run_fingerprint(self, plan.fingerprint)
-        options, state = (
-            train_options(self, len(plan.labels), held_out is not None),
-            torch.get_rng_state(),
-        )
+        options = train_options(self, len(plan.labels), held_out is not None)
+        state = torch.get_rng_state()
         self.finish(PlannedFit(self, plan, objective, options, mark, state), history)
         return self
 

@@ -39,7 +39,7 @@ class WorkerPool:
     def __init__(self, n_workers: int, timeout: float | None = None) -> None:
         self.n_workers = n_workers
         self._timeout = timeout
-        self._errands: list[_WorkerThread] = []
+        self._threads: list[_WorkerThread] = []
         self._exchange: Exchange | None = None
 
     def __enter__(self) -> Self:
@@ -51,35 +51,35 @@ class WorkerPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for errand in self._errands:  # kill all of them before waiting for any
-            errand.kill()
-        for errand in self._errands:
-            errand.end()
-        self._errands = []
+        for thread in self._threads:  # kill all of them before waiting for any
+            thread.kill()
+        for thread in self._threads:
+            thread.end()
+        self._threads = []
         if self._exchange is not None:
             self._exchange.close()
 
     @property
     def running(self) -> bool:
         """Whether the processes have been started."""
-        return bool(self._errands)
+        return bool(self._threads)
 
     def help(self, share: Share, labels: LabelSpace) -> None:
         """Let every worker take pieces of a share after it has finished earlier shares."""
         if self._exchange is None:
             room = 2 * _AHEAD * share.batch.frame.estimated_size()
             self._exchange = Exchange(room)
-        if not self._errands:
+        if not self._threads:
             numbers = range(self.n_workers)
-            self._errands = [_WorkerThread(self._exchange, n, self._timeout) for n in numbers]
-            for errand in self._errands:
-                errand.start()
+            self._threads = [_WorkerThread(self._exchange, n, self._timeout) for n in numbers]
+            for thread in self._threads:
+                thread.start()
         offer = _Offer(share, labels)
-        share.dangerous = share.dangerous or any(errand.n_deaths for errand in self._errands)
-        for errand in self._errands:
-            if errand.is_alive():
+        share.dangerous = share.dangerous or any(thread.n_deaths for thread in self._threads)
+        for thread in self._threads:
+            if thread.is_alive():
                 share.enter()
-                errand.offers.put(offer)
+                thread.offers.put(offer)
 
 
 class _Offer:
