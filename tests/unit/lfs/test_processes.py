@@ -357,11 +357,20 @@ def test_a_process_that_is_too_slow_ends_with_those_it_started(tmp_path: Path) -
     worker.close()
 
 
-def test_a_function_that_no_timeout_could_stop_is_refused() -> None:
-    words = "'by_lambda' cannot be sent to another process.*leave the timeout out"
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"timeout": 3600}, "no timeout could stop them.*leave the timeout out"),
+        ({"engine": "isolated"}, "a crash would end this program.*leave engine='isolated' out"),
+    ],
+)
+def test_a_function_that_only_this_process_could_run_is_refused(
+    options: dict[str, Any], words: str
+) -> None:
     lf = labeling_function(name="by_lambda")(lambda row: LOCK and None)
+    words = f"'by_lambda' cannot be sent to another process.*{words}"
     with pytest.raises(LabelingFunctionError, match=words):
-        apply_lfs(lf, ROWS, labels=LABELS, timeout=3600)
+        apply_lfs(lf, ROWS, labels=LABELS, **options)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, "30"])

@@ -44,7 +44,8 @@ class LocalEngine(Engine):
 
     If a function crashes its worker, the row is found and reported (with `on_error="abstain"`, set
     aside), and only workers vote on the remaining rows. A crash in this process before that ends
-    the program. With `isolate=True` (`engine="isolated"`), workers vote from the first row on.
+    the program. With `isolate=True` (`engine="isolated"`), workers vote from the first row on, and
+    a function that cannot be sent is refused.
 
     With a timeout (`apply_lfs(..., timeout=30)`), workers vote from the first row on, too, and one
     that does not finish a piece in time counts as crashed. Pieces start with one row and grow until
@@ -198,8 +199,8 @@ class _Run:
             places = [waiting[position] for position in group]
             shared = [p for p in places if can_be_sent and lfs[p].name in self.shareable]
             alone = [place for place in places if place not in shared]
-            if self.timed and len(batch):
-                _refuse_staying([lfs[place] for place in alone if lfs[place].divisible])
+            if self.isolate and len(batch):
+                self._refuse_staying([lfs[place] for place in alone if lfs[place].divisible])
             if shared:
                 yield _Step(shared, self._share([lfs[place] for place in shared], batch))
             if alone:
@@ -232,8 +233,8 @@ class _Run:
         votes = share.votes()
         if share.complete:
             return votes
-        if self.timed:
-            _refuse_staying(share.lfs)
+        if self.isolate:
+            self._refuse_staying(share.lfs)
         share.work(self._voting(share))
         return share.votes()
 
@@ -261,6 +262,18 @@ class _Run:
         if not self.timed:  # nothing could stop a function in this process
             share.work(vote)
 
+    def _refuse_staying(self, lfs: Sequence[LabelingFunction]) -> None:
+        """Refuse functions that would have to vote in this process, if only workers may vote."""
+        if not lfs:
+            return
+        danger = "no timeout could stop them" if self.timed else "a crash would end this program"
+        option = "the timeout" if self.timed else "engine='isolated'"
+        raise LabelingFunctionError(
+            f"{listed([lf.name for lf in lfs])} cannot be sent to another process, because of what "
+            f"they refer to or what is in the rows, so {danger}. Define them in a .py file and "
+            f"load it with load_lfs, or leave {option} out."
+        )
+
     def _take_in(self, own: _Open, step: _Step, votes: Sequence[ColumnVotes]) -> None:
         """Store votes, and stop the job at a failure that should stop it."""
         fresh = dict(zip(step.places, votes, strict=True))
@@ -287,16 +300,6 @@ class _Run:
                 if step.share is not None and step.share.complete:
                     with suppress(WieselError):
                         self._take_in(own, step, step.share.votes())
-
-
-def _refuse_staying(lfs: Sequence[LabelingFunction]) -> None:
-    """Refuse labeling functions that would have to vote in this process, without a time limit."""
-    if lfs:
-        raise LabelingFunctionError(
-            f"{listed([lf.name for lf in lfs])} cannot be sent to another process, because of what "
-            "they refer to or what is in the rows, so no timeout can stop them. Define them in a "
-            ".py file and load it with load_lfs, or leave the timeout out."
-        )
 
 
 def _cores() -> int:
