@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import scipy.sparse as sp
 
 from wiesel.errors import VoteError, listed, suggest
 from wiesel.labels import ABSTAIN, LabelSpace
@@ -28,6 +27,9 @@ from wiesel.vote_entries import (
     voter_list,
     voter_names,
 )
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 __all__ = ["Statistics", "VoteMatrix", "VoteSource", "require_votes"]
 
@@ -254,20 +256,21 @@ class VoteMatrix:
         array[self.item_index, self.voter_index] = self.class_index
         return array
 
-    def one_hot(self) -> sp.csr_array[np.float32, tuple[int, int]]:
+    def one_hot(self) -> "sp.csr_array[np.float32, tuple[int, int]]":
         """Return (n_items, n_voters * n_classes), column `voter * n_classes + class`, float32.
 
         A probabilistic vote puts its distribution into its voter's columns.
         """
+        from scipy.sparse import csr_array  # only here: workers vote without it, and start sooner
+
         n_classes, width = self.n_classes, self.n_voters * self.n_classes
         dtype: type[np.signedinteger[Any]] = np.int32 if width < 2**31 else np.int64
         first = self.voter_index.astype(dtype) * dtype(n_classes)
-        if self.distribution is None:
-            data, columns = np.ones(self.n_votes, np.float32), first + self.class_index
-            return sp.csr_array((data, columns, self.indptr), shape=(self.n_items, width))
-        columns = (first[:, None] + np.arange(n_classes, dtype=first.dtype)).ravel()
-        data = self.distribution.ravel()
-        return sp.csr_array((data, columns, self.indptr * n_classes), shape=(self.n_items, width))
+        parts = np.ones(self.n_votes, np.float32), first + self.class_index, self.indptr
+        if self.distribution is not None:
+            columns = (first[:, None] + np.arange(n_classes, dtype=first.dtype)).ravel()
+            parts = self.distribution.ravel(), columns, self.indptr * n_classes
+        return csr_array(parts, shape=(self.n_items, width))
 
     def counts(self) -> npt.NDArray[np.float64]:
         """Return how many votes (or how much probability) each class got: (n_items, n_classes)."""

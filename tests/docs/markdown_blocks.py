@@ -21,11 +21,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
 import typer.main
 
 from wiesel.cli.main import app
 from wiesel.errors import CollapseWarning
+from wiesel.nn.streams import set_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 # A fence, its language, its content; before it perhaps a reason not to run it.
@@ -99,7 +99,7 @@ def printed_by(page: Path) -> dict[int, str]:
     namespace: dict[str, Any] = {"__name__": "page"}
     printed: dict[int, str] = {}
     last = ""
-    torch.manual_seed(0)
+    set_seed(0)
     for block in blocks_of(page):
         if block.is_output:
             printed[block.line] = last

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from wiesel.labels import LabelSpace
 from wiesel.lfs.failures import Failure
@@ -75,6 +74,8 @@ def assemble(
     >>> assemble([spam], LabelSpace("ham", "spam"), ["free"], np.arange(3)).dense().ravel()
     array([ 1, -1,  1], dtype=int16)
     """
+    import scipy.sparse as sp  # only here: workers vote without it, and start sooner
+
     sizes = [len(column.rows) for column in columns]
     # Short integers, if they suffice, halve the memory traffic.
     index: type[np.signedinteger[Any]] = np.int32 if max(sum(sizes), len(ids)) < 2**31 else np.int64

@@ -29,12 +29,14 @@ def tokenize(text: str) -> list[tuple[int, int]]:
 @cache
 def _token() -> re.Pattern[str]:
     # Python's \w excludes combining marks, which are parts of words in many scripts.
-    marks = _character_class([code for code in range(sys.maxunicode + 1) if _is_mark(code)])
+    marks = _character_class(_marks())
     return re.compile(rf"\w[\w{marks}]*|[^\w\s][{marks}]*")
 
 
-def _is_mark(code: int) -> bool:
-    return unicodedata.category(chr(code)).startswith("M")
+def _marks() -> list[int]:
+    # A million characters are asked for, once per process: `map` halves the time.
+    kinds = map(unicodedata.category, map(chr, range(sys.maxunicode + 1)))
+    return [code for code, kind in enumerate(kinds) if kind[0] == "M"]
 
 
 def _character_class(codes: list[int]) -> str:

@@ -1,11 +1,13 @@
 """Shows text from data as plain text, never as HTML."""
 
 from collections.abc import Iterable
-
-from nicegui import ui
-from nicegui.elements.mixins.text_element import TextElement
+from typing import TYPE_CHECKING
 
 from wiesel.labels import LabelSpace
+
+if TYPE_CHECKING:  # the plain texts need no NiceGUI, which takes a second to load
+    from nicegui import ui
+    from nicegui.elements.mixins.text_element import TextElement
 
 __all__ = ["cut", "figure_name", "marked", "percent", "shade", "shown", "words"]
 
@@ -44,16 +46,20 @@ def cut(text: object, length: int = _SHORT) -> str:
     return plain if len(plain) <= length else plain[: length - 1] + "…"
 
 
-def words(text: str, *classes: str, tag: str = "span") -> TextElement:
+def words(text: str, *classes: str, tag: str = "span") -> "TextElement":
     """Show text; it is sent to the browser as text, never as HTML."""
+    from nicegui.elements.mixins.text_element import TextElement
+
     element = TextElement(tag=tag, text=text)
     if classes:
         element.classes(" ".join(classes))
     return element
 
 
-def marked(text: str, spans: Iterable[tuple[int, int]], limit: int = _LONG) -> ui.element:
+def marked(text: str, spans: Iterable[tuple[int, int]], limit: int = _LONG) -> "ui.element":
     """Show a text with some parts highlighted; a long text is cut to `limit` characters."""
+    from nicegui import ui
+
     plain = shown(text)
     with ui.element("div").classes("w-text").props('dir="auto"') as box:
         place = 0

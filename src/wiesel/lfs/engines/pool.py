@@ -70,7 +70,7 @@ class WorkerPool:
             room = 2 * _AHEAD * share.batch.frame.estimated_size()
             self._exchange = Exchange(room)
         if not self._threads:
-            numbers = range(self.n_workers)
+            numbers = range(min(self.n_workers, _n_pieces(share)))
             self._threads = [_WorkerThread(self._exchange, n, self._timeout) for n in numbers]
             for thread in self._threads:
                 thread.start()
@@ -80,6 +80,11 @@ class WorkerPool:
             if thread.is_alive():
                 share.enter()
                 thread.offers.put(offer)
+
+
+def _n_pieces(share: Share) -> int:
+    """The most pieces that wait for workers: more processes than these would start in vain."""
+    return max(1, -(-(share.remaining + share.batch.ahead) // share.first_rows))
 
 
 class _Offer:
