@@ -38,11 +38,17 @@ No worker is started before there is work for it."""
 
 
 def node(num_cpus: int) -> dict[str, Any]:
-    """What a node of the cluster has."""
+    """What a node of the cluster has.
+
+    Not the two processes that a test has no use for: one forwards what workers print, and the
+    other starts further machines.
+    """
     return {
         "num_cpus": num_cpus,
         "object_store_memory": 80 * 2**20,
         "include_dashboard": False,
+        "include_log_monitor": False,
+        "no_monitor": True,
     }
 
 
