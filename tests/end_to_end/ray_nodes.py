@@ -62,11 +62,24 @@ def connected_cluster(n_nodes: int, num_cpus: int) -> Iterator[Any]:
             patch.setenv(name, value)
         own = _started(n_nodes, node(num_cpus))
         try:
-            ray.init(address=own.address, log_to_driver=False, logging_level="ERROR")
+            _connect(own)
             yield own
         finally:
             ray.shutdown()
             own.shutdown()
+
+
+@contextmanager
+def disconnected(cluster: Any) -> Iterator[None]:
+    """Leave the cluster for a while, for code that connects by itself."""
+    import ray
+
+    ray.shutdown()
+    try:
+        yield
+    finally:
+        ray.shutdown()
+        _connect(cluster)
 
 
 def added_node(cluster: Any, num_cpus: int) -> Any:
@@ -80,6 +93,12 @@ def added_node(cluster: Any, num_cpus: int) -> Any:
                 raise
         else:
             return added
+
+
+def _connect(cluster: Any) -> None:
+    import ray
+
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
 
 
 def _started(n_nodes: int, options: dict[str, Any]) -> Any:
