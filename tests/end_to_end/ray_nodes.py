@@ -38,11 +38,17 @@ No worker is started before there is work for it."""
 
 
 def node(num_cpus: int) -> dict[str, Any]:
-    """What a node of the cluster has."""
+    """What a node of the cluster has.
+
+    Not the two processes that a test has no use for: one forwards what workers print, and the
+    other starts further machines.
+    """
     return {
         "num_cpus": num_cpus,
         "object_store_memory": 80 * 2**20,
         "include_dashboard": False,
+        "include_log_monitor": False,
+        "no_monitor": True,
     }
 
 
@@ -56,11 +62,24 @@ def connected_cluster(n_nodes: int, num_cpus: int) -> Iterator[Any]:
             patch.setenv(name, value)
         own = _started(n_nodes, node(num_cpus))
         try:
-            ray.init(address=own.address, log_to_driver=False, logging_level="ERROR")
+            _connect(own)
             yield own
         finally:
             ray.shutdown()
             own.shutdown()
+
+
+@contextmanager
+def disconnected(cluster: Any) -> Iterator[None]:
+    """Leave the cluster for a while, for code that connects by itself."""
+    import ray
+
+    ray.shutdown()
+    try:
+        yield
+    finally:
+        ray.shutdown()
+        _connect(cluster)
 
 
 def added_node(cluster: Any, num_cpus: int) -> Any:
@@ -74,6 +93,12 @@ def added_node(cluster: Any, num_cpus: int) -> Any:
                 raise
         else:
             return added
+
+
+def _connect(cluster: Any) -> None:
+    import ray
+
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
 
 
 def _started(n_nodes: int, options: dict[str, Any]) -> Any:

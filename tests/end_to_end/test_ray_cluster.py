@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -283,16 +282,6 @@ print(ray.is_initialized())
     assert not (tmp_path / "executed").exists()
     here = apply_lfs(load_lfs(folder / "lfs.toml"), mails, labels=LABELS, ids="id")
     assert read_votes(folder / "votes.parquet").equals(here)
-
-
-@pytest.mark.usefixtures("second_node")
-def test_the_python_of_the_how_to_page_runs_as_a_script(cluster: Any, tmp_path: Path):
-    page = Path(__file__).parents[2] / "docs" / "how-to" / "scale-out.md"
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) > 3
-    (tmp_path / "script.py").write_text("\n".join(blocks))
-    said = output_of(["script.py"], tmp_path, RAY_ADDRESS=cluster.address)
-    assert "VoteParts(5 parts, 200 items x 4 voters, 2 classes)" in said
 
 
 def test_every_row_is_labelled_once_when_a_node_is_lost_in_the_middle(

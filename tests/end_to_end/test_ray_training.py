@@ -1,7 +1,12 @@
-"""Training on a real Ray cluster on this machine; nodes are lost in test_ray_pipeline.py."""
+"""Training and predictions on a Ray cluster of two nodes, one of which is lost in every stage."""
 
+import re
+import runpy
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,34 +14,136 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from ray_nodes import TRAINING_ON_RAY, connected_cluster
+from ray_nodes import TRAINING_ON_RAY, added_node, connected_cluster, disconnected
 from torch import nn
 
 from wiesel import (
     Committee,
     LabelSpace,
     MajorityVote,
+    Snorkel,
     TextFeatures,
     TwoStage,
     VoteMatrix,
+    apply_lfs,
+    keywords,
+    labeling_function,
+    load_model,
 )
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import DataError, FeatureError, ParameterError
+from wiesel.features import text_files, write_text_features
+from wiesel.io import RayVoteParts
+from wiesel.lfs import RayEngine, apply_lfs_to_folder
 from wiesel.nn import MLP
-from wiesel.project.ray_predictions import predict_on_ray
+from wiesel.project import ray_predictions
 from wiesel.training import RayTrain
 from wiesel.training.progress import watching
 
 pytestmark = TRAINING_ON_RAY
 
+LABELS = LabelSpace("ham", "spam")
 TWO = RayTrain(workers=2)
+PATIENCE = 900
+"""Seconds that work waits for the test before it gives up."""
+
+
+def wait_in(folder: str) -> None:
+    """Say on which node this is, and wait until a node is lost."""
+    import ray
+
+    Path(folder, f"on-{ray.get_runtime_context().get_node_id()}").touch()
+    until = time.monotonic() + PATIENCE
+    while not Path(folder, "go").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+@labeling_function
+def patient(row, folder=""):
+    if folder:
+        wait_in(folder)
+    return "spam" if row["n"] % 3 == 0 else "ham"
+
+
+class PatientVectors(text_files.WriteVectors):
+    def __call__(self, piece: Any, rows: pl.DataFrame) -> bytes:
+        wait_in(str(Path(self.target).parent / "features"))
+        return super().__call__(piece, rows)
+
+
+class PatientPredictions(ray_predictions.PredictJob):
+    def __call__(self, piece: Any, rows: pl.DataFrame) -> bytes:
+        wait_in(str(Path(self.folder).parent / "predict"))
+        return super().__call__(piece, rows)
+
+
+class PatientNetwork(nn.Module):
+    """Waits in its second epoch."""
+
+    def __init__(self, n_features: int, folder: str, n_batches: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(n_features, 2)
+        self.folder, self.n_batches, self.n_seen = folder, n_batches, 0
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        if self.training and self.folder:
+            self.n_seen += 1
+            if self.n_seen > self.n_batches:
+                wait_in(self.folder)
+        return self.layer(values)
+
+
+class TwoNodes:
+    """A cluster whose second node can be lost, and comes back."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._own = cluster
+
+    def both(self) -> Any:
+        """The cluster, with its second node added again if it was lost."""
+        if not self._own.worker_nodes:
+            added_node(self._own, num_cpus=2)
+        return self._own
+
+    @contextmanager
+    def losing_one(self, notes: Path) -> Iterator[None]:
+        """Kill the second node when it is at work, then let the work go on."""
+        lost = next(iter(self.both().worker_nodes))
+        notes.mkdir()
+        stopped = threading.Event()
+
+        def kill() -> None:
+            while not (notes / f"on-{lost.node_id}").exists() and not stopped.wait(0.05):
+                pass
+            self._own.remove_node(lost, allow_graceful=False)
+            (notes / "go").touch()
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            killer.join()
+        assert (notes / f"on-{lost.node_id}").exists()
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """A cluster to which this process is connected."""
-    with connected_cluster(n_nodes=1, num_cpus=4) as own:
-        yield own
+def nodes() -> Iterator[TwoNodes]:
+    import ray
+
+    with connected_cluster(n_nodes=2, num_cpus=2) as cluster:
+        ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+        try:
+            yield TwoNodes(cluster)
+        finally:
+            ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture
+def cluster(nodes: TwoNodes) -> Any:
+    """A cluster of two nodes, to which this process is connected."""
+    return nodes.both()
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +215,7 @@ def test_a_saved_model_predicts_every_row_of_many_files_once(tmp_path: Path):
     options = {"epochs": 2, "lr": 0.05, "epoch_size": None}
     model = TwoStage(MajorityVote(), MLP(X.shape[1], 2, hidden=(4,)), **options).fit(X, votes)
     model.save(tmp_path / "model", features=features)
-    counts = predict_on_ray(
+    counts = ray_predictions.predict_on_ray(
         tmp_path / "model", tmp_path / "rows-*.parquet", tmp_path / "out", "mail", part_rows=16
     )
     files = sorted((tmp_path / "out").iterdir())
@@ -118,5 +225,96 @@ def test_a_saved_model_predicts_every_row_of_many_files_once(tmp_path: Path):
     assert found["prediction"].to_list() == model.predict(X).tolist()
     assert counts == dict(found["prediction"].value_counts().rows())
     with pytest.raises(DataError, match="eggs"):
-        predict_on_ray(tmp_path / "model", tmp_path / "rows-*.parquet", tmp_path / "no", "eggs")
+        ray_predictions.predict_on_ray(
+            tmp_path / "model", tmp_path / "rows-*.parquet", tmp_path / "no", "eggs"
+        )
     assert not (tmp_path / "no").exists()
+
+
+def test_the_python_of_the_how_to_page_runs_as_a_script(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "scale-out.md"
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 3
+    (tmp_path / "script.py").write_text("\n".join(blocks))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    # In this process: another one would load Ray and torch again.
+    with disconnected(cluster):
+        runpy.run_path("script.py", run_name="__main__")
+    assert "VoteParts(5 parts, 200 items x 4 voters, 2 classes)" in capsys.readouterr().out
+
+
+def test_a_lost_node_in_every_stage_changes_nothing(
+    nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    texts = [f"{'free prize' if n % 3 == 0 else 'see you'} number {n % 7}" for n in range(60)]
+    frame = pl.DataFrame({"id": [f"m{n}" for n in range(60)], "n": range(60), "text": texts})
+    frame[:40].write_parquet(tmp_path / "rows-a.parquet")
+    frame[40:].write_parquet(tmp_path / "rows-b.parquet")
+    rows = tmp_path / "rows-*.parquet"
+    rules = [keywords("spam", ["free"], column="text"), keywords("ham", ["see"], column="text")]
+
+    with nodes.losing_one(tmp_path / "apply"):
+        lfs = [*rules, patient.with_params(folder=str(tmp_path / "apply"))]
+        engine = RayEngine(part_rows=8)
+        parts = apply_lfs_to_folder(
+            lfs, rows, tmp_path / "votes", labels=LABELS, ids="id", engine=engine
+        )
+    votes = parts.read()
+    here = apply_lfs([*rules, patient], rows, labels=LABELS, ids="id")
+    assert votes.ids.tolist() == frame["id"].to_list()
+    assert np.array_equal(votes.dense(), here.dense())
+    model = Snorkel().fit(RayVoteParts(tmp_path / "votes"))
+    np.testing.assert_allclose(
+        model.predict_proba(votes), Snorkel().fit(votes).predict_proba(votes), atol=1e-6
+    )
+
+    monkeypatch.setattr(text_files, "WriteVectors", PatientVectors)
+    with nodes.losing_one(tmp_path / "features"):
+        features = write_text_features(
+            TextFeatures(min_count=1, n_dimensions=4),
+            rows,
+            tmp_path / "X.npy",
+            engine="ray",
+            part_rows=8,
+        )
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    np.testing.assert_allclose(X, features.transform(texts), atol=1e-4)
+    expected = TextFeatures(min_count=1, n_dimensions=4).fit(texts)
+    assert features.weights_ is not None
+    assert expected.weights_ is not None
+    assert features.weights_.terms == expected.weights_.terms
+    np.testing.assert_allclose(features.weights_.idf, expected.weights_.idf, rtol=1e-5)
+
+    options = {"epochs": 3, "lr": 0.05, "batch_size": 20, "epoch_size": None}
+
+    def trained(folder: str, checkpoint: Path | None, engine: RayTrain | None) -> Any:
+        torch.manual_seed(1)
+        network = PatientNetwork(X.shape[1], folder, n_batches=3)
+        model = TwoStage(MajorityVote(), network, **options, checkpoint=checkpoint)
+        return model.fit(X, votes, engine=engine)
+
+    alone = trained("", None, None)
+    seen = []
+    with (
+        nodes.losing_one(tmp_path / "train"),
+        watching(lambda record: seen.append(record["epoch"])),
+    ):
+        shared = trained(str(tmp_path / "train"), tmp_path / "checkpoint", RayTrain(workers=2))
+    assert seen == [1, 2, 3]
+    for one, other in zip(alone.history_.records, shared.history_.records, strict=True):
+        assert other["loss_end_model"] == pytest.approx(one["loss_end_model"], abs=1e-3)
+
+    small = TwoStage(MajorityVote(), MLP(X.shape[1], 2, hidden=(4,)), **options).fit(X, votes)
+    small.save(tmp_path / "model", features=features)
+    monkeypatch.setattr(ray_predictions, "PredictJob", PatientPredictions)
+    with nodes.losing_one(tmp_path / "predict"):
+        counts = ray_predictions.predict_on_ray(
+            tmp_path / "model", rows, tmp_path / "out", "id", part_rows=8
+        )
+    found = pl.concat([pl.read_parquet(file) for file in sorted((tmp_path / "out").iterdir())])
+    assert found["id"].to_list() == frame["id"].to_list()
+    assert found["prediction"].to_list() == load_model(tmp_path / "model").predict(texts).tolist()
+    assert sum(counts.values()) == 60

@@ -96,7 +96,7 @@ class GraphEncoder(nn.Module):
         self.edges = _directed(edges, shape.n_voters)
         self.votes = _Mixing(shape.n_values, how.width)
         self.features = _Mixing(shape.n_features, how.width) if shape.n_features else None
-        self.voters = nn.Parameter(torch.randn(shape.n_voters, how.width) / math.sqrt(how.width))
+        self.voters = nn.Parameter(_drawn(shape.n_voters, how.width))
         self.rounds = nn.Sequential(
             *(_Round(shape.n_voters, self.edges, how) for _ in range(how.rounds))
         )
@@ -124,6 +124,14 @@ class GraphEncoder(nn.Module):
     def extra_repr(self) -> str:
         """Return the number of nodes and edges as text."""
         return f"n_voters={self.shape.n_voters}, n_edges={len(self.edges) // 2}"
+
+
+def _drawn(n_voters: int, width: int) -> Tensor:
+    """Return random vectors of about length 1, one for each voter."""
+    vectors = torch.empty(n_voters, width)
+    if vectors.is_meta:  # it has no numbers, and to draw them torch would load its compiler
+        return vectors
+    return vectors.normal_().div_(math.sqrt(width))
 
 
 def _by_voter(votes: Tensor, shape: NodeShape) -> Tensor:
