@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+# The networks of the tests are tiny: on a busy machine, two threads mostly wait for each other.
+# NumPy and torch read this when they are loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from wiesel import VoteMatrix, registry
 
 # What is imported and collected lives until the end; searching it for garbage is in vain.

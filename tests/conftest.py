@@ -1,8 +1,4 @@
-"""What tests of several folders share; first of all one thread, before torch is loaded.
-
-The networks of the tests are tiny. On a busy machine two threads spend a hundred times longer
-waiting for each other than computing.
-"""
+"""What tests of several folders share."""
 
 import json
 import os
@@ -23,7 +19,6 @@ settings.register_profile(
     "suite", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("suite")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 if os.environ.get("WIESEL_JITTER"):
     import jitter  # noqa: F401 - adds noise to what is drawn, before a test draws anything
 

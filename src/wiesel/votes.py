@@ -261,15 +261,16 @@ class VoteMatrix:
 
         A probabilistic vote puts its distribution into its voter's columns.
         """
-        from scipy.sparse import csr_array  # only here: workers vote without it, and start sooner
+        from scipy.sparse import csr_array  # workers vote without it, and start sooner
 
         n_classes, width = self.n_classes, self.n_voters * self.n_classes
-        dtype: type[np.signedinteger[Any]] = np.int32 if width < 2**31 else np.int64
-        first = self.voter_index.astype(dtype) * dtype(n_classes)
-        parts = np.ones(self.n_votes, np.float32), first + self.class_index, self.indptr
-        if self.distribution is not None:
-            columns = (first[:, None] + np.arange(n_classes, dtype=first.dtype)).ravel()
-            parts = self.distribution.ravel(), columns, self.indptr * n_classes
+        fitting = np.dtype(np.int32 if width < 2**31 else np.int64)
+        first: npt.NDArray[np.signedinteger[Any]] = self.voter_index.astype(fitting) * n_classes
+        if self.distribution is None:
+            parts = np.ones(self.n_votes, np.float32), first + self.class_index, self.indptr
+        else:
+            each = first[:, None] + np.arange(n_classes, dtype=fitting)
+            parts = self.distribution.ravel(), each.ravel(), self.indptr * n_classes
         return csr_array(parts, shape=(self.n_items, width))
 
     def counts(self) -> npt.NDArray[np.float64]:
@@ -389,10 +390,8 @@ class VoteMatrix:
 def require_votes(votes: Any) -> None:
     """Refuse anything but votes: an array names neither the classes nor the voters."""
     if not all(hasattr(votes, name) for name in ("voters", "labels", "parts")):
-        advice = (
-            "Make one with VoteMatrix.from_dense(array, labels), where -1 abstains, or with "
-            "apply_lfs(...)."
-        )
+        making = "Make one with VoteMatrix.from_dense(array, labels), where -1 abstains"
+        advice = f"{making}, or with apply_lfs(...)."
         is_list = isinstance(votes, list) and not any(isinstance(x, (list, tuple)) for x in votes)
         if is_list or getattr(votes, "ndim", None) == 1:
             advice = "If these are gold labels, train on them with Supervised(net).fit(X, y)."

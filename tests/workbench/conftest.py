@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 FLAGS = [
     "--headless",
@@ -24,8 +25,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE = 300_000
-"""Milliseconds to wait for something on a page: a busy machine is slow, a hung page is hung."""
 
 
 class Server:

@@ -14,8 +14,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from patience import PATIENCE
 
-from conftest import PATIENCE
 from wiesel.io import LabelStore
 from wiesel.project.runs import kept_runs
 from wiesel.project.settings import read_project
