@@ -32,6 +32,8 @@ class MBEM(AlternatingModel):
         pi_j[c, l], p_c: counted from t
         q_ic ~ p_c * product over the votes of pi_j[c, vote]
 
+    Made for voters that vote for all classes. With voters that vote for one class or abstain, as
+    most labeling functions do, it fails: their votes are equally probable for every class.
     Memory grows with the number of votes.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -44,8 +46,9 @@ class MBEM(AlternatingModel):
     end_model: nn.Module
     """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
-    m_epochs: int = 10
-    """The number of epochs between E-steps; predictions of early epochs are unreliable."""
+    m_epochs: int = 4
+    """The number of epochs between E-steps; predictions of early epochs are unreliable. Training
+    needs more epochs than these, or there is no E-step."""
 
     hard_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """The class shares of the network's hard predictions: the prior of the soft labels."""

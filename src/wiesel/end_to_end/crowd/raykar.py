@@ -39,7 +39,7 @@ class Raykar(AlternatingModel):
     end_model: nn.Module
     """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
-    m_epochs: int = 5
+    m_epochs: int = 2
     """The number of epochs between E-steps."""
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:

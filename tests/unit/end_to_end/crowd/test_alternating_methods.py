@@ -16,11 +16,12 @@ from crowd_tasks import (
 from tiny_task import ONE_PASS, linear, tiny_task
 from torch import nn
 
-from wiesel import MBEM, AggNet, Raykar, VoteMatrix
+from wiesel import MBEM, AggNet, DeepLogic, Raykar, VoteMatrix
 from wiesel.datasets.synthetic import make_votes
 from wiesel.end_to_end.crowd.crowd_model import all_entries
 from wiesel.end_to_end.crowd.raykar import BayesObjective
 from wiesel.end_to_end.crowd.voter_models import CountedConfusions
+from wiesel.end_to_end.plan import default_epochs
 from wiesel.end_to_end.vote_payloads import EntryPayload
 from wiesel.errors import ParameterError
 
@@ -94,6 +95,11 @@ def test_soft_labels_are_found_again_only_every_m_epochs():
         changes.append(not torch.equal(first, objective.soft_labels))
         first = objective.soft_labels.clone()
     assert changes == [False, False, False, True, False, False, True]
+
+
+@pytest.mark.parametrize("cls", [Raykar, AggNet, MBEM, DeepLogic])
+def test_the_default_epochs_contain_an_e_step(cls):
+    assert cls(linear()).m_epochs < default_epochs(2, has_validation=False)
 
 
 @pytest.mark.parametrize("cls", [Raykar, AggNet])
