@@ -59,7 +59,7 @@ def table_format(path: FilePath) -> str:
                 "Save the sheet as 'CSV UTF-8' (File, Save as)."
             )
         raise DataError(
-            f"{path} has {what}; tables are read and written as {listed(FORMATS)}. "
+            f"{path} has {what}, and the extension decides how a table is read and written. "
             f"{suggest(extension, FORMATS)}"
         )
     return FORMATS[extension]
