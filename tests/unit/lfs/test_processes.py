@@ -357,6 +357,24 @@ def test_a_process_that_is_too_slow_ends_with_those_it_started(tmp_path: Path) -
     worker.close()
 
 
+def test_as_many_workers_start_as_have_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many rows of a file follow is not known, so each batch may need one more worker."""
+    file, started = tmp_path / "rows.parquet", []
+    ROWS[:8].write_parquet(file)
+    help_with = WorkerPool.help
+
+    def counted(pool: WorkerPool, share: Share, labels: LabelSpace) -> None:
+        help_with(pool, share, labels)
+        started.append(len(pool._threads))
+
+    monkeypatch.setattr(WorkerPool, "help", counted)
+    engine = LocalEngine(workers=2, batch_rows=2, isolate=True)
+    assert apply_lfs(named, file, labels=LABELS, ids="id", engine=engine).n_items == 8
+    assert started == [1, 2, 2, 2]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -40,6 +40,7 @@ class WorkerPool:
         self.n_workers = n_workers
         self._timeout = timeout
         self._threads: list[_WorkerThread] = []
+        self._n_pieces = 0
         self._exchange: Exchange | None = None
 
     def __enter__(self) -> Self:
@@ -69,11 +70,12 @@ class WorkerPool:
         if self._exchange is None:
             room = 2 * _AHEAD * share.batch.frame.estimated_size()
             self._exchange = Exchange(room)
-        if not self._threads:
-            numbers = range(min(self.n_workers, _n_pieces(share)))
-            self._threads = [_WorkerThread(self._exchange, n, self._timeout) for n in numbers]
-            for thread in self._threads:
-                thread.start()
+        # A process without a piece would start in vain; every further share may add processes.
+        self._n_pieces += _n_pieces(share)
+        for number in range(len(self._threads), min(self.n_workers, self._n_pieces)):
+            thread = _WorkerThread(self._exchange, number, self._timeout)
+            self._threads.append(thread)
+            thread.start()
         offer = _Offer(share, labels)
         share.dangerous = share.dangerous or any(thread.n_deaths for thread in self._threads)
         for thread in self._threads:
@@ -83,7 +85,7 @@ class WorkerPool:
 
 
 def _n_pieces(share: Share) -> int:
-    """The most pieces that wait for workers: more processes than these would start in vain."""
+    """The most pieces into which the rows that are left can be cut, as far as they are known."""
     return max(1, -(-(share.remaining + share.batch.ahead) // share.first_rows))
 
 
