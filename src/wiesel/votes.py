@@ -264,13 +264,13 @@ class VoteMatrix:
         from scipy.sparse import csr_array  # workers vote without it, and start sooner
 
         n_classes, width = self.n_classes, self.n_voters * self.n_classes
-        fitting = np.dtype(np.int32 if width < 2**31 else np.int64)
-        first: npt.NDArray[np.signedinteger[Any]] = self.voter_index.astype(fitting) * n_classes
+        dtype = np.dtype(np.int32 if width < 2**31 else np.int64)
+        first: npt.NDArray[np.signedinteger[Any]] = self.voter_index.astype(dtype) * n_classes
         if self.distribution is None:
             parts = np.ones(self.n_votes, np.float32), first + self.class_index, self.indptr
         else:
-            each = first[:, None] + np.arange(n_classes, dtype=fitting)
-            parts = self.distribution.ravel(), each.ravel(), self.indptr * n_classes
+            columns = first[:, None] + np.arange(n_classes, dtype=dtype)
+            parts = self.distribution.ravel(), columns.ravel(), self.indptr * n_classes
         return csr_array(parts, shape=(self.n_items, width))
 
     def counts(self) -> npt.NDArray[np.float64]:

@@ -40,7 +40,7 @@ class WorkerPool:
         self.n_workers = n_workers
         self._timeout = timeout
         self._threads: list[_WorkerThread] = []
-        self._n_pieces = 0
+        self._offered_pieces = 0
         self._exchange: Exchange | None = None
 
     def __enter__(self) -> Self:
@@ -71,8 +71,8 @@ class WorkerPool:
             room = 2 * _AHEAD * share.batch.frame.estimated_size()
             self._exchange = Exchange(room)
         # A process without a piece would start in vain; every further share may add processes.
-        self._n_pieces += _n_pieces(share)
-        for number in range(len(self._threads), min(self.n_workers, self._n_pieces)):
+        self._offered_pieces += _most_pieces(share)
+        for number in range(len(self._threads), min(self.n_workers, self._offered_pieces)):
             thread = _WorkerThread(self._exchange, number, self._timeout)
             self._threads.append(thread)
             thread.start()
@@ -84,7 +84,7 @@ class WorkerPool:
                 thread.offers.put(offer)
 
 
-def _n_pieces(share: Share) -> int:
+def _most_pieces(share: Share) -> int:
     """The most pieces into which the rows that are left can be cut, as far as they are known."""
     return max(1, -(-(share.remaining + share.batch.ahead) // share.first_rows))
 
