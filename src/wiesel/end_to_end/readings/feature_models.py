@@ -112,9 +112,9 @@ class FeatureEM(FeatureLabelModel):
         P(c | j votes v) = (sum_{i: j votes v} q_i(c) + 10 P(c | vote v)) / (n_jv + 10)
 
     where P(c | vote v) is the estimate from all voters. There are three differences: the linear
-    model never predicts an item it was fitted on, voters with few votes are shrunk toward the
-    average of all voters, and there are only three rounds. Images and token ids are converted to
-    vectors. Without vectors only the voters are learned, as in Dawid and Skene's model.
+    model is a ridge regression, voters with few votes are shrunk toward the average of all voters,
+    and there are only three rounds. Images and token ids are converted to vectors. Without vectors
+    only the voters are learned, as in Dawid and Skene's model.
 
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(500, n_voters=4)
