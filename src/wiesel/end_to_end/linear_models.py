@@ -1,4 +1,4 @@
-"""Cross-fitted linear models of any inputs: of numbers, images or token ids, read as vectors."""
+"""Cross-fitted ridge regressions on any inputs: numbers, images or token ids, read as vectors."""
 
 import functools
 import itertools
@@ -35,6 +35,10 @@ _DIRECTIONS = 200
 _SAMPLE = 5_000
 _SAMPLE_NUMBERS = 20_000_000
 """The most items, and the most numbers, used to find these directions."""
+_NARROW = 100
+"""Vectors of at most this width may get random units. The classes of texts with wide vectors are
+nearly linear in them, those of a table with ten columns often are not."""
+_UNITS = 300
 _TOKEN_IDS = "input_ids"  # the name that tokenizers give them
 
 Rows = npt.NDArray[np.int64]
@@ -56,6 +60,8 @@ class InputVectors(NamedTuple):
     inputs: Inputs
     width: int
     """The length of the vectors; token ids beyond it are ignored."""
+    units: Array | None = None
+    """(width + 1, n_units): weights and offsets of ReLU units, whose values follow the vectors."""
 
     @classmethod
     def of(cls, inputs: Inputs) -> "InputVectors | None":
@@ -78,13 +84,18 @@ class InputVectors(NamedTuple):
         """Whether the vectors must be projected for a linear model; token sets always are."""
         return self.width > _WIDEST or _token_ids(self.inputs.take(np.arange(1))) is not None
 
+    @property
+    def n_columns(self) -> int:
+        """The length of the vectors with their units."""
+        return self.width + (0 if self.units is None else self.units.shape[1])
+
     def read(self, rows: Rows) -> Iterator[tuple[Rows, Any]]:
         """Yield rows and their vectors in chunks that fit into memory; token sets are sparse."""
         for chunk, batch in _read(self.inputs, rows):
             if _token_ids(batch) is not None:
                 yield chunk, _sets_of_tokens(_ids_of(batch), self.width)
             else:
-                yield chunk, self._numbers(batch)
+                yield chunk, self._with_units(self._numbers(batch))
 
     def _numbers(self, batch: Any) -> Array:
         is_numbers = isinstance(batch, Tensor) and batch.is_floating_point()
@@ -97,6 +108,11 @@ class InputVectors(NamedTuple):
             )
         numbers: Array = batch.flatten(1).double().numpy()
         return numbers
+
+    def _with_units(self, numbers: Array) -> Array:
+        if self.units is None:
+            return numbers
+        return np.hstack([numbers, np.maximum(numbers @ self.units[:-1] + self.units[-1], 0)])
 
     def directions(self, rows: Rows) -> Array:
         """Return the leading directions (width, n) of the vectors of these items, by SVD.
@@ -123,16 +139,19 @@ class InputVectors(NamedTuple):
 
 
 class LinearModel(NamedTuple):
-    """A linear model of the features."""
+    """A linear model of the features, and of their random units if there are any."""
 
     coefficients: Array
-    """(n_features, n_targets)"""
+    """(n_features + n_units, n_targets)"""
     intercept: Array
     """(n_targets,)"""
+    units: Array | None = None
+    """(n_features + 1, n_units), as in `InputVectors`."""
 
     def predict(self, inputs: Inputs) -> Array:
         """Return the predictions for all items: (n_items, n_targets)."""
-        vectors = InputVectors(inputs, len(self.coefficients))
+        n_units = 0 if self.units is None else self.units.shape[1]
+        vectors = InputVectors(inputs, len(self.coefficients) - n_units, self.units)
         parts = [part @ self.coefficients for _, part in vectors.read(np.arange(len(inputs)))]
         return np.concatenate([np.empty((0, len(self.intercept))), *parts]) + self.intercept
 
@@ -152,14 +171,25 @@ class CrossFit:
     """Ridge regressions of any targets on the same features, in five folds.
 
     All that does not depend on the targets is computed once, so further targets cost little. Wide
-    vectors, such as token sets or images, are projected to their leading directions.
+    vectors, such as token sets or images, are projected to their leading directions. Narrow ones,
+    such as the columns of a table, get random ReLU units if these help.
     """
 
     @classmethod
-    def of(cls, inputs: Inputs, rows: Rows) -> "CrossFit | None":
-        """Return regressions on some items; None if there are too few, or no vectors."""
+    def of(cls, inputs: Inputs, rows: Rows, targets: Array) -> "CrossFit | None":
+        """Return regressions on some items; None if there are too few, or no vectors.
+
+        Random units are added to narrow vectors if the targets, with a row for every item, are then
+        predicted better for the items of held-out folds.
+        """
         vectors = InputVectors.of(inputs) if len(rows) >= 2 * _FOLDS else None
-        return None if vectors is None else cls(vectors, rows)
+        if vectors is None:
+            return None
+        linear = cls(vectors, rows)
+        if vectors.is_wide or vectors.width > _NARROW:
+            return linear
+        nonlinear = cls(vectors._replace(units=linear.random_units()), rows)
+        return min(linear, nonlinear, key=lambda model: model.held_out_error(targets))
 
     def __init__(self, vectors: InputVectors, rows: Rows) -> None:
         # Fixed folds, so that the same votes and features always give the same labels.
@@ -173,7 +203,7 @@ class CrossFit:
         directions = vectors.directions(rows) if vectors.is_wide else None
         self._directions = directions
         self._vectors = vectors if directions is None else vectors.projected(directions)
-        small = len(self._rows) * self._vectors.width <= _MOST_KEPT
+        small = len(self._rows) * self._vectors.n_columns <= _MOST_KEPT
         self._kept = self._all_vectors() if small else None
         self._mean, self._deviation = self._moments()
         if self._kept is not None:
@@ -206,17 +236,31 @@ class CrossFit:
         held_out, in_sample = np.hsplit(every, 2)
         return Fitted(held_out, in_sample, self._model(of_all))
 
+    def held_out_error(self, targets: Array) -> float:
+        """Return the mean squared error of the predictions for held-out items."""
+        centered = targets - targets[self._rows].mean(axis=0)
+        errors = (centered - self.fit(centered).held_out)[self._rows]
+        return float(np.square(errors).mean())
+
+    def random_units(self) -> Array:
+        """Return the weights and offsets of random ReLU units of the standardized vectors."""
+        generator = np.random.default_rng(0)
+        width = len(self._mean)
+        weights = generator.normal(size=(width, _UNITS)) / np.sqrt(width)
+        weights /= self._deviation[:, None]
+        return np.vstack([weights, generator.normal(size=_UNITS) - self._mean @ weights])
+
     def _model(self, coefficients: Array) -> LinearModel:
         """The model of the original vectors, from coefficients of the standardized ones."""
         coefficients = coefficients / self._deviation[:, None]
         intercept = -self._mean @ coefficients
         if self._directions is not None:
             coefficients = self._directions @ coefficients
-        return LinearModel(coefficients, intercept)
+        return LinearModel(coefficients, intercept, self._vectors.units)
 
     def _all_vectors(self) -> Array:
         """The vectors of all items, by folds."""
-        vectors, start = np.empty((len(self._rows), self._vectors.width)), 0
+        vectors, start = np.empty((len(self._rows), self._vectors.n_columns)), 0
         for chunk, part in self._vectors.read(self._rows):
             vectors[start : start + len(chunk)] = part
             start += len(chunk)

@@ -90,8 +90,10 @@ class FitInputs:
     @cached_property
     def linear_models(self) -> CrossFit | None:
         """Linear models of the items with votes, made once for all label models that use them."""
+        votes: VoteMatrix = self.votes  # type: ignore[assignment]
         with one_thread():
-            return CrossFit.of(self.inputs, np.flatnonzero(self.votes.covered))  # type: ignore[union-attr]
+            vote_shares = MajorityVote().fit_predict_proba(votes)
+            return CrossFit.of(self.inputs, np.flatnonzero(votes.covered), vote_shares)
 
 
 @dataclass(frozen=True)

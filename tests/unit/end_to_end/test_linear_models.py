@@ -1,5 +1,6 @@
-"""Images, wide vectors and token ids are read as vectors, so that soft labels can use them."""
+"""Soft labels can use inputs of every kind, and classes that are not linear in a few columns."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from wiesel import FeatureEM, VoteMatrix
+from wiesel import FeatureEM, VoteMatrix, load_model
 from wiesel.end_to_end import linear_models
 from wiesel.end_to_end.linear_models import InputVectors
 from wiesel.errors import FeatureError
@@ -52,6 +53,55 @@ KINDS: dict[str, Any] = {
     "token ids": token_ids(),
     "a tokenizer's": {"input_ids": token_ids(), "attention_mask": (token_ids() > 0).astype(int)},
 }
+
+
+def ring() -> np.ndarray:
+    """Four columns; the items of the second class are far from the middle, in any direction."""
+    points = np.random.default_rng(5).normal(size=(N_ITEMS, 4))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    return points * np.random.default_rng(6).normal(1 + GOLD, 0.3)[:, None]
+
+
+def line() -> np.ndarray:
+    """Four columns, the first of which is larger in the second class."""
+    noise = np.random.default_rng(7).normal(size=(N_ITEMS, 4))
+    noise[:, 0] += 2 * GOLD
+    return noise
+
+
+def accuracy(model: FeatureEM, votes: VoteMatrix, X: np.ndarray) -> float:
+    return float((model.predict_proba(votes, X).argmax(axis=1) == GOLD).mean())
+
+
+def test_random_units_find_classes_that_are_not_linear_in_few_columns(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    votes, X = weak_votes(), ring()
+    model = FeatureEM().fit(votes, X=X)
+    assert len(model.coefficients_) == X.shape[1] + model.units_.shape[1]
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(votes, X), model.predict_proba(votes, X))
+    monkeypatch.setattr(linear_models, "_NARROW", 0)
+    linear = FeatureEM().fit(votes, X=X)
+    assert linear.units_ is None
+    assert accuracy(model, votes, X) > accuracy(linear, votes, X) + 0.08
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_there_are_no_random_units_where_a_line_predicts_better(scale: float):
+    votes, X = weak_votes(), scale * line()
+    assert FeatureEM().fit(votes, X=X).units_ is None
+
+
+def test_random_units_do_not_depend_on_the_scale_of_a_column():
+    votes = weak_votes()
+    first, second = (FeatureEM().fit(votes, X=ring() * scale) for scale in (1, [1, 1e3, 1, 1e-3]))
+    np.testing.assert_allclose(
+        first.predict_proba(votes, ring()),
+        second.predict_proba(votes, ring() * [1, 1e3, 1, 1e-3]),
+        atol=1e-3,
+    )
 
 
 @pytest.mark.parametrize("X", KINDS.values(), ids=KINDS)
