@@ -15,6 +15,23 @@ from typing import Any
 import pytest
 from patience import PATIENCE
 
+UNUSED_FEATURES = [
+    # These draw the suggestions below the address bar, which no test sees: pages of their own,
+    # which cost more than the page under test.
+    "AimEnabled",
+    "WebUIOmniboxAimPopup",
+    "WebUIOmniboxPopup",
+    # A renderer in reserve for every page.
+    "SpareRendererForSitePerProcess",
+    # Playwright turns these off, but a second list replaces the first.
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsUpgrades",
+    "MediaRouter",
+    "OptimizationHints",
+    "PaintHolding",
+    "ThirdPartyStoragePartitioning",
+]
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -24,6 +41,8 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--in-process-gpu",
+    f"--disable-features={','.join(UNUSED_FEATURES)}",
 ]
 
 
