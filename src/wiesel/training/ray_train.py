@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from wiesel.errors import FeatureError, MissingExtraError, ParameterError, TrainingError
+from wiesel.io.ray_mailbox import Mailbox
 from wiesel.io.ray_session import load_ray, ray_session
 from wiesel.nn.stacking import stack_modules
 from wiesel.nn.streams import RandomStreams
@@ -24,7 +25,7 @@ from wiesel.parameters import check_number
 from wiesel.training.engines import TrainingJob
 from wiesel.training.history import History
 from wiesel.training.progress import progress_bar
-from wiesel.training.ray_worker import Mailbox, train_part
+from wiesel.training.ray_worker import train_part
 
 __all__ = ["RayTrain"]
 
@@ -128,15 +129,16 @@ class RayTrain:
                         mailbox.stop.remote()
                 for record in ray.get(mailbox.take.remote()):
                     show(record)
-        result: dict[str, Any] | None = ray.get(mailbox.result.remote())
+        content = ray.get(mailbox.result.remote())
         error = ray.get(mailbox.refusal.remote())
         if error is not None:
             raise error
-        if result is None:
+        if content is None:
             raise TrainingError(
                 f"Training on Ray ended without a result after {self.retries} new attempts: "
                 f"{_short(run.error)}. The logs of the workers are on the Ray dashboard."
             ) from run.error
+        result: dict[str, Any] = ray.cloudpickle.loads(content)
         return result
 
     def _trainer(self, config: dict[str, Any], folder: str) -> Any:
