@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from patience import PATIENCE
 
@@ -207,8 +208,14 @@ def empty_project(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def read_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, for tests of a module that leave no labeling function in it."""
-    return write_empty_project(tmp_path_factory.mktemp("read"))
+    """The same and 9,400 more, for tests of a module that leave no labeling function in it."""
+    folder = write_empty_project(tmp_path_factory.mktemp("read"))
+    rows = pl.read_csv(folder / "train.csv", infer_schema=False)
+    numbers = range(len(rows), 10_000)
+    texts = [f"message {number} about " * 4 for number in numbers]
+    more = pl.DataFrame({"id": [f"train-{number}" for number in numbers], "text": texts})
+    pl.concat([rows, more], how="diagonal").write_csv(folder / "train.csv")
+    return folder
 
 
 def write_empty_project(place: Path) -> Path:
