@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,11 +162,13 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     contexts, errors = [], Errors()
 
     def open_(address: str, **options: Any) -> Any:
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)
         context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
+        # By default Playwright asks at every frame, for which the page is drawn again and again.
+        page.wait_for_function = partial(page.wait_for_function, polling=100)
         page.goto(address)
         return page
 

@@ -238,18 +238,22 @@ def test_a_rule_added_in_one_browser_appears_in_the_other_and_undo_removes_it(
     assert rules(read_project) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_is_wider_than_a_phone(serve_once, open_page, read_project, scheme):
+def test_no_page_is_wider_than_a_phone_by_day_and_by_night(serve_once, open_page, read_project):
     server = serve_once(read_project)
-    page = open_page(server.address, color_scheme=scheme)
-    page.set_viewport_size({"width": 390, "height": 844})
+    phone = {"width": 390, "height": 844}
+    page = open_page(server.address, color_scheme="dark", viewport=phone)
+    night, day = "rgb(23, 27, 31)", "rgb(255, 255, 255)"
     for address in ("/", "/lfs", "/label", "/train", "/results"):
-        page.goto(server.address + address)
+        if address != "/":
+            page.goto(server.address + address)
         page.wait_for_selector("main >> text=/./ >> nth=0")
-        width = page.evaluate("document.documentElement.scrollWidth")
-        assert width <= 390, address
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert background == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(23, 27, 31)")
+        for scheme, background in (("dark", night), ("light", day), ("dark", night)):
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_function(
+                f"getComputedStyle(document.body).backgroundColor === '{background}'"
+            )
+            width = page.evaluate("document.documentElement.scrollWidth")
+            assert width <= 390, (address, scheme)
 
 
 def test_a_row_opens_by_keyboard_and_pages_turn(serve_once, open_page, read_project):
