@@ -43,7 +43,6 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--in-process-gpu",
     f"--disable-features={','.join(UNUSED_FEATURES)}",
 ]
 

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from wiesel.errors import FeatureError, MissingExtraError, ParameterError, TrainingError
-from wiesel.io.ray_mailbox import Mailbox
 from wiesel.io.ray_session import load_ray, ray_session
 from wiesel.nn.stacking import stack_modules
 from wiesel.nn.streams import RandomStreams
@@ -25,7 +24,7 @@ from wiesel.parameters import check_number
 from wiesel.training.engines import TrainingJob
 from wiesel.training.history import History
 from wiesel.training.progress import progress_bar
-from wiesel.training.ray_worker import train_part
+from wiesel.training.ray_worker import Mailbox, train_part
 
 __all__ = ["RayTrain"]
 
@@ -129,16 +128,15 @@ class RayTrain:
                         mailbox.stop.remote()
                 for record in ray.get(mailbox.take.remote()):
                     show(record)
-        content = ray.get(mailbox.result.remote())
+        result: dict[str, Any] | None = ray.get(mailbox.result.remote())
         error = ray.get(mailbox.refusal.remote())
         if error is not None:
             raise error
-        if content is None:
+        if result is None:
             raise TrainingError(
                 f"Training on Ray ended without a result after {self.retries} new attempts: "
                 f"{_short(run.error)}. The logs of the workers are on the Ray dashboard."
             ) from run.error
-        result: dict[str, Any] = ray.cloudpickle.loads(content)
         return result
 
     def _trainer(self, config: dict[str, Any], folder: str) -> Any:
