@@ -46,7 +46,7 @@ def write_quick_starter(folder: Path) -> None:
     """The project that pages call `my-project`, trained for a few epochs."""
     write_starter(folder)
     with (folder / "wiesel.toml").open("a") as file:
-        file.write("\n[training]\nepochs = 3\n")
+        file.write("\n[training]\nepochs = 3\nepoch_size = 640\n")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

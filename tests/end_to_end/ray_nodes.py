@@ -32,9 +32,11 @@ PATIENT = {
     "RAY_worker_register_timeout_seconds": "900",
     "RAY_health_check_timeout_ms": "60000",
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1800",
+    "RAY_TRAIN_METRICS_ENABLED": "0",
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
 }
 """On a busy machine a worker takes minutes to start, and a living node seconds to answer.
-No worker is started before there is work for it."""
+No worker is started before there is work for it, and none for figures that nobody looks at."""
 
 
 def node(num_cpus: int) -> dict[str, Any]:

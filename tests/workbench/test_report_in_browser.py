@@ -1,10 +1,11 @@
-"""The reports, opened in a real browser: they sort, filter, fit a phone and print."""
+"""Reports and tables, opened in a real browser: they sort, filter, fit a phone and print."""
 
 import numpy as np
 import polars as pl
 import pytest
 
 from wiesel import LabelSpace, aggregate
+from wiesel.analysis.table import Table, count, percent, text
 from wiesel.evaluation import evaluate_proba, threshold_curve
 from wiesel.report import BalanceRow, ErrorItem, ReportData, SliceRow, VoterRow, write_report
 from wiesel.report.crowd import write_crowd_report
@@ -174,3 +175,24 @@ def _answer(worker, truth, rng):
     if worker == 5:  # an adversary
         return 1 - truth
     return truth if rng.random() < 0.9 else 1 - truth
+
+
+@pytest.mark.slow
+def test_a_press_on_a_header_sorts_and_unknown_values_stay_last(open_page):
+    frame = pl.DataFrame(
+        {"voter": ["b", "a", "C", "d"], "n": [9, 1000, 30, 4], "p": [0.5, None, 0.25, 0.125]}
+    )
+    shown = Table(frame, (text("voter"), count("n"), percent("p")))
+    page = open_page("about:blank")
+    # Set as notebooks do it, which does not run script elements.
+    page.set_content("<main></main>")
+    page.evaluate("html => { document.querySelector('main').innerHTML = html }", shown.to_html())
+
+    def pressed(column: int) -> str:
+        page.locator("thead button").nth(column).click()
+        return "".join(page.locator("tbody tr td:first-child").all_inner_texts())
+
+    assert [pressed(1), pressed(1)] == ["dbCa", "aCbd"]
+    assert [pressed(2), pressed(2)] == ["dCba", "bCda"]
+    assert [pressed(0), pressed(0)] == ["abCd", "dCba"]
+    assert page.locator("th[aria-sort]").count() == 1

@@ -3,19 +3,27 @@
 Workers read the rows themselves; only row ranges and results are sent.
 """
 
-import json
+from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import polars as pl
 
-from wiesel.errors import DataError, ParameterError
+from wiesel.errors import DataError
 from wiesel.io import explained, scan_rows
 from wiesel.io.ray_session import ray_session
 from wiesel.lfs.engines.pieces import Piece
 from wiesel.lfs.engines.worker import error_message, error_of_message
 
 __all__ = ["PieceJob", "done_here", "done_on_ray"]
+
+_RETRIES = 10
+"""The number of times a piece is started again after its machine was lost."""
+_AHEAD = 2
+"""Pieces per core of the cluster that are running or wait for a core."""
+_MOMENT = 0.2
+"""Seconds between two checks for Ctrl-C."""
 
 
 class PieceJob(Protocol):
@@ -42,55 +50,44 @@ def done_on_ray(
 ) -> Iterator[bytes]:
     """Process every piece on a cluster and yield each result once, in any order."""
     with ray_session(address) as ray:
-        from ray import data
-
-        n_cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        done = data.from_items(list(pieces), override_num_blocks=len(pieces)).map_batches(
-            PieceWorker,
-            fn_constructor_args=(job,),
-            batch_size=1,
-            num_cpus=1,
-            compute=data.ActorPoolStrategy(min_size=1, max_size=min(n_cores, len(pieces))),
-        )
-        numbers = set()
-        for record in done.iter_rows():
-            problem = json.loads(record["problem"])
-            if problem:
-                raise error_of_message(problem)
-            if int(record["number"]) not in numbers:
-                numbers.add(int(record["number"]))
-                yield record["content"]
-        if len(numbers) != len(pieces):
-            raise ParameterError(f"Ray did {len(numbers)} of {len(pieces)} parts.")
+        task = ray.remote(max_retries=_RETRIES, scheduling_strategy="SPREAD")(_done_there)
+        sent = [ray.put(job)]  # in a list, or Ray would hand every task a copy of the job
+        waiting = deque(pieces)
+        under_way: list[Any] = []
+        try:
+            while waiting or under_way:
+                room = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+                while waiting and len(under_way) < room:
+                    under_way.append(task.remote(waiting.popleft(), sent))
+                ready, under_way = ray.wait(under_way, timeout=_MOMENT)
+                for content, problem in ray.get(ready):
+                    if problem:
+                        raise error_of_message(problem)
+                    yield content
+        finally:
+            for unfinished in under_way:
+                ray.cancel(unfinished, force=True)
 
 
-class PieceWorker:
-    """A process of the cluster that handles one piece after another."""
+def _done_there(piece: Piece, sent: list[Any]) -> tuple[bytes, dict[str, str]]:
+    """Process a piece in a process of the cluster.
 
-    def __init__(self, job: PieceJob) -> None:
-        self._job = job
+    A problem is returned rather than raised, so that it reaches the user unchanged.
+    """
+    try:
+        job = _received(sent[0])
+        return job(piece, _rows_of(piece, job.columns)), {}
+    except Exception as error:  # noqa: BLE001 - it is sent, and raised on the other side
+        return b"", error_message(error)
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        """Process the pieces of a batch. A problem is recorded, so that it arrives unchanged."""
-        numbers = [int(number) for number in batch["number"]]
-        contents, problems = [], []
-        for k in range(len(numbers)):
-            piece = Piece(
-                number=numbers[k],
-                file=str(batch["file"][k]),
-                first=int(batch["first"][k]),
-                count=int(batch["count"][k]),
-                start=int(batch["start"][k]),
-            )
-            content = b""
-            problem: dict[str, str] = {}
-            try:
-                content = self._job(piece, _rows_of(piece, self._job.columns))
-            except Exception as error:  # noqa: BLE001 - it is sent, and raised on the other side
-                problem = error_message(error)
-            contents.append(content)
-            problems.append(json.dumps(problem))
-        return {"number": numbers, "content": contents, "problem": problems}
+
+@lru_cache(maxsize=1)
+def _received(job: Any) -> PieceJob:
+    """The job, fetched once per process: it may keep what it has loaded, such as a model."""
+    import ray
+
+    found: PieceJob = ray.get(job)
+    return found
 
 
 def _rows_of(piece: Piece, columns: list[str] | None) -> pl.DataFrame:
