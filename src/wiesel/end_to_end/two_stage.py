@@ -61,7 +61,7 @@ class TwoStage(EndToEndModel):
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
     >>> X = make_features(gold, n_features=4)
-    >>> model = TwoStage(MajorityVote(), torch.nn.Linear(X.shape[1], 2), epochs=5, lr=0.01)
+    >>> model = TwoStage(MajorityVote(), torch.nn.Linear(X.shape[1], 2), epochs=1, lr=0.01)
     >>> model.fit(X, votes).soft_labels(X, votes).shape
     (200, 2)
     """

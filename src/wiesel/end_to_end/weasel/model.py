@@ -91,6 +91,7 @@ class WeaSEL(EndToEndModel):
     number of voters.
     `WeaSEL.paper(net)` is the paper's own configuration.
 
+    >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
     >>> X = make_features(gold, n_features=4)
@@ -152,7 +153,7 @@ class WeaSEL(EndToEndModel):
     def paper(cls, end_model: nn.Module, **options: Any) -> Self:
         """Return the paper's configuration; `options` override it.
 
-        >>> WeaSEL.paper(torch.nn.Linear(4, 2)).tau_2
+        >>> WeaSEL.paper(nn.Linear(4, 2)).tau_2
         'sqrt_voters'
         """
         return cls(end_model, **{**_PAPER, **options})
