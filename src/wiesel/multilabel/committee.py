@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 from torch import nn
 
 from wiesel.end_to_end.explaining import VoteEffects
@@ -229,6 +228,8 @@ def _chosen(
     members: Sequence[MultiLabelModel], validation: MultiLabelValidation, equal: Array
 ) -> Array:
     """The weights of every label, by greedy selection on its gold labels."""
+    from scipy.special import expit
+
     present = np.stack(
         [expit(predict_logits(m.end_model_, validation.inputs).double().numpy()) for m in members]
     )

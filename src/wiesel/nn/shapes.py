@@ -44,8 +44,8 @@ class _NoValues(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-_IN_PLACE = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_}
-_OF_EACH_NUMBER = {Tensor.log, Tensor.add, Tensor.mul, Tensor.div, Tensor.__rsub__}
+_IN_PLACE: set[Any] = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_}
+_OF_EACH_NUMBER: set[Any] = {Tensor.log, Tensor.add, Tensor.mul, Tensor.div, Tensor.__rsub__}
 
 
 def _of_one_tensor(args: tuple[Any, ...]) -> bool:
