@@ -153,7 +153,12 @@ class TwoStage(EndToEndModel):
 
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on the result of `fit_inputs`."""
-        if self.fits_itself and self.members == 1:
+        if self.fits_itself:
+            if self.members != 1:
+                raise ParameterError(
+                    f"members={self.members!r} averages networks of several seeds; a scikit-learn "
+                    "classifier trains itself: leave members out."
+                )
             if given.engine is not None:
                 raise ParameterError(
                     "A scikit-learn classifier trains itself, in this process: leave engine out."
