@@ -52,7 +52,7 @@ class MultiLabelCommittee(MultiLabelModel):
     >>> X = torch.eye(4).repeat(50, 1)
     >>> dense = X[:, None, :2].repeat(1, 3, 1)                     # three voters, two labels
     >>> votes = MultiLabelVotes.from_dense(dense, ["a", "b"])
-    >>> model = MultiLabelCommittee(torch.nn.Linear(4, 2), lr=0.05).fit(X, votes)
+    >>> model = MultiLabelCommittee(torch.nn.Linear(4, 2), epochs=3, lr=0.05).fit(X, votes)
     >>> list(model.member_weights_), model.predict(X[:3])
     (['majority_vote', 'feature_em', 'feature_checked'], [('a',), ('b',), ()])
     """
