@@ -4,11 +4,12 @@ import gc
 import os
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 
 # The networks of the tests are tiny: on a busy machine, two threads mostly wait for each other.
 # NumPy and torch read this when they are loaded.
@@ -29,7 +30,16 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Pass over modules without tests and examples: what they import costs seconds to load."""
     if collection_path.suffix != ".py" or collection_path.name.startswith("test_"):
         return None
-    return True if ">>>" not in collection_path.read_text(encoding="utf-8") else None
+    return None if _has_examples(collection_path) else True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]]:
+    """Look for examples only where there are any: most files of tests have none."""
+    found = yield
+    if _has_examples(file_path):
+        return found
+    return [one for one in found if not isinstance(one, DoctestModule)]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -52,6 +62,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
     gc.enable()
+
+
+def _has_examples(file: Path) -> bool:
+    return file.suffix == ".py" and ">>>" in file.read_text(encoding="utf-8")
 
 
 def tiny_votes() -> VoteMatrix:

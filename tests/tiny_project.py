@@ -27,6 +27,7 @@ baselines = []
 
 [training]
 epochs = 2
+members = 2
 lr = 0.05
 epoch_size = 320
 """
@@ -55,7 +56,7 @@ def messages(prefix: str, n_items: int, with_labels: bool) -> str:
 
 
 def tiny_project(place: Path) -> Path:
-    """A tiny project: forty messages, two labeling functions, two epochs."""
+    """A tiny project: forty messages, two labeling functions, two networks of two epochs."""
     folder = place / "tiny"
     folder.mkdir()
     (folder / "wiesel.toml").write_text(TINY_TOML)

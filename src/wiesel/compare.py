@@ -66,7 +66,7 @@ def compare(
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
     >>> X = make_features(gold, n_features=4)
-    >>> methods = {"majority_vote": {"epochs": 5}, "snorkel": {"epochs": 5}}
+    >>> methods = {"majority_vote": {"epochs": 2}, "snorkel": {"epochs": 2}}
     >>> table = compare(methods, X, votes, test=(X, gold), end_model="linear", seeds=[0, 1])
     >>> table.frame["method"].to_list()
     ['majority_vote', 'snorkel', "always 'class_1'"]
@@ -91,7 +91,7 @@ def compare_datasets(
     ...     X = make_features(gold, n_features=4, seed=seed)
     ...     return {"X": X, "votes": votes, "test": (X, gold)}
     >>> tasks = {"mails": task(0), "reviews": task(1)}
-    >>> table = compare_datasets({"snorkel": {"epochs": 3}}, tasks, end_model="linear")
+    >>> table = compare_datasets({"snorkel": {"epochs": 2}}, tasks, end_model="linear")
     >>> table.frame.select("data", "method").rows()
     [('mails', 'snorkel'), ('mails', "always 'class_1'"), ...]
     """

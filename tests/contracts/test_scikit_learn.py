@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from wiesel import Committee, EndToEndModel, LabelModel, MajorityVote, TwoStage
+from wiesel import Committee, EndToEndModel, LabelModel, MajorityVote, TwoStage, WeaSEL
 from wiesel.catalog import METHODS
 from wiesel.end_to_end.readings import EvidenceLabelModel
 from wiesel.testing import ContractError, check_scikit_learn
@@ -58,7 +58,8 @@ def model_of(name: str) -> EndToEndModel | LabelModel:
         return cls()
     first = [MajorityVote()] if cls is TwoStage else []
     # Several networks are fits of the same kind: what the checks look at, one has, too.
-    further = {"networks": 1} if cls is Committee else {}
+    # Members of the committee read features and start as WeaSEL does by default.
+    further = {Committee: {"networks": 1}, WeaSEL: {"start": MajorityVote()}}.get(cls, {})
     return cls(*first, NET, **QUICK, **further)
 
 

@@ -58,7 +58,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*outweighs all votes:wiesel.err
 @pytest.mark.parametrize("method", [name for name in REGISTRY if "vote" not in name])
 def test_every_method_finds_the_truth_at_least_as_well_as_majority_vote(method, case):
     gains = []
-    for seed in range(3):
+    for seed in range(2):
         votes, gold, _ = planted(case, seed)
         found = accuracy(fitted(method, case, seed), votes, gold)
         gains.append(found - majority_accuracy(case, seed))
@@ -71,7 +71,7 @@ def test_every_method_finds_the_truth_at_least_as_well_as_majority_vote(method, 
 def test_snorkel_beats_the_steps_of_the_snorkel_library(case, informed):
     true = np.linspace(0.6, 0.9, CASES[case][0])
     ahead = []
-    for seed in range(3):
+    for seed in range(2):
         votes, gold, _ = planted(case, seed)
         ours = fitted("snorkel", case, seed, informed)
         # Either is given the balance or estimates it in the same way: that is done once.

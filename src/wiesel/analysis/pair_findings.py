@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from wiesel.analysis.agreement import PairCounts, agreement, pair_counts
 from wiesel.analysis.counts import class_counts
@@ -54,6 +53,8 @@ def pair_findings(votes: VoteSource, suspects: Collection[str] = ()) -> Iterator
 
 def _groups(pairs: pl.DataFrame, voters: tuple[str, ...]) -> list[pl.DataFrame]:
     """The pairs, split into groups of connected voters."""
+    from scipy.sparse.csgraph import connected_components
+
     if pairs.is_empty():
         return []
     position = {name: index for index, name in enumerate(voters)}

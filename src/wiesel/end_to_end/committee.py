@@ -70,7 +70,7 @@ class Committee(EndToEndModel):
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
     >>> X = make_features(gold, n_features=4)
-    >>> model = Committee(torch.nn.Linear(4, 2), epochs=5, lr=0.01).fit(X, votes)
+    >>> model = Committee(torch.nn.Linear(4, 2), epochs=1, lr=0.01).fit(X, votes)
     >>> list(model.member_weights_)
     ['majority_vote', 'feature_em', 'feature_checked']
     """

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
-from scipy.special import log_softmax, stdtrit
 from torch import nn
 
 from wiesel.end_to_end.checks import gold_validation
@@ -113,6 +111,9 @@ def _calibrated_losses(
     proba: npt.NDArray[np.float64], gold: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
     """The log loss of every item after calibration with one scale and a shift per class."""
+    from scipy.optimize import minimize
+    from scipy.special import log_softmax
+
     logits = np.log(proba.clip(1e-7))
     n_classes = proba.shape[1]
 
@@ -132,6 +133,8 @@ def _worth_training(losses: npt.NDArray[np.float64]) -> int:
 
     Significance is by a t-test at the 5 % level, so with very few items the gain must be large.
     """
+    from scipy.special import stdtrit
+
     best = int(losses.mean(axis=1).argmin())
     gains = losses[0] - losses[best]
     error = gains.std(ddof=1) / np.sqrt(len(gains))

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve
 from torch import Tensor
 
 from wiesel.errors import FeatureError
@@ -193,6 +192,8 @@ class CrossFit:
 
     def __init__(self, vectors: InputVectors, rows: Rows) -> None:
         # Fixed folds, so that the same votes and features always give the same labels.
+        from scipy.linalg import cho_factor
+
         order = np.random.default_rng(0).permutation(rows)
         folds = [order[k::_FOLDS] for k in range(_FOLDS)]
         self._rows = np.concatenate(folds)
@@ -218,6 +219,8 @@ class CrossFit:
 
     def fit(self, targets: Array) -> Fitted:
         """Fit the regressions of targets, which have a row for every item."""
+        from scipy.linalg import cho_solve
+
         own = targets[self._rows]
         products = [
             _summed(part.T @ own[place] for place, part in self._read(fold))

@@ -28,6 +28,7 @@ from wiesel.labels import LabelSpace
 from wiesel.nn.encoders import EncoderLayers
 from wiesel.nn.graph_encoder import GraphLayers
 from wiesel.nn.names import module_from_spec, module_spec
+from wiesel.nn.shapes import shapes_only
 from wiesel.parameters import Parameterized, check_number
 from wiesel.registry import registered_classes
 from wiesel.saving import decoded, encoded, read_json, write_folder
@@ -81,7 +82,7 @@ class Saved:
                 f"load_model(path, {name}=net) needs a module of the same architecture."
             )
         # Sizes from a file are not trusted: memory is allocated only if they match the weights.
-        with torch.device("meta"), limited_parts(tensor_count(self.files.get(WEIGHTS, b""))):
+        with shapes_only(), limited_parts(tensor_count(self.files.get(WEIGHTS, b""))):
             self.check(_rebuilt(decoded(spec)), name)
         with seeded(seed):
             return _rebuilt(decoded(spec))

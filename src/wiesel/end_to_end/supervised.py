@@ -42,7 +42,7 @@ class Supervised(EndToEndModel):
     >>> votes, gold = make_votes(200, n_voters=5)
     >>> X = make_features(gold, n_features=4)
     >>> net = torch.nn.Linear(X.shape[1], 2)
-    >>> model = Supervised(net, labels=votes.labels, epochs=5, lr=0.01).fit(X, gold)
+    >>> model = Supervised(net, labels=votes.labels, epochs=1, lr=0.01).fit(X, gold)
     >>> model.predict(X).shape
     (200,)
     """

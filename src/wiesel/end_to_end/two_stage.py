@@ -61,7 +61,7 @@ class TwoStage(EndToEndModel):
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
     >>> X = make_features(gold, n_features=4)
-    >>> model = TwoStage(MajorityVote(), torch.nn.Linear(X.shape[1], 2), epochs=5, lr=0.01)
+    >>> model = TwoStage(MajorityVote(), torch.nn.Linear(X.shape[1], 2), epochs=1, lr=0.01)
     >>> model.fit(X, votes).soft_labels(X, votes).shape
     (200, 2)
     """
@@ -153,7 +153,12 @@ class TwoStage(EndToEndModel):
 
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on the result of `fit_inputs`."""
-        if self.fits_itself and self.members == 1:
+        if self.fits_itself:
+            if self.members != 1:
+                raise ParameterError(
+                    f"members={self.members!r} averages networks of several seeds; a scikit-learn "
+                    "classifier trains itself: leave members out."
+                )
             if given.engine is not None:
                 raise ParameterError(
                     "A scikit-learn classifier trains itself, in this process: leave engine out."

@@ -13,7 +13,6 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.linalg import qr
 
 from wiesel.threads import map_in_threads, one_thread
 
@@ -97,6 +96,8 @@ def _orthonormal(block: Array, basis: Array, width: int) -> Array:
     Apart from rounding, a block of a Krylov space has only the last two blocks of the basis in it.
     They are subtracted first, and then what rounding left of all blocks.
     """
+    from scipy.linalg import qr
+
     last = basis[:, -2 * width :]
     block = block - last @ (last.T @ block)
     block = qr(block, mode="economic", overwrite_a=True, check_finite=False)[0]

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.optimize import linear_sum_assignment, minimize
 
 from wiesel.errors import WieselWarning
 from wiesel.label_models.vote_products import one_hot_chunks, vote_totals
@@ -203,6 +202,8 @@ class _TripleModel:
 
     def minimize(self, logits: FloatArray, fixed_prior: bool = False) -> tuple[float, FloatArray]:
         """Return the smallest loss and its logits, starting from given logits."""
+        from scipy.optimize import minimize
+
         n_classes = self.shape[1]
 
         def loss(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
@@ -289,6 +290,8 @@ class _Counted(NamedTuple):
 
 def _class_order(outcomes: FloatArray) -> npt.NDArray[np.int64]:
     """The class of each column of the model: the one that groups vote for most there."""
+    from scipy.optimize import linear_sum_assignment
+
     votes_for = outcomes[:, :, :-1].sum(axis=0)
     columns, classes = linear_sum_assignment(votes_for, maximize=True)
     return columns[np.argsort(classes)]

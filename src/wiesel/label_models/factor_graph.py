@@ -12,9 +12,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.optimize import minimize
-from scipy.sparse.csgraph import connected_components
-from scipy.special import logsumexp
 
 from wiesel.errors import ParameterError
 from wiesel.label_models.pair_statistics import STATISTICS, voter_positions
@@ -74,6 +71,8 @@ class Component:
 
     def log_likelihood(self, weights: FloatArray) -> npt.NDArray[np.float64]:
         """Return log P(votes | class): (n_states, n_classes)."""
+        from scipy.special import logsumexp
+
         scores = np.tensordot(weights, self.factors, axes=1)
         return scores - logsumexp(scores, axis=0)
 
@@ -84,6 +83,8 @@ class Component:
 
         The weights have a normal prior around `center`; accuracies stay better than chance.
         """
+        from scipy.optimize import minimize
+
         observed = np.tensordot(self.factors, counts, axes=([1, 2], [0, 1]))
         per_class = counts.sum(axis=0)
 
@@ -116,6 +117,8 @@ def find_components(
     dependencies: Sequence[Dependency], voters: tuple[str, ...], n_classes: int
 ) -> list[Component]:
     """Return the connected components of the dependencies; raise an error if they are invalid."""
+    from scipy.sparse.csgraph import connected_components
+
     edges = [_edge(dependency, voters) for dependency in dependencies]
     graph = sp.coo_array(
         (np.ones(len(edges)), ([j for _, j, _ in edges], [k for _, _, k in edges])),

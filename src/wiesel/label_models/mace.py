@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma, gammaln
 
 from wiesel.label_models.base import LabelModel
 from wiesel.label_models.dawid_skene import PSEUDO_ITEMS
@@ -161,12 +160,16 @@ def _confusions(
 
 def _expected_logs(parameters: FloatArray) -> npt.NDArray[np.float64]:
     """E[log p] for p ~ Dirichlet(parameters), along the last axis."""
+    from scipy.special import digamma
+
     total = parameters.sum(axis=-1, keepdims=True)
     return np.asarray(digamma(parameters) - digamma(total), dtype=np.float64)
 
 
 def _dirichlet_divergence(parameters: FloatArray, prior: float) -> float:
     """KL(Dirichlet(parameters) || Dirichlet(prior, ..., prior)), summed over the rows."""
+    from scipy.special import gammaln
+
     size = parameters.shape[-1]
     log_beta = gammaln(parameters).sum(axis=-1) - gammaln(parameters.sum(axis=-1))
     log_beta_of_prior = size * gammaln(prior) - gammaln(size * prior)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.optimize import minimize
 
 from wiesel.label_models.pair_moments import BLOCK_CELLS, pair_counts
 from wiesel.label_models.vote_pairs import VotePairs
@@ -103,6 +102,8 @@ def minimize_lbfgs(
     loss: MomentLoss, mu: FloatArray, steps: int
 ) -> tuple[npt.NDArray[np.float64], list[float]]:
     """Minimize to convergence, with every probability kept in [0, 1]."""
+    from scipy.optimize import minimize
+
     history: list[float] = []
 
     def flat(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
 
 from wiesel.errors import WieselWarning
 from wiesel.label_models.base import LabelModel
@@ -238,6 +237,8 @@ def _ordered(mu: FloatArray, prior: FloatArray) -> npt.NDArray[np.float64]:
 
     The moments cannot distinguish such classes; the assumption that votes are mostly right can.
     """
+    from scipy.optimize import linear_sum_assignment
+
     n_classes = len(prior)
     fit = np.einsum("jcy->cy", mu.reshape(-1, n_classes, n_classes)) * prior[:, None]
     ordered = np.array(mu, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -128,14 +129,27 @@ class _Roots(NamedTuple):
         others = np.flatnonzero(self.partners != i)
         if len(others) > MOST_PARTNERS:
             others = others[np.argsort(-overlap[i, others], kind="stable")[:MOST_PARTNERS]]
-        first, second = np.triu_indices(len(others), k=1)
-        j, k = others[first], others[second]
-        voter_j, voter_k = self.partners[j], self.partners[k]
-        numerator, denominator = moments[i, j] * moments[i, k], moments[voter_j, k]
+        (pairs, first, second), voters = _pairs(len(others)), self.partners[others]
+        # Small matrices of all partners, of which the pairs j < k are taken.
+        own, between = moments[i, others], np.ix_(voters, others)
+        numerator = np.multiply.outer(own, own).take(pairs)
+        denominator = moments[between].take(pairs)
         if self.only_positive:
             usable = numerator * denominator > 0
         else:
-            shared = (overlap[i, j] > 0) & (overlap[i, k] > 0) & (overlap[voter_j, k] > 0)
-            usable = shared & (denominator != 0)
-        roots = np.sqrt(np.abs(numerator[usable] / denominator[usable]))
-        return np.minimum(roots, self.most), voter_j[usable], voter_k[usable]
+            shares = overlap[i, others] > 0
+            shared = np.logical_and.outer(shares, shares) & (overlap[between] > 0)
+            usable = shared.take(pairs) & (denominator != 0)
+        if not usable.all():
+            numerator, denominator = numerator[usable], denominator[usable]
+            first, second = first[usable], second[usable]
+        numerator /= denominator
+        roots = np.sqrt(np.abs(numerator, out=numerator), out=numerator)
+        return np.minimum(roots, self.most, out=roots), voters[first], voters[second]
+
+
+@lru_cache(maxsize=4)
+def _pairs(n: int) -> tuple[IntArray, IntArray, IntArray]:
+    """The positions of the pairs j < k in a flat n x n matrix, and the two of each."""
+    first, second = np.triu_indices(n, k=1)
+    return first * n + second, first, second

@@ -3,10 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
-
-from rich.console import Console, ConsoleOptions, Group, RenderResult
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from wiesel.lfs.ballots import scalar
 from wiesel.lfs.batch import Batch
@@ -15,6 +12,10 @@ from wiesel.lfs.python_function import PythonFunction
 from wiesel.lfs.sources import RowSource
 from wiesel.lfs.text_rules import Keywords, Regex
 from wiesel.parameters import check_number
+
+if TYPE_CHECKING:  # workers, which show nothing, start without it
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.text import Text
 
 __all__ = ["Trial", "TriedRow", "try_lfs"]
 
@@ -63,12 +64,16 @@ class Trial:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         """Yield every row, matches reversed and votes below."""
+        from rich.console import Group
+
         for tried in self.rows:
             yield Group(*_terminal_lines(tried))
 
     def __str__(self) -> str:
+        from rich.console import Console
+
         console = Console(no_color=True, width=100, force_terminal=False, force_jupyter=False)
         with console.capture() as captured:
             console.print(self)
@@ -173,7 +178,9 @@ def _verdicts(tried: TriedRow) -> list[tuple[str, str]]:
     return lines + [("failed", f"{name} ({error})") for name, error in tried.errors.items()]
 
 
-def _terminal_lines(tried: TriedRow) -> Iterator[Text]:
+def _terminal_lines(tried: TriedRow) -> "Iterator[Text]":
+    from rich.text import Text
+
     yield Text(tried.item, style="bold")
     for column, value in tried.row.items():
         line = Text(f"  {column}: ", style="dim")

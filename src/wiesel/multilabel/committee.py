@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 from torch import nn
 
 from wiesel.end_to_end.explaining import VoteEffects
@@ -53,7 +52,7 @@ class MultiLabelCommittee(MultiLabelModel):
     >>> X = torch.eye(4).repeat(50, 1)
     >>> dense = X[:, None, :2].repeat(1, 3, 1)                     # three voters, two labels
     >>> votes = MultiLabelVotes.from_dense(dense, ["a", "b"])
-    >>> model = MultiLabelCommittee(torch.nn.Linear(4, 2), lr=0.05).fit(X, votes)
+    >>> model = MultiLabelCommittee(torch.nn.Linear(4, 2), epochs=3, lr=0.05).fit(X, votes)
     >>> list(model.member_weights_), model.predict(X[:3])
     (['majority_vote', 'feature_em', 'feature_checked'], [('a',), ('b',), ()])
     """
@@ -229,6 +228,8 @@ def _chosen(
     members: Sequence[MultiLabelModel], validation: MultiLabelValidation, equal: Array
 ) -> Array:
     """The weights of every label, by greedy selection on its gold labels."""
+    from scipy.special import expit
+
     present = np.stack(
         [expit(predict_logits(m.end_model_, validation.inputs).double().numpy()) for m in members]
     )

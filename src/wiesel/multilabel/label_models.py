@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from wiesel.errors import ParameterError, VoteError, listed, suggest
 from wiesel.label_models import LabelModel
@@ -88,6 +87,8 @@ class OneSided(LabelModel):
         return self._predict_proba(votes)
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        from scipy.special import expit
+
         counted = expit(self.offset_ + votes.votes_per_item * _EVIDENCE)
         voted = np.where(votes.covered, counted, self.silent_)
         proba = np.stack([1 - voted, voted], axis=1)
@@ -201,6 +202,8 @@ def posteriors(models: Mapping[str, LabelModel], votes: MultiLabelVotes) -> npt.
 
 def _offset(evidence: FloatArray, mean: float) -> float:
     """The logit for which sigmoid(offset + evidence) has this mean, by bisection."""
+    from scipy.special import expit
+
     low, high = -50.0 - float(evidence.max()), 50.0
     for _ in range(80):
         middle = (low + high) / 2

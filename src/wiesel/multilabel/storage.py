@@ -30,6 +30,7 @@ from wiesel.multilabel.training import MultiLabelModel
 from wiesel.multilabel.two_stage import MultiLabelTwoStage
 from wiesel.multilabel.weasel import EncoderSizes, MultiLabelWeaSEL, build_encoder
 from wiesel.nn.names import module_spec
+from wiesel.nn.shapes import shapes_only
 from wiesel.parameters import Parameterized, check_number
 from wiesel.saving import decoded, encoded, read_json, write_folder
 from wiesel.training import History
@@ -301,7 +302,7 @@ def _restore_encoder(model: MultiLabelWeaSEL, saved: Saved) -> None:
         raise SavedModelError("The saved encoder belongs to other labels or other voters.")
     if sizes.n_voters != max(map(len, model.voters_on_.values())):
         raise SavedModelError("The saved encoder has another number of voters.")
-    with torch.device("meta"):
+    with shapes_only():
         saved.check(build_encoder(model.encoder, sizes).network, "encoder")
     model.sizes_, model.encoder_ = sizes, build_encoder(model.encoder, sizes).eval()
     model.encoder_.network = saved.filled(model.encoder_.network, "encoder")

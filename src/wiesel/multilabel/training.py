@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.special import expit
 from torch import Tensor, nn
 
 from wiesel.end_to_end.checks import check_training_numbers
@@ -190,6 +189,8 @@ class MultiLabelModel(Parameterized, ABC):
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return P(present) from the inputs alone: (n_items, n_labels), as in `labels_.names`."""
+        from scipy.special import expit
+
         self.check_fitted()
         inputs = as_inputs(X)
         if not len(inputs):
@@ -274,6 +275,8 @@ class MultiLabelModel(Parameterized, ABC):
 
     def _select(self, validation: MultiLabelValidation | None) -> None:
         """Record which epoch was kept, calibrate, and tune the thresholds for F1."""
+        from scipy.special import expit
+
         n_labels, epoch = len(self.labels_), self.history_.best_epoch or len(self.history_)
         kept = [member.selection_["epoch"] for member in self.members_] or epoch
         self.selection_ = {"by": "last epoch", "epoch": kept}

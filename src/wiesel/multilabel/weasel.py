@@ -73,7 +73,7 @@ class MultiLabelWeaSEL(MultiLabelModel):
     >>> X = torch.eye(4).repeat(50, 1)
     >>> dense = X[:, None, :2].repeat(1, 3, 1)                     # three voters, two labels
     >>> votes = MultiLabelVotes.from_dense(dense, ["a", "b"])
-    >>> MultiLabelWeaSEL(nn.Linear(4, 2), lr=0.05).fit(X, votes).predict(X[:3])
+    >>> MultiLabelWeaSEL(nn.Linear(4, 2), epochs=3, lr=0.05).fit(X, votes).predict(X[:3])
     [('a',), ('b',), ()]
     """
 

@@ -16,6 +16,7 @@ from wiesel.end_to_end.restoring import refuse_nan
 from wiesel.errors import SavedModelError, WieselError, suggest
 from wiesel.label_models import LabelModel
 from wiesel.label_models.storage import try_label_model
+from wiesel.nn.shapes import shapes_only
 from wiesel.registry import registered_classes
 from wiesel.saving import decoded, encoded, read_folder, read_json, write_folder
 from wiesel.spans.documents import Documents
@@ -160,7 +161,7 @@ def _built_in_network(kind: type[nn.Module], arguments: dict[str, Any], weights:
     """One of Wiesel's networks with its stored weights."""
     stored = _stored(weights)
     # The sizes are only numbers in a file: memory is used only if they fit the weights.
-    with torch.device("meta"):
+    with shapes_only():
         blank = kind(**arguments)
     shapes = {name: value.shape for name, value in blank.state_dict().items()}
     if shapes != {name: value.shape for name, value in stored.items()}:

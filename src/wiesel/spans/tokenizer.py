@@ -5,7 +5,6 @@ labeling functions, which are given in characters, rarely end within a token.
 """
 
 import re
-import sys
 import unicodedata
 from collections.abc import Callable
 from functools import cache
@@ -34,9 +33,10 @@ def _token() -> re.Pattern[str]:
 
 
 def _marks() -> list[int]:
-    # A million characters are asked for, once per process: `map` halves the time.
-    kinds = map(unicodedata.category, map(chr, range(sys.maxunicode + 1)))
-    return [code for code, kind in enumerate(kinds) if kind[0] == "M"]
+    # Once per process. The other planes have ideographs, private use, or nothing.
+    codes = [*range(0x20000), *range(0xE0000, 0xF0000)]
+    kinds = map(unicodedata.category, map(chr, codes))
+    return [code for code, kind in zip(codes, kinds, strict=True) if kind[0] == "M"]
 
 
 def _character_class(codes: list[int]) -> str:

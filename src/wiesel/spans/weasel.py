@@ -36,7 +36,7 @@ class SpanWeaSEL(SpanTagger):
     >>> from wiesel.spans import apply_span_lfs, gazetteer
     >>> documents = Documents.from_texts(["Ada met Bob", "Bob met Ada"] * 8)
     >>> votes = apply_span_lfs(gazetteer("PER", ["Ada", "Bob"]), documents, labels=["PER"])
-    >>> model = SpanWeaSEL(epochs=30, lr=0.02, batch_size=4, progress=False).fit(votes)
+    >>> model = SpanWeaSEL(epochs=10, lr=0.05, batch_size=4, progress=False).fit(votes)
     >>> [span[:3] for span in model.predict(["Ada met Bob"])[0]]
     [(0, 3, 'PER'), (8, 11, 'PER')]
     >>> model.soft_labels(votes).shape

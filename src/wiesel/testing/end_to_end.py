@@ -331,7 +331,7 @@ def _an_item_can_be_explained(model: EndToEndModel) -> None:
 
 def _planted_truth_is_found_as_well_as_by_majority_vote(model: EndToEndModel) -> None:
     task = small_task(n_items=200, n_voters=8)
-    fitted = fits.fit(fits.fresh(model, epochs=20, batch_size=32, lr=0.02), task)
+    fitted = fits.fit(fits.fresh(model, epochs=10, batch_size=32, lr=0.04), task)
     majority = MajorityVote().fit(task.votes).predict_proba(task.votes).argmax(axis=1)
     bar = float((majority == task.gold).mean()) - 0.02
     right = float((fitted.predict_proba(task.X).argmax(axis=1) == task.gold).mean())

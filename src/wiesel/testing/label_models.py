@@ -113,11 +113,10 @@ def _the_users_objects_are_untouched(model: LabelModel) -> None:
 
 def _fitting_again_changes_nothing(model: LabelModel) -> None:
     votes, fresh = _votes(), _fresh(model)
-    once = fresh.fit(votes).predict_proba(votes)
-    require_equal(once, fresh.fit_predict_proba(votes), "fit_predict_proba or a second fit differs")
-    other = _votes(n_voters=4, seed=1)
-    fresh.fit(other)
-    require_equal(once, fresh.fit(votes).predict_proba(votes), "what was fitted before shows")
+    once = _fitted(model).predict_proba(votes)
+    fresh.fit(_votes(n_items=60, n_voters=4, seed=1))
+    require_equal(once, fresh.fit(votes).predict_proba(votes), "a second fit differs from a first")
+    require_equal(once, fresh.fit_predict_proba(votes), "fit_predict_proba or a third fit differs")
 
 
 def _an_unfitted_model_says_so(model: LabelModel) -> None:

@@ -56,7 +56,7 @@ def trained(tmp_path_factory):
     runner = CliRunner()
     assert runner.invoke(app, ["init", str(folder)]).exit_code == 0
     with (folder / "wiesel.toml").open("a") as file:
-        file.write("\n[training]\nepochs = 1\n")
+        file.write("\n[training]\nepochs = 1\n[options.majority_vote]\nmembers = 1\n")
     done = runner.invoke(app, ["run", str(folder), "--method", "majority_vote"])
     assert done.exit_code == 0, done.output
     return folder

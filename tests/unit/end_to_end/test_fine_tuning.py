@@ -37,7 +37,7 @@ def trained(seed: int, X, votes) -> TwoStage:
 
 def test_gold_items_help_where_votes_are_poor():
     gains = []
-    for seed in range(4):
+    for seed in range(2):
         X, votes, gold = task(seed)
         few, rest = np.arange(80), np.arange(80, 500)
         model = trained(seed, X, votes)
@@ -62,7 +62,7 @@ def test_five_gold_items_a_class_tune_the_threshold_and_nothing_else():
 
 def test_a_dozen_gold_items_do_no_harm_and_fine_tuning_beats_training_on_them_alone():
     before, after, alone = [], [], []
-    for seed in range(5):
+    for seed in range(3):
         X, votes, gold = task(seed, accuracies=0.75)
         few, rest = np.arange(12), np.arange(12, 500)
         model = trained(seed, X, votes)

@@ -60,6 +60,11 @@ def test_without_sample_weights_only_hard_labels_can_be_learned():
     assert evaluate(model, X, GOLD, n_resamples=0).accuracy > 0.8
 
 
+def test_several_members_of_a_classifier_are_refused():
+    with pytest.raises(ParameterError, match=r"members=2.*leave members out"):
+        TwoStage(MajorityVote(), LogisticRegression(), members=2).fit(X, VOTES)
+
+
 def test_what_cannot_be_an_end_model_is_refused():
     with pytest.raises(ParameterError, match="no predict_proba"):
         TwoStage(MajorityVote(), LinearSVC()).fit(X, VOTES)

@@ -1,4 +1,5 @@
 import itertools
+import sys
 import unicodedata
 
 import numpy as np
@@ -20,6 +21,14 @@ def words(text: str) -> list[str]:
 def test_words_keep_their_combining_marks():
     decomposed = unicodedata.normalize("NFD", "café")
     assert words(f"{decomposed} हिन्दी 日本") == [decomposed, "हिन्दी", "日本"]
+
+
+def test_every_combining_mark_is_part_of_a_word():
+    everything = map(chr, range(sys.maxunicode + 1))
+    marks = [sign for sign in everything if unicodedata.category(sign)[0] == "M"]
+    assert len(marks) > 2000
+    word = "a" + "".join(marks)
+    assert words(word) == [word]
 
 
 @given(st.text(max_size=40))

@@ -22,7 +22,7 @@ from wiesel.spans.storage import span_model_contents
 from wiesel.spans.tagger import TokenInputs, TokenLogits
 
 TEXTS = ["Ada met Bob", "so Bob met Ada again", "", "nobody"] * 6
-FAST = {"epochs": 20, "lr": 0.03, "batch_size": 4, "progress": False}
+FAST = {"epochs": 10, "lr": 0.05, "batch_size": 4, "progress": False}
 
 
 def votes():

@@ -46,7 +46,7 @@ class COINNet(CrowdModel):
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
     >>> X = make_features(gold, n_features=4)
-    >>> model = COINNet(torch.nn.Linear(4, 3), epochs=5, lr=0.01).fit(X, votes)
+    >>> model = COINNet(torch.nn.Linear(4, 3), epochs=1, lr=0.01).fit(X, votes)
     >>> model.confusions(["voter_4"]).sum(axis=2).round(6)
     array([[1., 1., 1.]])
     """

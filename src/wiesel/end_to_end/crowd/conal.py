@@ -39,7 +39,7 @@ class CoNAL(CrowdModel):
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
     >>> X = make_features(gold, n_features=4)
-    >>> CoNAL(torch.nn.Linear(4, 3), epochs=5, lr=0.01).fit(X, votes).predict_proba(X).shape
+    >>> CoNAL(torch.nn.Linear(4, 3), epochs=1, lr=0.01).fit(X, votes).predict_proba(X).shape
     (200, 3)
     """
 

@@ -52,7 +52,7 @@ class ConfusionNet(CrowdModel):
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
     >>> X = make_features(gold, n_features=4)
-    >>> model = ConfusionNet(torch.nn.Linear(4, 3), regularizer="trace", epochs=5, lr=0.01)
+    >>> model = ConfusionNet(torch.nn.Linear(4, 3), regularizer="trace", epochs=1, lr=0.01)
     >>> model.fit(X, votes).confusions(["voter_4"]).sum(axis=2).round(6)
     array([[1., 1., 1.]])
     """

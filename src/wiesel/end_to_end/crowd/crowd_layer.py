@@ -42,7 +42,7 @@ class CrowdLayer(CrowdModel):
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
     >>> X = make_features(gold, n_features=4)
-    >>> model = CrowdLayer(torch.nn.Linear(4, 3), variant="VW", epochs=5, lr=0.01).fit(X, votes)
+    >>> model = CrowdLayer(torch.nn.Linear(4, 3), variant="VW", epochs=1, lr=0.01).fit(X, votes)
     >>> model.voter_accuracies().shape
     (5,)
     """

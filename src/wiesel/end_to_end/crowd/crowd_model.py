@@ -20,6 +20,7 @@ from wiesel.errors import SavedModelError, VoteError, suggest
 from wiesel.explain import Explanation
 from wiesel.label_models.base import normalized_exp
 from wiesel.nn.end_models import logits_of
+from wiesel.nn.shapes import shapes_only
 from wiesel.training import Objective, Record, TrainingData, as_inputs, seeded
 from wiesel.training.objective import prediction_record
 from wiesel.training.validation import predict_logits
@@ -119,7 +120,7 @@ class CrowdModel(EndToEndModel):
         self.class_balance_ = self._shares(saved.values["class_balance"])
         shapes = saved.values["voter_shapes"]
         # Sizes from a file are not trusted: memory is allocated only if they match the weights.
-        with torch.device("meta"):
+        with shapes_only():
             saved.check(self._blank_voters(shapes), "voters")
         with seeded(self.seed):
             blank = self._blank_voters(shapes)

@@ -57,7 +57,7 @@ class DoctorNet(CrowdModel):
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
     >>> X = make_features(gold, n_features=4)
-    >>> model = DoctorNet(torch.nn.Linear(4, 3), variant="WDN", epochs=5, lr=0.01).fit(X, votes)
+    >>> model = DoctorNet(torch.nn.Linear(4, 3), variant="WDN", epochs=1, lr=0.01).fit(X, votes)
     >>> model.predict_proba(X).shape
     (200, 3)
     """

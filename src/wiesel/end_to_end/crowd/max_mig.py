@@ -45,7 +45,7 @@ class MaxMIG(CrowdModel):
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
     >>> X = make_features(gold, n_features=4)
-    >>> model = MaxMIG(torch.nn.Linear(4, 3), epochs=5, lr=0.01).fit(X, votes)
+    >>> model = MaxMIG(torch.nn.Linear(4, 3), epochs=1, lr=0.01).fit(X, votes)
     >>> model.joint_proba(X, votes).shape
     (200, 3)
     """

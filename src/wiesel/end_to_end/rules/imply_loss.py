@@ -42,7 +42,7 @@ class ImplyLoss(RuleModel):
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
     >>> X = make_features(gold, n_features=4)
     >>> few = np.where(np.arange(200) < 20, gold, -1)
-    >>> model = ImplyLoss(torch.nn.Linear(4, 3), epochs=5, lr=0.01).fit(X, votes, gold=few)
+    >>> model = ImplyLoss(torch.nn.Linear(4, 3), epochs=1, lr=0.01).fit(X, votes, gold=few)
     >>> model.rule_weights(X, votes).shape
     (200, 5)
     """

@@ -21,6 +21,7 @@ from wiesel.errors import FeatureError
 from wiesel.explain import Explanation
 from wiesel.labels import ABSTAIN
 from wiesel.nn.end_models import Dropout
+from wiesel.nn.shapes import shapes_only
 from wiesel.parameters import check_number
 from wiesel.training import Batch, Objective, TrainingData, seeded
 from wiesel.training.engines import TrainingEngine
@@ -162,7 +163,7 @@ class RuleModel(EndToEndModel):
     def restore_learned(self, saved: Saved) -> None:
         """Rebuild the rule network and load its weights."""
         width, self.last_layer_ = saved.values["width"], saved.values["last_layer"]
-        with torch.device("meta"):
+        with shapes_only():
             saved.check(RuleNetwork(width, len(self.voters_), self.hidden), "rules")
         with seeded(self.seed):
             blank = RuleNetwork(width, len(self.voters_), self.hidden)

@@ -7,7 +7,6 @@ from typing import Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel
@@ -50,6 +49,7 @@ from wiesel.labels import class_prior
 from wiesel.nn.encoders import Activation, EncoderLayers, Encoding, VoteEncoder
 from wiesel.nn.graph_encoder import GraphLayers
 from wiesel.nn.losses import AGREEMENT_LOSSES
+from wiesel.nn.shapes import shapes_only
 from wiesel.parameters import check_choice, check_number
 from wiesel.training import Objective, as_inputs
 from wiesel.training.engines import TrainingEngine
@@ -91,6 +91,7 @@ class WeaSEL(EndToEndModel):
     number of voters.
     `WeaSEL.paper(net)` is the paper's own configuration.
 
+    >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, n_voters=5)
     >>> X = make_features(gold, n_features=4)
@@ -152,7 +153,7 @@ class WeaSEL(EndToEndModel):
     def paper(cls, end_model: nn.Module, **options: Any) -> Self:
         """Return the paper's configuration; `options` override it.
 
-        >>> WeaSEL.paper(torch.nn.Linear(4, 2)).tau_2
+        >>> WeaSEL.paper(nn.Linear(4, 2)).tau_2
         'sqrt_voters'
         """
         return cls(end_model, **{**_PAPER, **options})
@@ -262,7 +263,7 @@ class WeaSEL(EndToEndModel):
             self, self.voters_, len(self.labels_), self.encoder_width_, self.dependencies_
         )
         if not isinstance(self.encoder, nn.Module):
-            with torch.device("meta"):  # no memory before the sizes match
+            with shapes_only():  # no memory before the sizes match
                 saved.check(build_encoder(self, shape, self.tau_1_).network, "encoder")
         self.encoder_ = build_encoder(self, shape, self.tau_1_).eval()
         self.encoder_.network = saved.filled(self.encoder_.network, "encoder")
