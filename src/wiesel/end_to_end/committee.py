@@ -194,10 +194,14 @@ class Committee(EndToEndModel):
                     f"The {name!r} option of Committee is for its default members: give each of "
                     f"your own members a {name} of its own."
                 )
-        if not len(given) or not all(isinstance(member, EndToEndModel) for member in given):
+        of_methods = isinstance(given, Sequence) and all(
+            isinstance(m, EndToEndModel) for m in given
+        )
+        if not of_methods or not given:
             raise ParameterError(
                 "The 'members' option of Committee must be a list of methods, such as "
-                f"[TwoStage(MajorityVote(), net), WeaSEL(net)]; got {given!r:.60}."
+                f"[TwoStage(MajorityVote(), net), WeaSEL(net)]; got {given!r:.60}. "
+                "The number of networks of each default member is the option 'networks'."
             )
 
     def _members(self, n_classes: int, with_gold_votes: bool) -> Members:

@@ -191,9 +191,9 @@ class CrossFit:
         return min(linear, nonlinear, key=lambda model: model.held_out_error(targets))
 
     def __init__(self, vectors: InputVectors, rows: Rows) -> None:
-        # Fixed folds, so that the same votes and features always give the same labels.
         from scipy.linalg import cho_factor
 
+        # Fixed folds, so that the same votes and features always give the same labels.
         order = np.random.default_rng(0).permutation(rows)
         folds = [order[k::_FOLDS] for k in range(_FOLDS)]
         self._rows = np.concatenate(folds)

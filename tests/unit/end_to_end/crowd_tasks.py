@@ -13,7 +13,7 @@ from wiesel.datasets.synthetic import make_features, make_votes, planted_confusi
 
 N_CLASSES = 3
 N_FEATURES = 4
-QUICK = {**ONE_PASS, "epochs": 12, "lr": 0.04, "batch_size": 64}
+QUICK = {**ONE_PASS, "epochs": 20, "lr": 0.015, "batch_size": 32}
 
 
 def good(accuracy: float) -> npt.NDArray[np.float64]:

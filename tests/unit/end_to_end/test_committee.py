@@ -386,7 +386,7 @@ def test_it_goes_on_from_its_checkpoints(n_classes: int, tmp_path: Path):
 
 
 def test_wrong_options_are_refused():
-    for members in ([], [MajorityVote()], [nn.Linear(3, 2)]):
+    for members in ([], [MajorityVote()], [nn.Linear(3, 2)], 5):
         with pytest.raises(ParameterError, match="'members' option of Committee"):
             committee(members=members).fit(X, VOTES)
     with pytest.raises(ParameterError, match="checkpoint of its own"):

@@ -84,7 +84,7 @@ def test_a_low_rank_layer_has_fewer_numbers_and_starts_the_same():
 
 @pytest.mark.parametrize("variant", ["MW", "VW", "VW+B", "SW"])
 def test_it_beats_majority_vote_where_workers_mislead(variant: str):
-    model = CrowdLayer(network(), variant=variant, **{**QUICK, "lr": 0.025})
+    model = CrowdLayer(network(), variant=variant, **{**QUICK, "lr": 0.01})
     assert right(model, adversaries()) > majority_right(adversaries) + 0.1
 
 
