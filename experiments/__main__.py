@@ -37,11 +37,13 @@ BY_NAME = (
     "spouse_lstm",
     "multilabel",
     "suggest",
+    "unseen_tables",
 )
 EXPERIMENTS = (*ALL, *BY_NAME)
 MODULES = {
     "tasks": "experiments.tasks.compare",
     "committee_parts": "experiments.tasks.parts",
+    "unseen_tables": "experiments.tasks.tables",
     "paper": "experiments.studies.paper_page",
     "spouse_lstm": "experiments.studies.spouse_evidence",
 }

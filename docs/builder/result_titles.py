@@ -16,6 +16,7 @@ RESULT_TITLES = {
     "sentiment_crowd": "Sentiment: crowd methods",
     "default": "The default on real data",
     "tasks": "The default on generated tasks",
+    "unseen_tables": "The default on unseen tables",
     "default_planted": "The default among planted voters",
     "committee_parts": "What each part of the default adds",
     "equilibrium": "Equilibrium of joint training",

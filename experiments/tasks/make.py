@@ -87,9 +87,12 @@ class Task:
         return self.X_valid[:n_items], self.y_valid[:n_items], self.valid_votes[:n_items]
 
 
-def make_task(spec: TaskSpec) -> Task:
-    """Return the task of a spec; the same spec always gives the same task."""
-    base = load_base(spec.base)
+def make_task(spec: TaskSpec, base: Base | None = None) -> Task:
+    """Return the task of a spec; the same spec always gives the same task.
+
+    `base` are other data than those that the spec names.
+    """
+    base = base or load_base(spec.base)
     classes = make_classes(spec, base)
     rows = _drawn_rows(spec, classes)
     train, valid, test = _split(spec, classes[rows])

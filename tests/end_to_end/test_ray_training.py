@@ -3,6 +3,7 @@
 test_ray_cluster.py loses one while labeling functions vote.
 """
 
+import os
 import re
 import runpy
 import sys
@@ -34,6 +35,8 @@ from wiesel import (
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import DataError, FeatureError, ParameterError
 from wiesel.features import text_files, write_text_features
+from wiesel.lfs.engines import ray_pieces
+from wiesel.lfs.engines.pieces import Piece
 from wiesel.nn import MLP
 from wiesel.project import ray_predictions
 from wiesel.training import RayTrain
@@ -67,6 +70,13 @@ class PatientPredictions(ray_predictions.PredictJob):
     def __call__(self, piece: Any, rows: pl.DataFrame) -> bytes:
         wait_in(str(Path(self.folder).parent / "predict"))
         return super().__call__(piece, rows)
+
+
+class DeadlyJob:
+    columns = None
+
+    def __call__(self, piece: Any, rows: pl.DataFrame) -> bytes:
+        os._exit(3)
 
 
 class PatientNetwork(nn.Module):
@@ -237,6 +247,17 @@ def test_the_python_of_the_how_to_page_runs_as_a_script(
     with disconnected(cluster):
         runpy.run_path("script.py", run_name="__main__")
     assert "VoteParts(5 parts, 200 items x 4 voters, 2 classes)" in capsys.readouterr().out
+
+
+def test_a_part_that_ends_its_process_is_tried_again_and_then_reported(
+    nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert nodes
+    monkeypatch.setattr(ray_pieces, "_RETRIES", 1)
+    pl.DataFrame({"n": range(3)}).write_parquet(tmp_path / "rows.parquet")
+    piece = Piece(number=0, file=str(tmp_path / "rows.parquet"), first=0, count=3, start=0)
+    with pytest.raises(DataError, match="in 2 attempts"):
+        list(ray_pieces.done_on_ray(DeadlyJob(), [piece]))
 
 
 def test_a_lost_node_in_every_stage_changes_nothing(

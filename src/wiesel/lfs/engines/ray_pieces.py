@@ -64,6 +64,12 @@ def done_on_ray(
                     if problem:
                         raise error_of_message(problem)
                     yield content
+        except ray.exceptions.RayError as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(
+                f"Ray could not process a part of the rows, in {_RETRIES + 1} attempts: {reason} "
+                "Does a process there run out of memory? Write the rows to more, smaller files."
+            ) from error
         finally:
             for unfinished in under_way:
                 ray.cancel(unfinished, force=True)
