@@ -90,7 +90,7 @@ class InputVectors(NamedTuple):
 
     def read(self, rows: Rows) -> Iterator[tuple[Rows, Any]]:
         """Yield rows and their vectors in chunks that fit into memory; token sets are sparse."""
-        for chunk, batch in _read(self.inputs, rows):
+        for chunk, batch in _read(self.inputs, rows, self.n_columns - self.width):
             if _token_ids(batch) is not None:
                 yield chunk, _sets_of_tokens(_ids_of(batch), self.width)
             else:
@@ -119,7 +119,7 @@ class InputVectors(NamedTuple):
         Tokens are weighted by their inverse document frequency.
         """
         most = min(_SAMPLE, max(_DIRECTIONS, _SAMPLE_NUMBERS // self.width))
-        sample = np.random.default_rng(0).permutation(rows)[:most]
+        sample = _sampled(rows, most)
         parts = [part for _, part in self.read(sample)]
         if not sp.issparse(parts[0]):
             return _directions(np.concatenate(parts))
@@ -184,11 +184,13 @@ class CrossFit:
         vectors = InputVectors.of(inputs) if len(rows) >= 2 * _FOLDS else None
         if vectors is None:
             return None
-        linear = cls(vectors, rows)
         if vectors.is_wide or vectors.width > _NARROW:
-            return linear
-        nonlinear = cls(vectors._replace(units=linear.random_units()), rows)
-        return min(linear, nonlinear, key=lambda model: model.held_out_error(targets))
+            return cls(vectors, rows)
+        tried = rows if len(rows) <= _MOST_FITTED else _sampled(rows, _MOST_FITTED)
+        linear = cls(vectors, tried)
+        nonlinear = cls(vectors._replace(units=linear.random_units()), tried)
+        better = min(linear, nonlinear, key=lambda model: model.held_out_error(targets))
+        return better if tried is rows else cls(better._vectors, rows)
 
     def __init__(self, vectors: InputVectors, rows: Rows) -> None:
         from scipy.linalg import cho_factor
@@ -299,6 +301,11 @@ class CrossFit:
             start += len(chunk)
 
 
+def _sampled(rows: Rows, most: int) -> Rows:
+    """At most so many of the rows, always the same."""
+    return np.random.default_rng(0).permutation(rows)[:most]
+
+
 def _summed(arrays: Iterable[Array]) -> Array:
     return functools.reduce(np.add, arrays)
 
@@ -312,8 +319,8 @@ def _directions(vectors: Any) -> Array:
     return directions
 
 
-def _read(inputs: Inputs, rows: Rows) -> Iterator[tuple[Rows, Any]]:
-    at_once = max(1, _AT_ONCE // max(1, inputs.item_bytes // 4))
+def _read(inputs: Inputs, rows: Rows, n_units: int = 0) -> Iterator[tuple[Rows, Any]]:
+    at_once = max(1, _AT_ONCE // max(1, inputs.item_bytes // 4 + n_units))
     for start in range(0, len(rows), at_once):
         chunk = rows[start : start + at_once]
         yield chunk, inputs.take(chunk)

@@ -94,6 +94,16 @@ def test_there_are_no_random_units_where_a_line_predicts_better(scale: float):
     assert FeatureEM().fit(votes, X=X).units_ is None
 
 
+def test_random_units_are_chosen_on_a_sample_of_many_items(monkeypatch: pytest.MonkeyPatch):
+    votes, X = weak_votes(), ring()
+    monkeypatch.setattr(linear_models, "_MOST_FITTED", 300)
+    monkeypatch.setattr(linear_models, "_MOST_KEPT", 0)
+    monkeypatch.setattr(linear_models, "_AT_ONCE", 1000)  # three items and their units
+    model = FeatureEM().fit(votes, X=X)
+    assert model.units_ is not None
+    assert accuracy(model, votes, X) > accuracy(FeatureEM().fit(votes, X=0 * X), votes, 0 * X)
+
+
 def test_random_units_do_not_depend_on_the_scale_of_a_column():
     votes = weak_votes()
     first, second = (FeatureEM().fit(votes, X=ring() * scale) for scale in (1, [1, 1e3, 1, 1e-3]))
