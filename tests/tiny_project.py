@@ -27,9 +27,9 @@ baselines = []
 
 [training]
 epochs = 2
-members = 2
 lr = 0.05
 epoch_size = 320
+members = 2
 """
 TINY_LFS = """
 from wiesel import keywords, labeling_function
