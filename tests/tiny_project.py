@@ -29,7 +29,6 @@ baselines = []
 epochs = 2
 lr = 0.05
 epoch_size = 320
-members = 2
 """
 TINY_LFS = """
 from wiesel import keywords, labeling_function
@@ -56,7 +55,7 @@ def messages(prefix: str, n_items: int, with_labels: bool) -> str:
 
 
 def tiny_project(place: Path) -> Path:
-    """A tiny project: forty messages, two labeling functions, two networks of two epochs."""
+    """A tiny project: forty messages, two labeling functions, two epochs."""
     folder = place / "tiny"
     folder.mkdir()
     (folder / "wiesel.toml").write_text(TINY_TOML)

@@ -74,8 +74,6 @@ def test_a_folder_that_is_no_transformer_is_named(tiny, wiesel):
 
 def test_a_classifier_of_scikit_learn_goes_from_run_to_predict(tiny, wiesel, wiesel_json):
     with_end_model(tiny, 'name = "sklearn:linear_model.LogisticRegression"\nC = 0.5')
-    file = tiny / "wiesel.toml"
-    file.write_text(file.read_text().replace("members = 2\n", ""))  # a classifier has none
     first = wiesel("run", tiny)
     assert first.exit_code == 0, first.output
     assert "majority_vote, seed 0: fitted" in first.stderr
