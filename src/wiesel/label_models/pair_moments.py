@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.label_models.vote_products import one_hot_chunks
-from wiesel.threads import map_in_threads
+from wiesel.threads import one_thread
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
 __all__ = ["counts_with", "pair_counts"]
@@ -25,8 +25,6 @@ BLOCK_CELLS = 2**25
 SPARSE_CHUNK_VOTES = 2**19
 STATE_CHUNK_ITEMS = 2**15
 DENSE_CHUNK_CELLS = 2**20
-SHARED_CELLS = 2**20
-"""The most cells for which products are computed in parallel, each with its own copy."""
 
 PAIR_COST, VOTE_COST, CELL_COST, STATE_COST = 4.5e-9, 3e-8, 1.1e-11, 3.5e-9
 """Measured seconds for a pair of votes and a vote of the sparse product, for a cell of the dense
@@ -133,12 +131,10 @@ def _dense_product(
     # float32 counts exactly up to 2**24, far more than the items of a chunk.
     blocks = (chunk.one_hot.astype(np.float32).toarray() for chunk in chunks)
     every = shape[0] == shape[1]
-
-    def product(block: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        return (block if every else block[:, columns]).T @ block
-
-    for cells in map_in_threads(product, blocks, None if counts.size <= SHARED_CELLS else 1):
-        counts += cells
+    # One thread: a second one saves a quarter of the wall time, for a quarter more CPU time.
+    with one_thread():
+        for block in blocks:
+            counts += (block if every else block[:, columns]).T @ block
     return counts
 
 
