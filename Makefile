@@ -54,7 +54,7 @@ test-unit: $(READY) ## the fast tests only, under a minute
 	$(PYTEST) -m "not slow and not data"
 
 SEED ?= 1
-test-shuffled: $(READY) browser ## every test, in an order that SEED=7 decides
+test-shuffled: $(READY) browser ## every test, in an order and with initial weights that SEED=7 decides
 	$(PYTEST) --shuffle $(SEED)
 
 test-cost: $(READY) browser ## every test, and where the processor time goes

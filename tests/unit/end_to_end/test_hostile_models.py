@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import torch
 from forged_models import rewrite
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
 from safetensors.torch import load, save
 from tiny_task import tiny_task
 from torch import nn
 
-from wiesel import DawidSkene, MajorityVote, TwoStage, load_model
+from wiesel import DawidSkene, FeatureEM, MajorityVote, TwoStage, load_model
 from wiesel.end_to_end.restoring import limited_parts
 from wiesel.errors import FeatureError, SavedModelError
 from wiesel.nn import CNN, LSTM, MLP, Linear
@@ -119,18 +121,49 @@ def test_every_shipped_network_is_tried_and_passes(tmp_path: Path, network, X):
     assert load_model(tmp_path / "m").predict_proba(X).shape == (8, 2)
 
 
-def test_a_label_model_with_nan_for_any_class_is_refused(tmp_path: Path):
-    from safetensors.numpy import load as load_arrays
-    from safetensors.numpy import save as save_arrays
+def change_arrays(folder: Path, change) -> None:
+    file = folder / "arrays.safetensors"
+    arrays = {name: array.copy() for name, array in load_arrays(file.read_bytes()).items()}
+    change(arrays)
+    file.write_bytes(save_arrays(arrays))
+    rewrite(folder, lambda manifest: None)
 
+
+def test_a_label_model_with_nan_for_any_class_is_refused(tmp_path: Path):
     _, votes, _ = tiny_task()
     DawidSkene().fit(votes).save(tmp_path / "m")
-    file = tmp_path / "m" / "arrays.safetensors"
-    arrays = {name: array.copy() for name, array in load_arrays(file.read_bytes()).items()}
-    for array in arrays.values():
-        array.reshape(-1)[-1] = np.nan
-    file.write_bytes(save_arrays(arrays))
-    rewrite(tmp_path / "m", lambda manifest: None)
+
+    def last_is_nan(arrays):
+        for array in arrays.values():
+            array.reshape(-1)[-1] = np.nan
+
+    change_arrays(tmp_path / "m", last_is_nan)
+    with pytest.raises(SavedModelError, match="is inconsistent"):
+        load_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("coefficients_", np.full((3, 2), np.nan)),
+        ("coefficients_", np.ones((3, 5))),
+        ("coefficients_", np.ones(3)),
+        ("intercept_", np.array([1.0, np.inf])),
+        ("units_", np.ones((9, 300))),
+        ("units_", np.ones((4, 300))),
+        ("units_", np.zeros((0, 0))),
+    ],
+    ids=lambda value: value if isinstance(value, str) else str(value.shape),
+)
+def test_a_label_model_whose_features_do_not_fit_is_refused(tmp_path: Path, name: str, array):
+    X, votes, _ = tiny_task()
+    FeatureEM().fit(votes, X=X).save(tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    assert loaded.predict_proba(votes, X).shape == (len(X), 2)
+    assert (loaded.units_, loaded.coefficients_.shape) == (None, (3, 2))
+    change_arrays(tmp_path / "m", lambda arrays: arrays.update({name: array}))
+    if name == "units_":
+        rewrite(tmp_path / "m", lambda manifest: manifest["learned"].pop("units_"))
     with pytest.raises(SavedModelError, match="is inconsistent"):
         load_model(tmp_path / "m")
 

@@ -163,8 +163,9 @@ def test_compare_gives_a_row_for_each_method(folder):
     assert answer["on"] == "test"
 
 
-def test_the_verb_run_prints_labels_and_figures(folder):
-    text = called("run", folder, "--method", "majority_vote")
+def test_the_verb_run_prints_labels_and_figures(folder, tmp_path):
+    changed(folder, tmp_path, "epochs = 6", "epochs = 2")
+    text = called("run", tmp_path, "--method", "majority_vote")
     assert "macro F1" in text
     assert "exact match" in text
 

@@ -12,7 +12,7 @@ from wiesel.errors import FeatureError, WieselWarning, warn_user
 from wiesel.label_models.vote_products import class_shares, normalize_rows, vote_totals
 from wiesel.labels import class_prior
 from wiesel.parameters import check_number
-from wiesel.training import Inputs
+from wiesel.training import Inputs, as_inputs
 from wiesel.votes import VoteMatrix
 
 __all__ = ["FeatureChecked", "FeatureEM", "FeatureLabelModel"]
@@ -103,9 +103,23 @@ class FeatureLabelModel(EvidenceLabelModel):
     def _scores(self, votes: VoteMatrix, inputs: Inputs | None) -> Array:
         scores = super()._scores(votes, inputs)
         if inputs is not None and len(self.coefficients_):
-            model = LinearModel(self.coefficients_, self.intercept_, self.units_)
-            scores += _log_factor(model.predict(inputs))
+            scores += _log_factor(self._linear_model.predict(inputs))
         return scores
+
+    def check_learned(self) -> None:
+        """Raise ValueError if the linear model has wrong shapes, NaN or infinite numbers."""
+        model = self._linear_model
+        if not len(model.coefficients):
+            return
+        # NaN and infinity remain visible: times 0 they are NaN.
+        with np.errstate(invalid="ignore"):
+            factor = model.predict(as_inputs(np.zeros((1, model.width))))
+        if factor.shape != (1, len(self.labels_)) or not np.isfinite(factor).all():
+            raise ValueError(f"its answer to features is {factor!r:.80}")
+
+    @property
+    def _linear_model(self) -> LinearModel:
+        return LinearModel(self.coefficients_, self.intercept_, self.units_)
 
 
 @dataclass(eq=False, kw_only=True)
