@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from wiesel.end_to_end.linear_models import CrossFit
-from wiesel.errors import ParameterError, VoteError
+from wiesel.errors import ParameterError
 from wiesel.label_models import ClassBalance, MajorityVote, estimate_class_balance
-from wiesel.label_models.vote_products import vote_totals
+from wiesel.label_models.vote_balance import vote_balance
 from wiesel.labels import LabelSpace, class_prior
 from wiesel.parameters import Parameterized, check_choice
 from wiesel.threads import one_thread
@@ -54,7 +54,6 @@ __all__ = [
     "run_fingerprint",
     "short_hash",
     "train_options",
-    "vote_balance",
     "votes_fingerprint",
 ]
 
@@ -216,28 +215,6 @@ def chosen_class_balance(
     # Add one of each class, so that a class that is missing by chance is not ruled out.
     counts = np.bincount(validation.gold, minlength=len(labels)) + 1.0
     return class_prior(labels, counts)
-
-
-def vote_balance(votes: VoteMatrix) -> npt.NDArray[np.float64]:
-    """Return an estimate of the class balance from votes.
-
-    For binary tasks it is the vote shares. For multi-class tasks it is the share of items on which
-    a class has the most votes, because noise makes the vote shares more equal. One-sided voters,
-    which vote for a single class or abstain, mostly show which classes are easy to write rules
-    for. So the more such voters abstain, the closer the estimate is to equal shares, at most
-    half-way on a logarithmic scale.
-    """
-    if not votes.n_votes:
-        raise VoteError("There are no votes to estimate the class balance from.")
-    majority = MajorityVote(hard=votes.n_classes > 2).fit_predict_proba(votes)
-    shares = majority[votes.covered].mean(axis=0) + 1e-3
-    if votes.n_classes == 2:
-        return class_prior(votes.labels, shares)
-    totals = vote_totals(votes).reshape(votes.n_voters, votes.n_classes)
-    one_sided = totals.max(axis=1) == totals.sum(axis=1)
-    abstaining = 1 - votes.n_votes / (votes.covered.sum() * votes.n_voters)
-    exaggerated = abstaining * totals[one_sided].sum() / totals.sum()
-    return class_prior(votes.labels, shares ** (1 - exaggerated / 2))
 
 
 def options_key(model: Parameterized, but: Collection[str]) -> str:

@@ -12,7 +12,7 @@ from wiesel.labels import LabelSpace
 from wiesel.nn.names import check_end_model
 from wiesel.project.lines import key_lines, line_of
 from wiesel.project.settings import Problems, Project
-from wiesel.project.training import end_model_name
+from wiesel.project.training import end_model_name, model_options
 from wiesel.project.vectors import KINDS, make_features
 
 __all__ = ["check_project"]
@@ -126,5 +126,5 @@ def _check_methods(check: _Check, names: Sequence[str], end_model: Any) -> None:
 
 def _built(project: Project, name: str, end_model: Any) -> Any:
     classes = project.classes if len(set(project.classes)) > 1 else _UNKNOWN_CLASSES
-    options = {**project.method_options(name), "seed": 0}
+    options = model_options(project, name, seed=0)
     return build_method(name, end_model, LabelSpace(*dict.fromkeys(classes)), options)

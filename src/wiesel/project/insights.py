@@ -1,6 +1,6 @@
 """What to look at first in a project: votes, gold labels, features and texts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ from wiesel.analysis.finding import Finding, as_text, most_serious_first
 from wiesel.analysis.findings import vote_findings
 from wiesel.guidance import feature_findings
 from wiesel.io import Split
+from wiesel.label_models.vote_balance import vote_balance
+from wiesel.labels import ABSTAIN
 from wiesel.votes import VoteMatrix
 
 __all__ = ["project_findings", "with_examples"]
@@ -23,17 +25,24 @@ def project_findings(
     splits: Mapping[str, Split],
     features: Any = None,
     text_column: str = "text",
+    class_balance: Any = None,
 ) -> list[Finding]:
     """Return the findings of a project, most serious first.
 
     The training votes are checked alone and, if the features are a matrix, against the features.
-    Gold labels come from the dev rows, or from the test rows if there are no dev labels.
+    Gold labels come from the dev rows, or from the test rows if there are no dev labels. Without
+    them, the votes are compared with `class_balance` if the project sets it.
     """
     train = votes["train"]
     judged = [name for name in ("dev", "test") if name in votes and name in splits]
     on_gold = vote_findings(votes[judged[0]], splits[judged[0]].gold) if judged else []
     found = [each for each in on_gold if each.kind in _ON_GOLD]
-    found += [each for each in vote_findings(train) if not _cleared(each, votes, splits, judged)]
+    given = None if judged or isinstance(class_balance, str) else class_balance
+    alone = vote_findings(train, class_balance=given)
+    found += [each for each in alone if not _cleared(each, votes, splits, judged)]
+    dev_gold = splits["dev"].gold if "dev" in splits else np.array([ABSTAIN])
+    if class_balance is None and (dev_gold == ABSTAIN).all():
+        found += _unknown_balance(train)
     if features is not None and train.n_votes:
         rows = splits["train"].rows
         texts = rows[text_column] if text_column in rows.columns else None
@@ -57,6 +66,20 @@ def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:
     text = " ".join(str(row[text_column] or "").split())
     shown = text if len(text) <= _EXCERPT else text[:_EXCERPT].rsplit(" ", 1)[0] + " …"
     return f"{found.sentence} For example, {as_text([str(row['id'])])}: {shown}"
+
+
+def _unknown_balance(votes: VoteMatrix) -> Iterator[Finding]:
+    """Advise to set the class balance of a multi-class task, which votes hardly show."""
+    if votes.n_classes > 2 and votes.n_votes:
+        shares = vote_balance(votes)
+        top = int(shares.argmax())
+        name = votes.labels.names[top]
+        sentence = (
+            f"No dev row has a gold label, so the shares of the {votes.n_classes} classes are "
+            f"guessed from the votes, with {name!r} at {as_text(float(shares[top]))}. If you know "
+            "them, even roughly, set class_balance under [training]."
+        )
+        yield Finding("unknown_balance", sentence, classes=[name], value=float(shares[top]))
 
 
 def _cleared(

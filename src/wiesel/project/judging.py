@@ -83,6 +83,7 @@ class Outcome:
             data.splits,
             inputs if is_matrix else None,
             data.project.features.column,
+            data.project.class_balance,
         )
 
     @property

@@ -164,6 +164,11 @@ class Project:
         return {**shared, **self.options.get(name, {})}
 
     @property
+    def class_balance(self) -> Any:
+        """The class balance of the main method; None if the project does not set it."""
+        return self.method_options(self.method.name).get("class_balance")
+
+    @property
     def training_engine(self) -> Any:
         """The training engine: None trains in this process, `engine = "ray"` gives a `RayTrain`."""
         kind, _, address = str(self.training.get("engine", "")).partition(":")

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from wiesel.catalog import load_model
+from wiesel.catalog import load_model, method
 from wiesel.compare import build_method
-from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end import EndToEndModel, TwoStage
 from wiesel.end_to_end.checks import is_classifier
 from wiesel.end_to_end.plan import GoldSet, votes_fingerprint
 from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import SavedModelError
 from wiesel.io import Split
+from wiesel.label_models import LabelModel
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.fingerprints import digest
 from wiesel.nn.encoders import EncoderLayers
@@ -31,7 +32,16 @@ from wiesel.training.progress import watching
 from wiesel.version import __version__
 from wiesel.votes import VoteMatrix
 
-__all__ = ["DEV_GOLD", "Trained", "TrainingSet", "train_models", "train_on_dev"]
+__all__ = [
+    "DEV_GOLD",
+    "Trained",
+    "TrainingSet",
+    "end_model_name",
+    "model_options",
+    "taken",
+    "train_models",
+    "train_on_dev",
+]
 
 DEV_GOLD = "dev_gold"
 """The end model trained on the dev rows' gold labels alone: the baseline that votes must beat."""
@@ -142,6 +152,23 @@ def end_model_name(project: Project) -> str:
     return project.end_model.name
 
 
+def model_options(project: Project, name: str, seed: int) -> dict[str, Any]:
+    """Return the options of a method in a project.
+
+    The class balance of `[training]` is a fact about the data: baselines without such an option do
+    not get it. The main method must have it.
+    """
+    options = {**project.method_options(name), "seed": seed}
+    cls: Any = method(name).cls
+    known = TwoStage.option_names() if issubclass(cls, LabelModel) else cls.option_names()
+    if name != project.method.name and "class_balance" not in (
+        *known,
+        *project.options.get(name, ()),
+    ):
+        options.pop("class_balance", None)
+    return options
+
+
 def taken(inputs: Any, rows: Any) -> Any:
     """Return selected items of an array or of a dict of arrays."""
     if isinstance(inputs, dict):
@@ -169,7 +196,7 @@ def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
             options=settings.options,
         )
         own = "supervised" if name == DEV_GOLD else name
-        options = {**project.method_options(own), "seed": seed}
+        options = model_options(project, own, seed)
         if name == "weasel" and not _is_matrix(data.vectors.train):
             # The encoder cannot use token ids or images as features, so it reads only the votes.
             options.setdefault("encoder", EncoderLayers(features=False))

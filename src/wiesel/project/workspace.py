@@ -187,7 +187,9 @@ class Workspace:
             return []
         # Test rows are for evaluation; no choice may depend on them.
         splits = {name: split for name, split in self.splits.items() if name != "test"}
-        return finding_frame(project_findings(self.cast.by_split, splits)).to_dicts()
+        balance = self.project.class_balance
+        found = project_findings(self.cast.by_split, splits, class_balance=balance)
+        return finding_frame(found).to_dicts()
 
     def preview_rule(self, rule: LabelRule) -> LFPreview:
         """Return what a rule would do on the training rows."""

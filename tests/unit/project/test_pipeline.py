@@ -342,6 +342,17 @@ def test_options_of_one_method_reach_that_method_only(tiny):
     assert [len(trained.model.history_) for trained in outcome.trained] == [2, 1]
 
 
+def test_a_class_balance_reaches_the_methods_that_have_one(tiny):
+    balance = "lr = 0.05\nclass_balance = { billing = 0.7, technical = 0.3 }"
+    change(tiny / "wiesel.toml", "lr = 0.05", balance)
+    outcome, said = run(tiny, ["majority_vote", "crowd_layer"])
+    assert outcome.main.model.class_balance == {"billing": 0.7, "technical": 0.3}
+    assert any("dev rows alone" in line for line in said), "gold labels alone need no balance"
+    change(tiny / "wiesel.toml", 'name = "majority_vote"', 'name = "crowd_layer"')
+    with pytest.raises(ParameterError, match="CrowdLayer has no option 'class_balance'"):
+        run(tiny)
+
+
 def test_the_classes_of_the_file_and_of_the_labeling_functions_must_agree(tiny):
     with (tiny / "lfs.py").open("a") as file:
         file.write("from wiesel import LabelSpace\nspace = LabelSpace('technical', 'billing')\n")
