@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from experiments.tasks.make import FEW_GOLD, Task
@@ -44,6 +46,8 @@ GOLD_ITEMS: dict[str, int | None] = {"validation": None, "gold50": FEW_GOLD}
 """The number of validation items in each mode; None means all."""
 
 BASELINE = "majority_vote"
+ROUGHLY = 1.5
+"""A rough class balance has shares that are up to so many times too large or too small."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,21 @@ def _committee(net: torch.nn.Module, task: Task, training: Training) -> EndToEnd
     return Committee(net, **options)
 
 
+def _with_true_balance(net: torch.nn.Module, task: Task, training: Training) -> EndToEndModel:
+    return _committee(net, task, {**training, "class_balance": _true_balance(task)})
+
+
+def _with_rough_balance(net: torch.nn.Module, task: Task, training: Training) -> EndToEndModel:
+    factors = np.random.default_rng(0).uniform(-1, 1, len(task.labels))
+    rough = _true_balance(task) * ROUGHLY**factors
+    return _committee(net, task, {**training, "class_balance": rough / rough.sum()})
+
+
+def _true_balance(task: Task) -> npt.NDArray[np.float64]:
+    counts = np.bincount(task.y_train, minlength=len(task.labels)) + 1  # none may be 0
+    return counts / counts.sum()
+
+
 METHODS: dict[str, Method] = {
     BASELINE: two_stage(MajorityVote()),
     "dawid_skene": two_stage(DawidSkene()),
@@ -78,6 +97,8 @@ METHODS: dict[str, Method] = {
     "weasel": Method(lambda net, task, training: WeaSEL(net, **training)),
     "weasel_paper": Method(lambda net, task, training: WeaSEL.paper(net, **training)),
     "committee": Method(_committee, reads_gold_votes=True),
+    "committee_true_balance": Method(_with_true_balance),
+    "committee_rough_balance": Method(_with_rough_balance),
     "validation_gold": Method(
         lambda net, task, training: Supervised(
             net, labels=task.labels, **{**training, "epochs": epochs_of(task, "blind")}
