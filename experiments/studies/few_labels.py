@@ -1,16 +1,17 @@
-"""A few gold labels after training without gold: the gain of `fine_tune`, and gold alone.
+"""What a few gold labels add to training without gold: by `fine_tune`, by `fit`, and alone.
 
     python -m experiments few_labels [--full] [--seeds N] [--recorded]
 
 The default is trained on votes alone. Then 10, 50 or 250 gold items, drawn from the validation
-split, are used in three ways: not at all, by `fine_tune`, and alone (the same network, supervised,
-trained on 80 % of them with the epoch selected on the rest). Seeds draw the items. Test labels are
-used once, at the end of each run.
+split, are used in four ways: not at all, by `fine_tune`, as the validation set of a new `fit` with
+the votes on them, and alone (five networks of the same kind, trained on these items only). Seeds
+draw the items. Test labels are used once, at the end of each run.
 """
 
 import copy
 import sys
 from functools import cache
+from itertools import product
 
 import numpy as np
 
@@ -24,6 +25,13 @@ from wiesel.io import Dataset
 
 SIZES = (10, 50, 250)
 STORE = "few_labels"
+USES = {
+    "before": "without them",
+    "after": "fine_tune",
+    "fit": "fit with validation",
+    "alone": "gold alone",
+}
+"""The uses of the gold items: their names in the results, and in the table."""
 
 
 def main(argv: list[str]) -> None:
@@ -49,12 +57,11 @@ def definitions(n_seeds: int) -> list[Run]:
 def trained(name: str) -> Committee:
     """Return a committee that has seen no gold."""
     dataset = dataset_of(name)
-    model = Committee(paper_network(dataset, 0), progress=False)
-    return model.fit(dataset.train.features, dataset.train.votes)
+    return _committee(dataset).fit(dataset.train.features, dataset.train.votes)
 
 
 def execute(run: Run) -> Record:
-    """Draw gold items, and use them in all three ways."""
+    """Draw gold items, and use them in all four ways."""
     dataset = dataset_of(run.dataset)
     valid, test = dataset.valid, dataset.test
     chosen = np.random.default_rng(run.seed).permutation(len(valid.gold))[
@@ -64,55 +71,58 @@ def execute(run: Run) -> Record:
     model = copy.deepcopy(trained(run.dataset))
     before = model.predict_proba(test.features)
     said = model.fine_tune(X, y)
+    again = _committee(dataset).fit(
+        dataset.train.features, dataset.train.votes, validation=(X, y, valid.votes[chosen])
+    )
+    alone = Supervised(
+        paper_network(dataset, run.seed),
+        labels=dataset.labels,
+        members=5,
+        seed=run.seed,
+        progress=False,
+    ).fit(X, y)
     return {
         "items": len(chosen),
         "before": score(before, test.gold),
         "after": score(model.predict_proba(test.features), test.gold),
-        "alone": score(_alone(dataset, X, y, run.seed), test.gold),
+        "fit": score(again.predict_proba(test.features), test.gold),
+        "alone": score(alone.predict_proba(test.features), test.gold),
         "epochs": said.epochs,
         "loss_before": said.loss_before,
         "loss_after": said.loss_after,
     }
 
 
-def _alone(dataset: Dataset, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
-    cut = max(2, round(0.8 * len(y)))
-    model = Supervised(
-        paper_network(dataset, seed),
-        labels=dataset.labels,
-        epochs=100,
-        lr=1e-3,
-        batch_size=16,
-        seed=seed,
-        progress=False,
-    )
-    return model.fit(X[:cut], y[:cut], validation=(X[cut:], y[cut:])).predict_proba(
-        dataset.test.features
-    )
+def _committee(dataset: Dataset) -> Committee:
+    return Committee(paper_network(dataset, 0), progress=False)
 
 
 def show(runs: list[Run], effort: Effort) -> None:
-    """Write the means over seeds, and how often fine-tuning was harmful."""
+    """Write the means over seeds, and how often each use was harmful."""
     done = finished(STORE)
-    lines = ["| | gold items | without them | fine_tune | gold alone |", "|---|---|---|---|---|"]
-    changes = []
-    for dataset in SETS:
-        for size in SIZES:
-            wanted = [r for r in runs if (r.dataset, r.options["gold_items"]) == (dataset, size)]
-            records = [done[run.key] for run in wanted if run.key in done]
-            if not records:
-                continue
-            cells = [spread(percentages(records, name)) for name in ("before", "after", "alone")]
+    lines = [f"| {' | '.join(['', 'gold items', *USES.values()])} |", "|---" * 6 + "|"]
+    for dataset, size in product(SETS, SIZES):
+        wanted = [r for r in runs if (r.dataset, r.options["gold_items"]) == (dataset, size)]
+        records = [done[run.key] for run in wanted if run.key in done]
+        if records:
+            cells = [spread(percentages(records, name)) for name in USES]
             lines.append(f"| {dataset} | {records[0]['items']} | {' | '.join(cells)} |")
-            changes += list(percentages(records, "after") - percentages(records, "before"))
-    gains = np.array(changes)
-    lines += [
-        "",
-        f"Fine-tuning changes the score by {gains.mean():+.2f} points on average over {len(gains)} "
-        f"runs; it is worse by more than half a point in {(gains < -0.5).sum()}, better by more "
-        f"in {(gains > 0.5).sum()}; the worst is {gains.min():+.2f}.",
-    ]
+    known = [done[run.key] for run in runs if run.key in done]
+    lines += ["", *(_gain(known, size) for size in SIZES)]
     write_page(STORE, f"python -m experiments few_labels {effort.words}", lines)
+
+
+def _gain(known: list[Record], size: int) -> str:
+    """How much the uses of so many gold items change the score."""
+    records = [record for record in known if record["options"]["gold_items"] == size]
+    parts = []
+    for name, title in list(USES.items())[1:]:
+        gains = percentages(records, name) - percentages(records, "before")
+        parts.append(
+            f"{title} {gains.mean():+.2f} points (worse by more than half a point in "
+            f"{(gains < -0.5).sum()} of {len(gains)} runs, the worst {gains.min():+.1f})"
+        )
+    return f"- {size} gold items: {'; '.join(parts)}."
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from torch.nn.parameter import is_lazy
 from wiesel.end_to_end.linear_models import CrossFit
 from wiesel.errors import ParameterError
 from wiesel.label_models import ClassBalance, MajorityVote, estimate_class_balance
-from wiesel.label_models.vote_balance import vote_balance
+from wiesel.label_models.majority_vote import vote_balance
 from wiesel.labels import LabelSpace, class_prior
 from wiesel.parameters import Parameterized, check_choice
 from wiesel.threads import one_thread

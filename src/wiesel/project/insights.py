@@ -10,7 +10,7 @@ from wiesel.analysis.finding import Finding, as_text, most_serious_first
 from wiesel.analysis.findings import vote_findings
 from wiesel.guidance import feature_findings
 from wiesel.io import Split
-from wiesel.label_models.vote_balance import vote_balance
+from wiesel.label_models.majority_vote import vote_balance
 from wiesel.labels import ABSTAIN
 from wiesel.votes import VoteMatrix
 

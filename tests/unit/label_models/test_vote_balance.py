@@ -3,7 +3,7 @@ import pytest
 
 from wiesel import VoteMatrix
 from wiesel.datasets.synthetic import make_votes
-from wiesel.label_models.vote_balance import vote_balance
+from wiesel.label_models.majority_vote import vote_balance
 
 
 def test_a_crowd_that_is_often_wrong_does_not_hide_a_rare_class():

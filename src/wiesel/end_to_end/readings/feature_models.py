@@ -8,7 +8,7 @@ import numpy as np
 from wiesel.end_to_end.linear_models import CrossFit, LinearModel
 from wiesel.end_to_end.readings.base import Array, EvidenceLabelModel, SideInformation
 from wiesel.errors import FeatureError, WieselWarning, warn_user
-from wiesel.label_models.vote_balance import vote_balance
+from wiesel.label_models.majority_vote import vote_balance
 from wiesel.label_models.vote_products import class_shares, normalize_rows, vote_totals
 from wiesel.labels import class_prior
 from wiesel.parameters import check_number
