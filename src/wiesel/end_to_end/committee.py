@@ -50,6 +50,8 @@ Members = dict[str, EndToEndModel]
 
 _GOLD = "gold"
 """The name of the member that learns from gold labels."""
+_FEW_GOLD = 30
+"""With fewer gold items, committees were often worse than without gold."""
 
 
 @dataclass(eq=False)
@@ -64,7 +66,8 @@ class Committee(EndToEndModel):
     greedy selection, shrunk toward equal weights if items are few, and a further member learns from
     the gold labels alone. Each of its networks leaves out a fold of these items, and selection,
     score and threshold use its predictions for that fold only. With `validation=(X, y, votes)` yet
-    another member weighs every voter by its precision on these items.
+    another member weighs every voter by its precision on these items. Fewer than 30 items mislead
+    as often as they help, which a warning says.
 
     >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -107,6 +110,8 @@ class Committee(EndToEndModel):
         # Every member tries its own network on the validation set.
         held_out = gold_validation(validation, labels, None)
         labeled = gold_votes(validation, votes)
+        if held_out is not None and self.members is None:
+            _warn_of_little_gold(len(held_out.gold))
         if labeled is not None and validation is not None:
             validation = (*validation[:2], merge_copies(labeled, original))
         members = self._members(len(labels), labeled is not None)
@@ -384,6 +389,15 @@ def _healthy(fitted: Members) -> Members:
         WieselWarning,
     )
     return kept
+
+
+def _warn_of_little_gold(n_items: int) -> None:
+    if n_items < _FEW_GOLD:
+        warn_user(
+            f"With {n_items} validation items, a committee may be worse than without any. Give at "
+            f"least {_FEW_GOLD}, or keep them to evaluate it.",
+            WieselWarning,
+        )
 
 
 def _average(members: Sequence[EndToEndModel], weights: Sequence[float]) -> nn.Module:

@@ -165,13 +165,9 @@ def test_gold_that_was_learned_from_is_no_gold_to_fine_tune_on(with_gold_votes: 
     assert apart.fine_tune(*held_out, epochs=1).items == 40
 
 
-@pytest.mark.parametrize(
-    ("options", "n_items"),
-    [({"train_on_gold": False}, 40), ({"networks": 3}, 11)],
-    ids=["not wanted", "too few"],
-)
-def test_gold_items_need_not_be_trained_on(options: dict[str, Any], n_items: int):
-    validation = (HELD_OUT.X[:n_items], HELD_OUT.gold[:n_items])
+@pytest.mark.parametrize("options", [{"train_on_gold": False}, {"networks": 11}])
+def test_gold_items_need_not_be_trained_on(options: dict[str, Any]):
+    validation = (HELD_OUT.X, HELD_OUT.gold)
     model = committee(**options).fit(X, VOTES, validation)
     assert list(model.member_weights_) == BINARY
     assert np.allclose(
@@ -180,9 +176,17 @@ def test_gold_items_need_not_be_trained_on(options: dict[str, Any], n_items: int
 
 
 def test_gold_of_one_class_is_not_trained_on():
-    one_class = np.flatnonzero(HELD_OUT.gold == 0)
-    model = committee().fit(X, VOTES, (HELD_OUT.X[one_class], HELD_OUT.gold[one_class]))
+    model = committee().fit(X, VOTES, (HELD_OUT.X, np.zeros_like(HELD_OUT.gold)))
     assert list(model.member_weights_) == BINARY
+
+
+def test_few_gold_items_are_warned_about():
+    with pytest.warns(WieselWarning, match="With 29 validation items.*at least 30"):
+        model = committee().fit(X, VOTES, (HELD_OUT.X[:29], HELD_OUT.gold[:29]))
+    assert list(model.member_weights_) == [*BINARY, "gold"]
+    own = [TwoStage(MajorityVote(), Linear(3, 2), **ONE_PASS, epochs=1) for _ in range(2)]
+    few = HELD_OUT.X[:20], HELD_OUT.gold[:20]
+    assert Committee(Linear(3, 2), members=own).fit(X, VOTES, few).selection_["score"] > 0
 
 
 def test_copies_of_a_voter_count_once(fitted: Committee):
