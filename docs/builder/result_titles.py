@@ -18,6 +18,7 @@ RESULT_TITLES = {
     "tasks": "The default on generated tasks",
     "unseen_tables": "The default on unseen tables",
     "default_planted": "The default among planted voters",
+    "few_labels": "What a few gold labels add",
     "committee_parts": "What each part of the default adds",
     "equilibrium": "Equilibrium of joint training",
     "better_features": "Better features",

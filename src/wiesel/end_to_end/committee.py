@@ -29,7 +29,12 @@ from wiesel.end_to_end.readings import (
     FeatureLabelModel,
     GoldWeighted,
 )
-from wiesel.end_to_end.selection import gold_share, greedy_weights, out_of_fold_probas
+from wiesel.end_to_end.selection import (
+    gold_share,
+    greedy_weights,
+    out_of_fold_probas,
+    warn_of_little_gold,
+)
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised, gold_member
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
@@ -50,8 +55,6 @@ Members = dict[str, EndToEndModel]
 
 _GOLD = "gold"
 """The name of the member that learns from gold labels."""
-_FEW_GOLD = 30
-"""With fewer gold items, committees were often worse than without gold."""
 
 
 @dataclass(eq=False)
@@ -111,7 +114,7 @@ class Committee(EndToEndModel):
         held_out = gold_validation(validation, labels, None)
         labeled = gold_votes(validation, votes)
         if held_out is not None and self.members is None:
-            _warn_of_little_gold(len(held_out.gold))
+            warn_of_little_gold(len(held_out.gold))
         if labeled is not None and validation is not None:
             validation = (*validation[:2], merge_copies(labeled, original))
         members = self._members(len(labels), labeled is not None)
@@ -389,15 +392,6 @@ def _healthy(fitted: Members) -> Members:
         WieselWarning,
     )
     return kept
-
-
-def _warn_of_little_gold(n_items: int) -> None:
-    if n_items < _FEW_GOLD:
-        warn_user(
-            f"With {n_items} validation items, a committee may be worse than without any. Give at "
-            f"least {_FEW_GOLD}, or keep them to evaluate it.",
-            WieselWarning,
-        )
 
 
 def _average(members: Sequence[EndToEndModel], weights: Sequence[float]) -> nn.Module:

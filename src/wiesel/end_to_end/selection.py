@@ -1,4 +1,4 @@
-"""Weights of the members of a committee, selected on a few gold labels."""
+"""Weights of the members of a committee, selected on a few gold labels; a warning if too few."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,13 +8,16 @@ import numpy.typing as npt
 
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.supervised import Supervised
+from wiesel.errors import WieselWarning, warn_user
 from wiesel.training import Validation
 
-__all__ = ["gold_share", "greedy_weights", "out_of_fold_probas"]
+__all__ = ["gold_share", "greedy_weights", "out_of_fold_probas", "warn_of_little_gold"]
 
 _ROUNDS = 12
 _SHRINKAGE = 50.0
 """With this many gold items, selected and prior weights count the same."""
+_LITTLE_GOLD = 30
+"""With fewer gold items, committees were often worse than without gold."""
 
 
 def gold_share(n_items: int) -> float:
@@ -24,6 +27,16 @@ def gold_share(n_items: int) -> float:
     [0.0, 0.5, 0.9]
     """
     return n_items / (n_items + _SHRINKAGE)
+
+
+def warn_of_little_gold(n_items: int) -> None:
+    """Warn if gold items are so few that they mislead as often as they help."""
+    if n_items < _LITTLE_GOLD:
+        warn_user(
+            f"With {n_items} validation items, a committee may be worse than without any. Give at "
+            f"least {_LITTLE_GOLD}, or keep them to evaluate it.",
+            WieselWarning,
+        )
 
 
 def greedy_weights(
