@@ -50,8 +50,8 @@ def write_folder(path: str | Path, manifest: Mapping[str, Any], files: Mapping[s
     """
     # A link to a model is followed: its target is replaced, the link stays.
     target = Path(path).resolve()
-    recover(target)
-    _refuse_to_overwrite(target)
+    # Another process may replace the folder while it is looked at.
+    _read_consistently(target, _refuse_to_overwrite)
     with filling(target) as unfinished:
         for name, content in files.items():
             write_synced(unfinished / _allowed_name(name, target), content)
@@ -275,7 +275,7 @@ def _refuse_to_overwrite(target: Path) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     try:
-        others = other_files(target, read_manifest(target))
+        others = other_files(target, _checked_manifest(target))
     except SavedModelError as error:
         raise SavedModelError(
             f"{target} exists and is not a saved model ({error}). "

@@ -263,6 +263,23 @@ def test_two_processes_that_save_to_one_place_leave_one_of_the_models(tmp_path: 
     assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
 
 
+def test_a_folder_that_is_missing_for_a_moment_can_be_saved_to(tmp_path: Path, monkeypatch):
+    target = tmp_path / "model"
+    write_folder(target, {}, {"a.bin": b"x"})
+    looked, look = [], Path.iterdir
+
+    def replaced_at_first(folder: Path):
+        if folder == target and not looked:
+            looked.append(folder)
+            raise FileNotFoundError(folder)  # between the two renames of another process
+        return look(folder)
+
+    monkeypatch.setattr(Path, "iterdir", replaced_at_first)
+    write_folder(target, {}, {"a.bin": b"y"})
+    assert looked
+    assert read_folder(target)[1] == {"a.bin": b"y"}
+
+
 class TestReadingJson:
     def test_what_is_no_json_is_said_so(self):
         for content in (b"", b"{", b"\xff\xfe", b"{]", b'{"a": 1} x'):
