@@ -131,7 +131,10 @@ class LabelModel(Classifier, ABC):
         save_label_model(self, path)
 
     def check_learned(self) -> None:
-        """Raise ValueError if learned values that no votes reach are damaged; loading calls it."""
+        """Raise ValueError if values that predicting from votes does not use are damaged.
+
+        Loading a saved model calls it.
+        """
 
     def _features_seen(self) -> dict[str, Any]:
         return {"features": len(self.voters_), "feature_names": self.voters_}
