@@ -1,7 +1,7 @@
 """The compared methods: a dictionary from names to builders of estimators.
 
-Every method trains the same network with the same number of updates and averages five networks;
-the committee averages two or four for each of its members.
+Every method trains the same network with the library's own number of epochs and averages five
+networks; the committee averages two or four for each of its members.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,6 @@ from wiesel import (
     TwoStage,
     WeaSEL,
 )
-from wiesel.end_to_end.plan import default_epochs
 from wiesel.nn import MLP
 from wiesel.training import seeded
 
@@ -84,6 +83,11 @@ def _with_rough_balance(net: torch.nn.Module, task: Task, training: Training) ->
     return _committee(net, task, {**training, "class_balance": rough / rough.sum()})
 
 
+def _weasel_paper(net: torch.nn.Module, task: Task, training: Training) -> EndToEndModel:
+    # The paper's configuration has another number of epochs; here all methods have the same.
+    return WeaSEL.paper(net, **training, epochs=None)
+
+
 def _true_balance(task: Task) -> npt.NDArray[np.float64]:
     counts = np.bincount(task.y_train, minlength=len(task.labels)) + 1  # none may be 0
     return counts / counts.sum()
@@ -95,14 +99,12 @@ METHODS: dict[str, Method] = {
     "snorkel": two_stage(Snorkel()),
     "triplet_mean": two_stage(Triplet(aggregate="mean")),
     "weasel": Method(lambda net, task, training: WeaSEL(net, **training)),
-    "weasel_paper": Method(lambda net, task, training: WeaSEL.paper(net, **training)),
+    "weasel_paper": Method(_weasel_paper),
     "committee": Method(_committee, reads_gold_votes=True),
     "committee_true_balance": Method(_with_true_balance),
     "committee_rough_balance": Method(_with_rough_balance),
     "validation_gold": Method(
-        lambda net, task, training: Supervised(
-            net, labels=task.labels, **{**training, "epochs": epochs_of(task, "blind")}
-        ),
+        lambda net, task, training: Supervised(net, labels=task.labels, **training),
         on_validation=True,
     ),
     "gold": Method(
@@ -113,21 +115,13 @@ METHODS: dict[str, Method] = {
 
 def fitted(name: str, task: Task, mode: str) -> EndToEndModel:
     """Return a method trained on a task in a mode."""
-    method, training = METHODS[name], {**UPDATES, "epochs": epochs_of(task, mode)}
-    model = method.build(network_of(task), task, training)
+    method = METHODS[name]
+    model = method.build(network_of(task), task, UPDATES)
     if method.on_validation:
         X, y, _ = task.gold(GOLD_ITEMS[mode])
         return model.fit(X, y)
     learn_from = task.y_train if method.on_gold else task.votes
     return model.fit(task.X_train, learn_from, **_validation(method, task, mode))
-
-
-def epochs_of(task: Task, mode: str) -> int:
-    """Return the library's own number of epochs: 8 without gold, else the best of 20, or more.
-
-    It is given to all methods, because some, such as `WeaSEL.paper`, have another of their own.
-    """
-    return default_epochs(len(task.labels), has_validation=mode != "blind")
 
 
 def network_of(task: Task) -> torch.nn.Module:

@@ -78,8 +78,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     """
 
     epochs: int | None = None
-    """The number of epochs of `epoch_size` items; None is 20 with a validation set, of which the
-    best is kept, and 8 without, but at least one for each class."""
+    """The number of epochs. None is 8 without a validation set and the best of 20 with one (if soft
+    labels are fixed, from the 8th on), but at least one for each class."""
     lr: float = 1e-3
     """The learning rate of Adam."""
     batch_size: int = 64
@@ -108,6 +108,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     fits_itself: ClassVar[bool] = False
     """Whether the method overrides `fit_given`, because it has no single network to train."""
+    fixed_targets: ClassVar[bool] = False
+    """Whether all epochs have the same soft labels, so that training cannot collapse."""
 
     labels_: LabelSpace = field(init=False, repr=False)
     """The classes seen in `fit`."""

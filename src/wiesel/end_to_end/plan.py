@@ -172,6 +172,9 @@ def train_options(
     options = {name: getattr(model, name) for name in names if hasattr(model, name)}
     if model.epochs is None:
         options["epochs"] = default_epochs(n_classes, has_validation)
+        if getattr(model, "fixed_targets", False):
+            # Few gold items often tie, and the first of the best epochs would be hardly trained.
+            options["first_epoch"] = default_epochs(n_classes, has_validation=False)
     return TrainOptions(**options, engine=engine)
 
 

@@ -56,6 +56,8 @@ class Supervised(EndToEndModel):
     """`(k, n)` trains without the k-th of n folds of the items, counted from 0; None trains on all
     of them."""
 
+    fixed_targets = True
+
     def fit(
         self,
         X: Any,

@@ -85,6 +85,8 @@ class TwoStage(EndToEndModel):
     label_model_: LabelModel = field(init=False, repr=False)
     """The fitted label model."""
 
+    fixed_targets = True
+
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return the label model's soft labels; X is used only if it learned from features."""
         self.check_fitted()

@@ -152,7 +152,8 @@ def _evaluate(
     record[f"validation_{validation.metric}"] = score
     # Recorded first, so that after an interruption the best epoch always has a record.
     standing.history.records.append(record)
-    if score > standing.best_score:
+    # Until the first epoch that may be selected, the latest is kept, in case of an interruption.
+    if score > standing.best_score or record["epoch"] <= member.options.first_epoch:
         standing.best_score = score
         weights = objective.state_dict()
         standing.best_weights = {name: value.clone() for name, value in weights.items()}

@@ -179,6 +179,8 @@ class TrainOptions:
     """
 
     epochs: int = 150
+    first_epoch: int = 1
+    """With a validation set, the best epoch is selected from this one on."""
     lr: float = 1e-4
     batch_size: int = 64
     epoch_size: int | None = None

@@ -39,6 +39,17 @@ def test_the_first_step_is_the_gradient_of_the_cross_entropy():
     assert torch.allclose(moved, -0.05 * net.weight.grad.sign(), atol=1e-4)
 
 
+@pytest.mark.parametrize(("epochs", "n_epochs", "kept"), [(None, 20, 8), (3, 3, 1)])
+def test_of_the_default_epochs_gold_selects_none_that_is_shorter_than_without_gold(
+    epochs: int | None, n_epochs: int, kept: int
+):
+    """All scores are equal, because the gold items are all the same: the first epoch wins."""
+    X, votes, gold = tiny_task()
+    same = np.zeros(10, dtype=int)
+    model = two_stage(epochs=epochs).fit(X, votes, validation=(X[same], gold[same]))
+    assert (len(model.history_), model.history_.best_epoch) == (n_epochs, kept)
+
+
 def test_items_without_votes_are_not_trained_on():
     X, votes, _ = tiny_task(coverage=0.3)
     garbage = X.copy()

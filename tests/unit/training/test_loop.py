@@ -109,6 +109,13 @@ def test_the_weights_of_the_best_epoch_are_kept():
     assert score == pytest.approx(history.column("validation_auc")[0])
 
 
+def test_epochs_before_the_first_are_not_selected():
+    """The validation labels are reversed, so every epoch is worse than the one before."""
+    options = TrainOptions(epochs=5, first_epoch=3, **QUICK)
+    history = train(Regression(), data(), options, held_out(1 - GOLD))
+    assert history.best_epoch == 3
+
+
 def test_patience_stops_when_the_score_no_longer_improves():
     history = train(
         Regression(), data(), TrainOptions(epochs=50, patience=3, **QUICK), held_out(1 - GOLD)
@@ -129,6 +136,12 @@ class TestInterruption:
                 raise KeyboardInterrupt
 
         return interrupt
+
+    def test_before_the_first_epoch_that_may_be_selected_it_keeps_the_last_weights(self):
+        options = TrainOptions(epochs=9, first_epoch=5, **QUICK)
+        history = train(Regression(self.at(8)), data(), options, held_out(1 - GOLD))
+        assert history.interrupted
+        assert history.best_epoch == len(history) == 2
 
     def test_it_keeps_the_best_weights_so_far(self):
         objective = Regression(self.at(8))  # three steps an epoch: in the third epoch
