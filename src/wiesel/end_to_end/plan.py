@@ -20,7 +20,7 @@ from torch.nn.parameter import is_lazy
 
 from wiesel.end_to_end.linear_models import CrossFit
 from wiesel.errors import ParameterError
-from wiesel.label_models import ClassBalance, MajorityVote, estimate_class_balance
+from wiesel.label_models import ClassBalance, MajorityVote
 from wiesel.label_models.majority_vote import vote_balance
 from wiesel.labels import LabelSpace, class_prior
 from wiesel.parameters import Parameterized, check_choice
@@ -201,17 +201,15 @@ def chosen_class_balance(
 ) -> npt.NDArray[np.float64]:
     """Return P(y): given, uniform (None), or estimated as the option says.
 
-    `votes` estimates it as label models do; `validation` counts the validation set; `auto` is the
-    validation set if there is one, else the vote shares.
+    `votes` is `vote_balance`; `validation` counts the validation set; `auto` is the validation set
+    if there is one, else `votes`.
 
     >>> chosen_class_balance([0.2, 0.8], votes.labels, votes, None)
     array([0.2, 0.8])
     """
     if not isinstance(balance, str) or votes is None:
         return class_prior(labels, None if isinstance(balance, str) else balance)
-    if balance == "votes":
-        return class_prior(labels, estimate_class_balance(votes))
-    if balance == "auto" and validation is None:
+    if balance == "votes" or (balance == "auto" and validation is None):
         return vote_balance(votes)
     if validation is None:
         raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")

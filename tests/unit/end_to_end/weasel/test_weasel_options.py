@@ -17,6 +17,7 @@ from wiesel.errors import (
     ParameterError,
     WieselWarning,
 )
+from wiesel.label_models.majority_vote import vote_balance
 from wiesel.nn.encoders import EncoderLayers
 from wiesel.nn.losses import AGREEMENT_LOSSES
 from wiesel.training import seeded
@@ -162,6 +163,7 @@ class TestClassBalance:
         model = weasel(class_balance="votes", epochs=1).fit(X, votes)
         assert model.class_balance_.sum() == pytest.approx(1)
         assert (model.class_balance_ > 0.2).all()
+        assert np.array_equal(model.class_balance_, vote_balance(votes)), "as `auto` without gold"
 
     def test_validation_without_a_validation_set_is_refused(self):
         with pytest.raises(ParameterError, match=r"needs fit\(\.\.\., validation="):
