@@ -4,7 +4,7 @@
 
 Every method trains the same network with the same optimizer for the same number of updates, in
 three modes: without any gold (8 epochs of 3,200 items, or as many as there are classes), with the
-validation split (the best from 8 to 20 epochs), and with 50 items of it. Every method averages five
+validation split (the best of 20 epochs), and with 50 items of it. Every method averages five
 networks; the committee averages two or four for each of its members. All data sets use the same
 options. The committee also trains networks on the validation items; the column "validation gold"
 has networks that were trained on nothing else. Gold, the last column, trains the same networks on

@@ -78,9 +78,8 @@ def _introduction(n_tasks: int) -> list[str]:
         f"{n_tasks} generated tasks (`python -m experiments tasks --list` describes each). Scores "
         "are ROC-AUC for binary tasks and accuracy for multi-class ones, in percent; every method "
         "is five networks averaged (the committee two or four for each member), "
-        "8 epochs of 50 updates without gold, with gold the best of 20 epochs from the 8th on "
-        "(WeaSEL: from the first), and at least one epoch for each class. "
-        f"Differences are to {BASELINE} on the same tasks, in "
+        "8 epochs of 50 updates without gold, with gold the best of 20 epochs, and at least one "
+        f"epoch for each class. Differences are to {BASELINE} on the same tasks, in "
         "points, with the standard error of their mean over tasks.",
         "",
     ]

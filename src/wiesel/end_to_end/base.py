@@ -33,6 +33,7 @@ from wiesel.end_to_end.plan import (
     FitPlan,
     GoldSet,
     PlannedFit,
+    can_choose,
     chosen_class_balance,
     options_key,
     run_fingerprint,
@@ -78,8 +79,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     """
 
     epochs: int | None = None
-    """The number of epochs. None is 8 without a validation set and the best of 20 with one (if soft
-    labels are fixed, from the 8th on), but at least one for each class."""
+    """The number of epochs of `epoch_size` items; None is 20 with a validation set, of which the
+    best is kept, and 8 without, or with fewer than 30 items, but at least one for each class."""
     lr: float = 1e-3
     """The learning rate of Adam."""
     batch_size: int = 64
@@ -108,8 +109,6 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     fits_itself: ClassVar[bool] = False
     """Whether the method overrides `fit_given`, because it has no single network to train."""
-    fixed_targets: ClassVar[bool] = False
-    """Whether all epochs have the same soft labels, so that training cannot collapse."""
 
     labels_: LabelSpace = field(init=False, repr=False)
     """The classes seen in `fit`."""
@@ -295,7 +294,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             objective = self._objective(network, plan)
             check_divisible(self, objective, given.engine)
             options = train_options(
-                self, len(plan.labels), plan.validation is not None, given.engine
+                self, len(plan.labels), can_choose(plan.validation), given.engine
             )
             mark = run_fingerprint(self, plan.fingerprint)
             return PlannedFit(self, plan, objective, options, mark, torch.get_rng_state())

@@ -46,6 +46,7 @@ __all__ = [
     "FitPlan",
     "GoldSet",
     "PlannedFit",
+    "can_choose",
     "check_class_balance",
     "chosen_class_balance",
     "default_epochs",
@@ -67,6 +68,8 @@ _IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
 _SAMPLED_ITEMS = 64
 _BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 """The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
+_ENOUGH_GOLD = 30
+"""Fewer gold items give many epochs the same score, and would choose one that is hardly trained."""
 _ESTIMATES = ("votes", "validation", "auto")
 """Where a class balance can be estimated."""
 
@@ -165,26 +168,34 @@ class PlannedFit:
 
 
 def train_options(
-    model: Any, n_classes: int, has_validation: bool, engine: TrainingEngine | None = None
+    model: Any, n_classes: int, gold_chooses: bool, engine: TrainingEngine | None = None
 ) -> TrainOptions:
-    """Return the training options of a model, with the number of epochs if it is left open."""
+    """Return the training options of a model, with the number of epochs if it is left open.
+
+    `gold_chooses` is whether the validation items choose the epoch; otherwise the last is kept.
+    """
     names = TrainOptions.__dataclass_fields__
     options = {name: getattr(model, name) for name in names if hasattr(model, name)}
     if model.epochs is None:
-        options["epochs"] = default_epochs(n_classes, has_validation)
-        if getattr(model, "fixed_targets", False):
-            # Few gold items often tie, and the first of the best epochs would be hardly trained.
-            options["first_epoch"] = default_epochs(n_classes, has_validation=False)
+        options["epochs"] = default_epochs(n_classes, gold_chooses)
+        options["first_epoch"] = 1 if gold_chooses else options["epochs"]
     return TrainOptions(**options, engine=engine)
 
 
-def default_epochs(n_classes: int, has_validation: bool) -> int:
+def default_epochs(n_classes: int, gold_chooses: bool) -> int:
     """Return the number of epochs if it is left open: at least one for each class.
 
-    >>> default_epochs(2, has_validation=False), default_epochs(77, has_validation=False)
+    >>> default_epochs(2, gold_chooses=False), default_epochs(77, gold_chooses=False)
     (8, 77)
     """
-    return max(n_classes, _CHOSEN_EPOCHS if has_validation else _BLIND_EPOCHS)
+    return max(n_classes, _CHOSEN_EPOCHS if gold_chooses else _BLIND_EPOCHS)
+
+
+def can_choose(validation: Validation | None) -> bool:
+    """Return whether gold items can tell epochs apart: enough of them, and of several classes."""
+    if validation is None or len(validation.gold) < _ENOUGH_GOLD:
+        return False
+    return len(np.unique(validation.gold)) > 1
 
 
 def check_class_balance(owner: Any) -> None:

@@ -56,8 +56,6 @@ class Supervised(EndToEndModel):
     """`(k, n)` trains without the k-th of n folds of the items, counted from 0; None trains on all
     of them."""
 
-    fixed_targets = True
-
     def fit(
         self,
         X: Any,
@@ -167,7 +165,7 @@ def gold_member(committee: "Committee", gold: Validation) -> Supervised | None:
         return None
     options = committee.shared_options()
     # No gold items are left to select an epoch on.
-    most = default_epochs(gold.n_classes, has_validation=False)
+    most = default_epochs(gold.n_classes, gold_chooses=False)
     options["epochs"] = min(committee.epochs or most, most)
     options["seed"] = seed = committee.seed + _SEEDS_APART
     if committee.checkpoint is not None:

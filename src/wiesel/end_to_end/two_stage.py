@@ -17,6 +17,7 @@ from wiesel.end_to_end.plan import (
     FitPlan,
     GoldSet,
     PlannedFit,
+    can_choose,
     check_class_balance,
     options_key,
     run_fingerprint,
@@ -84,8 +85,6 @@ class TwoStage(EndToEndModel):
 
     label_model_: LabelModel = field(init=False, repr=False)
     """The fitted label model."""
-
-    fixed_targets = True
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return the label model's soft labels; X is used only if it learned from features."""
@@ -193,7 +192,7 @@ class TwoStage(EndToEndModel):
         objective = Objective()
         objective.end_model = module
         mark = run_fingerprint(self, plan.fingerprint)
-        options = train_options(self, len(plan.labels), held_out is not None)
+        options = train_options(self, len(plan.labels), can_choose(held_out))
         state = torch.get_rng_state()
         self.finish(PlannedFit(self, plan, objective, options, mark, state), history)
         return self

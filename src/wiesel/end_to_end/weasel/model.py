@@ -15,6 +15,7 @@ from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
     GoldSet,
+    can_choose,
     check_class_balance,
     train_options,
 )
@@ -314,7 +315,7 @@ class WeaSEL(EndToEndModel):
         plan = replace(plan, data=data, features=features, learned=learned)
         if self.start is None or self.warm_up == 0:
             return plan
-        epochs = train_options(self, len(plan.labels), plan.validation is not None).epochs
+        epochs = train_options(self, len(plan.labels), can_choose(plan.validation)).epochs
         if epochs <= self.warm_up:
             warn_user(
                 f"WeaSEL trains for {epochs} epochs, and learns its start in the first "

@@ -99,7 +99,7 @@ def test_soft_labels_are_found_again_only_every_m_epochs():
 
 @pytest.mark.parametrize("cls", [Raykar, AggNet, MBEM, DeepLogic])
 def test_the_default_epochs_contain_an_e_step(cls):
-    assert cls(linear()).m_epochs < default_epochs(2, has_validation=False)
+    assert cls(linear()).m_epochs < default_epochs(2, gold_chooses=False)
 
 
 @pytest.mark.parametrize("cls", [Raykar, AggNet])
