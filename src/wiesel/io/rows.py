@@ -16,6 +16,7 @@ from wiesel.memory import memory_size
 from wiesel.tables import as_frame, require_columns
 
 __all__ = [
+    "is_pattern",
     "matching_files",
     "read_batches",
     "read_rows",
@@ -132,7 +133,7 @@ def write_rows(rows: Any, path: FilePath) -> None:
 
 def matching_files(path: FilePath) -> list[Path]:
     """Return the file, or the files that match it as a pattern; all have the same format."""
-    if not any(sign in str(path) for sign in "*?[") or Path(path).exists():
+    if not is_pattern(path):
         return [existing_file(path)]
     pattern = Path(path)
     files = sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
@@ -142,6 +143,15 @@ def matching_files(path: FilePath) -> list[Path]:
     if len(kinds) > 1:
         raise DataError(f"{path} matches files of several formats: {listed(kinds)}.")
     return [existing_file(file) for file in files]
+
+
+def is_pattern(path: FilePath) -> bool:
+    """Return whether a path stands for all files that match it; a name may have brackets, too.
+
+    >>> is_pattern("votes-*.parquet"), is_pattern("votes.parquet")
+    (True, False)
+    """
+    return any(sign in str(path) for sign in "*?[") and not Path(path).exists()
 
 
 def refuse_oversized(files: Sequence[Path]) -> None:

@@ -194,7 +194,9 @@ def test_the_verbs_take_folders_and_patterns(folder: Path, wiesel: Callable[...,
     gold.write_text("id,label\nm0,spam\nm1,ham\n")
     shown = wiesel("inspect", "votes", "--gold", "gold.csv", "--json")
     assert json.loads(shown.stdout)["voters"][0]["support"] == 1
-    assert wiesel("fit", "majority_vote", "votes", "-o", "model").exit_code == 0
+    for place in ("votes", "votes/rows-*.parquet", "vot*/rows-[012].parquet"):
+        fitted = wiesel("fit", "majority_vote", place, "-o", "model", "--json")
+        assert fitted.exit_code == 0, fitted.output
     written = wiesel("soft-labels", "model", "votes", "-o", "labels")
     assert written.exit_code == 0, written.output
     labels = pl.read_parquet(folder / "labels" / "*.parquet")
