@@ -31,7 +31,7 @@ def vote_into_folder(
     on again; votes of other labeling functions are not mixed in. With `numbered`, the item numbers
     continue from file to file.
     """
-    files = [path for path in matching_files(_pattern(Path(rows))) if path.is_file()]
+    files = matching_files(rows)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     note = _read_note(place, key)
@@ -50,10 +50,6 @@ def vote_into_folder(
         n_before += pl.scan_parquet(target, glob=False).select(pl.len()).collect().item()
         targets.append(target)
     return VoteParts(targets)
-
-
-def _pattern(rows: Path) -> Path:
-    return rows / "*.parquet" if rows.is_dir() else rows
 
 
 def _names(files: Sequence[Path]) -> list[str]:
