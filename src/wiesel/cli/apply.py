@@ -18,11 +18,15 @@ from wiesel.cli.lf_options import (
 from wiesel.cli.multilabel import apply_labels
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
+from wiesel.progress import listening
 
 if TYPE_CHECKING:
     from wiesel.lfs import RayEngine
 
 __all__ = ["apply"]
+
+_FIRST_REPORT = 5.0
+"""Seconds after which the number of finished files is told for the first time."""
 
 
 @verb
@@ -97,9 +101,9 @@ def _into_folder(lfs: Any, data: Path, folder: Path, labels: Any, how: dict[str,
     from wiesel.analysis.counts import item_counts
     from wiesel.lfs import apply_lfs_to_folder
 
-    with redirect_stdout(sys.stderr):
+    with redirect_stdout(sys.stderr), listening(tell, after=_FIRST_REPORT):
         votes = apply_lfs_to_folder(lfs, data, folder, labels=labels, **how)
-    tell(f"Wrote {len(votes):,} files of votes to {folder}.")
+    tell(f"{folder} has {len(votes):,} files of votes.")
     table = summarize(votes)
     result = {"output": folder, "n_items": votes.n_items, "n_files": len(votes)}
     result["n_votes"] = int(table.frame["votes"].sum())

@@ -24,6 +24,7 @@ from wiesel.memory import memory_size
 from wiesel.tables import as_frame, require_columns
 
 __all__ = [
+    "NoRowsError",
     "is_pattern",
     "matching_files",
     "read_batches",
@@ -36,6 +37,10 @@ __all__ = [
 
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"x\x01", b"x\x9c", b"x\xda")
 """How gzip, Zstandard and zlib files begin."""
+
+
+class NoRowsError(DataError):
+    """The files have columns, but no rows."""
 
 
 def read_rows(
@@ -62,7 +67,7 @@ def read_rows(
             refuse_oversized(files)
         frame = lazy.collect()
         if frame.is_empty():
-            raise DataError(f"{path} has columns but no rows.")
+            raise NoRowsError(f"{path} has columns but no rows.")
     return frame
 
 
@@ -114,7 +119,7 @@ def read_batches(
             if not batch.is_empty():
                 yield batch
         if empty:
-            raise DataError(f"{path} has columns but no rows.")
+            raise NoRowsError(f"{path} has columns but no rows.")
 
 
 def write_rows(rows: Any, path: FilePath) -> None:

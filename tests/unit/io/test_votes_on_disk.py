@@ -149,6 +149,59 @@ def test_rows_that_were_voted_on_are_not_voted_on_again(mails: Path, tmp_path: P
     assert read_votes(place / "mails-2.parquet").n_votes == 0
 
 
+def test_names_with_dots_stay_apart(tmp_path: Path) -> None:
+    for name in ("part.0.parquet", "part.1.parquet"):
+        pl.DataFrame({"text": ["free"]}).write_parquet(tmp_path / name)
+    parts = apply_lfs_to_folder(SPAM, tmp_path, tmp_path / "v", labels=LABELS, engine="local")
+    assert [file.name for file in parts.files] == ["part.0.parquet", "part.1.parquet"]
+
+
+def test_files_without_rows_have_no_votes(mails: Path, tmp_path: Path) -> None:
+    place = tmp_path / "votes"
+    apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
+    empty = pl.DataFrame(schema={"text": pl.String})
+    empty.write_parquet(mails / "mails-1.parquet")
+    parts = apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
+    assert [file.name for file in parts.files] == ["mails-0.parquet", "mails-2.parquet"]
+    assert VoteParts(place).read().ids.tolist() == list(range(5))
+    for file in mails.iterdir():
+        empty.write_parquet(file)
+    with pytest.raises(DataError, match="all files have columns but no rows"):
+        apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
+
+
+def test_the_file_that_stops_the_work_is_named(mails: Path, tmp_path: Path) -> None:
+    from wiesel import labeling_function
+
+    @labeling_function
+    def reads_any_column(row: Any) -> None:
+        return None
+
+    pl.DataFrame({"body": ["free"]}).write_parquet(mails / "mails-1.parquet")
+    with pytest.raises(DataError, match=r"mails-1\.parquet: 'gifts' reads the column 'text'"):
+        apply_lfs_to_folder(
+            [SPAM, reads_any_column], mails, tmp_path / "votes", labels=LABELS, engine="local"
+        )
+
+
+def test_unfinished_votes_and_votes_on_other_rows_are_pointed_out(
+    mails: Path, tmp_path: Path
+) -> None:
+    place, last = tmp_path / "votes", mails / "mails-2.parquet"
+    complete = last.read_bytes()
+    last.write_bytes(b"PAR1 damaged")
+    with pytest.raises(DataError, match=r"mails-2\.parquet"):
+        apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
+    with pytest.warns(UserWarning, match=r"not complete: 'mails-2.parquet' of 3 files are missing"):
+        assert VoteParts(place).n_items == 3
+    last.write_bytes(complete)
+    apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
+    assert VoteParts(place).n_items == 6
+    last.unlink()
+    with pytest.warns(UserWarning, match=r"were not read now: 'mails-2.parquet'"):
+        apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
+
+
 def test_votes_of_other_functions_are_not_mixed(mails: Path, tmp_path: Path) -> None:
     place = tmp_path / "votes"
     apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
@@ -168,7 +221,7 @@ def test_a_function_that_fails_ends_the_work_and_leaves_what_is_done(
         return "ham" if row["text"] != "hello" else str(1 / 0)
 
     place = tmp_path / "votes"
-    with pytest.raises(LabelingFunctionError, match="fragile"):
+    with pytest.raises(LabelingFunctionError, match=r"mails-1\.parquet: 'fragile' failed on row 0"):
         apply_lfs_to_folder(fragile, mails, place, labels=LABELS, engine="local")
     assert [file.name for file in place.glob("*.parquet")] == ["mails-0.parquet"]
     with pytest.warns(UserWarning, match="fragile"):
