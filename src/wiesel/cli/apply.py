@@ -69,6 +69,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
     """Run labeling functions and write their votes."""
     from wiesel.analysis import summarize
     from wiesel.io import write_votes
+    from wiesel.io.vote_files import check_votes_target
     from wiesel.lfs import Access, VoteCache, apply_lfs, load_lfs
 
     access = Access.of_user(allow_host or (), allow_key or ())
@@ -82,6 +83,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
     if not output.suffix:
         _refuse_cache(cache)
         return _into_folder(loaded, data, output, space, how)
+    check_votes_target(output)
     kept = VoteCache.of(cache)
     with redirect_stdout(sys.stderr):  # what labeling functions and Ray print is not the answer
         votes = apply_lfs(loaded, data, labels=space, cache=kept, **how)

@@ -17,6 +17,7 @@ from wiesel.datasets import make_votes
 from wiesel.errors import DataError, LabelingFunctionError, VoteError
 from wiesel.io import VoteParts, read_votes, write_soft_label_parts, write_votes
 from wiesel.lfs import apply_lfs, apply_lfs_to_folder
+from wiesel.lfs.engines import LocalEngine
 from wiesel.votes import VoteMatrix
 
 SPAM = keywords("spam", ["free"], column="text", name="gifts")
@@ -131,6 +132,9 @@ def test_votes_of_a_folder_of_rows_are_those_of_all_rows(mails: Path, tmp_path: 
     parts = apply_lfs_to_folder(
         [SPAM, HAM], mails, tmp_path / "votes", labels=LABELS, engine="local"
     )
+    again = tmp_path / "again"
+    alike = apply_lfs_to_folder([SPAM, HAM], mails, again, labels=LABELS, engine=LocalEngine())
+    assert [file.name for file in alike.files] == [file.name for file in parts.files]
     for rows in (mails, mails / "*.parquet"):
         whole = apply_lfs([SPAM, HAM], rows, labels=LABELS)
         assert parts.read().equals(whole)
@@ -256,6 +260,8 @@ def test_the_verbs_take_folders_and_patterns(folder: Path, wiesel: Callable[...,
     labels = pl.read_parquet(folder / "labels" / "*.parquet")
     assert labels.columns == ["id", "p: ham", "p: spam"]
     assert len(labels) == 6
+    table = wiesel("soft-labels", "model", "votes", "-o", "labels.parquet")
+    assert "name a folder, such as labels, instead" in table.stderr
     one = wiesel("soft-labels", "model", "votes/rows-0.parquet", "-o", "one.csv")
     assert one.exit_code == 0, one.output
     assert pl.read_csv(folder / "one.csv")["p: spam"][0] == 1.0
