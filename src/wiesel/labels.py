@@ -35,7 +35,10 @@ class LabelSpace:
     def __init__(self, *names: str) -> None:
         for name in names:
             if not is_name(name):
-                raise ParameterError(f"Class names must be non-empty strings; got {name!r:.80}.")
+                advice = " A list goes to LabelSpace.of(names)." if isinstance(name, list) else ""
+                raise ParameterError(
+                    f"Class names must be non-empty strings; got {name!r:.80}.{advice}"
+                )
         if len(names) < 2:
             raise ParameterError(
                 f"A task needs at least two classes; got {listed(names) or 'none'}."

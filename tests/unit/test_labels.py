@@ -32,7 +32,7 @@ def test_a_label_space_is_a_sequence_of_names() -> None:
         (("ham",), "at least two classes; got 'ham'"),
         (("ham", ""), "non-empty strings; got ''"),
         (("ham", 1), "non-empty strings; got 1"),
-        ((["ham"], ["spam"]), r"non-empty strings; got \['ham'\]"),
+        ((["ham"], ["spam"]), r"non-empty strings; got \['ham'\].*LabelSpace.of\(names\)"),
         (("ham", "spam", "ham"), "'ham' is repeated"),
     ],
 )

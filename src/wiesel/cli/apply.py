@@ -18,11 +18,15 @@ from wiesel.cli.lf_options import (
 from wiesel.cli.multilabel import apply_labels
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
+from wiesel.progress import listening
 
 if TYPE_CHECKING:
     from wiesel.lfs import RayEngine
 
 __all__ = ["apply"]
+
+_FIRST_REPORT = 5.0
+"""Seconds after which the number of finished files is told for the first time."""
 
 
 @verb
@@ -65,6 +69,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
     """Run labeling functions and write their votes."""
     from wiesel.analysis import summarize
     from wiesel.io import write_votes
+    from wiesel.io.vote_files import check_votes_target
     from wiesel.lfs import Access, VoteCache, apply_lfs, load_lfs
 
     access = Access.of_user(allow_host or (), allow_key or ())
@@ -78,6 +83,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
     if not output.suffix:
         _refuse_cache(cache)
         return _into_folder(loaded, data, output, space, how)
+    check_votes_target(output)
     kept = VoteCache.of(cache)
     with redirect_stdout(sys.stderr):  # what labeling functions and Ray print is not the answer
         votes = apply_lfs(loaded, data, labels=space, cache=kept, **how)
@@ -97,9 +103,9 @@ def _into_folder(lfs: Any, data: Path, folder: Path, labels: Any, how: dict[str,
     from wiesel.analysis.counts import item_counts
     from wiesel.lfs import apply_lfs_to_folder
 
-    with redirect_stdout(sys.stderr):
+    with redirect_stdout(sys.stderr), listening(tell, after=_FIRST_REPORT):
         votes = apply_lfs_to_folder(lfs, data, folder, labels=labels, **how)
-    tell(f"Wrote {len(votes):,} files of votes to {folder}.")
+    tell(f"{folder} has {len(votes):,} files of votes.")
     table = summarize(votes)
     result = {"output": folder, "n_items": votes.n_items, "n_files": len(votes)}
     result["n_votes"] = int(table.frame["votes"].sum())

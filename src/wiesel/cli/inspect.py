@@ -70,10 +70,11 @@ def inspect(
 
 def _answer_columns(path: Path) -> tuple["AnswerColumns | None", bool]:
     """Return the columns if the file has one row per answer, and whether it has plain rows."""
-    from wiesel.io import explained, scan_rows
+    from wiesel.io import existing_file, explained, scan_rows
     from wiesel.io.answer_columns import looks_like_answers
     from wiesel.io.vote_files import vote_note
 
+    existing_file(path)  # a name without an extension may be a folder that is not there
     with explained(path):
         if vote_note(path) is not None:
             return None, False

@@ -30,7 +30,12 @@ _SHOWN = 20
 @verb
 def predict(
     model: ModelFolder,
-    data: Annotated[str, typer.Argument(help="A table, X.npy, or - for JSONL on stdin.")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="A table, a folder or 'pattern*.csv' of them, X.npy, or - for JSONL on stdin."
+        ),
+    ],
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="A table to write; with ray, a new folder of parts."),

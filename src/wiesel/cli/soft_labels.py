@@ -67,6 +67,7 @@ def soft_labels(
     if output_format is not None:
         _write_for_tool(loaded, source, annotations, rows, (output, output_format))
     elif isinstance(source, VoteParts):
+        _refuse_table(output)
         write_soft_label_parts(loaded, source, output, done=_show_progress)
     else:
         write_rows(soft_label_frame(loaded, source), output)
@@ -95,6 +96,17 @@ def _write_for_tool(
     else:
         raise ParameterError("--format needs the items: name their table with --rows.")
     write_labels(*place, source)
+
+
+def _refuse_table(output: Path) -> None:
+    """Refuse the name of a table for a folder: other programs would try to open it as a file."""
+    from wiesel.io.files import FORMATS
+
+    if output.suffix.lower() in FORMATS and not output.is_dir():
+        raise ParameterError(
+            f"Votes in many files give one file of soft labels each: name a folder, such as "
+            f"{output.with_suffix('')}, instead of {output}."
+        )
 
 
 def _show_progress(part: int, parts: int) -> None:

@@ -30,9 +30,11 @@ def is_many(path: Path) -> bool:
     >>> is_many(Path("votes-*.parquet")), is_many(Path("votes.parquet"))
     (True, False)
     """
+    from wiesel.io.rows import is_pattern
+
     if path.is_dir():
         return not (path / "manifest.json").exists() and any(path.glob("*.parquet"))
-    return not path.exists() and any(sign in path.name for sign in "*?[")
+    return is_pattern(path)
 
 
 def votes_in(path: Path, labels: Sequence[str] | None = None) -> "VoteMatrix | VoteParts":

@@ -89,6 +89,14 @@ class FitInputs:
     engine: TrainingEngine | None = None
     """The engine that trains in other processes; None trains in this one."""
 
+    def __post_init__(self) -> None:
+        # `apply_lfs` takes the name of an engine, so one is tried here, too.
+        if self.engine is not None and not callable(getattr(self.engine, "train", None)):
+            raise ParameterError(
+                "engine is a training engine such as wiesel.training.RayTrain(workers=2); got "
+                f"{self.engine!r:.80}. Leave it out to train in this process."
+            )
+
     @cached_property
     def linear_models(self) -> CrossFit | None:
         """Linear models of the items with votes, made once for all label models that use them."""

@@ -8,6 +8,7 @@ from wiesel.features.tabular import TabularFeatures
 from wiesel.features.text import TextFeatures
 from wiesel.features.text_files import write_text_features
 from wiesel.features.tokens import TokenFeatures
+from wiesel.features.vector_files import write_vectors
 
 __all__ = [
     "FeatureState",
@@ -18,4 +19,5 @@ __all__ = [
     "TokenFeatures",
     "features_from_state",
     "write_text_features",
+    "write_vectors",
 ]

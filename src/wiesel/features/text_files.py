@@ -24,7 +24,7 @@ from wiesel.lfs.engines.ray_pieces import PieceJob, done_here, done_on_ray
 from wiesel.lfs.sources import RowSource
 from wiesel.parameters import check_number
 
-__all__ = ["write_text_features"]
+__all__ = ["check_array_target", "engine_by_name", "write_text_features"]
 
 _PART_ROWS = 20_000
 _SAMPLE = 50_000
@@ -64,10 +64,9 @@ def write_text_features(
     """
     features.check_options()
     check_number(features, "sample", sample, low=1, whole=True)
-    if Path(target).suffix != ".npy":
-        raise ParameterError(f"Vectors are written as .npy; give {target} that extension.")
+    check_array_target(target)
     pieces = cut(RowSource(str(rows), columns=(column,)), part_rows)
-    done = _done_by(engine)
+    done = engine_by_name(engine)
     if not hasattr(features, "standardizer_"):
         features = _fitted(features, pieces, column, sample, done)
     shape = (sum(piece["count"] for piece in pieces), features.n_features)
@@ -78,7 +77,14 @@ def write_text_features(
     return features
 
 
-def _done_by(engine: str) -> Done:
+def check_array_target(target: FilePath) -> None:
+    """Refuse a file name that is not that of an array."""
+    if Path(target).suffix != ".npy":
+        raise ParameterError(f"Vectors are written as .npy; give {target} that extension.")
+
+
+def engine_by_name(engine: str) -> Done:
+    """Return how pieces are processed: in this process, or on a cluster."""
     kind, _, address = engine.partition(":")
     if kind == "local":
         return done_here

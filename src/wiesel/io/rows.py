@@ -1,6 +1,7 @@
 """Reads and writes tables: Parquet, CSV, TSV and JSON lines, whole or in batches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from glob import escape
 from io import BytesIO
 from pathlib import Path
@@ -11,11 +12,20 @@ import polars as pl
 from wiesel.errors import DataError, listed
 from wiesel.io.diagnosis import LONGEST_LINE, first_long_line
 from wiesel.io.dialects import Dialect, decoded_file, dialect_of
-from wiesel.io.files import FilePath, existing_file, explained, replacing, table_format
+from wiesel.io.files import (
+    FORMATS,
+    FilePath,
+    existing_file,
+    explained,
+    replacing,
+    table_format,
+)
 from wiesel.memory import memory_size
 from wiesel.tables import as_frame, require_columns
 
 __all__ = [
+    "NoRowsError",
+    "is_pattern",
     "matching_files",
     "read_batches",
     "read_rows",
@@ -29,6 +39,10 @@ _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"x\x01", b"x\x9c", b"x\xda")
 """How gzip, Zstandard and zlib files begin."""
 
 
+class NoRowsError(DataError):
+    """The files have columns, but no rows."""
+
+
 def read_rows(
     path: FilePath,
     columns: Sequence[str] | None = None,
@@ -36,7 +50,7 @@ def read_rows(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> pl.DataFrame:
-    r"""Return the rows of a Parquet, CSV, TSV or JSONL file, or of all files a pattern matches.
+    r"""Return the rows of a Parquet, CSV, TSV or JSONL file, or of many: a folder or a pattern.
 
     The separator of a CSV file (comma, semicolon, tab or bar) and its encoding (UTF-8, UTF-16 or
     Windows-1252) are detected, unless `separator` and `encoding` are given.
@@ -48,12 +62,12 @@ def read_rows(
     ['free prize', 'see you at eight']
     """
     lazy = scan_rows(path, columns, separator=separator, encoding=encoding)
-    with explained(path):
-        if table_format(path) == "parquet":
-            refuse_oversized(matching_files(path))
+    with _explained_rows(path, matching_files(path)) as files:
+        if table_format(files[0]) == "parquet":
+            refuse_oversized(files)
         frame = lazy.collect()
         if frame.is_empty():
-            raise DataError(f"{path} has columns but no rows.")
+            raise NoRowsError(f"{path} has columns but no rows.")
     return frame
 
 
@@ -64,13 +78,12 @@ def scan_rows(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> pl.LazyFrame:
-    """Return the rows of a file, or of all files a pattern matches, as a lazy frame.
+    """Return the rows of a file, or of all files in a folder or of a pattern, as a lazy frame.
 
     Column types are inferred from all rows, not just the first hundred, so a name late in a column
     of numbers causes no error.
     """
-    files = matching_files(path)
-    with explained(path):
+    with _explained_rows(path, matching_files(path)) as files:
         kind = table_format(files[0])
         if kind != "parquet":
             _refuse_compressed(files)
@@ -99,14 +112,14 @@ def read_batches(
     if batch_size < 1:
         raise DataError(f"A batch needs at least one row; got batch_size={batch_size!r}.")
     lazy = scan_rows(path, columns)
-    with explained(path):
+    with _explained_rows(path, matching_files(path)):
         empty = True
         for batch in lazy.collect_batches(chunk_size=batch_size, maintain_order=True):
             empty = empty and batch.is_empty()
             if not batch.is_empty():
                 yield batch
         if empty:
-            raise DataError(f"{path} has columns but no rows.")
+            raise NoRowsError(f"{path} has columns but no rows.")
 
 
 def write_rows(rows: Any, path: FilePath) -> None:
@@ -131,17 +144,38 @@ def write_rows(rows: Any, path: FilePath) -> None:
 
 
 def matching_files(path: FilePath) -> list[Path]:
-    """Return the file, or the files that match it as a pattern; all have the same format."""
-    if not any(sign in str(path) for sign in "*?[") or Path(path).exists():
-        return [existing_file(path)]
-    pattern = Path(path)
-    files = sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
-    if not files:
-        raise DataError(f"No file matches the pattern {path}.")
-    kinds = sorted({table_format(file) for file in files})
+    """Return the file, the tables in a folder, or the files that match a pattern, sorted by name.
+
+    All have the same format.
+    """
+    found = Path(path)
+    files = _tables_in(found) if found.is_dir() else [found]
+    if is_pattern(path):
+        files = sorted(Path(found.anchor).glob(str(found.relative_to(found.anchor))))
+        if not files:
+            raise DataError(f"No file matches the pattern {path}.")
+    kinds = sorted({table_format(file) for file in files}) if len(files) > 1 else []
     if len(kinds) > 1:
-        raise DataError(f"{path} matches files of several formats: {listed(kinds)}.")
+        raise DataError(
+            f"{path} matches files of several formats: {listed(kinds)}. Select one of them, for "
+            f"example with {found if found.is_dir() else found.parent}/*.{kinds[0]}."
+        )
     return [existing_file(file) for file in files]
+
+
+def _tables_in(folder: Path) -> list[Path]:
+    """The tables in a folder, without hidden files; the folder itself if it has none."""
+    tables = [file for file in folder.iterdir() if file.suffix.lower() in FORMATS]
+    return sorted(file for file in tables if not file.name.startswith(".")) or [folder]
+
+
+def is_pattern(path: FilePath) -> bool:
+    """Return whether a path stands for all files that match it; a name may have brackets, too.
+
+    >>> is_pattern("votes-*.parquet"), is_pattern("votes.parquet")
+    (True, False)
+    """
+    return any(sign in str(path) for sign in "*?[") and not Path(path).exists()
 
 
 def refuse_oversized(files: Sequence[Path]) -> None:
@@ -153,6 +187,48 @@ def refuse_oversized(files: Sequence[Path]) -> None:
     n_cells = lazy.select(pl.len()).collect().item() * len(lazy.collect_schema())
     if n_cells > memory_size():
         raise DataError(f"This table has {n_cells:,} cells, which do not fit into memory.")
+
+
+@contextmanager
+def _explained_rows(path: FilePath, files: list[Path]) -> Iterator[list[Path]]:
+    """Like `explained`, but if one of several files cannot be read, the error names it."""
+    try:
+        with explained(path):
+            yield files
+    except DataError as error:
+        if len(files) > 1 and isinstance(error.__cause__, pl.exceptions.PolarsError):
+            _refuse_odd_file(files)
+        raise
+
+
+def _refuse_odd_file(files: list[Path]) -> None:
+    """Raise an error for the first file that is damaged or has other columns than the first."""
+    kind = table_format(files[0])
+    first: dict[str, Any] = {}
+    for file in files:
+        with explained(file):
+            lazy = _scan([file], kind, None, None)
+            schema = lazy.collect_schema()
+            first = first or dict(schema)
+            _refuse_other_columns(files[0], first, dict(schema), typed=kind == "parquet")
+            for _ in lazy.collect_batches():  # a damaged page is only found by reading it
+                pass
+
+
+def _refuse_other_columns(
+    file: Path, expected: Mapping[str, Any], found: Mapping[str, Any], typed: bool
+) -> None:
+    advice = "Files that are read as one table must have the same columns."
+    missing = [name for name in expected if name not in found]
+    if missing:
+        raise DataError(f"It lacks the column {listed(missing)} of {file}. {advice}")
+    extra = [name for name in found if name not in expected]
+    if extra:
+        raise DataError(f"It has the column {listed(extra)}, which {file} lacks. {advice}")
+    other = [name for name in expected if typed and expected[name] != found[name]]
+    if other:
+        kinds = f"is {found[other[0]]}, and that of {file} is {expected[other[0]]}"
+        raise DataError(f"Its column {other[0]!r} {kinds}. {advice}")
 
 
 def _selected(lazy: pl.LazyFrame, columns: list[str], kind: str) -> pl.LazyFrame:

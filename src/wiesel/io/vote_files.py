@@ -52,14 +52,21 @@ def write_votes(votes: VoteMatrix, path: FilePath, layout: Layout = "auto") -> N
     >>> read_votes(path).equals(votes)
     True
     """
-    if table_format(path) != "parquet":
-        raise DataError(f"Votes are written as Parquet; give {path} the extension .parquet.")
+    check_votes_target(path)
     chosen = _chosen_layout(votes, layout)
     frame, note = _as_table(votes, chosen)
     # Fits read large list files repeatedly: LZ4 is twice as large, but twice as fast.
     compression: Literal["lz4", "zstd"] = "lz4" if chosen == "list" else "zstd"
     with replacing(path) as temporary:
         frame.write_parquet(temporary, compression=compression, metadata={_KEY: note})
+
+
+def check_votes_target(path: FilePath) -> None:
+    """Refuse a path to which votes cannot be written, before hours are spent on them."""
+    if table_format(path) != "parquet":
+        raise DataError(f"Votes are written as Parquet; give {path} the extension .parquet.")
+    if not Path(path).parent.is_dir():
+        raise DataError(f"{path} cannot be written: there is no folder {Path(path).parent}.")
 
 
 def _as_table(votes: VoteMatrix, chosen: str) -> tuple[pl.DataFrame, str]:

@@ -1,12 +1,13 @@
 """Votes in many Parquet files: summed part by part, so that they need not fit into memory."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 
 import polars as pl
 
-from wiesel.errors import DataError, VoteError
+from wiesel.errors import DataError, VoteError, WieselWarning, listed, warn_user
 from wiesel.io.files import FilePath, explained
 from wiesel.io.kept_sums import KeptSums, add_statistics
 from wiesel.io.rows import matching_files
@@ -15,7 +16,12 @@ from wiesel.labels import LabelSpace
 from wiesel.vote_entries import item_ids
 from wiesel.votes import Statistics, VoteMatrix
 
-__all__ = ["VoteParts", "add_statistics", "sum_files"]
+__all__ = ["APPLIED", "PLANNED", "VoteParts", "add_statistics", "sum_files"]
+
+APPLIED = "applied.json"
+"""The note that `wiesel apply` keeps beside the votes."""
+PLANNED = "planned"
+"""Where the note lists the files of votes that the folder will have."""
 
 
 class VoteParts:
@@ -113,9 +119,27 @@ def _part_files(files: FilePath | Sequence[FilePath]) -> tuple[Path, ...]:
     else:
         folder = Path(files)
         found = tuple(matching_files(folder / "*.parquet" if folder.is_dir() else folder))
+        if folder.is_dir():
+            _warn_if_unfinished(folder)
     if not found:
         raise DataError("There are no parts: give at least one file of votes.")
     return found
+
+
+def _warn_if_unfinished(folder: Path) -> None:
+    """Warn if `wiesel apply` has not written all votes of a folder, because it was interrupted."""
+    try:
+        planned = set(json.loads((folder / APPLIED).read_text())[PLANNED])
+        missing = sorted(planned - {file.name for file in folder.iterdir()})
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return  # written in another way, or by an earlier version
+    if missing:
+        warn_user(
+            f"The votes in {folder} are not complete: {listed(missing, 3)} of {len(planned):,} "
+            "files are missing. `wiesel apply` is still running or was interrupted; run it again, "
+            "and it goes on where it stopped.",
+            WieselWarning,
+        )
 
 
 def _head(file: Path) -> tuple[LabelSpace, tuple[str, ...], int]:
@@ -123,6 +147,9 @@ def _head(file: Path) -> tuple[LabelSpace, tuple[str, ...], int]:
     with explained(file):
         note = vote_note(file)
         if note is None:
-            raise DataError("This file was not written by write_votes; parts of votes are.")
+            raise DataError(
+                "This file was not written by write_votes or `wiesel apply`; parts of votes are. "
+                "For rows, apply labeling functions first."
+            )
         n_items = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
     return note.labels, note.voters, int(n_items)

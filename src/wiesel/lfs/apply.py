@@ -85,7 +85,7 @@ def apply_lfs_to_folder(  # noqa: PLR0913 - keywords that most calls leave out
     folder: FilePath,
     *,
     labels: LabelSpace | Sequence[str],
-    engine: Literal["local", "isolated", "ray"] | RayEngine | None = None,
+    engine: Literal["local", "isolated", "ray"] | Engine | None = None,
     on_error: OnError = "raise",
     ids: str | None = None,
     timeout: float | None = None,
@@ -105,9 +105,9 @@ def apply_lfs_to_folder(  # noqa: PLR0913 - keywords that most calls leave out
     Traceback (most recent call last):
     wiesel.errors.DataError: There is no file mails.parquet. ...
     """
-    if isinstance(engine, str) and engine != "ray":
+    if engine not in (None, "ray") and not isinstance(engine, RayEngine):
         functions, space = as_lfs(lfs), LabelSpace.of(labels)
-        how = {"engine": find_engine(engine), "ids": ids, "timeout": timeout}
+        how = {"engine": find_engine(engine or "local"), "ids": ids, "timeout": timeout}
         return _write_locally(functions, rows, folder, space, on_error, how)
     job = _job(lfs, RowSource(rows, ids), labels, on_error, None, timeout)
     parts = (engine if isinstance(engine, RayEngine) else RayEngine()).write(job, folder)

@@ -11,6 +11,7 @@ import polars as pl
 from wiesel.errors import DataError, LabelingFunctionError, ParameterError, listed
 from wiesel.io import FilePath, existing_file, explained, read_rows, replacing, scan_rows
 from wiesel.io.files import FORMATS, table_format
+from wiesel.io.rows import is_pattern
 from wiesel.lfs.access import Access
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.loading import module_functions, voting_and_off
@@ -105,9 +106,10 @@ def read_multilabel_votes(
 def is_multilabel_votes(path: FilePath) -> bool:
     """Return whether a file contains votes on several labels, from its metadata or columns.
 
-    A file of votes with the column `present` does; folders and files of other tools do not.
+    A file of votes with the column `present` does; folders, patterns and files of other tools do
+    not.
     """
-    if Path(path).is_dir() or Path(path).suffix.lower() not in FORMATS:
+    if Path(path).is_dir() or is_pattern(path) or Path(path).suffix.lower() not in FORMATS:
         return False
     file = existing_file(path)
     with explained(path):

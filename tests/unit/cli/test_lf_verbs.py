@@ -18,6 +18,25 @@ def test_apply_writes_the_votes_and_prints_a_row_for_each_labeling_function(fold
     assert "short" in result.stdout
 
 
+@pytest.mark.parametrize("output", ["votes.csv", "votes.v1", "nowhere/votes.parquet"])
+def test_apply_refuses_an_impossible_output_before_it_votes(folder, wiesel, output):
+    (folder / "lfs.py").write_text(
+        "from wiesel import LabelSpace, labeling_function\n"
+        'labels = LabelSpace("ham", "spam")\n'
+        "@labeling_function\ndef slow(row):\n    open('voted', 'w').close()\n"
+    )
+    result = wiesel("apply", "mails.csv", "--lfs", "lfs.py", "-o", output)
+    assert result.exit_code == 1
+    assert output in result.stderr
+    assert not (folder / "voted").exists()
+
+
+def test_inspect_says_that_there_is_no_such_file_or_folder(folder, wiesel):
+    result = wiesel("inspect", "votes")
+    assert result.exit_code == 1
+    assert "There is no file votes" in result.stderr
+
+
 def test_the_last_line_names_the_next_step_and_goes_to_stderr(folder, wiesel):
     result = wiesel("apply", "mails.csv", "--lfs", "lfs.py", "-o", "my votes.parquet")
     assert result.stderr.splitlines()[-1] == "Next: wiesel inspect 'my votes.parquet'"

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -86,6 +87,57 @@ def test_a_pattern_of_two_formats_is_refused(tmp_path: Path) -> None:
     write_rows({"n": [1]}, tmp_path / "part.jsonl")
     with pytest.raises(DataError, match="several formats: 'csv', 'jsonl'"):
         read_rows(tmp_path / "part.*")
+
+
+def test_a_folder_is_read_as_all_its_tables(tmp_path: Path) -> None:
+    for number in (2, 1):
+        write_rows({"n": [number]}, tmp_path / f"part-{number}.csv")
+    (tmp_path / "notes.txt").write_text("not a table")
+    (tmp_path / ".hidden.csv").write_text("n\n9\n")
+    assert read_rows(tmp_path)["n"].to_list() == [1, 2]
+    assert [batch["n"][0] for batch in read_batches(tmp_path, batch_size=1)] == [1, 2]
+    write_rows({"n": [1]}, tmp_path / "part.jsonl")
+    with pytest.raises(DataError, match=r"several formats.*/\*\.csv"):
+        read_rows(tmp_path)
+
+
+def _cut_in_half(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _damage_a_page(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[20:40] = b"x" * 20
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_cut_in_half, r"part-1\.parquet cannot be read as parquet.*is it complete"),
+        (_damage_a_page, r"part-1\.parquet cannot be read as parquet"),
+        (lambda path: write_rows({"n": [1]}, path), r"part-1.*lacks the column 'text' of .*part-0"),
+        (
+            lambda path: write_rows({"n": [1], "text": ["a"], "x": [1]}, path),
+            r"part-1.*has the column 'x', which .*part-0.* lacks",
+        ),
+        (
+            lambda path: write_rows({"n": ["1"], "text": ["a"]}, path),
+            r"part-1.*column 'n' is String, and that of .*part-0\.parquet is Int64",
+        ),
+    ],
+)
+def test_the_one_file_of_many_that_does_not_fit_is_named(
+    tmp_path: Path, change: Callable[[Path], None], message: str
+) -> None:
+    for number in range(3):
+        write_rows({"n": [1] * 50, "text": ["a text"] * 50}, tmp_path / f"part-{number}.parquet")
+    change(tmp_path / "part-1.parquet")
+    for path in (tmp_path, tmp_path / "part-*"):
+        with pytest.raises(DataError, match=message):
+            read_rows(path)
+        with pytest.raises(DataError, match=message):
+            list(read_batches(path))
 
 
 def test_a_missing_file_is_answered_with_the_nearest_name(tmp_path: Path) -> None:

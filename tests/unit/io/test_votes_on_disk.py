@@ -17,6 +17,7 @@ from wiesel.datasets import make_votes
 from wiesel.errors import DataError, LabelingFunctionError, VoteError
 from wiesel.io import VoteParts, read_votes, write_soft_label_parts, write_votes
 from wiesel.lfs import apply_lfs, apply_lfs_to_folder
+from wiesel.lfs.engines import LocalEngine
 from wiesel.votes import VoteMatrix
 
 SPAM = keywords("spam", ["free"], column="text", name="gifts")
@@ -131,8 +132,12 @@ def test_votes_of_a_folder_of_rows_are_those_of_all_rows(mails: Path, tmp_path: 
     parts = apply_lfs_to_folder(
         [SPAM, HAM], mails, tmp_path / "votes", labels=LABELS, engine="local"
     )
-    whole = apply_lfs([SPAM, HAM], str(mails / "*.parquet"), labels=LABELS)
-    assert parts.read().equals(whole)
+    again = tmp_path / "again"
+    alike = apply_lfs_to_folder([SPAM, HAM], mails, again, labels=LABELS, engine=LocalEngine())
+    assert [file.name for file in alike.files] == [file.name for file in parts.files]
+    for rows in (mails, mails / "*.parquet"):
+        whole = apply_lfs([SPAM, HAM], rows, labels=LABELS)
+        assert parts.read().equals(whole)
 
 
 def test_rows_that_were_voted_on_are_not_voted_on_again(mails: Path, tmp_path: Path) -> None:
@@ -146,6 +151,59 @@ def test_rows_that_were_voted_on_are_not_voted_on_again(mails: Path, tmp_path: P
     assert [name for name in sorted(after) if after[name] == before[name]] == ["mails-0.parquet"]
     assert parts.read().ids.tolist() == list(range(6))
     assert read_votes(place / "mails-2.parquet").n_votes == 0
+
+
+def test_names_with_dots_stay_apart(tmp_path: Path) -> None:
+    for name in ("part.0.parquet", "part.1.parquet"):
+        pl.DataFrame({"text": ["free"]}).write_parquet(tmp_path / name)
+    parts = apply_lfs_to_folder(SPAM, tmp_path, tmp_path / "v", labels=LABELS, engine="local")
+    assert [file.name for file in parts.files] == ["part.0.parquet", "part.1.parquet"]
+
+
+def test_files_without_rows_have_no_votes(mails: Path, tmp_path: Path) -> None:
+    place = tmp_path / "votes"
+    apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
+    empty = pl.DataFrame(schema={"text": pl.String})
+    empty.write_parquet(mails / "mails-1.parquet")
+    parts = apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
+    assert [file.name for file in parts.files] == ["mails-0.parquet", "mails-2.parquet"]
+    assert VoteParts(place).read().ids.tolist() == list(range(5))
+    for file in mails.iterdir():
+        empty.write_parquet(file)
+    with pytest.raises(DataError, match="all files have columns but no rows"):
+        apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
+
+
+def test_the_file_that_stops_the_work_is_named(mails: Path, tmp_path: Path) -> None:
+    from wiesel import labeling_function
+
+    @labeling_function
+    def reads_any_column(row: Any) -> None:
+        return None
+
+    pl.DataFrame({"body": ["free"]}).write_parquet(mails / "mails-1.parquet")
+    with pytest.raises(DataError, match=r"mails-1\.parquet: 'gifts' reads the column 'text'"):
+        apply_lfs_to_folder(
+            [SPAM, reads_any_column], mails, tmp_path / "votes", labels=LABELS, engine="local"
+        )
+
+
+def test_unfinished_votes_and_votes_on_other_rows_are_pointed_out(
+    mails: Path, tmp_path: Path
+) -> None:
+    place, last = tmp_path / "votes", mails / "mails-2.parquet"
+    complete = last.read_bytes()
+    last.write_bytes(b"PAR1 damaged")
+    with pytest.raises(DataError, match=r"mails-2\.parquet"):
+        apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
+    with pytest.warns(UserWarning, match=r"not complete: 'mails-2.parquet' of 3 files are missing"):
+        assert VoteParts(place).n_items == 3
+    last.write_bytes(complete)
+    apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
+    assert VoteParts(place).n_items == 6
+    last.unlink()
+    with pytest.warns(UserWarning, match=r"were not read now: 'mails-2.parquet'"):
+        apply_lfs_to_folder(SPAM, mails, place, labels=LABELS, engine="local")
 
 
 def test_votes_of_other_functions_are_not_mixed(mails: Path, tmp_path: Path) -> None:
@@ -167,7 +225,7 @@ def test_a_function_that_fails_ends_the_work_and_leaves_what_is_done(
         return "ham" if row["text"] != "hello" else str(1 / 0)
 
     place = tmp_path / "votes"
-    with pytest.raises(LabelingFunctionError, match="fragile"):
+    with pytest.raises(LabelingFunctionError, match=r"mails-1\.parquet: 'fragile' failed on row 0"):
         apply_lfs_to_folder(fragile, mails, place, labels=LABELS, engine="local")
     assert [file.name for file in place.glob("*.parquet")] == ["mails-0.parquet"]
     with pytest.warns(UserWarning, match="fragile"):
@@ -194,12 +252,16 @@ def test_the_verbs_take_folders_and_patterns(folder: Path, wiesel: Callable[...,
     gold.write_text("id,label\nm0,spam\nm1,ham\n")
     shown = wiesel("inspect", "votes", "--gold", "gold.csv", "--json")
     assert json.loads(shown.stdout)["voters"][0]["support"] == 1
-    assert wiesel("fit", "majority_vote", "votes", "-o", "model").exit_code == 0
+    for place in ("votes", "votes/rows-*.parquet", "vot*/rows-[012].parquet"):
+        fitted = wiesel("fit", "majority_vote", place, "-o", "model", "--json")
+        assert fitted.exit_code == 0, fitted.output
     written = wiesel("soft-labels", "model", "votes", "-o", "labels")
     assert written.exit_code == 0, written.output
     labels = pl.read_parquet(folder / "labels" / "*.parquet")
     assert labels.columns == ["id", "p: ham", "p: spam"]
     assert len(labels) == 6
+    table = wiesel("soft-labels", "model", "votes", "-o", "labels.parquet")
+    assert "name a folder, such as labels, instead" in table.stderr
     one = wiesel("soft-labels", "model", "votes/rows-0.parquet", "-o", "one.csv")
     assert one.exit_code == 0, one.output
     assert pl.read_csv(folder / "one.csv")["p: spam"][0] == 1.0

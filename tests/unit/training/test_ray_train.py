@@ -38,6 +38,11 @@ def test_methods_whose_batches_cannot_be_shared_are_refused(task):
         CrowdLayer(nn.Linear(3, 2)).fit(*task, engine=RayTrain())
 
 
+def test_the_name_of_an_engine_is_refused(task):
+    with pytest.raises(ParameterError, match=r"RayTrain\(workers=2\); got 'ray'"):
+        TwoStage(MajorityVote(), nn.Linear(3, 2)).fit(*task, engine="ray")
+
+
 def test_a_number_of_workers_is_checked():
     with pytest.raises(ParameterError, match="'workers'"):
         RayTrain(workers=0)

@@ -132,10 +132,10 @@ class RayTasks:
 
         def found(row: int, place: int, reason: str) -> None:
             item = f"row {piece['start'] + row}"
-            if (
-                self._task["id_column"] is not None
-            ):  # reads the id without running any labeling function
-                item += f" (id {vote(row, 1, tuple(range(len(self._job.lfs)))).ids[0]!r})"
+            if self._task["id_column"] is not None:
+                # All labeling functions are skipped: only the id is read.
+                (own,) = vote(row, 1, tuple(range(len(self._job.lfs)))).ids.tolist()
+                item += f" (id {own!r})"
             failure = Failure(self._job.lfs[place].name, item, reason)
             if self._job.stop_at_failure:
                 raise failure.error()
