@@ -62,7 +62,8 @@ class LabelPage:
         ui.timer(0.01, self._first, once=True)
 
     def _ways(self) -> dict[str, str]:
-        return _TITLES | {name: f"voted on by {cut(name, 40)}" for name in self.desk.voters()}
+        voters = {name: f"voted on by {cut(name, 40)}" for name in self.desk.voters()}
+        return voters | _TITLES  # of a voter named `random`, the rows cannot be asked for
 
     async def _first(self) -> None:
         await ui.context.client.connected()
