@@ -89,3 +89,13 @@ def test_no_file_is_served_from_disk(serve_once, hostile_project):
             urllib.request.urlopen(server.address + path)
         assert answer.value.code in (403, 404)
         answer.value.close()
+
+
+def test_an_address_that_names_no_selection_shows_all_rows(serve_once, hostile_project):
+    import urllib.request
+    from urllib.parse import quote
+
+    server = serve_once(hostile_project)
+    for number in ("²", "9" * 5_000, "-1", "0", "1e3", "\x00"):
+        with urllib.request.urlopen(f"{server.address}/?selection={quote(number)}") as answer:
+            assert answer.status == 200

@@ -75,6 +75,20 @@ def test_a_web_socket_without_an_origin_is_refused(local: Guard):
     assert ask(local, "websocket", host=HOST)["type"] == "websocket.close"
 
 
+@pytest.mark.parametrize(
+    ("bound", "port", "host"),
+    [
+        ("::1", PORT, f"[::1]:{PORT}"),
+        ("fd00::5", PORT, f"[fd00::5]:{PORT}"),
+        ("127.0.0.1", 80, "localhost"),
+        ("0.0.0.0", 80, "192.168.0.5"),
+    ],
+)
+def test_the_page_is_answered_under_the_address_that_a_browser_sends(bound, port, host):
+    guard = Guard(passed, port, bound, "sesame")
+    assert ask(guard, query="token=sesame", host=host, origin=f"http://{host}")["status"] == 200
+
+
 def test_beyond_this_machine_the_token_is_needed(open_to_all: Guard):
     host = f"192.168.0.5:{PORT}"
     assert ask(open_to_all, host=host)["status"] == 403

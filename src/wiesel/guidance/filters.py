@@ -69,6 +69,8 @@ class ItemFilter:
     """The probability of the predicted class lies between these."""
     gold: str = ""
     """A class; `known` or `unknown`; `wrong` where the prediction differs from the gold label."""
+    gold_class: str = ""
+    """A class, even if it is named like one of these words."""
 
     def rows(self, facts: ItemFacts) -> npt.NDArray[np.int64]:
         """Return the positions of the items that meet all conditions, in order."""
@@ -153,15 +155,22 @@ def _prediction(wanted: ItemFilter, facts: ItemFacts) -> Mask:
 
 
 def _gold(wanted: ItemFilter, facts: ItemFacts) -> Mask:
-    if not wanted.gold:
-        return np.ones(len(facts.rows), dtype=bool)
+    mask = np.ones(len(facts.rows), dtype=bool)
     gold = np.full(len(facts.rows), ABSTAIN) if facts.gold is None else facts.gold
     if wanted.gold in ("known", "unknown"):
-        return (gold != ABSTAIN) == (wanted.gold == "known")
-    if wanted.gold == "wrong":
+        mask &= (gold != ABSTAIN) == (wanted.gold == "known")
+    elif wanted.gold == "wrong":
         if facts.proba is None:
             raise DataError("There are no predictions yet that could be wrong.")
-        return (gold != ABSTAIN) & (facts.predicted != gold)
+        mask &= (gold != ABSTAIN) & (facts.predicted != gold)
+    elif wanted.gold:
+        mask &= _of_class(wanted.gold, gold, facts)
+    if wanted.gold_class:
+        mask &= _of_class(wanted.gold_class, gold, facts)
+    return mask
+
+
+def _of_class(name: str, gold: npt.NDArray[np.int64], facts: ItemFacts) -> Mask:
     if facts.votes is None:
         raise DataError("There are no votes yet that name the classes.")
-    return gold == facts.votes.labels.index(wanted.gold)
+    return gold == facts.votes.labels.index(name)

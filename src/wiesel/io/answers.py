@@ -8,6 +8,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, listed
+from wiesel.io.class_columns import class_column
 from wiesel.io.files import FilePath, explained
 from wiesel.io.rows import read_rows
 from wiesel.labels import ABSTAIN, LabelSpace
@@ -69,7 +70,8 @@ def read_gold(
     columns = (label_column,) if ids is None else (id_column, label_column)
     rows = read_rows(path, columns)
     with explained(path):
-        gold = LabelSpace.of(labels).indices(rows[label_column], allow_unknown=True)
+        space = LabelSpace.of(labels)
+        gold = space.indices(class_column(rows[label_column], space), allow_unknown=True)
         return gold if ids is None else _aligned(rows[id_column], gold, ids)
 
 

@@ -20,6 +20,9 @@ _ROWS = 50
 _ALIKE = 0.9
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
+    # Before UTF-16, whose mark is the beginning of this one.
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )

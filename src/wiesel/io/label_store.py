@@ -12,6 +12,7 @@ import polars as pl
 from wiesel.errors import DataError
 from wiesel.io.databases import open_database
 from wiesel.io.files import FilePath
+from wiesel.labels import is_name
 
 __all__ = ["RESOLVED", "LabelStore"]
 
@@ -61,8 +62,24 @@ class LabelStore:
         """Store one answer; it is on disk when this returns. None as label means skipped."""
         _check_text("The item", item)
         _check_text("The name of the person", person)
+        if label is not None:
+            _check_text("The label", label)
         if purpose not in ("learn", "evaluate"):
             raise DataError(f"The purpose is 'learn' or 'evaluate'; got {purpose!r}.")
+        if person == RESOLVED:
+            raise DataError(
+                f"No person can be named {RESOLVED!r}: labels under this name override all others. "
+                "Use another name."
+            )
+        self._insert(item, label, person, purpose)
+
+    def resolve(self, item: str, label: str) -> None:
+        """Store the label that people who disagreed about an item decided on."""
+        _check_text("The item", item)
+        _check_text("The label", label)
+        self._insert(item, label, RESOLVED, "learn")
+
+    def _insert(self, item: str, label: str | None, person: str, purpose: str) -> None:
         values = (item, person, label, purpose, time.time())
         with self._open() as connection, connection:
             connection.execute(
@@ -102,7 +119,13 @@ class LabelStore:
             "purpose": pl.String,
             "time": pl.Float64,
         }
-        return pl.DataFrame(found, schema=schema, orient="row")
+        try:
+            return pl.DataFrame(found, schema=schema, orient="row")
+        except (pl.exceptions.PolarsError, TypeError) as error:  # SQLite takes any type anywhere
+            raise DataError(
+                f"{self.path} holds values that are no labels: items, people and labels are texts. "
+                "Another program wrote them; remove these rows, or use an earlier copy of the file."
+            ) from error
 
     def labels(self) -> pl.DataFrame:
         """Return the label of each item: the resolved one, or else the majority of the people.
@@ -161,5 +184,5 @@ def _settled(item: object, group: pl.DataFrame) -> dict[str, Any]:
 
 
 def _check_text(what: str, value: object) -> None:
-    if not isinstance(value, str) or not value.strip():
-        raise DataError(f"{what} is a text that is not empty; got {value!r}.")
+    if not is_name(value) or not str(value).strip():
+        raise DataError(f"{what} is a text that is not empty; got {value!r:.80}.")

@@ -183,7 +183,7 @@ def refuse_oversized(files: Sequence[Path]) -> None:
 
     A few bytes can encode a trillion equal cells.
     """
-    lazy = pl.scan_parquet(list(files), glob=False)
+    lazy = pl.scan_parquet([file.absolute() for file in files], glob=False)
     n_cells = lazy.select(pl.len()).collect().item() * len(lazy.collect_schema())
     if n_cells > memory_size():
         raise DataError(f"This table has {n_cells:,} cells, which do not fit into memory.")
@@ -271,7 +271,8 @@ def _refuse_long_lines(files: list[Path]) -> None:
 def _scan(
     files: list[Path], kind: str, separator: str | None, encoding: str | None
 ) -> pl.LazyFrame:
-    # From here on, names are literal: a bracket is not a pattern.
+    # From here on, names are literal: a bracket is not a pattern, and `file:x.csv` no address.
+    files = [file.absolute() for file in files]
     if kind == "parquet":
         return pl.scan_parquet(files, glob=False)
     if kind == "jsonl":
@@ -290,7 +291,18 @@ def _csv(files: list[Path], dialect: Dialect) -> pl.LazyFrame:
     source: Any = files
     if not dialect.is_utf8:
         source = BytesIO(decoded_file(files[0], dialect.encoding))
-    return pl.scan_csv(source, separator=dialect.separator, infer_schema_length=None, glob=False)
+    return pl.scan_csv(
+        source,
+        separator=dialect.separator,
+        infer_schema_length=None,
+        glob=False,
+        with_column_names=_unquoted,
+    )
+
+
+def _unquoted(names: list[str]) -> list[str]:
+    """The names of a header with single quotes: Polars leaves those that CSV doubles."""
+    return [name.replace('""', '"') for name in names]
 
 
 def _check_header(lazy: pl.LazyFrame) -> None:

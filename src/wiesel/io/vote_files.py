@@ -105,7 +105,7 @@ def read_votes(
     >>> read_votes(path, labels=["ham", "spam"], id_column="mail", voters="lf_*").dense().tolist()
     [[1, -1], [-1, 0]]
     """
-    file = existing_file(path)
+    file = existing_file(path).absolute()  # Polars would take `file:votes.parquet` for an address
     with explained(path):
         note = vote_note(file)
         if note is None:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, VoteError, listed
+from wiesel.io.class_columns import class_column
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.tables import require_columns
 from wiesel.votes import VoteMatrix
@@ -50,7 +51,7 @@ def votes_of_table(
     labels = LabelSpace.of(labels)
     ids = None if id_column is None else id_array(frame[id_column])
     # Do not use `select`, which reads a voter named "*" as all columns.
-    voted = pl.DataFrame([frame.get_column(name) for name in chosen])
+    voted = pl.DataFrame([class_column(frame.get_column(name), labels) for name in chosen])
     dense = _cells(voted, labels) if chosen else np.empty((len(frame), 0), np.int16)
     return VoteMatrix.from_dense(dense, labels, chosen, ids)
 

@@ -188,7 +188,9 @@ def pattern_spans(pattern: str, text: str) -> list[tuple[int, int]]:
     [(11, 15)]
     """
     # Polars returns what matched, not where. So mark matches with two characters not in the text.
-    begin, end = [mark for mark in map(chr, range(0xE000, 0xF8FF)) if mark not in text][:2]
+    # Rows may hold any characters, so the first two that are free are looked for among all.
+    free = (mark for mark in map(chr, range(0xE000, 0x110000)) if mark not in text)
+    begin, end = next(free), next(free)
     marked = pl.Series([text]).str.replace_all(pattern, f"{begin}${{0}}{end}")[0]
     before, *parts = marked.split(begin)
     spans, place = [], len(before)

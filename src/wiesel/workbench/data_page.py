@@ -19,7 +19,10 @@ from wiesel.workbench.texts import cut, percent, shown, words
 __all__ = ["DataPage"]
 
 _PAGE = 25
-_ANY = "any"
+_ANY = ""
+"""The choice of everything: no class and no voter has this name."""
+_CLASS = "class "
+"""Tells the class `unknown` from rows without a gold label."""
 _VOTES = {_ANY: "any votes", "covered": "with votes", "uncovered": "without votes"}
 _VOTES |= {"conflict": "in conflict"}
 
@@ -42,8 +45,8 @@ class DataPage:
         self.source = ""
         """The model whose predictions are shown."""
         self.rows: Any = np.arange(len(desk.space.train))
-        if selection.isdigit() and int(selection) < len(desk.selections):
-            found = desk.selections[int(selection)]
+        found = desk.selected(selection)
+        if found is not None:
             self.split, self.chosen, self.title = found.split, found.rows, found.title
             self.rows = np.asarray(found.rows)
 
@@ -84,9 +87,8 @@ class DataPage:
             self.voter = self._choice("Voter", {_ANY: "any voter"}, partial(self._set, "voter"))
             self._choice("Vote", labels, partial(self._set, "vote"))
             self._choice("Predicted", labels, partial(self._set, "predicted"))
-            self._choice(
-                "Gold", gold | {n: cut(n, 40) for n in self.desk.space.labels}, self._set_gold
-            )
+            gold |= {_CLASS + name: cut(name, 40) for name in self.desk.space.labels}
+            self._choice("Gold", gold, self._set_gold)
             sure = {
                 _ANY: "any confidence",
                 "low": "below 60 %",
@@ -108,7 +110,9 @@ class DataPage:
         await self.refresh()
 
     async def _set_gold(self, value: str) -> None:
-        await self._set("gold", value)
+        is_class = value.startswith(_CLASS)
+        self.conditions["gold_class"] = value.removeprefix(_CLASS) if is_class else ""
+        await self._set("gold", "" if is_class else value)
 
     async def _set_split(self, value: str) -> None:
         self.split, self.chosen, self.page = value, None, 0

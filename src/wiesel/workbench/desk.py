@@ -158,6 +158,12 @@ class Desk:
         self.selections.append(Selection(split, rows, title))
         return f"/?selection={number}"
 
+    def selected(self, number: str) -> Selection | None:
+        """Return the selection that an address names; None if there is none."""
+        # Anyone can write an address: `isdigit` holds for "²", too, and `int` limits the digits.
+        known = {str(place): found for place, found in enumerate(self.selections)}
+        return known.get(number)
+
     def scored(self) -> dict[str, float]:
         """Compute the score of the current labeling functions and record it in their history."""
         figures = self.space.score()

@@ -62,7 +62,8 @@ class LabelPage:
         ui.timer(0.01, self._first, once=True)
 
     def _ways(self) -> dict[str, str]:
-        return _TITLES | {name: f"voted on by {cut(name, 40)}" for name in self.desk.voters()}
+        voters = {name: f"voted on by {cut(name, 40)}" for name in self.desk.voters()}
+        return voters | _TITLES  # of a voter named `random`, the rows cannot be asked for
 
     async def _first(self) -> None:
         await ui.context.client.connected()
@@ -150,7 +151,8 @@ class LabelPage:
         self.busy = True
         try:
             request = self.waiting[0]
-            await work(self._keep, str(request["item"]), label, request["purpose"])
+            if not await work(self._keep, str(request["item"]), label, request["purpose"]):
+                return  # not saved, as the page says: the row stays, so that no answer is lost
             self.waiting.pop(0)
             self.done += 1
             if self.waiting:
@@ -161,9 +163,10 @@ class LabelPage:
             self.busy = False
         await self.people.refresh()
 
-    def _keep(self, item: str, label: str | None, purpose: str) -> None:
+    def _keep(self, item: str, label: str | None, purpose: str) -> bool:
         self.desk.space.store.add(item, label, self.person, purpose)
         self.desk.changed(labels_only=True)
+        return True
 
     async def undo(self) -> None:
         """Undo the last answer and show its item again."""

@@ -112,6 +112,6 @@ class PeopleBox:
             await open_row(self.desk, "train", place)
 
     async def _settle(self, item: str, label: str) -> None:
-        await work(self.desk.space.store.add, item, label, RESOLVED)
+        await work(self.desk.space.store.resolve, item, label)
         self.desk.changed(labels_only=True)
         await self.refresh()

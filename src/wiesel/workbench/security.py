@@ -6,14 +6,16 @@ from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-__all__ = ["Guard", "is_loopback"]
+__all__ = ["Guard", "host_in_address", "is_loopback"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _COOKIE = "wiesel_token"
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_USUAL_PORT = 80
+"""The port of http, which browsers leave out."""
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -30,6 +32,16 @@ def is_loopback(host: str) -> bool:
     return host in _LOOPBACK
 
 
+def host_in_address(host: str, port: int) -> str:
+    """Return host and port as addresses and browsers write them.
+
+    >>> host_in_address("::1", 8330), host_in_address("127.0.0.1", 80)
+    ('[::1]:8330', '127.0.0.1')
+    """
+    name = f"[{host}]" if ":" in host else host
+    return name if port == _USUAL_PORT else f"{name}:{port}"
+
+
 class Guard:
     """Accepts a request only if it comes from the workbench's own page.
 
@@ -42,7 +54,7 @@ class Guard:
     def __init__(self, app: Any, port: int, host: str, token: str | None) -> None:
         self.app, self.port, self.token = app, port, token
         names = _LOOPBACK if is_loopback(host) or host == "0.0.0.0" else (host, *_LOOPBACK)
-        self.hosts = {f"{name}:{port}" for name in names}
+        self.hosts = {host_in_address(name, port) for name in names}
         self.any_host = token is not None and host in ("0.0.0.0", "::")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,7 +73,8 @@ class Guard:
     def problem(self, scope: Scope, headers: dict[bytes, str]) -> str:
         """Return why a request is rejected; empty if it is accepted."""
         host = headers.get(b"host", "")
-        if host not in self.hosts and not (self.any_host and host.endswith(f":{self.port}")):
+        end = "" if self.port == _USUAL_PORT else f":{self.port}"
+        if host not in self.hosts and not (self.any_host and host.endswith(end)):
             return "This address is not the workbench's own."
         origin = headers.get(b"origin")
         if scope["type"] == "websocket" and origin is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from wiesel.errors import MissingExtraError, ParameterError
 from wiesel.io import FilePath
-from wiesel.workbench.security import Guard, is_loopback
+from wiesel.workbench.security import Guard, host_in_address, is_loopback
 
 __all__ = ["serve"]
 
@@ -52,7 +52,7 @@ def serve(
         Guard(web, port, host, token), log_level="warning", lifespan="on", ws_max_size=2**22
     )
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    address = f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
+    address = f"http://{host_in_address(shown, port)}/" + (f"?token={token}" if token else "")
     say(address)
     if show:
         threading.Timer(0.5, webbrowser.open, [address]).start()

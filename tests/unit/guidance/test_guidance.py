@@ -197,6 +197,13 @@ def test_filters_choose_by_votes_prediction_gold_and_words(votes):
     }
 
 
+def test_a_class_named_like_a_word_of_the_filter_can_be_chosen():
+    votes = VoteMatrix.from_dense([[0], [1], [-1]], ["spam", "unknown"])
+    facts = ItemFacts(pl.DataFrame({"text": ["a", "b", "c"]}), votes, None, np.array([0, 1, -1]))
+    assert ItemFilter(gold_class="unknown").rows(facts).tolist() == [1]
+    assert ItemFilter(gold="unknown").rows(facts).tolist() == [2]
+
+
 def test_a_filter_on_what_is_not_there_says_so(votes):
     facts = ItemFacts(pl.DataFrame({"text": ["a", "b", "c", "d"]}), votes)
     with pytest.raises(DataError, match="no predictions yet"):

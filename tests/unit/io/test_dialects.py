@@ -22,7 +22,7 @@ def written(path: Path, separator: str, encoding: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 def test_separators_and_marks_are_seen(tmp_path: Path, separator: str, encoding: str) -> None:
     frame = read_rows(written(tmp_path / "mails.csv", separator, encoding))

@@ -1,6 +1,7 @@
 """Labels on disk: at once, by several people, and whatever happens to the process."""
 
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -72,7 +73,7 @@ def test_a_tie_has_no_label_until_it_is_resolved(store):
     store.add("m1", "ham", "bob")
     tied = store.labels().to_dicts()[0]
     assert (tied["label"], tied["agreed"]) == (None, False)
-    store.add("m1", "ham", RESOLVED)
+    store.resolve("m1", "ham")
     settled = store.labels().to_dicts()[0]
     assert (settled["label"], settled["agreed"], settled["people"]) == ("ham", True, 2)
 
@@ -115,3 +116,27 @@ def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path):
     with pytest.raises(DataError, match="Keep the file"):
         LabelStore(path).labels()
     assert path.read_text().startswith("not a database")
+
+
+@pytest.mark.parametrize(
+    "answer", [("m\ud83d", "ham", "ada"), ("m", "h\ud83d", "ada"), ("m", " ", "ada")]
+)
+def test_half_a_character_and_nothing_are_no_answers(store, answer):
+    with pytest.raises(DataError, match="is a text that is not empty"):
+        store.add(*answer)
+
+
+@pytest.mark.parametrize("column", ["item", "person", "label", "purpose", "time"])
+def test_values_of_other_types_are_refused_with_the_file(store, column):
+    store.add("m1", "ham", "ada")
+    with sqlite3.connect(store.path) as connection:
+        connection.execute(f"UPDATE labels SET {column} = x'ff00'")
+    with pytest.raises(DataError, match=r"labels.sqlite holds values that are no labels"):
+        store.labels()
+
+
+def test_nobody_can_take_the_name_of_resolved_disagreements(store):
+    store.add("m1", "ham", "ada")
+    with pytest.raises(DataError, match=r"No person can be named 'resolved'.*another name"):
+        store.add("m1", "spam", RESOLVED)
+    assert store.labels()["label"].to_list() == ["ham"]

@@ -363,3 +363,21 @@ def test_chosen_columns_of_a_csv_file_come_in_order(tmp_path: Path) -> None:
     batches = list(read_batches(tmp_path / "a.csv", ["text", "id"], batch_size=700))
     assert all(batch.columns == ["text", "id"] for batch in batches)
     assert [number for batch in batches for number in batch["id"]] == list(range(5000))
+
+
+@pytest.mark.parametrize("extension", ["csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("scheme", ["file:", "s3:", "http:"])
+def test_a_file_named_like_an_address_is_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, extension: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_rows(ROWS, f"{scheme}rows.{extension}")
+    assert read_rows(f"{scheme}rows.{extension}")["id"].to_list() == ROWS["id"]
+
+
+@pytest.mark.parametrize("extension", ["csv", "tsv"])
+def test_quotes_in_the_name_of_a_column_come_back(tmp_path: Path, extension: str) -> None:
+    rows = {'"': ["a"], 'says "no"': ['"b"'], "c": [1]}
+    write_rows(rows, tmp_path / f"a.{extension}")
+    assert read_rows(tmp_path / f"a.{extension}").to_dict(as_series=False) == rows
+    assert read_rows(tmp_path / f"a.{extension}", ['says "no"']).columns == ['says "no"']

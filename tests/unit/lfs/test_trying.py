@@ -86,6 +86,11 @@ def test_spans_are_those_of_the_engine_that_votes(
     assert pattern_spans(pattern, text) == spans
 
 
+def test_a_text_of_all_private_characters_has_spans_too():
+    text = "".join(map(chr, range(0xE000, 0xF900)))
+    assert pattern_spans("free", f"{text}free") == [(6400, 6404)]
+
+
 @pytest.mark.parametrize(
     ("keyword", "text", "spans"),
     [

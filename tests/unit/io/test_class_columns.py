@@ -1,0 +1,54 @@
+"""Classes that are named by numbers: in a file, their names look like indices."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from wiesel.errors import DataError
+from wiesel.io import read_gold, read_votes
+from wiesel.io.class_columns import class_column
+from wiesel.labels import LabelSpace
+from wiesel.project.rows import read_splits
+from wiesel.project.settings import read_project
+
+
+@pytest.mark.parametrize("names", [("1", "0"), ("1", "2"), ("-1", "1"), ("0.5", "2"), ("2", "1.5")])
+def test_votes_and_gold_of_such_classes_are_those_written(tmp_path: Path, names):
+    file = tmp_path / "both.csv"
+    file.write_text(f"id,label,votes\nm1,{names[0]},{names[1]}\nm2,{names[1]},\nm3,,{names[0]}\n")
+    assert read_gold(file, names).tolist() == [0, 1, -1]
+    votes = read_votes(file, labels=names, id_column="id", voters=["votes"])
+    assert votes.dense().ravel().tolist() == [1, -1, 0]
+
+
+@pytest.mark.parametrize("names", [("true", "false"), ("False", "True")])
+def test_yes_and_no_are_names_too(tmp_path: Path, names):
+    (tmp_path / "gold.csv").write_text(f"id,label\n1,{names[1]}\n2,{names[0]}\n3,\n")
+    assert read_gold(tmp_path / "gold.csv", names).tolist() == [1, 0, -1]
+
+
+def test_the_gold_of_a_project_is_read_by_name(tiny):
+    for file in [*tiny.glob("*.csv"), tiny / "wiesel.toml"]:
+        text = file.read_text().replace(",billing\n", ",2\n").replace(",technical\n", ",1\n")
+        file.write_text(text.replace('["billing", "technical"]', '["1", "2"]'))
+    _, splits = read_splits(read_project(tiny), LabelSpace("1", "2"))
+    assert splits["dev"].gold[:2].tolist() == [1, 0]
+
+
+def test_a_number_that_is_no_class_is_refused_with_its_row(tmp_path: Path):
+    (tmp_path / "gold.csv").write_text("id,label\n1,5\n2,0\n")
+    with pytest.raises(DataError, match=r"label of row 1 is '0'.*'1', '5'"):
+        read_gold(tmp_path / "gold.csv", ["1", "5"])
+
+
+def test_two_names_of_one_number_are_refused():
+    with pytest.raises(DataError, match=r"'01' and '1' are equal.*rename"):
+        class_column(pl.Series([1]), LabelSpace("01", "1"))
+
+
+def test_indices_of_other_classes_and_missing_values_stay():
+    numbers = pl.Series([0, None, -1])
+    assert class_column(numbers, LabelSpace("ham", "1")) is numbers
+    found = class_column(pl.Series([1.0, None, float("nan"), -1.0]), LabelSpace("1", "2"))
+    assert found.to_list() == ["1", None, None, None]

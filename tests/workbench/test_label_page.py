@@ -1,0 +1,45 @@
+"""The label page without a browser: an answer that cannot be saved is not lost."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from wiesel.io import LabelStore
+
+label_page = pytest.importorskip("wiesel.workbench.label_page")
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    space = SimpleNamespace(has_lfs=False, store=LabelStore(tmp_path / "labels.sqlite"))
+    desk = SimpleNamespace(space=space, changed=lambda labels_only: None)
+    page = label_page.LabelPage(desk)
+    page.waiting = [{"item": name, "purpose": "learn"} for name in ("m1", "m2", "m3")]
+    page.people = SimpleNamespace(refresh=_nothing)
+    monkeypatch.setattr(page, "_show", _nothing)
+    page.notes = []
+    notify = lambda text, **how: page.notes.append(text)  # noqa: E731
+    monkeypatch.setattr("wiesel.workbench.desk.ui.notify", notify)
+    return page
+
+
+async def _nothing() -> None:
+    pass
+
+
+def test_an_answer_that_is_not_saved_keeps_its_row(page, tmp_path):
+    page.person = "ada"
+    asyncio.run(page.answer("ham"))
+    assert (page.done, page.waiting[0]["item"]) == (1, "m2")
+    (tmp_path / "labels.sqlite").write_bytes(b"no database " * 100)
+    asyncio.run(page.answer("ham"))
+    assert (page.done, page.waiting[0]["item"], page.busy) == (1, "m2", False)
+    assert "cannot be used" in page.notes[0]
+
+
+def test_the_name_of_resolved_disagreements_saves_nothing(page):
+    page.person = "resolved"
+    asyncio.run(page.answer("ham"))
+    assert page.done == 0
+    assert "No person can be named" in page.notes[0]
