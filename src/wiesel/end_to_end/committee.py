@@ -32,8 +32,8 @@ from wiesel.end_to_end.readings import (
 from wiesel.end_to_end.selection import (
     gold_share,
     greedy_weights,
+    is_usable,
     out_of_fold_probas,
-    warn_of_little_gold,
 )
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.supervised import Supervised, gold_member
@@ -113,8 +113,8 @@ class Committee(EndToEndModel):
         # Every member tries its own network on the validation set.
         held_out = gold_validation(validation, labels, None)
         labeled = gold_votes(validation, votes)
-        if held_out is not None and self.members is None:
-            warn_of_little_gold(len(held_out.gold))
+        if held_out is not None and self.members is None and not is_usable(held_out, labels):
+            validation = held_out = labeled = None
         if labeled is not None and validation is not None:
             validation = (*validation[:2], merge_copies(labeled, original))
         members = self._members(len(labels), labeled is not None)

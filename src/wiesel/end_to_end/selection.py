@@ -9,9 +9,10 @@ import numpy.typing as npt
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.errors import WieselWarning, warn_user
+from wiesel.labels import LabelSpace
 from wiesel.training import Validation
 
-__all__ = ["gold_share", "greedy_weights", "out_of_fold_probas", "warn_of_little_gold"]
+__all__ = ["gold_share", "greedy_weights", "is_usable", "out_of_fold_probas"]
 
 _ROUNDS = 12
 _SHRINKAGE = 50.0
@@ -29,14 +30,23 @@ def gold_share(n_items: int) -> float:
     return n_items / (n_items + _SHRINKAGE)
 
 
-def warn_of_little_gold(n_items: int) -> None:
-    """Warn if gold items are so few that they mislead as often as they help."""
-    if n_items < _LITTLE_GOLD:
+def is_usable(validation: Validation, labels: LabelSpace) -> bool:
+    """Return whether gold items can weigh members and voters; warn if they cannot, or are few."""
+    n_items, found = len(validation.gold), np.unique(validation.gold)
+    if len(found) == 1:
+        # All voters for other classes look wrong, and a network that predicts one class is best.
+        warn_user(
+            f"All {n_items} validation items are {labels.names[found[0]]!r}, so they cannot tell "
+            "good voters and networks from bad ones, and are ignored. Give items of two classes.",
+            WieselWarning,
+        )
+    elif n_items < _LITTLE_GOLD:
         warn_user(
             f"With {n_items} validation items, a committee may be worse than without any. Give at "
             f"least {_LITTLE_GOLD}, or keep them to evaluate it.",
             WieselWarning,
         )
+    return len(found) > 1
 
 
 def greedy_weights(

@@ -175,9 +175,14 @@ def test_gold_items_need_not_be_trained_on(options: dict[str, Any]):
     )
 
 
-def test_gold_of_one_class_is_not_trained_on():
-    model = committee().fit(X, VOTES, (HELD_OUT.X, np.zeros_like(HELD_OUT.gold)))
-    assert list(model.member_weights_) == BINARY
+def test_gold_of_one_class_is_ignored_and_a_warning_says_so(fitted: Committee):
+    """By such gold, all voters for the other class would be wrong."""
+    with pytest.warns(WieselWarning, match="All 40 validation items are 'class_0'.*ignored"):
+        model = committee().fit(
+            X, VOTES, (HELD_OUT.X, np.zeros_like(HELD_OUT.gold), HELD_OUT.votes)
+        )
+    assert model.member_weights_ == fitted.member_weights_
+    assert np.array_equal(model.predict_proba(X), fitted.predict_proba(X))
 
 
 def test_few_gold_items_are_warned_about():
