@@ -70,6 +70,8 @@ _BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 """The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
 _ENOUGH_GOLD = 30
 """Fewer gold items give many epochs the same score, and would choose one that is hardly trained."""
+_VOTED_ITEMS = 3
+"""Beside few gold items, the class balance of the votes counts as so many items of each class."""
 _ESTIMATES = ("votes", "validation", "auto")
 """Where a class balance can be estimated."""
 
@@ -221,7 +223,7 @@ def chosen_class_balance(
     """Return P(y): given, uniform (None), or estimated as the option says.
 
     `votes` is `vote_balance`; `validation` counts the validation set; `auto` is the validation set
-    if there is one, else `votes`.
+    if there is one, else `votes`, and for multi-class tasks with few validation items both.
 
     >>> chosen_class_balance([0.2, 0.8], votes.labels, votes, None)
     array([0.2, 0.8])
@@ -232,9 +234,12 @@ def chosen_class_balance(
         return vote_balance(votes)
     if validation is None:
         raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")
+    counts = np.bincount(validation.gold, minlength=len(labels))
+    if balance == "auto" and len(labels) > 2 and len(validation.gold) < _ENOUGH_GOLD:
+        # Ten items have few of many classes: the votes know more about the others.
+        return class_prior(labels, counts + _VOTED_ITEMS * len(labels) * vote_balance(votes))
     # Add one of each class, so that a class that is missing by chance is not ruled out.
-    counts = np.bincount(validation.gold, minlength=len(labels)) + 1.0
-    return class_prior(labels, counts)
+    return class_prior(labels, counts + 1.0)
 
 
 def options_key(model: Parameterized, but: Collection[str]) -> str:

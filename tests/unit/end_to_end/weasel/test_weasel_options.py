@@ -158,6 +158,18 @@ class TestClassBalance:
         counts = np.bincount(gold) + 1
         assert np.allclose(model.class_balance_, counts / counts.sum())
 
+    @pytest.mark.parametrize(("n_classes", "of_votes"), [(2, 0), (3, 9)])
+    def test_few_gold_items_of_many_classes_are_counted_beside_the_votes(
+        self, n_classes: int, of_votes: int
+    ):
+        """For three classes, the votes count as nine items; for two, one of each class is added."""
+        X, votes, gold = tiny_task(n_classes=n_classes)
+        model = weasel(linear(3, n_classes), class_balance="auto")
+        model.fit(X, votes, validation=(X[:10], gold[:10]))
+        counts = np.bincount(gold[:10], minlength=n_classes)
+        counts = counts + (of_votes * vote_balance(votes) if of_votes else 1)
+        assert np.allclose(model.class_balance_, counts / counts.sum())
+
     def test_votes_are_enough_to_estimate_it(self):
         X, votes, _ = tiny_task(n_items=400, n_voters=5, coverage=0.9)
         model = weasel(class_balance="votes", epochs=1).fit(X, votes)
