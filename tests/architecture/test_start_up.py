@@ -46,12 +46,30 @@ def test_what_needs_no_network_loads_no_torch():
     assert not {"torch", "sklearn", "tokenizers"} & loaded
 
 
+METHODS_AND_A_NETWORK = """
+import wiesel.catalog, wiesel.guidance, wiesel.aggregate
+from wiesel.end_to_end.crowd.confusion_net import starting_matrix
+from wiesel.end_to_end.crowd.crowd_layer import VoterLayer
+from wiesel.nn import LSTM
+from wiesel.nn.shapes import shapes_only
+with shapes_only():
+    LSTM(100, 2), starting_matrix(0.8, 3), VoterLayer(5, 3, "MW", rank=2)
+"""
+"""One process for two tests: it loads torch, which takes seconds."""
+
+
 def test_methods_load_scikit_learn_and_its_statistics_only_where_they_are_used():
     # Together with pandas, which scikit-learn loads where it is installed, as long as torch.
-    loaded = modules_after("import wiesel.catalog, wiesel.guidance, wiesel.aggregate")
+    loaded = modules_after(METHODS_AND_A_NETWORK)
     assert {"torch", "wiesel.end_to_end", "wiesel.label_models", "wiesel.multilabel"} <= loaded
     optional = {"scipy.stats", "scipy.optimize", "scipy.special", "scipy.linalg", "scipy.fft"}
     assert not {"sklearn", "pandas", *optional} & loaded
+
+
+def test_a_network_is_laid_out_without_torchs_compiler():
+    loaded = modules_after(METHODS_AND_A_NETWORK)
+    assert "wiesel.nn.shapes" in loaded
+    assert "torch._dynamo" not in loaded
 
 
 def test_the_lazy_names_are_the_real_ones():
