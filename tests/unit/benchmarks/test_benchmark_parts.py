@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -192,7 +193,9 @@ def test_the_cost_of_a_test_contains_that_of_its_processes(tmp_path):
     plain = ["-q", "--rootdir", tmp_path, "-c", "/dev/null", "-p", "no:cacheprovider", "-n", "1"]
     command = [sys.executable, "-m", "pytest", *plain, "-p", "benchmarks.suite_cost", file]
     root = Path(harness.__file__).parents[1]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    # Both processes of pytest would load every plug-in that is installed.
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
+    done = subprocess.run(command, cwd=root, env=alone, capture_output=True, text=True, check=True)
     lines = [line.split() for line in done.stdout.splitlines() if "::" in line]
     costs = {line[-1].partition("::")[2]: float(line[-2]) for line in lines}
     assert costs.keys() == {"test_one", "test_two"}
