@@ -37,7 +37,7 @@ def is_usable(validation: Validation, labels: LabelSpace) -> bool:
         # All voters for other classes look wrong, and a network that predicts one class is best.
         warn_user(
             f"All {n_items} validation items are {labels.names[found[0]]!r}, so they cannot tell "
-            "good voters and networks from bad ones, and are ignored. Give items of two classes.",
+            "good networks from bad ones, and are ignored. Give items of several classes.",
             WieselWarning,
         )
     elif n_items < _LITTLE_GOLD:
