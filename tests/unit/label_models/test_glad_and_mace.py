@@ -22,10 +22,26 @@ def test_glad_with_equal_abilities_is_majority_vote():
     np.testing.assert_array_equal(labels[clear], counts[clear].argmax(axis=1))
 
 
+def test_glad_is_bayes_rule_over_classes_and_easiness():
+    votes, _ = make_votes(30, 4, 3, coverage=0.7, seed=2)
+    balance = np.array([0.4, 0.3, 0.3])
+    model = GLAD(max_iter=3).fit(votes, class_balance=balance)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(7)
+    right = 1 / (1 + np.exp(-model.abilities_[:, None] * np.exp(1 + nodes)))
+    for cast, found in zip(votes.dense(), model.predict_proba(votes), strict=True):
+        for_class = [
+            np.where((cast == c)[:, None], right, (1 - right) / 2)[cast >= 0].prod(axis=0)
+            for c in range(3)
+        ]
+        joint = balance * (np.array(for_class) @ weights)
+        np.testing.assert_allclose(found, joint / joint.sum(), rtol=1e-9)
+
+
 def test_the_abilities_are_where_the_slope_is_zero():
-    counts = np.random.default_rng(0).random((4, 2, 2, 7)) * 20
-    found = _best_abilities(counts, np.ones(4))
-    assert np.abs(found - _best_abilities(counts, np.full(4, -2.0))).max() < 1e-6
+    cast = np.random.default_rng(0).random((4, 7)) * 80
+    right = cast * np.random.default_rng(1).random((4, 7))
+    found = _best_abilities(right, cast, np.ones(4))
+    assert np.abs(found - _best_abilities(right, cast, np.full(4, -2.0))).max() < 1e-6
 
 
 @pytest.mark.parametrize("model", [GLAD(tol=0.0, max_iter=30), MACE(tol=0.0, max_iter=30)])
