@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
 
 __all__ = [
+    "ENOUGH_GOLD",
     "FitInputs",
     "FitPlan",
     "GoldSet",
@@ -68,8 +69,9 @@ _IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
 _SAMPLED_ITEMS = 64
 _BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 """The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
-_ENOUGH_GOLD = 30
-"""Fewer gold items give many epochs the same score, and would choose one that is hardly trained."""
+ENOUGH_GOLD = 30
+"""Fewer gold items give many epochs the same score, and would choose one that is hardly trained.
+They harm as often as they help."""
 _VOTED_ITEMS = 3
 """Beside few gold items, the class balance of the votes counts as so many items of each class."""
 _ESTIMATES = ("votes", "validation", "auto")
@@ -203,7 +205,7 @@ def default_epochs(n_classes: int, gold_chooses: bool) -> int:
 
 def can_choose(validation: Validation | None) -> bool:
     """Return whether gold items can tell epochs apart: enough of them, and of several classes."""
-    if validation is None or len(validation.gold) < _ENOUGH_GOLD:
+    if validation is None or len(validation.gold) < ENOUGH_GOLD:
         return False
     return len(np.unique(validation.gold)) > 1
 
@@ -235,7 +237,7 @@ def chosen_class_balance(
     if validation is None:
         raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")
     counts = np.bincount(validation.gold, minlength=len(labels))
-    if balance == "auto" and len(labels) > 2 and len(validation.gold) < _ENOUGH_GOLD:
+    if balance == "auto" and len(labels) > 2 and len(validation.gold) < ENOUGH_GOLD:
         # Ten items have few of many classes: the votes know more about the others.
         return class_prior(labels, counts + _VOTED_ITEMS * len(labels) * vote_balance(votes))
     # Add one of each class, so that a class that is missing by chance is not ruled out.

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.plan import ENOUGH_GOLD
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.errors import WieselWarning, warn_user
 from wiesel.labels import LabelSpace
@@ -17,8 +18,6 @@ __all__ = ["gold_share", "greedy_weights", "is_usable", "out_of_fold_probas"]
 _ROUNDS = 12
 _SHRINKAGE = 50.0
 """With this many gold items, selected and prior weights count the same."""
-_LITTLE_GOLD = 30
-"""With fewer gold items, committees were often worse than without gold."""
 
 
 def gold_share(n_items: int) -> float:
@@ -40,10 +39,10 @@ def is_usable(validation: Validation, labels: LabelSpace) -> bool:
             "good networks from bad ones, and are ignored. Give items of several classes.",
             WieselWarning,
         )
-    elif n_items < _LITTLE_GOLD:
+    elif n_items < ENOUGH_GOLD:
         warn_user(
             f"With {n_items} validation items, a committee may be worse than without any. Give at "
-            f"least {_LITTLE_GOLD}, or keep them to evaluate it.",
+            f"least {ENOUGH_GOLD}, or keep them to evaluate it.",
             WieselWarning,
         )
     return len(found) > 1
