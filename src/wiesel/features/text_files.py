@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import FeatureError, ParameterError
@@ -24,7 +25,13 @@ from wiesel.lfs.engines.ray_pieces import PieceJob, done_here, done_on_ray
 from wiesel.lfs.sources import RowSource
 from wiesel.parameters import check_number
 
-__all__ = ["check_array_target", "engine_by_name", "write_text_features"]
+__all__ = [
+    "check_array_target",
+    "engine_by_name",
+    "write_array",
+    "write_piece",
+    "write_text_features",
+]
 
 _PART_ROWS = 20_000
 _SAMPLE = 50_000
@@ -69,11 +76,12 @@ def write_text_features(
     done = engine_by_name(engine)
     if not hasattr(features, "standardizer_"):
         features = _fitted(features, pieces, column, sample, done)
-    shape = (sum(piece["count"] for piece in pieces), features.n_features)
-    with replacing(target) as temporary:
-        np.lib.format.open_memmap(temporary, "w+", np.float32, shape).flush()
-        for _ in done(WriteVectors(features, str(temporary.resolve()), [column]), pieces):
-            pass
+    write_array(
+        target,
+        features.n_features,
+        pieces,
+        lambda file: done(WriteVectors(features, file, [column]), pieces),
+    )
     return features
 
 
@@ -81,6 +89,28 @@ def check_array_target(target: FilePath) -> None:
     """Refuse a file name that is not that of an array."""
     if Path(target).suffix != ".npy":
         raise ParameterError(f"Vectors are written as .npy; give {target} that extension.")
+
+
+def write_array(
+    target: FilePath,
+    n_features: int,
+    pieces: Sequence[Piece],
+    fill: Callable[[str], Iterator[bytes]],
+) -> None:
+    """Write an array with a row for every row of the pieces; `fill` fills the file it is given."""
+    shape = (sum(piece["count"] for piece in pieces), n_features)
+    with replacing(target) as temporary:
+        np.lib.format.open_memmap(temporary, "w+", np.float32, shape).flush()
+        for _ in fill(str(temporary.resolve())):
+            pass
+
+
+def write_piece(file: str, piece: Piece, vectors: npt.NDArray[np.float32]) -> bytes:
+    """Write the vectors of a piece to their place in the array."""
+    table = np.load(file, mmap_mode="r+")
+    table[piece["start"] : piece["start"] + piece["count"]] = vectors
+    table.flush()
+    return b""
 
 
 def engine_by_name(engine: str) -> Done:
@@ -167,7 +197,4 @@ class WriteVectors:
     def __call__(self, piece: Piece, rows: pl.DataFrame) -> bytes:
         """Write the vectors. A repeated call writes the same ones."""
         vectors = self.features.transform(text_column(rows, self.columns[0]))  # type: ignore[index]
-        table = np.load(self.target, mmap_mode="r+")
-        table[piece["start"] : piece["start"] + piece["count"]] = vectors
-        table.flush()
-        return b""
+        return write_piece(self.target, piece, vectors)

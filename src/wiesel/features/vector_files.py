@@ -12,9 +12,13 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import FeatureError
-from wiesel.features.text_files import check_array_target, engine_by_name
+from wiesel.features.text_files import (
+    check_array_target,
+    engine_by_name,
+    write_array,
+    write_piece,
+)
 from wiesel.io import FilePath, explained, scan_rows
-from wiesel.io.files import replacing
 from wiesel.lfs.engines.pieces import Piece, cut
 from wiesel.lfs.sources import RowSource
 
@@ -51,11 +55,12 @@ def write_vectors(
     done = engine_by_name(engine)
     pieces = cut(RowSource(str(rows), columns=tuple(names)), part_rows)
     n_features = _n_features(pieces[0]["file"], names)
-    shape = (sum(piece["count"] for piece in pieces), n_features)
-    with replacing(target) as temporary:
-        np.lib.format.open_memmap(temporary, "w+", np.float32, shape).flush()
-        for _ in done(CopyVectors(names, str(temporary.resolve()), n_features), pieces):
-            pass
+    write_array(
+        target,
+        n_features,
+        pieces,
+        lambda file: done(CopyVectors(names, file, n_features), pieces),
+    )
 
 
 @dataclass
@@ -70,10 +75,7 @@ class CopyVectors:
         """Write the vectors. A repeated call writes the same ones."""
         with explained(piece["file"]):
             vectors = _matrix(rows, self.n_features, piece["first"])
-        table = np.load(self.target, mmap_mode="r+")
-        table[piece["start"] : piece["start"] + piece["count"]] = vectors
-        table.flush()
-        return b""
+        return write_piece(self.target, piece, vectors)
 
 
 def _n_features(file: str, names: list[str]) -> int:

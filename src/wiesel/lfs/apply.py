@@ -105,9 +105,9 @@ def apply_lfs_to_folder(  # noqa: PLR0913 - keywords that most calls leave out
     Traceback (most recent call last):
     wiesel.errors.DataError: There is no file mails.parquet. ...
     """
-    if engine not in (None, "ray") and not isinstance(engine, RayEngine):
+    if engine is not None and engine != "ray" and not isinstance(engine, RayEngine):
         functions, space = as_lfs(lfs), LabelSpace.of(labels)
-        how = {"engine": find_engine(engine or "local"), "ids": ids, "timeout": timeout}
+        how = {"engine": find_engine(engine), "ids": ids, "timeout": timeout}
         return _write_locally(functions, rows, folder, space, on_error, how)
     job = _job(lfs, RowSource(rows, ids), labels, on_error, None, timeout)
     parts = (engine if isinstance(engine, RayEngine) else RayEngine()).write(job, folder)
