@@ -8,17 +8,18 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from wiesel.errors import DataError, listed
 from wiesel.io import read_rows
-from wiesel.project.judging import Outcome
 from wiesel.project.outputs import write_json
-from wiesel.project.pipeline import metrics_of
 from wiesel.project.settings import Project
+
+if TYPE_CHECKING:
+    from wiesel.project.judging import Outcome
 
 __all__ = ["KeptRun", "compare_runs", "keep_run", "kept_runs", "read_run", "run_folder"]
 
@@ -73,8 +74,10 @@ def run_folder(project: Project) -> Path:
     return project.output_folder / "runs"
 
 
-def keep_run(outcome: Outcome, name: str, about: Mapping[str, Any] | None = None) -> KeptRun:
+def keep_run(outcome: "Outcome", name: str, about: Mapping[str, Any] | None = None) -> KeptRun:
     """Keep the files of a run under a name, next to earlier runs."""
+    from wiesel.project.pipeline import metrics_of  # it loads torch; reading a run does not
+
     project = outcome.prepared.data.project
     folder = run_folder(project) / _checked(name)
     folder.mkdir(parents=True, exist_ok=True)
