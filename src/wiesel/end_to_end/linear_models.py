@@ -211,11 +211,11 @@ class CrossFit:
         self._directions = directions
         self._vectors = vectors if directions is None else vectors.projected(directions)
         small = len(self._rows) * self._vectors.n_columns <= _MOST_KEPT
-        self._kept = self._all_vectors() if small else None
+        self._kept: Any = self._all_vectors() if small else None
         self._mean, self._deviation = self._moments()
         if self._kept is not None:
-            self._kept -= self._mean
-            self._kept /= self._deviation
+            parts = [self._standardized(self._kept[fold]) for fold in self._folds]
+            self._kept = np.concatenate(parts)
         squares = [_summed(part.T @ part for _, part in self._read(fold)) for fold in self._fitted]
         total = _summed(squares)
         n_fitted = sum(fold.stop - fold.start for fold in self._fitted)
@@ -227,7 +227,7 @@ class CrossFit:
         """Fit the regressions of targets, which have a row for every item."""
         from scipy.linalg import cho_solve
 
-        own = targets[self._rows]
+        own = targets[self._rows].astype(np.float32)
         products = [
             _summed(part.T @ own[place] for place, part in self._read(fold))
             for fold in self._fitted
@@ -237,9 +237,9 @@ class CrossFit:
         predicted = np.empty((len(own), 2 * own.shape[1]))
         for fold, factor, product in zip(self._folds, self._without, products, strict=True):
             # Both predictions from one product, because reading the features takes most of it.
-            coefficients = np.hstack([cho_solve(factor, total - product), of_all])
+            both = np.hstack([cho_solve(factor, total - product), of_all]).astype(np.float32)
             for place, part in self._read(fold):
-                predicted[place] = part @ coefficients
+                predicted[place] = part @ both
         every = np.zeros((len(targets), predicted.shape[1]))
         every[self._rows] = predicted
         held_out, in_sample = np.hsplit(every, 2)
@@ -288,13 +288,17 @@ class CrossFit:
         for fold in self._fitted:
             yield from self._parts(fold)
 
-    def _read(self, fold: slice) -> Iterator[tuple[slice, Array]]:
+    def _read(self, fold: slice) -> Iterator[tuple[slice, Any]]:
         """Yield places in a fold and their standardized vectors."""
         for place, part in self._parts(fold):
-            standardized = self._kept is not None
-            yield place, part if standardized else (part - self._mean) / self._deviation
+            yield place, part if self._kept is not None else self._standardized(part)
 
-    def _parts(self, fold: slice) -> Iterator[tuple[slice, Array]]:
+    def _standardized(self, vectors: Array) -> npt.NDArray[np.float32]:
+        # Single precision takes half of the time and memory of all products. It is enough, because
+        # the penalty keeps the equations far from singular.
+        return ((vectors - self._mean) / self._deviation).astype(np.float32)
+
+    def _parts(self, fold: slice) -> Iterator[tuple[slice, Any]]:
         """Yield places in a fold and their vectors: those in memory, or read again."""
         if self._kept is not None:
             yield fold, self._kept[fold]

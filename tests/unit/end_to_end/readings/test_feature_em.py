@@ -118,4 +118,4 @@ def test_a_network_is_trained_on_what_the_fitted_model_predicts(coverage: float)
         .plan
     )
     predicted = plan.learned["label_model_"].predict_proba(votes, X)
-    np.testing.assert_allclose(plan.targets, predicted, atol=1e-9)
+    np.testing.assert_allclose(plan.targets, predicted, atol=1e-6)  # single precision
