@@ -42,6 +42,7 @@ _TOKEN_IDS = "input_ids"  # the name that tokenizers give them
 
 Rows = npt.NDArray[np.int64]
 Array = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.float32] | Array
 
 
 class InputVectors(NamedTuple):
@@ -211,11 +212,11 @@ class CrossFit:
         self._directions = directions
         self._vectors = vectors if directions is None else vectors.projected(directions)
         small = len(self._rows) * self._vectors.n_columns <= _MOST_KEPT
-        self._kept: Any = self._all_vectors() if small else None
+        self._kept = self._all_vectors() if small else None
         self._mean, self._deviation = self._moments()
         if self._kept is not None:
-            parts = [self._standardized(self._kept[fold]) for fold in self._folds]
-            self._kept = np.concatenate(parts)
+            for fold in self._folds:
+                self._kept[fold] = self._standardized(self._kept[fold])
         squares = [_summed(part.T @ part for _, part in self._read(fold)) for fold in self._fitted]
         total = _summed(squares)
         n_fitted = sum(fold.stop - fold.start for fold in self._fitted)
@@ -267,9 +268,10 @@ class CrossFit:
             coefficients = self._directions @ coefficients
         return LinearModel(coefficients, intercept, self._vectors.units)
 
-    def _all_vectors(self) -> Array:
+    def _all_vectors(self) -> Numbers:
         """The vectors of all items, by folds."""
-        vectors, start = np.empty((len(self._rows), self._vectors.n_columns)), 0
+        size = len(self._rows), self._vectors.n_columns
+        vectors, start = np.empty(size, dtype=np.float32), 0
         for chunk, part in self._vectors.read(self._rows):
             vectors[start : start + len(chunk)] = part
             start += len(chunk)
@@ -278,27 +280,28 @@ class CrossFit:
     def _moments(self) -> tuple[Array, Array]:
         """The mean and standard deviation of every feature; infinite for a constant feature."""
         n_fitted = sum(fold.stop - fold.start for fold in self._fitted)
-        mean = _summed(part.sum(axis=0) for _, part in self._read_as_given()) / n_fitted
-        squares = _summed(np.square(part - mean).sum(axis=0) for _, part in self._read_as_given())
+        read = self._read_as_given
+        mean = _summed(part.sum(axis=0, dtype=np.float64) for _, part in read()) / n_fitted
+        squares = _summed(np.square(part - mean).sum(axis=0) for _, part in read())
         deviation = np.sqrt(squares / n_fitted)
         return mean, np.where(deviation > 1e-6 * np.abs(mean), deviation, np.inf)
 
-    def _read_as_given(self) -> Iterator[tuple[slice, Array]]:
+    def _read_as_given(self) -> Iterator[tuple[slice, Numbers]]:
         """Yield the places and vectors of the items that models are fitted on."""
         for fold in self._fitted:
             yield from self._parts(fold)
 
-    def _read(self, fold: slice) -> Iterator[tuple[slice, Any]]:
+    def _read(self, fold: slice) -> Iterator[tuple[slice, Numbers]]:
         """Yield places in a fold and their standardized vectors."""
         for place, part in self._parts(fold):
             yield place, part if self._kept is not None else self._standardized(part)
 
-    def _standardized(self, vectors: Array) -> npt.NDArray[np.float32]:
-        # Single precision takes half of the time and memory of all products. It is enough, because
-        # the penalty keeps the equations far from singular.
+    def _standardized(self, vectors: Numbers) -> Numbers:
+        # Centered in double precision, because a mean may be large. Products in single precision
+        # take half of the time. They are enough: the penalty keeps the equations far from singular.
         return ((vectors - self._mean) / self._deviation).astype(np.float32)
 
-    def _parts(self, fold: slice) -> Iterator[tuple[slice, Any]]:
+    def _parts(self, fold: slice) -> Iterator[tuple[slice, Numbers]]:
         """Yield places in a fold and their vectors: those in memory, or read again."""
         if self._kept is not None:
             yield fold, self._kept[fold]
@@ -314,8 +317,9 @@ def _sampled(rows: Rows, most: int) -> Rows:
     return np.random.default_rng(0).permutation(rows)[:most]
 
 
-def _summed(arrays: Iterable[Array]) -> Array:
-    return functools.reduce(np.add, arrays)
+def _summed(arrays: Iterable[Numbers]) -> Array:
+    """The sum, in double precision."""
+    return functools.reduce(np.add, arrays, np.zeros(()))
 
 
 def _directions(vectors: Any) -> Array:
