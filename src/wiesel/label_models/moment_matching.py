@@ -102,24 +102,30 @@ def minimize_lbfgs(
     loss: MomentLoss, mu: FloatArray, steps: int
 ) -> tuple[npt.NDArray[np.float64], list[float]]:
     """Minimize to convergence, with every probability kept in [0, 1]."""
-    from scipy.optimize import minimize
+    from scipy.optimize import Bounds, minimize
 
     history: list[float] = []
+    current = np.array(mu, dtype=np.float64)
+    # Votes that are never cast start at 0, and so does their gradient. They are most votes of
+    # labeling functions for one of many classes, and SciPy is slow for many bounds.
+    cast = loss.moments.singles.ravel() > 0
 
     def flat(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
-        value, gradient = loss(x.reshape(mu.shape))
+        current[cast] = x.reshape(-1, mu.shape[1])
+        value, gradient = loss(current)
         history.append(value)
-        return value, gradient.ravel()
+        return value, gradient[cast].ravel()
 
     found = minimize(
         flat,
-        np.asarray(mu, dtype=np.float64).ravel(),
+        current[cast].ravel(),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(0.0, 1.0)] * mu.size,
+        bounds=Bounds(0.0, 1.0),
         options={"maxiter": steps, "ftol": 1e-13, "gtol": 1e-10},
     )
-    return found.x.reshape(mu.shape), history
+    current[cast] = found.x.reshape(-1, mu.shape[1])
+    return current, history
 
 
 def minimize_sgd(
