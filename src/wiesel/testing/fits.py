@@ -18,9 +18,13 @@ _QUICK = {"epochs": 3, "epoch_size": None, "batch_size": 16, "progress": False}
 
 def fresh(model: EndToEndModel, end_model: nn.Module | None = None, **options: Any) -> Any:
     """A copy of the model that trains quickly, with a small test network."""
-    unfitted = clone(model, safe=False)
-    unfitted.set_params(**{**_QUICK, "end_model": end_model or network(), **options})
-    return unfitted
+    own = {**_QUICK, "end_model": end_model or network(), **options}
+    # What is replaced need not be copied, such as the network.
+    others = {
+        name: value for name, value in model.get_params(deep=False).items() if name not in own
+    }
+    copies = {name: clone(value, safe=False) for name, value in others.items()}
+    return type(model)(**copies, **own)
 
 
 def fit(model: Any, task: Task, X: Any = None, validation: Any = None) -> Any:

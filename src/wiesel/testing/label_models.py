@@ -37,6 +37,7 @@ def check_label_model(model: LabelModel) -> tuple[str, ...]:
     # A model may warn about a fallback, for example with a single voter.
     with warnings.catch_warnings(action="ignore", category=WieselWarning):
         _fitted.cache_clear()
+        _fitted_to_balance.cache_clear()
         for check in _CHECKS:
             _run(check, model)
     return tuple(_sentence(check) for check in _CHECKS)
@@ -66,6 +67,13 @@ def _fresh(model: LabelModel) -> LabelModel:
 
 def _votes(n_items: int = 300, n_voters: int = 6, n_classes: int = 3, seed: int = 0) -> VoteMatrix:
     """Votes with accuracies from 60 to 90 %; two items have no votes."""
+    votes = _drawn_votes(n_items, n_voters, n_classes, seed)
+    # Every check gets a copy: a model that changes it must not change that of the next check.
+    return VoteMatrix.from_dense(votes.dense(), votes.labels, votes.voters)
+
+
+@lru_cache(maxsize=8)
+def _drawn_votes(n_items: int, n_voters: int, n_classes: int, seed: int) -> VoteMatrix:
     votes, _ = make_votes(n_items, n_voters, n_classes, coverage=0.6, seed=seed)
     dense = votes.dense()
     dense[[0, 5]] = ABSTAIN
@@ -76,6 +84,15 @@ def _votes(n_items: int = 300, n_voters: int = 6, n_classes: int = 3, seed: int 
 def _fitted(model: LabelModel) -> LabelModel:
     """The model, fitted on `_votes()` once for all checks that do not modify it."""
     return _fresh(model).fit(_votes())
+
+
+_BALANCE = (0.6, 0.3, 0.1)
+
+
+@lru_cache(maxsize=1)
+def _fitted_to_balance(model: LabelModel) -> LabelModel:
+    """The model, fitted on `_votes()` with a class balance, shared in the same way."""
+    return _fresh(model).fit(_votes(), list(_BALANCE))
 
 
 def _proba(model: LabelModel, votes: VoteMatrix, balance: Any = None) -> npt.NDArray[np.float64]:
@@ -141,20 +158,18 @@ def _predict_names_the_most_probable_class(model: LabelModel) -> None:
 
 def _an_item_without_votes_gets_the_class_balance(model: LabelModel) -> None:
     votes = _votes()
-    for balance in (None, [0.6, 0.3, 0.1]):
-        fitted = _fresh(model).fit(votes, balance)
+    for fitted in (_fitted(model), _fitted_to_balance(model)):
         got = fitted.predict_proba(votes)[~votes.covered]
         expected = np.tile(fitted.class_balance_, (len(got), 1))
         _require_close(got, expected, "items without votes", 1e-9)
-    _require_close(fitted.class_balance_, [0.6, 0.3, 0.1], "a class balance that was given", 1e-9)
+    _require_close(fitted.class_balance_, _BALANCE, "a class balance that was given", 1e-9)
 
 
 def _a_class_balance_may_be_given_by_name(model: LabelModel) -> None:
     votes = _votes()
-    by_name = dict(zip(reversed(votes.labels.names), (0.1, 0.3, 0.6), strict=True))
-    _require_close(
-        _proba(model, votes, by_name), _proba(model, votes, [0.6, 0.3, 0.1]), "by name and in order"
-    )
+    by_name = dict(zip(reversed(votes.labels.names), reversed(_BALANCE), strict=True))
+    in_order = _fitted_to_balance(model).predict_proba(votes)
+    _require_close(_proba(model, votes, by_name), in_order, "by name and in order")
     fresh = _fresh(model)
     require_error(ParameterError, "class balance", doing=lambda: fresh.fit(votes, [0.5, 0.5]))
 
@@ -185,8 +200,9 @@ def _the_order_of_classes_does_not_matter(model: LabelModel) -> None:
     dense = votes.dense()
     dense = np.where(dense == ABSTAIN, ABSTAIN, position_of[dense])
     turned = VoteMatrix.from_dense(dense, [names[c] for c in order], votes.voters)
-    for balance in (None, dict(zip(names, (0.5, 0.3, 0.2), strict=True))):
-        first, second = _proba(model, votes, balance), _proba(model, turned, balance)
+    balance = dict(zip(names, _BALANCE, strict=True))
+    for fitted, given in ((_fitted(model), None), (_fitted_to_balance(model), balance)):
+        first, second = fitted.predict_proba(votes), _proba(model, turned, given)
         _require_close(first[:, order], second, "classes in another order")
 
 

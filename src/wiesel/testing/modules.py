@@ -1,5 +1,6 @@
 """End models and data for the checks; each fails or is unusual in one way."""
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +46,14 @@ def small_task(n_items: int = 40, n_classes: int = 3, n_voters: int = 5, seed: i
     >>> small_task().votes.covered.sum()
     np.int64(38)
     """
+    task = _drawn_task(n_items, n_classes, n_voters, seed)
+    # Every check gets copies: a method that changes them must not change those of the next check.
+    votes = VoteMatrix.from_dense(task.votes.dense(), task.votes.labels, task.votes.voters)
+    return Task(task.X.copy(), votes, task.gold.copy())
+
+
+@lru_cache(maxsize=8)
+def _drawn_task(n_items: int, n_classes: int, n_voters: int, seed: int) -> Task:
     votes, gold = make_votes(n_items, n_voters, n_classes, coverage=0.7, seed=seed)
     dense = votes.dense()
     dense[~votes.covered, 0] = gold[~votes.covered]

@@ -1,5 +1,6 @@
 """DeepLogic: votes as virtual evidence with learned weights around a network."""
 
+import math
 from dataclasses import KW_ONLY, dataclass
 
 import torch
@@ -76,8 +77,9 @@ class VirtualEvidence(VoterModel):
         super().__init__()
         self.n_voters, self.n_classes = n_voters, n_classes
         self.confidence, self.strength = confidence, strength
-        odds = torch.tensor((n_classes - 1) * confidence / (1 - confidence))
-        self.register_buffer("weights", odds.log().repeat(n_voters))
+        # Not a tensor that is repeated: for the shape of that, torch loads its compiler.
+        log_odds = math.log((n_classes - 1) * confidence / (1 - confidence))
+        self.register_buffer("weights", torch.full((n_voters,), log_odds))
 
     def confusions(self, voters: Tensor) -> Tensor:
         """Return P(voted | true class) of some voters: (len(voters), true, voted)."""
