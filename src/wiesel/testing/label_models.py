@@ -18,6 +18,7 @@ from wiesel.errors import NotFittedError, ParameterError, VoteError, WieselError
 from wiesel.label_models import LabelModel, MajorityVote
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.testing.contract import ContractError, require, require_equal, require_error
+from wiesel.testing.modules import small_votes
 from wiesel.votes import Statistics, VoteMatrix
 
 __all__ = ["check_label_model"]
@@ -65,25 +66,10 @@ def _fresh(model: LabelModel) -> LabelModel:
     return copy
 
 
-def _votes(n_items: int = 300, n_voters: int = 6, n_classes: int = 3, seed: int = 0) -> VoteMatrix:
-    """Votes with accuracies from 60 to 90 %; two items have no votes."""
-    votes = _drawn_votes(n_items, n_voters, n_classes, seed)
-    # Every check gets a copy: a model that changes it must not change that of the next check.
-    return VoteMatrix.from_dense(votes.dense(), votes.labels, votes.voters)
-
-
-@lru_cache(maxsize=8)
-def _drawn_votes(n_items: int, n_voters: int, n_classes: int, seed: int) -> VoteMatrix:
-    votes, _ = make_votes(n_items, n_voters, n_classes, coverage=0.6, seed=seed)
-    dense = votes.dense()
-    dense[[0, 5]] = ABSTAIN
-    return VoteMatrix.from_dense(dense, votes.labels, votes.voters)
-
-
 @lru_cache(maxsize=1)
 def _fitted(model: LabelModel) -> LabelModel:
-    """The model, fitted on `_votes()` once for all checks that do not modify it."""
-    return _fresh(model).fit(_votes())
+    """The model, fitted on `small_votes()` once for all checks that do not modify it."""
+    return _fresh(model).fit(small_votes())
 
 
 _BALANCE = (0.6, 0.3, 0.1)
@@ -91,8 +77,8 @@ _BALANCE = (0.6, 0.3, 0.1)
 
 @lru_cache(maxsize=1)
 def _fitted_to_balance(model: LabelModel) -> LabelModel:
-    """The model, fitted on `_votes()` with a class balance, shared in the same way."""
-    return _fresh(model).fit(_votes(), list(_BALANCE))
+    """The model, fitted on `small_votes()` with a class balance, shared in the same way."""
+    return _fresh(model).fit(small_votes(), list(_BALANCE))
 
 
 def _proba(model: LabelModel, votes: VoteMatrix, balance: Any = None) -> npt.NDArray[np.float64]:
@@ -116,40 +102,40 @@ def _require_probabilities(proba: npt.NDArray[np.float64], shape: tuple[int, int
 def _fit_returns_self_and_changes_no_option(model: LabelModel) -> None:
     fresh = _fresh(model)
     before = {name: repr(value) for name, value in fresh.get_params(deep=False).items()}
-    require(fresh.fit(_votes()) is fresh, "fit must return self")
+    require(fresh.fit(small_votes()) is fresh, "fit must return self")
     after = {name: repr(value) for name, value in fresh.get_params(deep=False).items()}
     require(before == after, f"options changed: {before} became {after}")
 
 
 def _the_users_objects_are_untouched(model: LabelModel) -> None:
-    votes, copy, balance = _votes(), _votes(), np.array([0.5, 0.3, 0.2])
+    votes, copy, balance = small_votes(), small_votes(), np.array([0.5, 0.3, 0.2])
     _fresh(model).fit(votes, balance).predict_proba(votes)
     require(votes.equals(copy), "the votes were changed")
     require_equal(balance, [0.5, 0.3, 0.2], "the class balance was changed")
 
 
 def _fitting_again_changes_nothing(model: LabelModel) -> None:
-    votes, fresh = _votes(), _fresh(model)
+    votes, fresh = small_votes(), _fresh(model)
     once = _fitted(model).predict_proba(votes)
-    fresh.fit(_votes(n_items=60, n_voters=4, seed=1))
+    fresh.fit(small_votes(n_items=60, n_voters=4, seed=1))
     require_equal(once, fresh.fit(votes).predict_proba(votes), "a second fit differs from a first")
     require_equal(once, fresh.fit_predict_proba(votes), "fit_predict_proba or a third fit differs")
 
 
 def _an_unfitted_model_says_so(model: LabelModel) -> None:
     fresh = _fresh(model)
-    require_error(NotFittedError, "fit", doing=lambda: fresh.predict_proba(_votes()))
-    require_error(NotFittedError, "fit", doing=lambda: fresh.predict(_votes()))
+    require_error(NotFittedError, "fit", doing=lambda: fresh.predict_proba(small_votes()))
+    require_error(NotFittedError, "fit", doing=lambda: fresh.predict(small_votes()))
 
 
 def _probabilities_are_probabilities(model: LabelModel) -> None:
     for n_classes in (2, 5):
-        votes = _votes(n_classes=n_classes)
+        votes = small_votes(n_classes=n_classes)
         _require_probabilities(_proba(model, votes), (votes.n_items, n_classes))
 
 
 def _predict_names_the_most_probable_class(model: LabelModel) -> None:
-    votes = _votes()
+    votes = small_votes()
     fitted = _fitted(model)
     names = np.array(votes.labels.names, dtype=object)
     expected = names[fitted.predict_proba(votes).argmax(axis=1)]
@@ -157,7 +143,7 @@ def _predict_names_the_most_probable_class(model: LabelModel) -> None:
 
 
 def _an_item_without_votes_gets_the_class_balance(model: LabelModel) -> None:
-    votes = _votes()
+    votes = small_votes()
     for fitted in (_fitted(model), _fitted_to_balance(model)):
         got = fitted.predict_proba(votes)[~votes.covered]
         expected = np.tile(fitted.class_balance_, (len(got), 1))
@@ -166,7 +152,7 @@ def _an_item_without_votes_gets_the_class_balance(model: LabelModel) -> None:
 
 
 def _a_class_balance_may_be_given_by_name(model: LabelModel) -> None:
-    votes = _votes()
+    votes = small_votes()
     by_name = dict(zip(reversed(votes.labels.names), reversed(_BALANCE), strict=True))
     in_order = _fitted_to_balance(model).predict_proba(votes)
     _require_close(_proba(model, votes, by_name), in_order, "by name and in order")
@@ -175,7 +161,7 @@ def _a_class_balance_may_be_given_by_name(model: LabelModel) -> None:
 
 
 def _the_order_of_items_does_not_matter(model: LabelModel) -> None:
-    votes = _votes()
+    votes = small_votes()
     order = np.random.default_rng(0).permutation(votes.n_items)
     _require_close(
         _fitted(model).predict_proba(votes)[order],
@@ -185,7 +171,7 @@ def _the_order_of_items_does_not_matter(model: LabelModel) -> None:
 
 
 def _the_order_of_voters_does_not_matter(model: LabelModel) -> None:
-    votes = _votes()
+    votes = small_votes()
     turned = votes.select(voters=votes.voters[::-1])
     _require_close(
         _fitted(model).predict_proba(votes), _proba(model, turned), "voters in another order"
@@ -193,7 +179,7 @@ def _the_order_of_voters_does_not_matter(model: LabelModel) -> None:
 
 
 def _the_order_of_classes_does_not_matter(model: LabelModel) -> None:
-    votes = _votes()
+    votes = small_votes()
     names, order = votes.labels.names, np.array([2, 0, 1])
     position_of = np.empty(3, dtype=np.int64)
     position_of[order] = np.arange(3)
@@ -207,7 +193,7 @@ def _the_order_of_classes_does_not_matter(model: LabelModel) -> None:
 
 
 def _each_item_is_predicted_by_its_own_votes(model: LabelModel) -> None:
-    votes = _votes()
+    votes = small_votes()
     fitted = _fitted(model)
     together = fitted.predict_proba(votes)
     _require_close(together[7:20], fitted.predict_proba(votes[7:20]), "items predicted apart", 1e-9)
@@ -254,7 +240,7 @@ def _five_hundred_voters_do_not_underflow(model: LabelModel) -> None:
 
 
 def _a_class_that_nobody_votes_for_is_fine(model: LabelModel) -> None:
-    dense = _votes(n_classes=2).dense()
+    dense = small_votes(n_classes=2).dense()
     labels = LabelSpace("class_0", "class_1", "never voted for")
     votes = VoteMatrix.from_dense(dense, labels)
     proba = _proba(model, votes)
@@ -297,7 +283,7 @@ def _nothing_to_learn_from_is_refused(model: LabelModel) -> None:
 
 
 def _other_voters_or_classes_are_refused(model: LabelModel) -> None:
-    votes = _votes()
+    votes = small_votes()
     fitted = _fitted(model)
     fewer = votes.select(voters=votes.voters[:-1])
     require_error(VoteError, votes.voters[-1], doing=lambda: fitted.predict_proba(fewer))
@@ -306,7 +292,7 @@ def _other_voters_or_classes_are_refused(model: LabelModel) -> None:
 
 
 def _certain_distributions_are_votes(model: LabelModel) -> None:
-    votes = _votes()
+    votes = small_votes()
     array = np.zeros((votes.n_items, votes.n_voters, 3), dtype=np.float32)
     array[votes.item_index, votes.voter_index, votes.class_index] = 1
     certain = VoteMatrix.from_proba(array, votes.labels, votes.voters)
@@ -323,7 +309,7 @@ def _distributions_are_understood(model: LabelModel) -> None:
 
 
 def _votes_in_parts_give_the_same_model(model: LabelModel) -> None:
-    votes = _votes()
+    votes = small_votes()
     whole = _fitted(model)
     parts = _Parts(votes, 50, 180, 180)
     in_parts = _fresh(model).fit(parts)
@@ -335,12 +321,12 @@ def _votes_in_parts_give_the_same_model(model: LabelModel) -> None:
 def _a_clone_is_unfitted_and_has_the_same_options(model: LabelModel) -> None:
     copy = _fresh(_fitted(model))
     require(repr(copy) == repr(_fresh(model)), f"{copy!r} is not {model!r}")
-    require_error(NotFittedError, "fit", doing=lambda: copy.predict(_votes()))
+    require_error(NotFittedError, "fit", doing=lambda: copy.predict(small_votes()))
     require_error(ParameterError, "no_such", doing=lambda: copy.set_params(no_such_option=1))
 
 
 def _a_saved_model_comes_back_equal(model: LabelModel) -> None:
-    votes = _votes()
+    votes = small_votes()
     fitted = _fitted(model)
     with tempfile.TemporaryDirectory() as folder:
         fitted.save(Path(folder) / "model")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.labels import ABSTAIN
 from wiesel.training import seeded
 from wiesel.votes import VoteMatrix
 
@@ -21,6 +22,7 @@ __all__ = [
     "Task",
     "network",
     "small_task",
+    "small_votes",
     "weights",
 ]
 
@@ -60,6 +62,27 @@ def _drawn_task(n_items: int, n_classes: int, n_voters: int, seed: int) -> Task:
     dense[[3, 4]] = -1
     votes = VoteMatrix.from_dense(dense, votes.labels, votes.voters)
     return Task(make_features(gold, N_FEATURES, separation=4.0, seed=seed), votes, gold)
+
+
+def small_votes(
+    n_items: int = 300, n_voters: int = 6, n_classes: int = 3, seed: int = 0
+) -> VoteMatrix:
+    """Return votes with accuracies from 60 to 90 %; four items have no votes by default.
+
+    >>> small_votes().covered.sum()
+    np.int64(296)
+    """
+    votes = _drawn_votes(n_items, n_voters, n_classes, seed)
+    # Every check gets a copy: a model that changes it must not change that of the next check.
+    return VoteMatrix.from_dense(votes.dense(), votes.labels, votes.voters)
+
+
+@lru_cache(maxsize=8)
+def _drawn_votes(n_items: int, n_voters: int, n_classes: int, seed: int) -> VoteMatrix:
+    votes, _ = make_votes(n_items, n_voters, n_classes, coverage=0.6, seed=seed)
+    dense = votes.dense()
+    dense[[0, 5]] = ABSTAIN
+    return VoteMatrix.from_dense(dense, votes.labels, votes.voters)
 
 
 def network(n_classes: int = 3, seed: int = 0) -> nn.Module:
