@@ -116,15 +116,20 @@ def _calibrated_losses(
 
     logits = np.log(proba.clip(1e-7))
     n_classes = proba.shape[1]
+    is_gold = np.eye(n_classes)[gold]
 
     def log_proba(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return log_softmax(np.exp(numbers[0]) * logits + numbers[1:], axis=1)
 
-    def loss(numbers: npt.NDArray[np.float64]) -> float:
-        missed = -log_proba(numbers)[np.arange(len(gold)), gold].sum()
-        return float(missed + _SHRINKAGE * np.square(numbers).sum())
+    def loss(numbers: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        found = log_proba(numbers)
+        value = _SHRINKAGE * np.square(numbers).sum() - (found * is_gold).sum()
+        # The gradient by the scaled and shifted logits: predicted minus observed.
+        apart = np.exp(found) - is_gold
+        by_scale = np.exp(numbers[0]) * (apart * logits).sum()
+        return float(value), np.array([by_scale, *apart.sum(axis=0)]) + 2 * _SHRINKAGE * numbers
 
-    best = minimize(loss, np.zeros(1 + n_classes), method="L-BFGS-B").x
+    best = minimize(loss, np.zeros(1 + n_classes), method="L-BFGS-B", jac=True).x
     return -log_proba(best)[np.arange(len(gold)), gold]
 
 
