@@ -4,6 +4,8 @@ It reads the request from the run's request.json and writes one line per stage a
 progress.jsonl. An interrupt (SIGINT) ends training and keeps the best weights so far.
 """
 
+import atexit
+import gc
 import json
 import sys
 import traceback
@@ -69,4 +71,5 @@ def _run(project: Project, name: str, request: Mapping[str, Any], tell: Any) -> 
 
 
 if __name__ == "__main__":
+    atexit.register(gc.freeze)  # a quick end, as in `cli.main`
     sys.exit(main(sys.argv[1], sys.argv[2]))
