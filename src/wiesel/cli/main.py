@@ -1,7 +1,5 @@
 """`wiesel`: the program. Each verb has its own file in this folder."""
 
-import atexit
-import gc
 import signal
 import sys
 from typing import Annotated, NoReturn
@@ -28,6 +26,7 @@ from wiesel.cli.spans import spans
 from wiesel.cli.suggest import suggest
 from wiesel.cli.trial import trial
 from wiesel.cli.workbench import workbench
+from wiesel.memory import collect_seldom
 from wiesel.version import __version__
 
 __all__ = ["app", "main"]
@@ -91,9 +90,7 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")
     # By default this signal kills Python at once, which leaves temporary files behind.
     signal.signal(signal.SIGTERM, _end)
-    # At its end Python looks for garbage among all objects, three times. With torch that takes
-    # 0.4 seconds, and frees nothing that the end of the process would not. This runs last.
-    atexit.register(gc.freeze)
+    collect_seldom()
     app()
 
 
