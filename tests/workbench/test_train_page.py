@@ -1,10 +1,10 @@
 """The page for training without a browser: which methods it offers."""
 
-import asyncio
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from event_loop import in_a_loop
 
 from wiesel.catalog import METHODS
 
@@ -18,7 +18,7 @@ def offered(gold: list[int], shown: list[str]) -> dict[str, str]:
     page = train_page.TrainPage(SimpleNamespace(space=space, jobs=jobs))
     page.methods = SimpleNamespace(options={name: name for name in shown})
     page.methods.set_options = lambda options: setattr(page.methods, "options", options)
-    asyncio.run(page.offer_all_methods())
+    in_a_loop(page.offer_all_methods())
     return page.methods.options
 
 
