@@ -78,10 +78,11 @@ class TrainPage:
         if summaries is None:
             return
         # The browser names a choice by its position, so what it shows already keeps its place.
-        names = [name for name in {**self.methods.options, **summaries} if self._can_train(name)]
+        names = dict.fromkeys([*self.methods.options, *summaries])
         labels = {
             name: f"{name} — {cut(summaries[name], 60)}" if name in summaries else name
             for name in names
+            if self._can_train(name)
         }
         if labels != self.methods.options:
             self.methods.set_options(labels)
