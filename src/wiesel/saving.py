@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ __all__ = [
     "read_manifest",
     "write_file",
     "write_folder",
+    "write_json",
 ]
 
 FORMAT = 1
@@ -97,6 +98,12 @@ def read_json(content: bytes, file: str | Path) -> Any:
     except (ValueError, RecursionError) as error:
         raise SavedModelError(f"{file} is not readable JSON: {error}") from error
     return value
+
+
+def write_json(value: Mapping[str, Any] | Sequence[Any], path: Path) -> None:
+    """Write plain data as JSON, all or nothing."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    write_file(path, text.encode())
 
 
 def encoded(value: Any) -> Any:

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import import_module
 
 import pytest
+from source_tree import sources
 
 import wiesel
 
@@ -21,7 +22,9 @@ def run(code: str) -> str:
 @cache
 def modules_after(statement: str) -> frozenset[str]:
     """What a fresh interpreter has loaded after one statement."""
-    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    code = f"{statement}\nimport sys\nmodules = sorted(sys.modules)\n"
+    # Without the search for garbage at its end, which takes torch half a second.
+    code += "import gc, json\nprint(json.dumps(modules))\ngc.freeze()"
     return frozenset(json.loads(run(code)))
 
 
@@ -39,11 +42,31 @@ def test_import_wiesel_loads_little_and_nothing_but_pythons_own_library():
     assert len(added) < 40
 
 
+def below_the_pages() -> list[str]:
+    """What the server of the workbench imports from the rest of Wiesel before its first page."""
+    pages = [
+        source
+        for source in sources()
+        # Training runs in a process of its own.
+        if source.part == "workbench" and not source.name.endswith("worker.py")
+    ]
+    assert len(pages) > 15
+    imported = {found.module for page in pages for found in page.imports() if not found.lazy}
+    return sorted(
+        name
+        for name in imported
+        if name.startswith("wiesel.") and not name.startswith("wiesel.workbench")
+    )
+
+
 def test_what_needs_no_network_loads_no_torch():
     names = "LabelSpace, VoteMatrix, MajorityVote, apply_lfs"
-    loaded = modules_after(f"from wiesel import {names}; import wiesel.features")
+    pages = ", ".join(below_the_pages())
+    # One process for both: the pages themselves need NiceGUI, which is slow to load, and no torch.
+    loaded = modules_after(f"from wiesel import {names}; import wiesel.features, {pages}")
     assert {"wiesel.votes", "wiesel.label_models", "wiesel.lfs", "wiesel.features"} <= loaded
-    assert not {"torch", "sklearn", "tokenizers"} & loaded
+    assert {"wiesel.project.workspace", "wiesel.project.runs", "wiesel.guidance"} <= loaded
+    assert not {"torch", "sklearn", "pandas", "tokenizers"} & loaded
 
 
 METHODS_AND_A_NETWORK = """

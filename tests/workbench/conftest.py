@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -138,17 +138,49 @@ def chromium() -> str:
     return path
 
 
+class Browser:
+    """One headless Chromium for all tests of this folder that a worker runs in a row."""
+
+    def __init__(self) -> None:
+        self.driver: Any = None
+        self.running: Any = None
+
+    def launched(self) -> Any:
+        if self.running is None:
+            playwright = pytest.importorskip("playwright.sync_api", reason="it is not installed")
+            path = chromium()
+            self.driver = playwright.sync_playwright()
+            launch = self.driver.__enter__().chromium.launch
+            self.running = launch(executable_path=path, args=FLAGS, timeout=PATIENCE)
+        return self.running
+
+    def close(self) -> None:
+        if self.running is not None:
+            self.running.close()
+            self.running = None
+        if self.driver is not None:
+            self.driver.__exit__(None, None, None)
+            self.driver = None
+
+
+BROWSER = Browser()
+
+
 # Playwright's event loop runs in this thread for as long as the browser is open, and nothing else
-# that needs a loop (a notebook, a second browser) can. So the browser closes before a worker takes
-# another module.
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """One headless Chromium for the tests of a module."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=chromium(), args=FLAGS, timeout=PATIENCE)
-        yield found
-        found.close()
+# that needs a loop (a notebook) can. So the browser closes before a worker takes a test of another
+# folder.
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, None, None]:
+    yield
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        BROWSER.close()
+
+
+@pytest.fixture
+def browser() -> Any:
+    return BROWSER.launched()
 
 
 class Errors(list[str]):

@@ -1,9 +1,9 @@
 """The label page without a browser: an answer that cannot be saved is not lost."""
 
-import asyncio
 from types import SimpleNamespace
 
 import pytest
+from event_loop import in_a_loop
 
 from wiesel.io import LabelStore
 
@@ -30,16 +30,16 @@ async def _nothing() -> None:
 
 def test_an_answer_that_is_not_saved_keeps_its_row(page, tmp_path):
     page.person = "ada"
-    asyncio.run(page.answer("ham"))
+    in_a_loop(page.answer("ham"))
     assert (page.done, page.waiting[0]["item"]) == (1, "m2")
     (tmp_path / "labels.sqlite").write_bytes(b"no database " * 100)
-    asyncio.run(page.answer("ham"))
+    in_a_loop(page.answer("ham"))
     assert (page.done, page.waiting[0]["item"], page.busy) == (1, "m2", False)
     assert "cannot be used" in page.notes[0]
 
 
 def test_the_name_of_resolved_disagreements_saves_nothing(page):
     page.person = "resolved"
-    asyncio.run(page.answer("ham"))
+    in_a_loop(page.answer("ham"))
     assert page.done == 0
     assert "No person can be named" in page.notes[0]

@@ -260,7 +260,7 @@ def _others(
 
 def _copies(votes: VoteMatrix, accuracy: FloatArray) -> list[list[str]]:
     """For each worker, the workers it resembles more than their accuracies explain."""
-    from scipy.stats import binom
+    from scipy.special import bdtrc  # the tail of a binomial; `scipy.stats` is slow to load
 
     copies: list[list[str]] = [[] for _ in votes.voters]
     if float(np.square(votes.votes_per_item.astype(np.float64)).sum()) > MOST_PAIRS * 10:
@@ -275,7 +275,7 @@ def _copies(votes: VoteMatrix, accuracy: FloatArray) -> list[list[str]]:
     suspects = list(zip(pairs.first[alike].tolist(), pairs.second[alike].tolist(), strict=True))
     for first, second in suspects:
         shared, mistakes = _shared_mistakes(votes, first, second)
-        if binom.sf(shared - 1, mistakes, HARD_ITEMS) < FALSE_ALARM / len(suspects):
+        if bdtrc(shared - 1, mistakes, HARD_ITEMS) < FALSE_ALARM / len(suspects):
             copies[first].append(votes.voters[second])
             copies[second].append(votes.voters[first])
     return copies

@@ -26,6 +26,7 @@ from wiesel.cli.spans import spans
 from wiesel.cli.suggest import suggest
 from wiesel.cli.trial import trial
 from wiesel.cli.workbench import workbench
+from wiesel.memory import collect_seldom
 from wiesel.version import __version__
 
 __all__ = ["app", "main"]
@@ -89,6 +90,7 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")
     # By default this signal kills Python at once, which leaves temporary files behind.
     signal.signal(signal.SIGTERM, _end)
+    collect_seldom()
     app()
 
 

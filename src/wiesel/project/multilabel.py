@@ -31,7 +31,7 @@ from wiesel.multilabel.files import LoadedMultiLabelLFs
 from wiesel.multilabel.training import MultiLabelModel
 from wiesel.nn.names import end_model_by_name
 from wiesel.project.bundle import save_bundle
-from wiesel.project.outputs import joined_labels, prediction_frame, proba_columns, write_json
+from wiesel.project.outputs import joined_labels, prediction_frame, proba_columns
 from wiesel.project.rows import SPLITS, with_ids
 from wiesel.project.run_results import (
     FittedRun,
@@ -44,6 +44,7 @@ from wiesel.project.run_results import (
 from wiesel.project.settings import Project, located
 from wiesel.project.training import Say, end_model_name
 from wiesel.project.vectors import Vectors, make_vectors
+from wiesel.saving import write_json
 
 __all__ = [
     "LabeledRows",

@@ -1,6 +1,5 @@
-"""The output files of a run: soft labels and predictions as tables, and metrics as JSON."""
+"""The output files of a run: soft labels and predictions as tables."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from wiesel.labels import LabelSpace
 from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.training import MultiLabelModel
 from wiesel.project.training import TrainingSet
-from wiesel.saving import write_file
 
 __all__ = [
     "item_weights",
@@ -25,7 +23,6 @@ __all__ = [
     "prediction_frame",
     "soft_labels_of",
     "voter_weights",
-    "write_json",
     "write_predictions",
     "write_soft_labels",
 ]
@@ -142,9 +139,3 @@ def joined_labels(labels: Sequence[str]) -> str:
 def proba_columns(proba: npt.NDArray[np.float64], labels: LabelSpace) -> list[pl.Series]:
     """Return one column of probabilities for each class."""
     return [pl.Series(f"p: {name}", proba[:, place]) for place, name in enumerate(labels)]
-
-
-def write_json(value: Mapping[str, Any] | Sequence[Any], path: Path) -> None:
-    """Write plain data as JSON, all or nothing."""
-    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    write_file(path, text.encode())

@@ -13,12 +13,13 @@ from wiesel.io import write_votes
 from wiesel.project.bundle import save_bundle
 from wiesel.project.checking import check_project
 from wiesel.project.judging import Outcome, judge
-from wiesel.project.outputs import item_weights, write_json, write_predictions, write_soft_labels
+from wiesel.project.outputs import item_weights, write_predictions, write_soft_labels
 from wiesel.project.preparing import prepare
 from wiesel.project.reporting import report_data
 from wiesel.project.settings import Project
 from wiesel.project.training import Say, Watch, end_model_name, train_models, train_on_dev
 from wiesel.report import write_report
+from wiesel.saving import write_json
 from wiesel.version import __version__
 
 __all__ = ["metrics_of", "run_methods", "run_project"]

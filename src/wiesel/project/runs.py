@@ -15,8 +15,8 @@ import polars as pl
 
 from wiesel.errors import DataError, listed
 from wiesel.io import read_rows
-from wiesel.project.outputs import write_json
 from wiesel.project.settings import Project
+from wiesel.saving import write_json
 
 if TYPE_CHECKING:
     from wiesel.project.judging import Outcome

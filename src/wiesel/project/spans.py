@@ -14,7 +14,6 @@ from wiesel.catalog import method
 from wiesel.errors import DataError, ParameterError, SavedModelError, listed
 from wiesel.io import FilePath, explained
 from wiesel.project.explaining import Confirm, project_of
-from wiesel.project.outputs import write_json
 from wiesel.project.rows import SPLITS, find_id
 from wiesel.project.run_results import (
     FittedRun,
@@ -26,7 +25,7 @@ from wiesel.project.run_results import (
 )
 from wiesel.project.settings import SPAN_METHOD, Project, located, read_project
 from wiesel.project.training import Say
-from wiesel.saving import read_folder, write_file, write_folder
+from wiesel.saving import read_folder, write_file, write_folder, write_json
 from wiesel.spans import (
     Documents,
     HiddenMarkov,

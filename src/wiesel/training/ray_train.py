@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from wiesel.errors import FeatureError, MissingExtraError, ParameterError, TrainingError
+from wiesel.io.ray_mailbox import Mailbox
 from wiesel.io.ray_session import load_ray, ray_session
 from wiesel.nn.stacking import stack_modules
 from wiesel.nn.streams import RandomStreams
@@ -24,7 +25,7 @@ from wiesel.parameters import check_number
 from wiesel.training.engines import TrainingJob
 from wiesel.training.history import History
 from wiesel.training.progress import progress_bar
-from wiesel.training.ray_worker import Mailbox, train_part
+from wiesel.training.ray_worker import train_part
 
 __all__ = ["RayTrain"]
 
@@ -128,7 +129,7 @@ class RayTrain:
                         mailbox.stop.remote()
                 for record in ray.get(mailbox.take.remote()):
                     show(record)
-        result: dict[str, Any] | None = ray.get(mailbox.result.remote())
+        result = ray.get(mailbox.result.remote())
         error = ray.get(mailbox.refusal.remote())
         if error is not None:
             raise error
@@ -137,7 +138,8 @@ class RayTrain:
                 f"Training on Ray ended without a result after {self.retries} new attempts: "
                 f"{_short(run.error)}. The logs of the workers are on the Ray dashboard."
             ) from run.error
-        return result
+        found: dict[str, Any] = ray.cloudpickle.loads(result)
+        return found
 
     def _trainer(self, config: dict[str, Any], folder: str) -> Any:
         from ray import train

@@ -10,67 +10,7 @@ from wiesel.training.loop import run
 from wiesel.training.parts import PartState, state_of_part
 from wiesel.training.progress import watching
 
-__all__ = ["Mailbox", "train_part"]
-
-
-class Mailbox:
-    """An actor on the machine that started training; workers leave messages in it.
-
-    Every epoch is reported once, in order, no matter how often training restarts.
-
-    >>> mailbox = Mailbox()
-    >>> mailbox.begin(0)
-    0
-    >>> mailbox.tell({"epoch": 1}), mailbox.tell({"epoch": 1})
-    (False, False)
-    >>> mailbox.take()
-    [{'epoch': 1}]
-    """
-
-    def __init__(self) -> None:
-        self._records: list[Mapping[str, Any]] = []
-        self._n_sent: int | None = None
-        self._stopped = False
-        self._result: dict[str, Any] | None = None
-        self._refusal: Exception | None = None
-
-    def begin(self, n_done: int) -> int:
-        """Return how many epochs are known here; initially `n_done`, from an earlier training."""
-        if self._n_sent is None:
-            self._n_sent = n_done
-        return self._n_sent
-
-    def tell(self, record: Mapping[str, Any]) -> bool:
-        """Keep the record of an epoch, and return whether training should stop."""
-        if record["epoch"] > (self._n_sent or 0):
-            self._records.append(record)
-            self._n_sent = record["epoch"]
-        return self._stopped
-
-    def take(self) -> list[Mapping[str, Any]]:
-        """Return the records since the last call."""
-        new, self._records = self._records, []
-        return new
-
-    def stop(self) -> None:
-        """Let training end after the current epoch."""
-        self._stopped = True
-
-    def keep(self, result: dict[str, Any]) -> None:
-        """Store the result of training."""
-        self._result = result
-
-    def result(self) -> dict[str, Any] | None:
-        """Return the result of training, or None if there is none yet."""
-        return self._result
-
-    def refuse(self, error: Exception) -> None:
-        """Store the first error that would only occur again: another attempt is pointless."""
-        self._refusal = self._refusal or error
-
-    def refusal(self) -> Exception | None:
-        """Return the error stored by `refuse`, or None."""
-        return self._refusal
+__all__ = ["train_part"]
 
 
 def train_part(config: dict[str, Any]) -> None:
@@ -95,7 +35,9 @@ def train_part(config: dict[str, Any]) -> None:
             histories = run(state, job.data, job.validation, job.fingerprint)
         if worker.leads:
             weights = [objective.state_dict() for objective in job.objectives]
-            ray.get(mailbox.keep.remote({"histories": histories, "weights": weights}))
+            # As bytes, because the process of the mailbox would load torch for tensors.
+            result = ray.cloudpickle.dumps({"histories": histories, "weights": weights})
+            ray.get(mailbox.keep.remote(result))
     except PeerLost:
         raise
     except WieselError as error:

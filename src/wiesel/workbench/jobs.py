@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from wiesel.errors import ParameterError
-from wiesel.project.outputs import write_json
 from wiesel.project.runs import run_folder
 from wiesel.project.settings import Project
+from wiesel.saving import write_json
 
 __all__ = ["Jobs", "Progress"]
 

@@ -10,7 +10,6 @@ from nicegui import ui
 from wiesel.errors import WieselError
 from wiesel.explain import Explanation
 from wiesel.lfs.trying import matched_spans
-from wiesel.project.explaining import explain_item
 from wiesel.project.runs import kept_runs
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
@@ -186,6 +185,8 @@ def _explain_button(desk: Desk, facts: RowFacts) -> None:
 
 
 def _explained(desk: Desk, model: Any, item: str) -> Explanation | str:
+    from wiesel.project.explaining import explain_item  # it loads torch; the pages do not need it
+
     try:
         return explain_item(model, item, project=desk.space.project.file)[0]
     except WieselError as error:

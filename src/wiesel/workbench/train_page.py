@@ -5,7 +5,6 @@ from typing import Any
 
 from nicegui import ui
 
-from wiesel.catalog import METHODS
 from wiesel.labels import ABSTAIN
 from wiesel.project.runs import KeptRun, kept_runs
 from wiesel.workbench.desk import Desk, work
@@ -46,18 +45,17 @@ class TrainPage:
     def _options(self) -> None:
         project = self.desk.space.project
         chosen = dict.fromkeys([project.method.name, *project.method.baselines])
-        options = {
-            name: f"{name} — {cut(method.summary, 60)}"
-            for name, method in METHODS.items()
-            if name != "supervised" or (self.desk.space.train.gold != ABSTAIN).any()
-        }
+        # These names suffice to start. The list of all methods loads torch, which takes a second:
+        # it is loaded when the field is used.
+        options = {name: name for name in chosen if self._can_train(name)}
         self.methods = ui.select(
             options,
-            value=[name for name in chosen if name in options],
+            value=list(options),
             multiple=True,
             label="Methods, the main one first",
         ).props("outlined dense use-chips options-dense")
-        self.methods.style("width: 100%")
+        self.methods.style("width: 100%").classes("train-methods")
+        self.methods.on("focus", self.offer_all_methods)
         training = project.training
         self.epochs = ui.number("Epochs", value=training.get("epochs"), min=1, precision=0)
         self.rate = ui.number("Learning rate", value=training.get("lr"), min=0)
@@ -70,6 +68,24 @@ class TrainPage:
             self.begin.classes("train-start")
             self.stop = ui.button("Stop", on_click=self.cancel).props("outline no-caps")
             self.stop.classes("train-stop")
+
+    def _can_train(self, method: str) -> bool:
+        return method != "supervised" or bool((self.desk.space.train.gold != ABSTAIN).any())
+
+    async def offer_all_methods(self) -> None:
+        """Show every method with its summary."""
+        summaries = await work(_summaries)
+        if summaries is None:
+            return
+        # The browser names a choice by its position, so what it shows already keeps its place.
+        names = dict.fromkeys([*self.methods.options, *summaries])
+        labels = {
+            name: f"{name} — {cut(summaries[name], 60)}" if name in summaries else name
+            for name in names
+            if self._can_train(name)
+        }
+        if labels != self.methods.options:
+            self.methods.set_options(labels)
 
     async def _first(self) -> None:
         runs = await self._show_runs()
@@ -173,6 +189,12 @@ class TrainPage:
                 words(percent(row.get(name), 1), "w-number", tag="td")
             seconds = row.get("seconds")
             words("–" if seconds is None else f"{seconds:.1f}", "w-number", tag="td")  # noqa: RUF001
+
+
+def _summaries() -> dict[str, str]:
+    from wiesel.catalog import METHODS  # it loads torch
+
+    return {name: method.summary for name, method in METHODS.items()}
 
 
 def _no_run(has_votes: bool) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from wiesel.errors import WieselError
-from wiesel.project.pipeline import run_project
+from wiesel.memory import collect_seldom
 from wiesel.project.runs import keep_run, run_folder
 from wiesel.project.settings import Project, read_project
 
@@ -45,6 +45,9 @@ def main(project_file: str, name: str) -> int:
 
 
 def _run(project: Project, name: str, request: Mapping[str, Any], tell: Any) -> None:
+    # It loads torch: here, so that the progress file exists before, and an interrupt is reported.
+    from wiesel.project.pipeline import run_project
+
     training = {**project.training, **request["training"]}
     configured = replace(
         project, training=training, method=replace(project.method, seeds=tuple(request["seeds"]))
@@ -69,4 +72,5 @@ def _run(project: Project, name: str, request: Mapping[str, Any], tell: Any) -> 
 
 
 if __name__ == "__main__":
+    collect_seldom()
     sys.exit(main(sys.argv[1], sys.argv[2]))

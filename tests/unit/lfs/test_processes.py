@@ -15,6 +15,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from functions_by_name import (
+    LOCK,
+    backtracking,
+    deadly,
+    endless,
+    late,
+    locked,
+    named,
+    word_count,
+    words,
+)
 
 from wiesel import LabelSpace, apply_lfs, keywords, labeling_function, lookup, regex, threshold
 from wiesel.errors import LabelingFunctionError, ParameterError, VoteError
@@ -26,7 +37,6 @@ from wiesel.lfs import (
     PythonFunction,
     VoteCache,
     load_lfs,
-    preprocessor,
 )
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
@@ -43,34 +53,12 @@ ROWS = pl.DataFrame(
 )
 LIMIT = 40
 WORDS = {"free", "prize"}
-LOCK = threading.Lock()
 WEIGHTS = np.array([1.0, 2.0])
 PATTERN = re.compile("^free")
 
 
 def is_big(number):
     return number > LIMIT
-
-
-@labeling_function
-def named(row, limit=100):
-    return "spam" if row["n"] > limit else None
-
-
-@preprocessor
-def words(row):
-    return row["text"].split()
-
-
-@labeling_function(uses=words)
-def word_count(row):
-    return "ham" if len(row["words"]) == 2 else None
-
-
-@labeling_function
-def locked(row):
-    with LOCK:
-        return "ham" if row["n"] % 2 else None
 
 
 def closed_over(limit):
@@ -188,10 +176,6 @@ def test_what_cannot_be_sent_is_known_beforehand(value: object) -> None:
     assert is_portable(lf) is (value is open)
 
 
-def late(row):
-    return {}[row["n"]] if row["n"] > 250 else None
-
-
 def test_a_function_that_fails_in_a_worker_tells_the_row(pool: WorkerPool) -> None:
     _, votes = workers_vote(pool, labeling_function(late))
     first, *others = votes[0].failures
@@ -261,13 +245,6 @@ def test_a_failure_stops_all_and_nothing_incomplete_is_kept(tmp_path: Path) -> N
     assert apply_lfs(named, ROWS, labels=LABELS, cache=cache).n_votes == 199
 
 
-@labeling_function
-def deadly(row):
-    if row["n"] == 0:
-        os._exit(3)
-    return "ham"
-
-
 @pytest.mark.slow
 def test_a_row_that_ends_its_process_is_named_or_set_aside_and_the_rest_is_done() -> None:
     """The first row, which this process would vote on itself if workers were not asked for."""
@@ -279,19 +256,6 @@ def test_a_row_that_ends_its_process_is_named_or_set_aside_and_the_rest_is_done(
     votes = apply_lfs(lfs, ROWS[:2], labels=LABELS, on_error=log, **options)
     assert votes.dense().tolist() == [[1, -1], [1, 0]]
     assert [(found.lf, found.item) for found in log.failures] == [("deadly", "row 0 (id 'm0')")]
-
-
-@labeling_function
-def backtracking(row):
-    """Takes years, in compiled code that lets no other thread run."""
-    return "spam" if re.match("(a+)+$", "a" * 60 + "b") else None
-
-
-@labeling_function
-def endless(row, on=0):
-    while row["n"] == on:
-        time.sleep(0.01)
-    return "ham"
 
 
 @pytest.mark.slow
