@@ -14,8 +14,7 @@ from wiesel.io import write_votes
 
 resource = pytest.importorskip("resource")
 
-N_PARTS = 14
-"""All of them at once take 84 MB."""
+N_PARTS = 20
 ROOM = 50 * 2**20
 """Bytes that the process may take beyond what it has before it sees the second part."""
 

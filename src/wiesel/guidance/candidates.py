@@ -13,7 +13,6 @@ import polars as pl
 import scipy.sparse as sp
 
 from wiesel.guidance.blanks import blank_pattern, mined_pairs
-from wiesel.guidance.stop_words import STOP_WORDS
 from wiesel.guidance.terms import TermIndex
 from wiesel.lfs.function import slug
 from wiesel.lfs.rules import LabelRule
@@ -101,9 +100,11 @@ def _add_terms(found: Candidates, column: str, index: TermIndex) -> None:
 
 def _meaningful(term: str) -> bool:
     """Whether a term may be a rule: not a number, a single letter, or only "of" or "the"."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
     words = term.split()
     letters = [word for word in words if any(map(str.isalpha, word))]
-    says_something = any(len(word) > 1 and word not in STOP_WORDS for word in words)
+    says_something = any(len(word) > 1 and word not in ENGLISH_STOP_WORDS for word in words)
     return len(letters) == len(words) and says_something
 
 

@@ -40,13 +40,13 @@ class TrainPage:
             with card("New run"):
                 self._options()
         ui.timer(0.01, self._first, once=True)
+        ui.timer(0.1, self.offer_all_methods, once=True)
         ui.timer(1.0, self._tick)
 
     def _options(self) -> None:
         project = self.desk.space.project
         chosen = dict.fromkeys([project.method.name, *project.method.baselines])
-        # These names suffice to start. The list of all methods loads torch, which takes a second:
-        # it is loaded when the field is used.
+        # These names suffice to start. The list of all methods loads torch, which takes a second.
         options = {name: name for name in chosen if self._can_train(name)}
         self.methods = ui.select(
             options,
@@ -55,7 +55,6 @@ class TrainPage:
             label="Methods, the main one first",
         ).props("outlined dense use-chips options-dense")
         self.methods.style("width: 100%").classes("train-methods")
-        self.methods.on("focus", self.offer_all_methods)
         training = project.training
         self.epochs = ui.number("Epochs", value=training.get("epochs"), min=1, precision=0)
         self.rate = ui.number("Learning rate", value=training.get("lr"), min=0)

@@ -5,7 +5,6 @@ from planted import LABELS, WORDS, noisy_votes, planted
 
 from wiesel import apply_lfs, keywords, suggest_lfs
 from wiesel.errors import DataError, ParameterError
-from wiesel.guidance.stop_words import STOP_WORDS
 
 
 def some_gold(gold: np.ndarray, n: int = 20) -> np.ndarray:
@@ -136,9 +135,3 @@ def test_the_table_tells_rule_coverage_and_precision():
     assert "3 suggested labeling functions" in text
     assert "votes for" in text
     assert "right on gold" in text
-
-
-def test_words_that_say_nothing_are_those_of_scikit_learn():
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    assert STOP_WORDS == ENGLISH_STOP_WORDS
