@@ -1,6 +1,7 @@
 """The output files of a run: soft labels and predictions as tables, and metrics as JSON."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,14 @@ def proba_columns(proba: npt.NDArray[np.float64], labels: LabelSpace) -> list[pl
 
 
 def write_json(value: Mapping[str, Any] | Sequence[Any], path: Path) -> None:
-    """Write plain data as JSON, all or nothing."""
-    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    """Write plain data as JSON, all or nothing; NaN, which is unknown, becomes null."""
+    text = json.dumps(_without_nan(value), indent=1, ensure_ascii=False, allow_nan=False)
     write_file(path, text.encode())
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nan(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -128,7 +128,8 @@ def read_doccano(text: str) -> Annotated:
 def _doccano_span(span: Any) -> Span:
     if isinstance(span, dict):  # exports of relations have objects
         span = (span.get("start_offset"), span.get("end_offset"), span.get("label"))
-    return _span(*span[:3])
+    start, end, label = span[:3]
+    return _span(start, end, label)
 
 
 def write_doccano(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
