@@ -43,10 +43,11 @@ def run(
     rights. Check a stranger's project with `wiesel inspect` first, which runs nothing.
     """
     from wiesel.project.settings import read_project
-    from wiesel.project.unchanged import keep_answer, known_answer
+    from wiesel.project.unchanged import keep_answer, known_answer, run_inputs
 
     settings, methods = read_project(project), split_names(method)
-    known = known_answer(settings, methods)
+    inputs = run_inputs(settings, methods)
+    known = known_answer(settings, inputs)
     if known is not None:
         say_stage("reused", f"everything: nothing has changed since the last run of {project}")
         return Answer(**known)
@@ -58,7 +59,7 @@ def run(
     else:
         answer, reused = _ran(settings, methods, project)
     again = {"data": plain_data({**answer.data, "reused": reused}), "text": answer.text}
-    keep_answer(settings, methods, {**again, "next_step": answer.next_step})
+    keep_answer(settings, methods, inputs, {**again, "next_step": answer.next_step})
     return answer
 
 
