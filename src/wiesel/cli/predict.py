@@ -48,8 +48,11 @@ def predict(
     ] = "local",
 ) -> Answer | None:
     """Predict the classes of rows, or the spans of texts."""
+    from wiesel.io.rows import refuse_overwriting
+
     if is_span_model(model):
         return predict_spans(model, Path(data), output, id_column=id_column)
+    refuse_overwriting(output, data)
     if engine != "local":
         return _on_cluster(model, data, output, id_column, (engine, end_model))
     bundle = load_named(model, end_model, data)
