@@ -29,6 +29,8 @@ FILES = {
     "packed.csv": (gzip.compress(HEAD + b"a,x,billing\n"), "is compressed"),
     "packed.jsonl": (gzip.compress(b'{"id":"a","text":"x"}\n'), "is compressed"),
     "ragged.csv": (HEAD + b"a,x, y,billing\n", "has 4 fields in line 2 but 3 in the header"),
+    "inches.csv": (HEAD + b'a,5" disk,billing\nb,x,technical\n', "a quote within a text in line 2"),
+    "nan.jsonl": (b'{"id":"a","text":NaN}\n', "line 1: NaN is not JSON; write null"),
     "broken.parquet": (b"PAR1xxxx", "is it complete?"),
     "table.xlsx": (b"PK", "is a spreadsheet (.xlsx)"),
 }
