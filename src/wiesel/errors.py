@@ -100,7 +100,7 @@ def listed(values: Iterable[object], limit: int = 12) -> str:
     "'a', 'b' and 1 more"
     """
     values = list(values)
-    shown = ", ".join(repr(value) for value in values[:limit])
+    shown = ", ".join(f"{value!r:.200}" for value in values[:limit])
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
 
 

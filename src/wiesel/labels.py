@@ -1,7 +1,7 @@
 """Translates between class names, which users see, and class indices."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,13 +99,16 @@ class LabelSpace:
         known.update({index: index for index in range(ABSTAIN, len(self))})
         known.update({None: ABSTAIN})
         unknown_name = ABSTAIN - 1
-        return np.array([known.get(_plain(value), unknown_name) for value in array], dtype=np.int64)
+        found = (_plain(value) for value in array)
+        # A list in a cell is no name, and cannot be looked up.
+        names = (value if isinstance(value, Hashable) else unknown_name for value in found)
+        return np.array([known.get(name, unknown_name) for name in names], dtype=np.int64)
 
     def _label_problem(self, array: npt.NDArray[Any], row: int, allow_unknown: bool) -> str:
         value = _plain(array[row])
         unknown = ", or None where it is not known" if allow_unknown else ""
         return (
-            f"The label of row {row} is {value!r}; it must be one of {listed(self.names)}, "
+            f"The label of row {row} is {value!r:.80}; it must be one of {listed(self.names)}, "
             f"or its index 0 to {len(self) - 1}{unknown}."
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from wiesel.unfinished import remove_abandoned, unfinished_path
+from wiesel.unfinished import finished_path, remove_abandoned, unfinished_path
 
 __all__ = ["filling", "named_problems", "recover", "swap", "write_file", "write_synced"]
 
@@ -29,8 +29,9 @@ def write_file(path: str | Path, content: bytes) -> None:
     remove_abandoned(target.parent)
     unfinished = unfinished_path(target)
     try:
-        write_synced(unfinished, content)
-        os.replace(unfinished, target)
+        with named_problems(path):
+            write_synced(unfinished, content)
+            os.replace(unfinished, target)
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -45,12 +46,16 @@ def write_synced(file: Path, content: bytes) -> None:
 
 @contextmanager
 def named_problems(path: str | Path) -> Iterator[None]:
-    """Add the file name to system errors; the error of a full disk has none."""
+    """Add the file name to system errors; the error of a full disk has none.
+
+    The user knows the file that was to be written, not the unfinished one.
+    """
     try:
         yield
     except OSError as error:
         if error.filename is not None:
-            raise
+            known = finished_path(os.fsdecode(error.filename), Path(path))
+            raise OSError(error.errno, error.strerror, str(known)) from error
         if error.errno is None:  # NumPy and Polars give only a message
             raise OSError(f"{path} cannot be written: {error}") from error
         raise OSError(error.errno, error.strerror, str(path)) from error
@@ -65,9 +70,10 @@ def filling(target: Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(target.parent)
     unfinished = unfinished_path(target)
-    unfinished.mkdir()
     try:
-        yield unfinished
+        with named_problems(target):
+            unfinished.mkdir()
+            yield unfinished
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

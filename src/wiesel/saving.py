@@ -6,6 +6,7 @@ before anything is built from it.
 
 import hashlib
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ __all__ = [
     "decoded",
     "encoded",
     "other_files",
+    "plain_data",
     "read_folder",
     "read_json",
     "read_manifest",
@@ -101,9 +103,28 @@ def read_json(content: bytes, file: str | Path) -> Any:
 
 
 def write_json(value: Mapping[str, Any] | Sequence[Any], path: Path) -> None:
-    """Write plain data as JSON, all or nothing."""
-    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    """Write plain data as JSON, all or nothing; NaN, which is unknown, becomes null."""
+    text = json.dumps(plain_data(value), indent=1, ensure_ascii=False, allow_nan=False)
     write_file(path, text.encode())
+
+
+def plain_data(value: Any) -> Any:
+    """Return a value as JSON data: NaN and infinities become null, arrays become lists.
+
+    >>> plain_data({"share": float("nan"), "folder": Path("out")})
+    {'share': None, 'folder': 'out'}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain_data(part) for key, part in value.items()}
+    if hasattr(value, "tolist"):
+        return plain_data(value.tolist())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain_data(part) for part in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return str(value.as_posix() if isinstance(value, Path) else value)
 
 
 def encoded(value: Any) -> Any:

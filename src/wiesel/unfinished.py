@@ -11,7 +11,14 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-__all__ = ["is_abandoned", "owner_mark", "remove_abandoned", "remove_entry", "unfinished_path"]
+__all__ = [
+    "finished_path",
+    "is_abandoned",
+    "owner_mark",
+    "remove_abandoned",
+    "remove_entry",
+    "unfinished_path",
+]
 
 _MARK = re.compile(r"(\d{1,10})-(\d{1,20})-([0-9a-f]{8})")
 _ENDING = ".unfinished"
@@ -37,6 +44,20 @@ def owner_mark() -> str:
     """Return the mark of this process: its id, its start time, and where it runs."""
     pid = os.getpid()
     return f"{pid}-{_started(pid) or 0}-{_place()}"
+
+
+def finished_path(path: str, target: Path) -> Path:
+    """Return what a path will be called once the unfinished entry in it is `target`.
+
+    >>> unfinished = unfinished_path(Path("out/model")) / "manifest.json"
+    >>> finished_path(str(unfinished), Path("out/model")).as_posix()
+    'out/model/manifest.json'
+    """
+    parts = Path(path).parts
+    for place, part in enumerate(parts):
+        if part.endswith(_ENDING) and _MARK.search(part):
+            return target.joinpath(*parts[place + 1 :])
+    return Path(path)
 
 
 def is_abandoned(name: str, modified: float) -> bool:

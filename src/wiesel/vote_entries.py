@@ -1,7 +1,7 @@
 """The sorted sparse entries of a vote matrix: from arrays of votes, and the checks of them."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,6 +133,11 @@ def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
     missing = [row for row, value in enumerate(values) if _is_missing(value)]
     if missing:
         raise VoteError(f"Every item needs an id; that of row {missing[0]} is missing.")
+    other = [row for row, value in enumerate(values) if not isinstance(value, Hashable)]
+    if other:
+        raise VoteError(
+            f"Item ids are numbers or text; that of row {other[0]} is {values[other[0]]!r:.80}."
+        )
     if len(set(values)) < n_items:
         repeated = [value for value, count in Counter(values).items() if count > 1]
         raise VoteError(f"Item ids must be unique; repeated: {listed(repeated, limit=3)}.")
@@ -143,7 +148,9 @@ def _id_values(ids: Any) -> npt.NDArray[Any]:
     """Ids as a new array."""
     if not isinstance(ids, pl.Series):
         return np.array(ids)
-    whole = ids.dtype.is_integer() and not ids.null_count()
+    # NumPy has no integers of 128 bits.
+    narrow = ids.dtype.is_integer() and ids.dtype not in (pl.Int128, pl.UInt128)
+    whole = narrow and not ids.null_count()
     return np.array(ids.to_numpy() if whole else ids.to_list())
 
 

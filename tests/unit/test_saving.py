@@ -11,6 +11,7 @@ import pytest
 
 from wiesel import LabelSpace, MajorityVote, VoteMatrix, load_model, saving
 from wiesel.errors import SavedModelError
+from wiesel.project.starter import write_starter
 from wiesel.saving import (
     decoded,
     encoded,
@@ -224,6 +225,25 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path):
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said.strip().endswith("data.bin")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_problem_of_writing_names_what_was_to_be_written(tmp_path: Path, monkeypatch):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    for write, target in (
+        (lambda: write_file(tmp_path / "p.csv", b"x"), tmp_path / "p.csv"),
+        (
+            lambda: write_folder(tmp_path / "model", {"kind": "test"}, {"a": b"x"}),
+            tmp_path / "model" / "a",
+        ),
+        (lambda: write_starter(tmp_path / "new"), tmp_path / "new" / "README.md"),
+    ):
+        with pytest.raises(OSError, match="No space left") as caught:
+            write()
+        assert caught.value.filename == str(target)
+    assert [file.name for file in tmp_path.rglob("*")] == ["new"]
 
 
 def test_a_reader_during_saves_gets_one_of_the_models(tmp_path: Path):

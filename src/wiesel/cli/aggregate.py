@@ -60,7 +60,11 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
     from wiesel.aggregate import aggregate as aggregate_answers
     from wiesel.io import explained, read_rows, write_rows
     from wiesel.io.annotation import is_annotation_file
+    from wiesel.io.rows import refuse_overwriting
 
+    refuse_overwriting(output, answers)
+    refuse_overwriting(workers, answers)
+    refuse_overwriting(html, answers)
     annotations, classes = None, split_names(labels)
     if is_annotation_file(answers):
         annotations = describe_annotations(answers, classes, question)

@@ -12,7 +12,7 @@ from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs
 from wiesel.cli.span_projects import is_span_model
 from wiesel.cli.spans import predict_spans
 from wiesel.cli.terminal import json_text
-from wiesel.cli.verb import Answer, command_line, plain_data, tell, verb
+from wiesel.cli.verb import Answer, command_line, tell, verb
 from wiesel.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -48,8 +48,11 @@ def predict(
     ] = "local",
 ) -> Answer | None:
     """Predict the classes of rows, or the spans of texts."""
+    from wiesel.io.rows import refuse_overwriting
+
     if is_span_model(model):
         return predict_spans(model, Path(data), output, id_column=id_column)
+    refuse_overwriting(output, data)
     if engine != "local":
         return _on_cluster(model, data, output, id_column, (engine, end_model))
     bundle = load_named(model, end_model, data)
@@ -115,6 +118,7 @@ def _indexed(n_items: int) -> Any:
 def _stream(bundle: "Bundle") -> None:
     """Read rows as JSON lines, and write each with its prediction as it arrives."""
     from wiesel.project.outputs import predicted_names
+    from wiesel.saving import plain_data
 
     names = bundle.labels.names
     for batch in _batches(sys.stdin.buffer):

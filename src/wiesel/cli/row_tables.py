@@ -62,17 +62,15 @@ def _kind(kind: "pl.DataType") -> str:
 
 def _frequent(column: "pl.Series") -> str:
     """The three most frequent values with their numbers; the first one if none is repeated."""
-    import polars as pl
-
     values = column.drop_nulls()
     if values.is_empty():
         return ""
     if values.dtype.is_nested() or values.n_unique() > len(values) / 2:
         return _short(str(values[0]))
-    counts = values.cast(pl.String).value_counts(sort=True).head(3).rows()
+    counts = values.value_counts(sort=True).head(3).rows()
     return _short(", ".join(f"{value} ({n:,})" for value, n in counts))
 
 
 def _short(value: str) -> str:
-    one_line = " ".join(value.split())
+    one_line = " ".join(value[: 10 * _SHOWN].split())
     return one_line if len(one_line) <= _SHOWN else f"{one_line[: _SHOWN - 1]}…"

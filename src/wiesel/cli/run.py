@@ -11,7 +11,7 @@ from wiesel.cli.completion import method_list
 from wiesel.cli.multilabel import run_labels
 from wiesel.cli.project_options import HERE, OPEN, ProjectFolder
 from wiesel.cli.span_projects import run_spans
-from wiesel.cli.verb import Answer, command_line, plain_data, split_names, tell, verb
+from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import listed
 
 if TYPE_CHECKING:
@@ -43,10 +43,12 @@ def run(
     rights. Check a stranger's project with `wiesel inspect` first, which runs nothing.
     """
     from wiesel.project.settings import read_project
-    from wiesel.project.unchanged import keep_answer, known_answer
+    from wiesel.project.unchanged import keep_answer, known_answer, run_inputs
+    from wiesel.saving import plain_data
 
     settings, methods = read_project(project), split_names(method)
-    known = known_answer(settings, methods)
+    inputs = run_inputs(settings, methods)
+    known = known_answer(settings, inputs)
     if known is not None:
         say_stage("reused", f"everything: nothing has changed since the last run of {project}")
         return Answer(**known)
@@ -58,7 +60,7 @@ def run(
     else:
         answer, reused = _ran(settings, methods, project)
     again = {"data": plain_data({**answer.data, "reused": reused}), "text": answer.text}
-    keep_answer(settings, methods, {**again, "next_step": answer.next_step})
+    keep_answer(settings, methods, inputs, {**again, "next_step": answer.next_step})
     return answer
 
 

@@ -49,10 +49,12 @@ def soft_labels(
     from wiesel.catalog import load_model
     from wiesel.io import VoteParts, write_rows, write_soft_label_parts
     from wiesel.io.annotation import is_annotation_file
+    from wiesel.io.rows import refuse_overwriting
     from wiesel.io.soft_label_parts import soft_label_frame
     from wiesel.label_models import LabelModel
     from wiesel.multilabel import PerLabel
 
+    refuse_overwriting(output, votes, rows)
     loaded = load_model(model)
     if isinstance(loaded, PerLabel):
         return write_soft_labels(loaded, votes, output, output_format)

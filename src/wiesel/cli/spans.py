@@ -50,6 +50,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
     """Run span functions and combine their votes with a hidden Markov model."""
     from wiesel.spans import HiddenMarkov, explain_spans, voter_table
 
+    _refuse_overwriting(texts, output, page)
     votes = _votes(texts, lfs, labels, text_column, id_column)
     found = HiddenMarkov().fit(votes).predict(votes)
     marked = explain_spans(votes, found)
@@ -123,6 +124,7 @@ def predict_spans(
     """Find the spans of texts with a trained tagger, and write or show them."""
     from wiesel.project.spans import load_tagger
 
+    _refuse_overwriting(texts, output)
     fitted = load_tagger(model)
     documents = _documents(texts, text_column, id_column)
     found = fitted.predict(documents)
@@ -178,6 +180,13 @@ def _moved(
         return None
     space = SpanLabels(tuple(labels))
     return target.spans_of(source.tags_of(spans, space), space)
+
+
+def _refuse_overwriting(texts: Path, *outputs: Path | None) -> None:
+    from wiesel.io.rows import refuse_overwriting
+
+    for output in outputs:
+        refuse_overwriting(output, texts)
 
 
 def _documents(texts: Path, text_column: str, id_column: str | None) -> "Documents":

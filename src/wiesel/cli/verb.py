@@ -1,15 +1,13 @@
 """Common behavior of all verbs: --json, --debug, one-line errors, the next step."""
 
 import inspect
-import math
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -18,7 +16,7 @@ from wiesel.cli.terminal import json_text, plain_text, print_rich
 from wiesel.cli.wording import in_command_words
 from wiesel.errors import WieselError, WieselWarning
 
-__all__ = ["Answer", "command_line", "plain_data", "split_names", "tell", "verb"]
+__all__ = ["Answer", "command_line", "split_names", "tell", "verb"]
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -172,23 +170,6 @@ def _one_line(error: BaseException) -> str:
 
 
 def _json(value: Mapping[str, Any]) -> str:
+    from wiesel.saving import plain_data
+
     return json_text(plain_data(value), indent=2)
-
-
-def plain_data(value: Any) -> Any:
-    """Return a value as JSON data: NaN and infinities become null, arrays become lists.
-
-    >>> plain_data({"share": float("nan"), "folder": Path("out")})
-    {'share': None, 'folder': 'out'}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain_data(part) for key, part in value.items()}
-    if hasattr(value, "tolist"):
-        return plain_data(value.tolist())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain_data(part) for part in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    return str(value.as_posix() if isinstance(value, Path) else value)

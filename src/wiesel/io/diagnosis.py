@@ -3,6 +3,7 @@
 import codecs
 import csv
 import json
+import re
 from pathlib import Path
 
 from wiesel.io.dialects import dialect_of
@@ -11,6 +12,9 @@ __all__ = ["LONGEST_LINE", "diagnose", "first_long_line"]
 
 LONGEST_LINE = 64 * 2**20
 """The maximum line length in bytes; a longer line means a missing quote or line end."""
+
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
 def diagnose(path: Path, kind: str) -> str | None:
@@ -30,7 +34,8 @@ def diagnose(path: Path, kind: str) -> str | None:
         )
     if kind == "jsonl":
         return _first_bad_json(path)
-    return _first_long_row(path, dialect_of(path, kind).separator)
+    separator = dialect_of(path, kind).separator
+    return _first_long_row(path, separator) or _first_stray_quote(path, separator)
 
 
 def first_long_line(path: Path, longest: int = LONGEST_LINE) -> int | None:
@@ -83,7 +88,7 @@ def _first_bad_json(path: Path) -> str | None:
             if not line.strip():
                 continue
             try:
-                value = json.loads(line)
+                value = json.loads(line, parse_constant=_refuse_constant)
             except json.JSONDecodeError as error:
                 if line.startswith("\ufeff"):
                     return "starts with a byte order mark. Save it as UTF-8 without the mark."
@@ -92,6 +97,24 @@ def _first_bad_json(path: Path) -> str | None:
                 return f"has no valid JSON in line {number}: {error}."
             if not isinstance(value, dict):
                 return f"has a {type(value).__name__} in line {number}; each line is one object."
+    return None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON; write null where a value is missing")
+
+
+def _first_stray_quote(path: Path, separator: str) -> str | None:
+    """The first line with a quote that does not begin a field, such as `5" disk`."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for number, line in enumerate(file, start=1):
+            rest = _QUOTED.sub("", line)
+            place = rest.find('"')
+            if place > 0 and rest[place - 1] != separator:
+                return (
+                    f"has a quote within a text in line {number}. Put such texts into quotes, and "
+                    'double the quotes in them: "5"" disk".'
+                )
     return None
 
 

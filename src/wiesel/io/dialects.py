@@ -2,6 +2,7 @@
 
 import codecs
 import csv
+import io
 import re
 import warnings
 from pathlib import Path
@@ -79,7 +80,8 @@ def separator_of(text: str, usual: str = ",") -> str:
     >>> separator_of("id\ttext\n1\tfree; now\n"), separator_of("text\nfree; now\n")
     ('\t', ',')
     """
-    lines = text.lstrip("\ufeff").splitlines(keepends=True)
+    # Not `splitlines`: a cell may contain a vertical tab, or another line end of Unicode.
+    lines = list(io.StringIO(text.lstrip("\ufeff"), newline=""))
     # The last line of a sample may be incomplete.
     complete = lines if text.endswith(("\n", "\r")) or len(lines) < 2 else lines[:-1]
     best, most = usual, 1

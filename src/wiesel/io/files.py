@@ -75,8 +75,12 @@ def existing_file(path: FilePath) -> Path:
     found = Path(path)
     if found.is_dir():
         raise DataError(f"{found} is a folder, not a file. {_folder_listing(found)}")
+    if found.is_symlink() and not found.exists():
+        raise DataError(f"{found} is a link to a file that does not exist.")
     if not found.exists():
         raise DataError(f"There is no file {found}{_near_names(found)}")
+    if not found.is_file():
+        raise DataError(f"{found} is a pipe or a device, not a file: save its content to a file.")
     if found.stat().st_size == 0:
         raise DataError(f"{found} is empty (0 bytes).")
     return found

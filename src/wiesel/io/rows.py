@@ -30,6 +30,7 @@ __all__ = [
     "read_batches",
     "read_rows",
     "refuse_oversized",
+    "refuse_overwriting",
     "scan_rows",
     "write_rows",
 ]
@@ -161,6 +162,29 @@ def matching_files(path: FilePath) -> list[Path]:
             f"example with {found if found.is_dir() else found.parent}/*.{kinds[0]}."
         )
     return [existing_file(file) for file in files]
+
+
+def refuse_overwriting(output: FilePath | None, *inputs: FilePath | None) -> None:
+    """Reject an output that is one of the files that are read, or a folder that has them.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "mails.csv"
+    >>> write_rows({"id": [1, 2, 3]}, path)
+    >>> refuse_overwriting(path, path)
+    Traceback (most recent call last):
+    wiesel.errors.DataError: ...mails.csv is read here, and would be lost: choose another output.
+    """
+    target = Path(output or "")
+    if output is None or not target.exists():
+        return
+    for given in inputs:
+        place = Path(given or "")
+        files = list(place.iterdir()) if place.is_dir() else [place]
+        if given is not None and is_pattern(given):
+            files = matching_files(given)
+        for file in files if given is not None else ():
+            if file.exists() and any(target.samefile(each) for each in (file, file.parent)):
+                raise DataError(f"{file} is read here, and would be lost: choose another output.")
 
 
 def _tables_in(folder: Path) -> list[Path]:

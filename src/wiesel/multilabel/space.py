@@ -1,5 +1,6 @@
 """The labels of a multi-label task: every item has any number of them."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -119,18 +120,24 @@ class MultiLabelSpace(LabelSpace):
                 f"Gold labels as numbers are items x {len(self)} labels; got the shape "
                 f"{array.shape}."
             )
-        numbers = np.array(
-            [np.nan if value is None else value for value in array.ravel()], dtype=np.float64
-        ).reshape(array.shape)
+        numbers = np.array([_number(value) for value in array.ravel()]).reshape(array.shape)
         numbers = np.where(np.isnan(numbers), ABSTAIN, numbers)
         bad = ~np.isin(numbers, (ABSTAIN, 0, 1))
         if bad.any():
             row, column = (int(place[0]) for place in np.nonzero(bad))
             raise DataError(
                 f"The gold value of row {row} for {self.names[column]!r} is "
-                f"{array[row, column]!r}; it must be 0, 1, or missing if unknown."
+                f"{array[row, column]!r:.60}; it must be 0, 1, or missing if unknown."
             )
         return numbers.astype(np.int64)
+
+
+def _number(value: Any) -> float:
+    """A value as a number: NaN if it is missing, and a number that is not allowed if it is text."""
+    try:
+        return math.nan if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.inf
 
 
 def _plain_list(column: Any) -> list[Any]:

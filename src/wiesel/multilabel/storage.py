@@ -175,10 +175,16 @@ def _per_label(manifest: dict[str, Any], files: dict[str, bytes]) -> PerLabel:
     model = PerLabel(unfitted_label_model(manifest["label_model"]))
     model.labels_ = MultiLabelSpace(*manifest["labels"])
     model.voters_ = tuple(manifest["voters"])
-    model.models_ = _restored_models(manifest, files)
-    if tuple(model.models_) != model.labels_.names:
-        raise SavedModelError("The saved model lacks the label model of a label.")
+    model.models_ = _of_every_label(model.labels_, _restored_models(manifest, files))
     return model
+
+
+def _of_every_label(
+    labels: MultiLabelSpace, models: dict[str, LabelModel]
+) -> dict[str, LabelModel]:
+    if tuple(models) != labels.names:
+        raise SavedModelError("The saved model lacks the label model of a label.")
+    return models
 
 
 def _model(saved: Saved) -> MultiLabelModel:
@@ -216,7 +222,7 @@ def _of_networks(
         model.one_sided_ = models
     else:
         two_stage: MultiLabelTwoStage = model  # type: ignore[assignment]
-        two_stage.label_models_ = models
+        two_stage.label_models_ = _of_every_label(model.labels_, models)
     return model
 
 
@@ -287,6 +293,8 @@ def _restore_numbers(model: MultiLabelModel, manifest: dict[str, Any]) -> None:
         raise SavedModelError("The saved thresholds do not fit the labels.")
     if not (np.isfinite(model.thresholds_).all() and np.isfinite(model.calibration_).all()):
         raise SavedModelError("The saved thresholds are not numbers.")
+    if not (np.isnan(model.balance_) | ((model.balance_ > 0) & (model.balance_ < 1))).all():
+        raise SavedModelError("The saved balance is not the share of items with each label.")
 
 
 def _restore_encoder(model: MultiLabelWeaSEL, saved: Saved) -> None:

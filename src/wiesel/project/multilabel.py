@@ -187,9 +187,22 @@ def gold_labels(rows: pl.DataFrame, column: str, labels: MultiLabelSpace) -> npt
             )
         return labels.presence(rows.select(labels.names))
     values = rows[column]
+    if values.dtype.is_integer():  # labels that are numbers, one for each row
+        values = values.cast(pl.String)
     if values.dtype != pl.String:
         return labels.presence(values)
+    _refuse_unwritable(labels)
     return labels.presence([None if text is None else _named(text) for text in values])
+
+
+def _refuse_unwritable(labels: MultiLabelSpace) -> None:
+    """Refuse labels that a text such as `sports|money` cannot name."""
+    for name in labels:
+        if name != name.strip() or name == _NONE or any(sign in name for sign in _SEPARATORS):
+            raise ParameterError(
+                f"{name!r} cannot be the name of a label: in tables, '|' and ';' separate labels, "
+                f"'-' means none of them, and white space around them does not count. Rename it."
+            )
 
 
 def _named(text: str) -> list[str]:
@@ -206,6 +219,7 @@ def _labels(project: Project, found: MultiLabelSpace | None) -> MultiLabelSpace:
         )
     with located(project):
         labels = MultiLabelSpace(*project.classes) if project.classes else found
+        _refuse_unwritable(labels or found)
     if found is not None and labels != found:
         raise ParameterError(
             f"{project.file} names the labels {listed(labels or ())}; the labeling functions name "
@@ -228,8 +242,11 @@ def _split(
             gold = gold_labels(rows, column, labels)
         if name != "train" and (gold == ABSTAIN).all():
             raise DataError(f"None of the {name} rows has gold labels in {column!r}.")
-    # Labeling functions must not see the labels they are evaluated on.
-    hidden = [column, *(label for label in labels if column not in rows.columns)]
+    # Labeling functions must not see the labels they are evaluated on. A label may have the name
+    # of another column.
+    needed = {"id", project.features.column}
+    answers = {*labels} - needed if column not in rows.columns else set()
+    hidden = [column, *sorted(answers)]
     return Split(rows.drop(hidden, strict=False), np.full(len(rows), ABSTAIN)), gold
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from wiesel.errors import DataError, listed
 from wiesel.io import FilePath, write_rows
+from wiesel.replacing import write_file
 
 __all__ = ["write_starter"]
 
@@ -98,7 +99,7 @@ def write_starter(folder: FilePath, seed: int = 0, kind: Kind = "") -> list[Path
         source = files("wiesel.project") / "starter_files" / kind / name
         text = source.read_text(encoding="utf-8")
         written.append(target / name.removesuffix(".txt"))
-        written[-1].write_text(text, encoding="utf-8")
+        write_file(written[-1], text.encode())
     rng = np.random.default_rng(seed)
     for name, size in _SIZES.items():
         written.append(target / f"{name}.{'jsonl' if kind else 'csv'}")
@@ -107,7 +108,7 @@ def write_starter(folder: FilePath, seed: int = 0, kind: Kind = "") -> list[Path
             rows = [{key: value for key, value in row.items() if key != "label"} for row in rows]
         if kind:
             lines = "".join(json.dumps(row) + "\n" for row in rows)
-            written[-1].write_text(lines, encoding="utf-8")
+            write_file(written[-1], lines.encode())
         else:
             write_rows(rows, written[-1])
     return written

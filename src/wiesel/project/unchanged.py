@@ -20,18 +20,31 @@ from wiesel.project.settings import Project
 from wiesel.replacing import write_file
 from wiesel.version import __version__
 
-__all__ = ["keep_answer", "known_answer"]
+__all__ = ["keep_answer", "known_answer", "run_inputs"]
 
 _MOST_FILES = 5000
 """A folder with more files is not searched; its project is run."""
 
 
-def known_answer(project: Project, methods: Sequence[str] | None) -> dict[str, Any] | None:
+Inputs = dict[str, Any] | None
+"""All inputs of a run as plain data; None if they are unknown, or cannot be read."""
+
+
+def run_inputs(project: Project, methods: Sequence[str] | None) -> Inputs:
+    """Return what a run that starts now depends on."""
+    try:
+        return _inputs(project, methods)
+    except (OSError, ValueError, WieselError):  # the run says what is wrong
+        return None
+
+
+def known_answer(project: Project, inputs: Inputs) -> dict[str, Any] | None:
     """Return the answer of the last run if nothing it depends on has changed, else None."""
     try:
         kept = json.loads(_file(project).read_bytes())
         same = (
-            kept["inputs"] == _inputs(project, methods)
+            inputs is not None
+            and kept["inputs"] == inputs
             and _digests(Path(name) for name in kept["modules"]) == kept["modules"]
             and _stats(_outputs(project)) == kept["outputs"]
         )
@@ -41,10 +54,16 @@ def known_answer(project: Project, methods: Sequence[str] | None) -> dict[str, A
     return answer if same and isinstance(answer, dict) else None
 
 
-def keep_answer(project: Project, methods: Sequence[str] | None, answer: Mapping[str, Any]) -> None:
-    """Store the answer of a run with everything it depends on."""
-    inputs = _inputs(project, methods)
-    if inputs is None:
+def keep_answer(
+    project: Project, methods: Sequence[str] | None, before: Inputs, answer: Mapping[str, Any]
+) -> None:
+    """Store the answer of a run with everything it depends on.
+
+    If that has changed since `before`, when the run began, nothing is stored: the run may have read
+    the old files or the new ones.
+    """
+    inputs = run_inputs(project, methods)
+    if inputs is None or inputs != before:
         _file(project).unlink(missing_ok=True)
         return
     kept = {
@@ -60,8 +79,8 @@ def _file(project: Project) -> Path:
     return project.output_folder / ".cache" / "answer.json"
 
 
-def _inputs(project: Project, methods: Sequence[str] | None) -> dict[str, Any] | None:
-    """Return all inputs of a run as plain data; None if they are unknown.
+def _inputs(project: Project, methods: Sequence[str] | None) -> Inputs:
+    """Return all inputs of a run.
 
     They are unknown if the rows come from a Python module, whose `load()` may read anything.
     """

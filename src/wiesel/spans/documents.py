@@ -288,22 +288,24 @@ class Documents:
         return found
 
     def tags_of(
-        self, spans: Sequence[Sequence[tuple[Any, ...]]], labels: SpanLabels
+        self, spans: Sequence[Sequence[tuple[Any, ...]]], labels: SpanLabels, kind: str = "gold"
     ) -> npt.NDArray[np.int64]:
         """Return the tag of every token for gold spans, which must not overlap.
 
-        A span that ends within a token includes the whole token.
+        A span that ends within a token includes the whole token. An error message calls the spans
+        by their `kind`.
         """
         from wiesel.spans.reading import runs_of_spans
 
-        runs = runs_of_spans(spans, self, labels.names, "The gold")
+        runs = runs_of_spans(spans, self, labels.names, f"The {kind}")
         order = np.argsort(runs.first, kind="stable")
         first, last = runs.first[order], runs.last[order]
         if (first[1:] < last[:-1]).any():
             token = int(first[1:][first[1:] < last[:-1]][0])
             number = int(np.searchsorted(self.pointers, token, side="right")) - 1
             raise DataError(
-                f"Gold spans overlap in document {self.id_of(number)!r}: {spans[number]!r:.200}"
+                f"{kind.capitalize()} spans overlap in document {self.id_of(number)!r}, or share a "
+                f"word: {spans[number]!r:.200}. A word is in one span; keep one of them."
             )
         return tags_of_runs(runs, self.n_tokens)
 

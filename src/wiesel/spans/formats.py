@@ -1,8 +1,7 @@
 """Annotated text in the formats of other tools: CoNLL columns, doccano and Label Studio."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from wiesel.errors import DataError
 from wiesel.io.annotation.doccano import labels_of
 from wiesel.io.annotation.label_studio import is_label_studio, prediction_task
-from wiesel.io.json_records import json_records
+from wiesel.io.json_records import as_written_by, json_records
 from wiesel.spans.documents import Documents
 from wiesel.spans.tags import OUTSIDE, Span, SpanLabels
 
@@ -24,6 +23,7 @@ __all__ = [
 ]
 
 _AS_BIO = {"S-": "B-", "U-": "B-", "E-": "I-", "L-": "I-"}
+_PREFIXES = ("B-", "I-", *_AS_BIO)
 
 Annotated = tuple[Documents, list[list[Span]]]
 """Documents, and the spans of each."""
@@ -33,17 +33,21 @@ def read_conll(text: str, column: int = -1) -> Annotated:
     r"""Return the sentences of CoNLL columns, and the spans that their tags encode.
 
     The word is in the first column, its IOB1, BIO, BIOES or BILOU tag in `column`. Empty lines
-    separate sentences. Words are joined by single spaces. `#` comment lines are skipped.
+    separate sentences. Words are joined by single spaces. Lines that begin with `# ` are comments,
+    unless the line is a word and its tag: `# O`.
 
     >>> documents, spans = read_conll("Ada B-PER\nByron I-PER\nwrote O\n\nYes O\n")
     >>> documents.texts, spans
     (('Ada Byron wrote', 'Yes'), [[Span(start=0, end=9, label='PER', confidence=None)], []])
     """
     sentences: list[list[tuple[str, str]]] = [[]]
-    for number, line in enumerate(text.splitlines(), start=1):
+    lines = text.splitlines()
+    words = (line for line in lines if line.strip() and not line.startswith("# "))
+    n_columns = len(next(words, "# O").split())
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             sentences.append([])
-        elif not line.startswith("# "):
+        elif not _is_comment(line, n_columns, column):
             sentences[-1].append(_word_and_tag(line, number, column))
     sentences = [sentence for sentence in sentences if sentence]
     tags = [tag for sentence in sentences for _, tag in sentence]
@@ -53,6 +57,14 @@ def read_conll(text: str, column: int = -1) -> Annotated:
         return documents, [[] for _ in sentences]
     labels = SpanLabels(tuple(names))
     return documents, documents.spans_of(labels.tags.indices(np.array(tags, dtype=object)), labels)
+
+
+def _is_comment(line: str, n_columns: int, column: int) -> bool:
+    """Whether a line is a comment, not the word `#` with a tag and as many columns as others."""
+    parts = line.split()
+    if not line.startswith("# ") or len(parts) != n_columns or not -n_columns <= column < n_columns:
+        return line.startswith("# ")
+    return parts[column] != OUTSIDE and parts[column][:2] not in _PREFIXES
 
 
 def _word_and_tag(line: str, number: int, column: int) -> tuple[str, str]:
@@ -80,6 +92,12 @@ def write_conll(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]
     """
     names = list(dict.fromkeys(span[2] for own in spans for span in own)) or ["X"]
     labels = SpanLabels(tuple(names))
+    for name in names:
+        if name.split() != [name]:
+            raise DataError(
+                f"CoNLL columns are separated by white space, so they cannot hold the label "
+                f"{name!r}: rename it, or write doccano (.jsonl) or Label Studio (.json) files."
+            )
     tags = [labels.tags.names[tag] for tag in documents.tags_of(spans, labels).tolist()]
     place, sentences = 0, []
     for document in documents:
@@ -102,7 +120,7 @@ def read_doccano(text: str) -> Annotated:
         if not isinstance(shown, str):
             raise DataError(f"Line {number} is not an object with a 'text': {record!r:.60}.")
         rows.append({**record, "text": shown})
-        with _named(f"Text {number} of this doccano export"):
+        with as_written_by(f"Text {number} of this doccano export"):
             found.append([_doccano_span(span) for span in labels_of(record) or ()])
     return _annotated(rows, found)
 
@@ -111,7 +129,7 @@ def _doccano_span(span: Any) -> Span:
     if isinstance(span, dict):  # exports of relations have objects
         span = (span.get("start_offset"), span.get("end_offset"), span.get("label"))
     start, end, label = span[:3]
-    return Span(int(start), int(end), str(label))
+    return _span(start, end, label)
 
 
 def write_doccano(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
@@ -141,7 +159,7 @@ def read_label_studio(text: str, predictions: bool = False) -> Annotated:
                 f"Task {number} is not a Label Studio task: it has no 'data'. Export as JSON, not "
                 "as JSON-MIN."
             )
-        with _named(f"Task {number} of this Label Studio export"):
+        with as_written_by(f"Task {number} of this Label Studio export"):
             row, spans = _label_studio_task(task, predictions)
             rows.append(row)
             found.append(spans)
@@ -157,12 +175,28 @@ def _label_studio_task(
     marks = [each for each in results if each.get("type", "labels") == "labels"]
     data = task.get("data", {})
     field = marks[0].get("to_name", "text") if marks else "text"
+    text = data.get(field, data.get("text"))
     spans = [
-        Span(int(mark["value"]["start"]), int(mark["value"]["end"]), str(label))
-        for mark in marks
-        for label in mark["value"].get("labels", [])
+        _as_code_points(_span(value["start"], value["end"], label), text, value.get("text"))
+        for value in (mark["value"] for mark in marks)
+        for label in value.get("labels", [])
     ]
-    return {"id": task.get("id"), "text": data.get(field, data.get("text"))}, spans
+    return {"id": task.get("id"), "text": text}, spans
+
+
+def _as_code_points(span: Span, text: Any, marked: Any) -> Span:
+    """The span in characters: old versions of Label Studio count an emoji as two (UTF-16)."""
+    if not isinstance(text, str) or marked in (None, text[span.start : span.end]):
+        return span
+    try:
+        wide = text.encode("utf-16-le")
+        before = wide[: 2 * span.start].decode("utf-16-le")
+        inside = wide[2 * span.start : 2 * span.end].decode("utf-16-le")
+    except UnicodeDecodeError:  # it would begin or end within a character
+        return span
+    if inside != marked:
+        return span
+    return span._replace(start=len(before), end=len(before) + len(inside))
 
 
 def write_label_studio(documents: Documents, spans: Sequence[Sequence[tuple[Any, ...]]]) -> str:
@@ -194,13 +228,14 @@ def write_label_studio(documents: Documents, spans: Sequence[Sequence[tuple[Any,
     return json.dumps(tasks, ensure_ascii=False, indent=1)
 
 
-@contextmanager
-def _named(what: str) -> Iterator[None]:
-    """Add the part of a file to the message of an error; a file's values can be anything."""
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise DataError(f"{what} is not as that tool writes it: {error!r:.100}.") from error
+def _span(start: Any, end: Any, label: Any) -> Span:
+    """The span of values in a file: whole numbers, possibly as text, and a name."""
+    numbers = int(start), int(end)
+    if any(isinstance(given, float) and given not in numbers for given in (start, end)):
+        raise ValueError(f"{start!r} to {end!r} are not whole numbers of characters")
+    if not isinstance(label, (str, int)):
+        raise TypeError(f"{label!r:.40} is not the name of a label")
+    return Span(*numbers, str(label))
 
 
 def _annotated(rows: Iterable[dict[str, Any]], spans: list[list[Span]]) -> Annotated:

@@ -1,8 +1,10 @@
 """A text with its spans marked, and who voted for them: for a terminal and as HTML."""
 
 import html
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from wiesel.errors import DataError
@@ -104,7 +106,7 @@ def explain_spans(
         found = [Span(*span) for span in own]
         # Every span once, even if several voters marked it.
         voted = {span for each in by_voter for span in each[number]}
-        others = [span for span in voted if not any(_touch(span, each) for each in found)]
+        others = _apart_from(found, voted)
         marked.append(
             MarkedText(
                 documents.id_of(number),
@@ -117,8 +119,12 @@ def explain_spans(
     return marked
 
 
-def _touch(one: Span, other: Span) -> bool:
-    return one.start < other.end and other.start < one.end
+def _apart_from(found: list[Span], voted: set[Span]) -> list[Span]:
+    """The voted spans that share no character with a found one."""
+    ordered = sorted(span[:2] for span in found)
+    starts = [start for start, _ in ordered]
+    reach = list(accumulate((end for _, end in ordered), max, initial=0))
+    return [span for span in voted if reach[bisect_left(starts, span.end)] <= span.start]
 
 
 def _explained_spans(

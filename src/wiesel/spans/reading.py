@@ -63,7 +63,7 @@ def _checked(
     try:
         start, end, label = span[:3]
         whole = int(start) == start and int(end) == end
-    except (TypeError, ValueError):
+    except (ArithmeticError, LookupError, TypeError, ValueError):
         whole = False
     if not whole:
         raise VoteError(

@@ -24,10 +24,12 @@ from wiesel.spans.hidden_markov import HiddenMarkov
 from wiesel.spans.tagger import BiLSTMTagger
 from wiesel.spans.tags import SpanLabels
 from wiesel.spans.training import SpanTagger, SpanTwoStage
+from wiesel.spans.votes import TokenVotes
 from wiesel.spans.weasel import SpanWeaSEL, TokenEncoder
 from wiesel.spans.word_features import WordFeatures
 from wiesel.training import History
 from wiesel.version import __version__
+from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
     from wiesel.parameters import Parameterized
@@ -185,7 +187,13 @@ def _filled(module: nn.Module, stored: dict[str, torch.Tensor]) -> nn.Module:
 def _tried(model: SpanTagger, ours: bool) -> SpanTagger:
     """Refuse a tagger that cannot predict; a user-defined network is not tried."""
     model.labels_ = SpanLabels.of_tags(model.labels_).tags
-    if ours and not np.isfinite(model.predict_proba(Documents.from_texts(_TRIED))).all():
+    documents = Documents.from_texts(_TRIED)
+    n_voters, n_tags = len(model.voters_), len(model.labels_)
+    cast = np.arange(documents.n_tokens * n_voters).reshape(-1, n_voters) % n_tags
+    votes = TokenVotes(documents, VoteMatrix.from_dense(cast, model.labels_, model.voters_))
+    if not np.isfinite(model.soft_labels(votes)).all():
+        raise SavedModelError("The saved tagger gives NaN or infinity as soft labels.")
+    if ours and not np.isfinite(model.predict_proba(documents)).all():
         raise SavedModelError("The saved tagger predicts NaN or infinity.")
     return model
 

@@ -19,6 +19,8 @@ __all__ = ["OUTSIDE", "Span", "SpanLabels", "legal_tags", "runs_of_tags", "tags_
 
 OUTSIDE = "O"
 """The tag of tokens outside of all spans."""
+_RESERVED = (OUTSIDE, "all")
+"""Names that no label can have: in figures, `all` stands for the spans of all labels."""
 
 
 class Span(NamedTuple):
@@ -50,9 +52,10 @@ class SpanLabels:
 
     def __post_init__(self) -> None:
         for name in self.names:
-            if not isinstance(name, str) or not name or name == OUTSIDE:
+            if not isinstance(name, str) or name in ("", *_RESERVED):
                 raise ParameterError(
-                    f"Labels of spans are non-empty strings other than {OUTSIDE!r}; got {name!r}."
+                    f"Labels of spans are non-empty strings other than {listed(_RESERVED)}; got "
+                    f"{name!r}. Give it another name."
                 )
         if not self.names or len(set(self.names)) < len(self.names):
             given = listed(self.names) or "none"

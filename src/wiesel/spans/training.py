@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.errors import ParameterError
+from wiesel.errors import ParameterError, WieselWarning
 from wiesel.label_models import LabelModel
 from wiesel.labels import LabelSpace
 from wiesel.nn import soft_cross_entropy
@@ -99,7 +100,8 @@ class SpanTagger(Parameterized):
     def fit(self, votes: TokenVotes, validation: Annotated | None = None) -> Self:
         """Train on documents and the votes on their tokens.
 
-        `validation=(documents, spans)` keeps the epoch with the best F1 of exact spans.
+        `validation=(documents, spans)` keeps the epoch with the best F1 of exact spans. Without a
+        single gold span, all epochs would be equally good: it keeps the last, with a warning.
         """
         self.check_options()
         check_token_votes(votes, type(self).__name__, to_learn=True)
@@ -176,7 +178,7 @@ class SpanTagger(Parameterized):
             raise ParameterError("Features of your own need an end_model that reads them.")
         return BiLSTMTagger(self.features_.sizes, n_tags)
 
-    def _validation(self, validation: Annotated, labels: SpanLabels) -> "SpanValidation":
+    def _validation(self, validation: Annotated, labels: SpanLabels) -> "SpanValidation | None":
         is_pair = isinstance(validation, (tuple, list)) and len(validation) == 2
         if not is_pair or not isinstance(validation[0], Documents):
             raise ParameterError(
@@ -185,6 +187,14 @@ class SpanTagger(Parameterized):
             )
         documents, spans = validation
         gold = documents.tags_of(spans, labels)
+        if not gold.any():
+            warnings.warn(
+                f"The {len(documents):,} validation documents have no gold span, so they choose no "
+                "epoch.",
+                WieselWarning,
+                stacklevel=3,
+            )
+            return None
         inputs: Any = self._inputs(documents)
         return SpanValidation(inputs, gold, len(labels.tags), documents, spans, labels)
 

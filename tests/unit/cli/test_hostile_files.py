@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import os
 import shutil
+from datetime import timedelta
 
 import numpy as np
 import polars as pl
@@ -27,6 +29,8 @@ FILES = {
     "packed.csv": (gzip.compress(HEAD + b"a,x,billing\n"), "is compressed"),
     "packed.jsonl": (gzip.compress(b'{"id":"a","text":"x"}\n'), "is compressed"),
     "ragged.csv": (HEAD + b"a,x, y,billing\n", "has 4 fields in line 2 but 3 in the header"),
+    "inches.csv": (HEAD + b'a,5" disk,billing\nb,x,technical\n', "a quote within a text in line 2"),
+    "nan.jsonl": (b'{"id":"a","text":NaN}\n', "line 1: NaN is not JSON; write null"),
     "broken.parquet": (b"PAR1xxxx", "is it complete?"),
     "table.xlsx": (b"PK", "is a spreadsheet (.xlsx)"),
 }
@@ -187,3 +191,52 @@ def test_too_little_memory_is_said_in_words(trained, tmp_path, wiesel, monkeypat
     monkeypatch.setattr("wiesel.cli.predict.frame_and_inputs", full)
     result = wiesel("predict", trained / "out/model", tmp_path / "rows.csv")
     check_refused(result, "There is not enough memory")
+
+
+def test_what_is_read_is_not_overwritten(trained, tmp_path, wiesel):
+    rows, model, votes = tmp_path / "rows", trained / "out/model", tmp_path / "votes.parquet"
+    rows.mkdir()
+    pl.read_csv(trained / "dev.csv").head(4).write_parquet(rows / "a.parquet")
+    shutil.copy(trained / "out/votes.parquet", votes)
+    lfs = ("--lfs", trained / "lfs.py", "--labels", "billing,technical")
+    assert wiesel("fit", "majority_vote", votes, "-o", tmp_path / "voted").exit_code == 0
+    link = tmp_path / "link.parquet"
+    link.symlink_to(rows / "a.parquet")
+    before = {file: file.read_bytes() for file in (votes, rows / "a.parquet")}
+    for words in (
+        ("predict", model, rows / "a.parquet", "-o", link),
+        ("apply", rows / "a.parquet", *lfs, "-o", rows / "a.parquet"),
+        ("apply", rows / "*.parquet", *lfs, "-o", rows / "a.parquet"),
+        ("apply", rows, *lfs, "-o", rows),
+        ("soft-labels", tmp_path / "voted", votes, "-o", votes),
+        ("aggregate", rows / "a.parquet", "--workers", rows / "a.parquet"),
+        ("spans", "apply", rows / "a.parquet", *lfs, "-o", rows / "a.parquet"),
+    ):
+        check_refused(wiesel(*words), "is read here, and would be lost: choose another output")
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_columns_of_unusual_types_are_described_or_refused(tmp_path, wiesel):
+    odd = {"bytes": [b"\xff"] * 4, "time": [timedelta(1)] * 4, "id": [{"a": k} for k in range(4)]}
+    odd |= {"text": ["a"] * 4, "label": [["spam"]] * 4}
+    frame = pl.DataFrame(odd, schema_overrides={"text": pl.Categorical})
+    frame.write_parquet(tmp_path / "odd.parquet")
+    assert wiesel("inspect", tmp_path / "odd.parquet").exit_code == 0
+    (tmp_path / "rules.toml").write_text(
+        '[[lf]]\nkind = "keywords"\nlabel = "spam"\ncolumn = "text"\nkeywords = ["a"]\n'
+    )
+    lfs = ("--lfs", tmp_path / "rules.toml", "--labels", "ham,spam", "-o", tmp_path / "v.parquet")
+    refused = wiesel("apply", tmp_path / "odd.parquet", *lfs, "--id", "id")
+    check_refused(refused, "Item ids are numbers or text; that of row 0 is {'a': 0}")
+    wide = frame.with_columns(pl.Series("id", range(4), dtype=pl.Int128))
+    wide.write_parquet(tmp_path / "wide.parquet")
+    assert wiesel("apply", tmp_path / "wide.parquet", *lfs, "--id", "id").exit_code == 0
+    judged = wiesel("inspect", tmp_path / "v.parquet", "--gold", tmp_path / "odd.parquet")
+    check_refused(judged, "The label of row 0 is ")
+
+
+def test_links_to_nothing_and_pipes_are_named(tmp_path, wiesel):
+    (tmp_path / "rows.csv").symlink_to("rows.csv")
+    check_refused(wiesel("inspect", tmp_path / "rows.csv"), "is a link to a file that does not")
+    os.mkfifo(tmp_path / "pipe.csv")
+    check_refused(wiesel("inspect", tmp_path / "pipe.csv"), "is a pipe or a device, not a file")

@@ -231,3 +231,42 @@ def test_columns_without_one_type_become_text():
     ]
     assert read_annotations(tasks).rows["when"].to_list() == ["1", "later"]
     assert np.array_equal(read_annotations(tasks).votes.ids, [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("tool", "change"),
+    [
+        ("prodigy", {"options": [0.5]}),
+        ("argilla", {"responses": 5}),
+        ("label_studio", {"annotations": [{"result": [1]}]}),
+        ("doccano", {"id": {"a": 1}}),
+        ("doccano", {"id": 10**400}),
+    ],
+)
+def test_values_that_a_tool_never_writes_are_told_with_the_file(tool, change, tmp_path):
+    file = FILES / FILE_OF[tool]
+    text = file.read_text()
+    records = json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
+    odd = tmp_path / "odd.json"
+    odd.write_text(json.dumps([{**records[0], **change}, *records[1:]]))
+    with pytest.raises(
+        DataError, match=f"odd.json: This {tool} file is not as that tool writes it"
+    ):
+        read_annotations(odd, tool)
+
+
+def test_zip_files_that_unpack_to_very_much_or_have_a_password_are_refused(tmp_path):
+    file = tmp_path / "export.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("ann.jsonl", " ")
+    content = bytearray(file.read_bytes())
+    # The size in the directory of the archive: zipfile unpacks no more than that.
+    size = content.index(b"PK\x01\x02") + 24
+    huge = content[:size] + (2**31).to_bytes(4, "little") + content[size + 4 :]
+    file.write_bytes(huge)
+    with pytest.raises(DataError, match=r"unpacks to 2,048 MB.*Unpack it"):
+        read_annotations(file)
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    file.write_bytes(content)
+    with pytest.raises(DataError, match="not a doccano zip file"):
+        read_annotations(file)

@@ -77,6 +77,7 @@ def test_utf8_that_was_damaged_is_not_taken_for_windows(tmp_path: Path) -> None:
         ("id,text\n1,one; two\n2,three; four\n", ","),
         ("id;text\n1;a, b\n2;c, d, e\n", ";"),
         ('id;text\n1;"a; b"\n2;c\n', ";"),
+        ("id;text\n1;a\x0bb\n2;c\u2028d\n", ";"),
         ("a,b,c\n1,2\n", ","),
         ("", ","),
     ],

@@ -114,6 +114,17 @@ def test_a_changed_weight_of_a_saved_committee_is_refused(fitted):
             restore_multilabel(manifest, files)
 
 
+def test_a_saved_balance_that_is_no_share_and_a_label_without_label_model_are_refused(fitted):
+    manifest, files = multilabel_contents(fitted)
+    with pytest.raises(SavedModelError, match="balance is not the share"):
+        restore_multilabel({**manifest, "balance": [3.0] * len(fitted.labels_)}, files)
+    member = manifest["members"][0]
+    kept = dict(list(member["label_models"].items())[:1])
+    manifest["members"][0] = {**member, "label_models": kept}
+    with pytest.raises(SavedModelError, match="lacks the label model of a label"):
+        restore_multilabel(manifest, files)
+
+
 def test_a_member_that_predicts_a_label_alike_does_not_count_for_it(task, monkeypatch):
     def stuck(model, one_sided):
         own = np.zeros(3, dtype=bool)

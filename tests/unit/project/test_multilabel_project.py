@@ -14,7 +14,7 @@ from wiesel import MajorityVote
 from wiesel.cli.main import app
 from wiesel.errors import DataError, ParameterError
 from wiesel.multilabel import MultiLabelSpace, PerLabel, read_multilabel_votes
-from wiesel.project.multilabel import gold_labels, run_labels
+from wiesel.project.multilabel import gold_labels, labeled_splits, run_labels
 from wiesel.project.pipeline import run_project
 from wiesel.project.settings import read_project
 
@@ -233,3 +233,27 @@ def test_gold_is_read_from_lists_texts_and_columns():
         gold_labels(pl.DataFrame({"label": ["a|c"]}), "label", labels)
     with pytest.raises(DataError, match="one for each label"):
         gold_labels(pl.DataFrame({"a": [1]}), "label", labels)
+    with pytest.raises(DataError, match="row 1 for 'b' is 'yes'; it must be 0, 1"):
+        gold_labels(pl.DataFrame({"a": ["1", "0"], "b": ["1", "yes"]}), "label", labels)
+    numbers = MultiLabelSpace("1", "2")
+    assert gold_labels(pl.DataFrame({"label": [2, 1]}), "label", numbers).tolist() == [
+        [0, 1],
+        [1, 0],
+    ]
+
+
+@pytest.mark.parametrize("name", ["-", "sports|law", "sports;law", " sports"])
+def test_labels_that_a_table_cannot_name_are_refused(folder, tmp_path, name):
+    project = changed(folder, tmp_path, '["sports", "money", "law"]', f'["{name}", "money", "law"]')
+    with pytest.raises(ParameterError, match=r"cannot be the name of a label.*Rename it"):
+        labeled_splits(project)
+
+
+def test_a_label_may_have_the_name_of_a_column(folder, tmp_path):
+    project = changed(folder, tmp_path, '["sports", "money", "law"]', '["text", "id", "law"]')
+    (tmp_path / "dev.jsonl").write_text('{"id": 1, "text": "goal", "label": ["text"]}\n')
+    (tmp_path / "test.csv").unlink()
+    project = changed(tmp_path, tmp_path, 'test = "test.csv"', "")
+    splits, gold, _, _ = labeled_splits(project)
+    assert splits["train"].rows.columns == ["id", "text"]
+    assert gold["dev"].tolist() == [[1, 0, 0]]

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from wiesel.cli.main import app
-from wiesel.errors import ParameterError, WieselError
+from wiesel.errors import ParameterError, WieselError, WieselWarning
 from wiesel.project.settings import read_project
 from wiesel.project.spans import run_spans
 
@@ -182,6 +182,22 @@ def test_the_verb_run_prints_voters_figures_and_texts(folder, tmp_path):
     again = called("run", project.folder, "--method", "majority_vote")
     assert "nothing has changed" in again
     assert "overlap F1" in again
+
+
+def test_labels_that_are_never_found_and_dev_texts_without_spans_do_not_end_a_run(folder, tmp_path):
+    project = changed(
+        folder, tmp_path, 'classes = ["PER", "LOC"]', 'classes = ["PER", "LOC", "ORG"]'
+    )
+    (tmp_path / "dev.jsonl").write_text('{"text": " ", "label": []}\n')
+    with pytest.warns(WieselWarning, match="no gold span"):
+        outcome = run_spans(project, ["majority_vote"])
+    # An untrained tagger would be as good on documents without spans: no epoch is chosen by them.
+    assert len(outcome.main.model.history_.records) == 3
+    assert outcome.main.model.history_.best_epoch is None
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert metrics["splits"]["test"]["exact"]["ORG"]["precision"] is None
+    assert metrics["splits"]["dev"]["token_accuracy"] is None
+    assert (tmp_path / "out" / "model").is_dir()
 
 
 def changed(folder, tmp_path, old, new):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from wiesel.project.settings import read_project
-from wiesel.project.unchanged import keep_answer, known_answer
+from wiesel.project.unchanged import keep_answer, known_answer, run_inputs
 
 ANSWER = {"data": {"n": 1}, "text": "fine", "next_step": ""}
 
@@ -17,12 +17,18 @@ def kept(tiny):
     """The tiny project after a run that wrote a report, with its answer kept."""
     (tiny / "out/.cache").mkdir(parents=True)
     (tiny / "out/report.html").write_text("<p>fine")
-    keep_answer(read_project(tiny), None, ANSWER)
+    keep(tiny)
     return tiny
 
 
+def keep(folder):
+    project = read_project(folder)
+    keep_answer(project, None, run_inputs(project, None), ANSWER)
+
+
 def known(folder, methods=None):
-    return known_answer(read_project(folder), methods)
+    project = read_project(folder)
+    return known_answer(project, run_inputs(project, methods))
 
 
 def test_nothing_changed_gives_the_same_answer(kept):
@@ -40,6 +46,16 @@ def edit(file):
 )
 def test_a_changed_file_makes_it_run(kept, name):
     edit(kept / name)
+    assert known(kept) is None
+
+
+@pytest.mark.parametrize("name", ["wiesel.toml", "lfs.py", "train.csv", "words.txt"])
+def test_a_file_that_changes_during_a_run_makes_it_run_again(kept, name):
+    project = read_project(kept)
+    before = run_inputs(project, None)
+    (kept / name).touch()
+    edit(kept / name)
+    keep_answer(project, None, before, ANSWER)
     assert known(kept) is None
 
 
@@ -65,7 +81,7 @@ def test_a_helper_module_elsewhere_counts(tiny, tmp_path, monkeypatch):
 
     importlib.import_module("helper_of_test_unchanged")
     (tiny / "out/.cache").mkdir(parents=True)
-    keep_answer(read_project(tiny), None, ANSWER)
+    keep(tiny)
     assert known(tiny) == ANSWER
     helper.write_text("LIMIT = 4\n")
     assert known(tiny) is None
@@ -76,7 +92,7 @@ def test_rows_of_a_python_function_are_never_taken_for_known(tiny):
     (tiny / "out/.cache").mkdir(parents=True)
     file = tiny / "wiesel.toml"
     file.write_text(file.read_text().replace('train = "train.csv"', 'module = "lfs.py"'))
-    keep_answer(read_project(tiny), None, ANSWER)
+    keep(tiny)
     assert known(tiny) is None
 
 

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from wiesel.errors import DataError
+from wiesel.errors import DataError, ParameterError
 from wiesel.spans import (
     Documents,
     Span,
@@ -45,6 +45,53 @@ def test_spacy_documents_keep_their_tokens():
     documents, spans = from_spacy([spacy.blank("en")("The U.S. won")])
     assert documents[0].words == ["The", "U.S.", "won"]
     assert spans == [[]]
+
+
+def test_texts_with_any_line_end_of_unicode_come_back_as_they_went():
+    odd = Documents.from_texts(["Ada\u2028Byron", "a\x85b", "a\x0bb\x1cc"])
+    for text in ("\r\n", "\r"):
+        again = read_doccano(write_doccano(odd, [[], [], []]).replace("\n", text))[0]
+        assert again.texts == odd.texts
+
+
+def test_the_word_number_sign_in_conll_is_not_a_comment():
+    documents = Documents.from_texts(["# 1 hit", "#"])
+    again, spans = read_conll(write_conll(documents, [[(0, 3, "RANK")], []]))
+    assert [each.words for each in again] == [["#", "1", "hit"], ["#"]]
+    assert spans == [[Span(0, 3, "RANK")], []]
+    documents, _ = read_conll("# sent_id = 1\n# text\nPay VB O\n# SYM B-SUM\n5 CD I-SUM\n")
+    assert documents[0].words == ["Pay", "#", "5"]
+
+
+@pytest.mark.parametrize("label", ["first name", "x O", "PER\u2028", "\n"])
+def test_labels_with_white_space_are_not_written_as_conll(label):
+    with pytest.raises(DataError, match="white space"):
+        write_conll(Documents.from_texts(["Ada"]), [[(0, 3, label)]])
+
+
+def test_offsets_of_old_label_studio_count_an_emoji_as_two():
+    def task(start, end):
+        value = {"start": start, "end": end, "text": "Ada", "labels": ["PER"]}
+        return {
+            "data": {"text": "\N{PILE OF POO} Ada"},
+            "annotations": [{"result": [{"value": value}]}],
+        }
+
+    _, spans = read_label_studio(json.dumps([task(3, 6), task(2, 5)]))
+    assert spans == [[Span(2, 5, "PER")], [Span(2, 5, "PER")]]
+
+
+@pytest.mark.parametrize("span", ["[0.5, 2, 'P']", "[0, 3, None]", "[0, 3, ['P']]", "[0, 3]"])
+def test_spans_in_files_have_whole_offsets_and_a_name(span):
+    text = span.replace("'", '"').replace("None", "null")
+    with pytest.raises(DataError, match="Text 1 of this doccano export"):
+        read_doccano(f'{{"text": "Ada met Bob", "label": [{text}]}}')
+
+
+def test_half_a_character_is_refused_when_it_is_read():
+    with pytest.raises(DataError, match=r"Line 1 .* surrogates"):
+        read_doccano('{"text": "\\ud83d Ada", "label": []}')
+    assert read_doccano('{"text": "\\ud83d\\ude00"}')[0].texts == ("\N{GRINNING FACE}",)
 
 
 def test_conll_of_old_and_new_tags():
@@ -111,6 +158,35 @@ def test_figures_of_exact_and_overlapping_spans():
     assert report.exact["all"].recall == pytest.approx(1 / 3)
     assert report.token_accuracy == pytest.approx(3 / 6)
     assert "ORG" in str(report)
+
+
+def test_a_long_document_with_many_spans_is_compared_and_explained_quickly():
+    # Comparing every span with every other would take minutes.
+    documents = Documents.from_texts(["Ada met Bob "] * 2 + ["Ada met Bob " * 4_000])
+    votes = apply_span_lfs(
+        [gazetteer("PER", ["Ada", "Bob"], name="names"), gazetteer("ACT", ["met"], name="acts")],
+        documents,
+        labels=["PER", "ACT"],
+    )
+    spans = votes.spans("names")
+    report = evaluate_spans(spans, spans, documents, votes.labels)
+    assert report.exact["all"][:3] == report.overlap["all"][:3] == (1.0, 1.0, 1.0)
+    assert report.exact["all"].n_gold == 8_004
+    assert len(explain_spans(votes, spans)[2].passed_over) == 4_000
+
+
+def test_spans_that_overlap_are_named_by_their_kind():
+    documents = Documents.from_texts(["Ada Byron"])
+    nested, fine = [[(0, 9, "PER"), (0, 3, "PER")]], [[(0, 3, "PER")]]
+    with pytest.raises(DataError, match="Gold spans overlap"):
+        evaluate_spans(nested, fine, documents, ["PER"])
+    with pytest.raises(DataError, match="Predicted spans overlap"):
+        evaluate_spans(fine, nested, documents, ["PER"])
+
+
+def test_a_label_cannot_have_the_name_of_the_figures_of_all_labels():
+    with pytest.raises(ParameterError, match="other than 'O', 'all'"):
+        evaluate_spans([[]], [[]], Documents.from_texts(["Ada"]), ["PER", "all"])
 
 
 def test_an_explanation_names_what_voters_marked_and_the_model_did_not():

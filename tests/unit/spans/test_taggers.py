@@ -94,14 +94,23 @@ def test_weasel_on_tokens_starts_from_a_label_model(start):
         SpanWeaSEL(start="hmm").fit(votes())
 
 
-def test_an_encoder_of_other_sizes_is_refused(tmp_path):
+def test_an_encoder_of_other_sizes_or_of_no_use_is_refused(tmp_path):
     model = SpanWeaSEL(**{**FAST, "epochs": 1}).fit(votes())
     model.save(tmp_path / "tagger")
     model.hidden = (8,)
-    manifest, _ = span_model_contents(model)
-    _, files = read_folder(tmp_path / "tagger")
-    write_folder(tmp_path / "tagger", manifest, files)
+    changed, _ = span_model_contents(model)
+    manifest, files = read_folder(tmp_path / "tagger")
+    write_folder(tmp_path / "tagger", changed, files)
     with pytest.raises(SavedModelError, match="do not fit the sizes of the TokenEncoder"):
+        load_span_model(tmp_path / "tagger")
+    model.hidden = SpanWeaSEL().hidden
+    for weights in model.encoder_.parameters():
+        weights.data.fill_(3e38)
+    model.save(tmp_path / "tagger")
+    with pytest.raises(SavedModelError, match="NaN or infinity as soft labels"):
+        load_span_model(tmp_path / "tagger")
+    write_folder(tmp_path / "tagger", {**manifest, "voters": [[]]}, files)
+    with pytest.raises(SavedModelError, match="Voter names must be non-empty strings"):
         load_span_model(tmp_path / "tagger")
 
 

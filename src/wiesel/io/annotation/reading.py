@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from wiesel.io.annotation.doccano import is_doccano, read_doccano
 from wiesel.io.annotation.label_studio import is_label_studio, read_label_studio
 from wiesel.io.annotation.prodigy import is_prodigy, read_prodigy
 from wiesel.io.files import FilePath, existing_file, explained, read_text
-from wiesel.io.json_records import json_records
+from wiesel.io.json_records import as_written_by, json_records
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.vote_entries import item_ids
 from wiesel.votes import VoteMatrix
@@ -41,6 +42,8 @@ TOOLS = tuple(_READERS)
 """The supported annotation tools."""
 
 _EXTENSIONS = (".json", ".jsonl", ".ndjson", ".zip")
+_UNPACKED = 2**28
+"""How much text is unpacked from a zip file."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,8 +120,9 @@ def read_annotations(
         if not records:
             raise DataError("There are no records.")
         chosen = _recognized(records) if tool is None else tool_name(tool)
-        answered = _READERS[chosen].read(records, question)
-        return _annotations(answered, chosen, labels)
+        with as_written_by(f"This {chosen} file"):
+            answered = _READERS[chosen].read(records, question)
+            return _annotations(answered, chosen, labels)
 
 
 def is_annotation_file(path: FilePath) -> bool:
@@ -162,14 +166,26 @@ def _records(source: Any) -> list[dict[str, Any]]:
         return json_records(read_text(path))
     try:
         with zipfile.ZipFile(io.BytesIO(existing_file(path).read_bytes())) as archive:
+            _refuse_large_archive(archive)
             return [
                 record
                 for name in sorted(archive.namelist())
                 if Path(name).suffix.lower() in _EXTENSIONS[:3]
                 for record in _named_after(Path(name).stem, archive.read(name).decode("utf-8"))
             ]
-    except (zipfile.BadZipFile, UnicodeDecodeError) as error:
+    # RuntimeError: it has a password. The others: damage that `zipfile` passes on.
+    except (zipfile.BadZipFile, zlib.error, UnicodeDecodeError, RuntimeError, EOFError) as error:
         raise DataError(f"This is not a doccano zip file: {error}.") from error
+
+
+def _refuse_large_archive(archive: zipfile.ZipFile) -> None:
+    """Reject archives that unpack to very much; a few bytes can become gigabytes."""
+    size = sum(member.file_size for member in archive.infolist())
+    if size > _UNPACKED:
+        raise DataError(
+            f"It unpacks to {size / 2**20:,.0f} MB, and {_UNPACKED // 2**20} are read from a zip "
+            "file at most. Unpack it, and give the folder."
+        )
 
 
 def _named_after(annotator: str, text: str) -> list[dict[str, Any]]:
