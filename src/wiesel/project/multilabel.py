@@ -1,6 +1,6 @@
 """`wiesel run` for items with several labels: the same stages, on sets of labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -195,7 +195,7 @@ def gold_labels(rows: pl.DataFrame, column: str, labels: MultiLabelSpace) -> npt
     return labels.presence([None if text is None else _named(text) for text in values])
 
 
-def _refuse_unwritable(labels: MultiLabelSpace) -> None:
+def _refuse_unwritable(labels: Iterable[str]) -> None:
     """Refuse labels that a text such as `sports|money` cannot name."""
     for name in labels:
         if name != name.strip() or name == _NONE or any(sign in name for sign in _SEPARATORS):
@@ -219,7 +219,7 @@ def _labels(project: Project, found: MultiLabelSpace | None) -> MultiLabelSpace:
         )
     with located(project):
         labels = MultiLabelSpace(*project.classes) if project.classes else found
-        _refuse_unwritable(labels or found)
+        _refuse_unwritable(labels or ())
     if found is not None and labels != found:
         raise ParameterError(
             f"{project.file} names the labels {listed(labels or ())}; the labeling functions name "
