@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -41,9 +40,9 @@ class ModelFunction(LabelingFunction):
         """The columns that the model reads."""
         return (self.inputs,) if isinstance(self.inputs, str) else self.inputs
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """A digest of everything the model has learned, and of the options."""
+        """A digest of everything the model has learned until now, and of the options."""
         return digest(self.estimator, self.inputs, self.min_confidence)
 
     @classmethod
