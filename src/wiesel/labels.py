@@ -129,9 +129,9 @@ class LabelSpace:
     def _warn_of_indices(self, number: int) -> None:
         meaning = "unknown" if number == ABSTAIN else f"the class {self.names[number]!r}"
         warn_user(
-            f"The classes have numbers as names ({listed(self.names)}), and the labels are numbers, "
-            f"too. They are read as indices: {number} is {meaning}. If they are names, give them as "
-            "text: y.astype(str).",
+            f"The classes have numbers as names ({listed(self.names)}), and the labels are "
+            f"numbers, too. They are read as indices: {number} is {meaning}. If they are names, "
+            "give them as text: y.astype(str).",
             WieselWarning,
         )
 
