@@ -1,5 +1,11 @@
 """Random numbers from a seed: those of torch, without what torch does besides."""
 
+import os
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -29,3 +35,48 @@ def test_a_seed_costs_no_stack_trace(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch, "manual_seed", remember)
     with seeded(3):
         assert torch.rand(1).item() < 1
+
+
+def _drawn(seed: int) -> list[float]:
+    with seeded(seed):
+        return [torch.rand(1).item() for _ in range(200)]
+
+
+def test_threads_do_not_disturb_each_other():
+    alone, before = [_drawn(seed) for seed in range(4)], torch.get_rng_state()
+    start, interval = threading.Barrier(4), sys.getswitchinterval()
+
+    def drawn(seed: int) -> list[float]:
+        start.wait()
+        return _drawn(seed)
+
+    sys.setswitchinterval(1e-6)  # without turns, threads would now switch within the draws
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            together = list(threads.map(drawn, range(4)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert together == alone
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_process_does_not_wait_for_a_thread_that_it_does_not_have():
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold():
+        with seeded(1):
+            entered.set()
+            leave.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    entered.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a child that waits for ever fails
+        with seeded(2):
+            os._exit(0)
+    leave.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
