@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import polars.selectors as cs
 
 from wiesel.errors import DataError, ParameterError, VoteError, listed, suggest
 from wiesel.labels import LabelSpace
@@ -75,7 +76,8 @@ class ModelFunction(LabelingFunction):
             if column not in frame.columns:
                 problem = f"{self.name!r} reads the column {column!r}, which is not there."
                 raise DataError(f"{problem} {suggest(column, frame.columns)}")
-        complete = frame.select(self.reads).with_row_index("position").drop_nulls()
+        columns = frame.select(self.reads).with_columns(cs.float().fill_nan(None))
+        complete = columns.with_row_index("position").drop_nulls()
         usable = complete["position"].to_numpy()
         inputs = complete.drop("position")
         if not len(inputs):
