@@ -251,7 +251,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     @property
     def network(self) -> nn.Module:
         """The user's end model, as given; each method declares the field, in its own position."""
-        return self.end_model  # type: ignore[attr-defined, no-any-return]
+        return self.end_model  # type: ignore[attr-defined]
 
     def shared_options(self) -> dict[str, Any]:
         """Return the options that all methods have, except `members`, for members of this one."""

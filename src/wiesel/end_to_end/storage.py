@@ -271,7 +271,7 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _shape(tensor: Tensor | None) -> str:
-    if is_lazy(tensor):
+    if tensor is not None and is_lazy(tensor):
         return "a lazy layer (call the module once before load_model)"
     return "nothing" if tensor is None else str(tuple(tensor.shape))
 

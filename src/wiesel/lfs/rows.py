@@ -47,8 +47,8 @@ class Row(dict[str, Any]):
             "A row cannot be changed: all labeling functions read it. Change dict(row), a copy."
         )
 
-    __setitem__ = __delitem__ = __ior__ = _refuse_change  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse_change  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse_change
+    clear = pop = popitem = setdefault = update = _refuse_change
 
     def __reduce__(self) -> tuple[type["Row"], tuple[dict[str, Any]]]:
         return Row, (dict(self),)
