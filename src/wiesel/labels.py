@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import DataError, ParameterError, listed, suggest
+from wiesel.errors import (
+    DataError,
+    ParameterError,
+    WieselWarning,
+    listed,
+    suggest,
+    warn_user,
+)
 
-__all__ = ["ABSTAIN", "FloatArray", "IntArray", "LabelSpace", "class_prior", "is_name"]
+__all__ = ["ABSTAIN", "FloatArray", "IntArray", "LabelSpace", "by_name", "class_prior", "is_name"]
 
 ABSTAIN = -1
 """The class index that stands for *did not vote* in dense integer arrays."""
@@ -79,15 +86,17 @@ class LabelSpace:
         """Return class indices of gold labels given as names or as indices.
 
         With `allow_unknown`, `None`, NaN and -1 mean that the label is unknown; the result is -1.
+        Numbers are indices. If the classes are named by other numbers and one of the labels is
+        no index but all are names, they are names.
         """
         array = _as_vector(values)
+        lowest = ABSTAIN if allow_unknown else 0
         if array.dtype.kind in "iub":
-            found = array.astype(np.int64)
+            found = self._indices_of_numbers(array.astype(np.int64), lowest)
         elif array.dtype.kind == "f":
-            found = _whole_numbers(array)
+            found = self._indices_of_numbers(_whole_numbers(array), lowest)
         else:
             found = self._indices_of_names(array)
-        lowest = ABSTAIN if allow_unknown else 0
         bad = (found < lowest) | (found >= len(self))
         if bad.any():
             raise DataError(self._label_problem(array, int(np.flatnonzero(bad)[0]), allow_unknown))
@@ -103,6 +112,31 @@ class LabelSpace:
         # A list in a cell is no name, and cannot be looked up.
         names = (value if isinstance(value, Hashable) else unknown_name for value in found)
         return np.array([known.get(name, unknown_name) for name in names], dtype=np.int64)
+
+    def _indices_of_numbers(
+        self, numbers: npt.NDArray[np.int64], lowest: int
+    ) -> npt.NDArray[np.int64]:
+        """Return numbers unchanged, or the indices of the classes that they can only name."""
+        named = {int(name): index for index, name in enumerate(self.names) if _is_whole(name)}
+        if len(named) < len(self) or list(named) == list(range(len(self))):
+            return numbers
+        unknown = {ABSTAIN} - set(named)
+        used = set(np.unique(numbers).tolist()) - unknown
+        if not used or not used <= set(named):
+            return numbers
+        if min(used) >= lowest and max(used) < len(self):
+            self._warn_of_indices(next(number for number in used if named[number] != number))
+            return numbers
+        return np.array([named.get(number, ABSTAIN) for number in numbers.tolist()], dtype=np.int64)
+
+    def _warn_of_indices(self, number: int) -> None:
+        meaning = "unknown" if number == ABSTAIN else f"the class {self.names[number]!r}"
+        warn_user(
+            f"The classes have numbers as names ({listed(self.names)}), and the labels are "
+            f"numbers, too. They are read as indices: {number} is {meaning}. If they are names, "
+            "give them as text: y.astype(str).",
+            WieselWarning,
+        )
 
     def _label_problem(self, array: npt.NDArray[Any], row: int, allow_unknown: bool) -> str:
         value = _plain(array[row])
@@ -138,6 +172,7 @@ def class_prior(
     n_classes = len(labels)
     if balance is None:
         return np.full(n_classes, 1 / n_classes)
+    balance = by_name(balance)
     if isinstance(balance, Mapping):
         if set(balance) != set(labels.names):
             raise ParameterError(
@@ -157,6 +192,23 @@ def class_prior(
     return normal
 
 
+def by_name(values: Any) -> Any:
+    """Return a pandas Series as a dict by its index, unless it only counts; else the values.
+
+    `value_counts` sorts by frequency: its order is not that of the classes.
+    """
+    index = getattr(values, "index", None)
+    if index is None or callable(index) or not hasattr(values, "to_dict"):
+        return values
+    return values if list(index) == list(range(len(values))) else values.to_dict()
+
+
+def _is_whole(name: str) -> bool:
+    """Whether a class name is a whole number as Python writes it, such as '-1' or '5'."""
+    digits = name.removeprefix("-")
+    return digits.isdecimal() and len(digits) < 10 and str(int(name)) == name
+
+
 def _as_vector(values: Any) -> npt.NDArray[Any]:
     if hasattr(values, "to_pylist"):  # Arrow, whose to_numpy refuses text and missing values
         values = values.to_pylist()
@@ -167,8 +219,18 @@ def _as_vector(values: Any) -> npt.NDArray[Any]:
     array = np.asarray(values)
     if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
         array = np.array(values, dtype=object)  # NumPy turned a NaN among names into 'nan'
+    if array.dtype.kind == "O":
+        array = _without_gaps(array)
     if array.ndim != 1:
         raise DataError(f"Labels must be one-dimensional; got the shape {array.shape}.")
+    return array
+
+
+def _without_gaps(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an object array of numbers and missing values as numbers, with NaN for missing."""
+    plain = [_plain(value) for value in array.ravel()]
+    if plain and all(value is None or isinstance(value, (int, float)) for value in plain):
+        return np.array(plain, dtype=np.float64).reshape(array.shape)  # None becomes NaN
     return array
 
 
@@ -182,4 +244,5 @@ def _whole_numbers(array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 def _plain(value: object) -> object:
     """Convert a NumPy scalar to the Python value that a message should show; NaN to None."""
     plain = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(plain, float) and np.isnan(plain) else plain
+    missing = type(plain).__name__ in ("NAType", "NaTType")  # of pandas
+    return None if missing or (isinstance(plain, float) and np.isnan(plain)) else plain

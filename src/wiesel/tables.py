@@ -1,14 +1,20 @@
 """Converts in-memory tables of all common kinds to Polars data frames."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from wiesel.errors import DataError, listed, suggest
 
 __all__ = ["as_frame", "require_columns"]
+
+_MIXED = (str, int, float, Decimal, date)
+"""The types that a column of Python objects may mix; a bool is an int, a datetime a date."""
 
 
 def as_frame(table: Any) -> pl.DataFrame:
@@ -79,15 +85,21 @@ def _pandas_column(name: str, column: Any) -> pl.Series:
     plain = type(column.dtype).__module__.startswith("numpy") and column.dtype != object
     if plain or not missing.any():
         values = column.to_numpy()
-        values = values.tolist() if values.dtype == object else values
+        if values.dtype == object:
+            return _series(name, values.tolist())
         return pl.Series(name, values, nan_to_null=True)
     pairs = zip(missing, column.tolist(), strict=True)
-    return pl.Series(name, [None if gone else value for gone, value in pairs])
+    return _series(name, [None if gone else value for gone, value in pairs])
 
 
 def _frame_of_columns(table: Mapping[str, Any]) -> pl.DataFrame:
     try:
         return pl.DataFrame(dict(table))
+    except TypeError:  # a list mixes types
+        series = {n: _series(n, column) for n, column in table.items() if _is_list(column)}
+        if not series:
+            raise
+        return _frame_of_columns({**table, **series})
     except pl.exceptions.ShapeError as error:
         lengths = {
             name: len(column) for name, column in table.items() if hasattr(column, "__len__")
@@ -101,4 +113,28 @@ def _frame_of_rows(rows: list[Any]) -> pl.DataFrame:
             raise DataError(
                 f"Rows must be dicts; row {position} is a {type(row).__name__}: {row!r:.80}."
             )
-    return pl.from_dicts(rows, infer_schema_length=None) if rows else pl.DataFrame()
+    try:
+        return pl.from_dicts(rows, infer_schema_length=None) if rows else pl.DataFrame()
+    except (pl.exceptions.ComputeError, TypeError):
+        names = dict.fromkeys(name for row in rows for name in row)
+        return pl.DataFrame([_series(name, [row.get(name) for row in rows]) for name in names])
+
+
+def _is_list(column: Any) -> bool:
+    return isinstance(column, (list, tuple))
+
+
+def _series(name: str, values: Sequence[Any]) -> pl.Series:
+    """A column of Python objects; numbers of several types become the widest, among texts text."""
+    try:
+        return pl.Series(name, values, nan_to_null=True)
+    except TypeError:
+        values = [value.item() if isinstance(value, np.generic) else value for value in values]
+        types = {type(value) for value in values if value is not None}
+        if not all(issubclass(each, _MIXED) for each in types):
+            names = listed(sorted(each.__name__ for each in types))
+            raise DataError(
+                f"The column {name!r} mixes values of the types {names}. Give them one type, for "
+                "example text."
+            ) from None
+        return pl.Series(name, values, strict=False, nan_to_null=True)

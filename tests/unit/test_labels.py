@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from wiesel import ABSTAIN, LabelSpace
-from wiesel.errors import DataError, ParameterError
+from wiesel.errors import DataError, ParameterError, WieselWarning
 from wiesel.labels import class_prior
 
 LABELS = LabelSpace("ham", "spam")
@@ -182,3 +182,42 @@ def test_half_a_character_is_no_name() -> None:
     """A JSON file may hold one; no table could store it, and no terminal print it."""
     with pytest.raises(ParameterError, match=r"Class names must be .* got '\\ud83d'"):
         LabelSpace("ham", "\ud83d")
+
+
+def test_a_series_is_a_class_balance_by_its_index() -> None:
+    """`value_counts` sorts by frequency, so its order is not that of the classes."""
+    shares = pd.Series(["spam", "ham", "spam", "spam"]).value_counts(normalize=True)
+    assert class_prior(LABELS, shares).tolist() == [0.25, 0.75]
+    assert class_prior(LABELS, pd.Series([1, 3])).tolist() == [0.25, 0.75]
+    with pytest.raises(ParameterError, match="names 1, 0; it must name 'ham', 'spam'"):
+        class_prior(LABELS, pd.Series([1, 0, 1]).value_counts())
+
+
+@pytest.mark.parametrize("make", [np.array, list, pd.Series])
+def test_numbers_that_can_only_be_names_are_names(make: Any) -> None:
+    stars = LabelSpace("1", "2", "3", "4", "5")
+    assert stars.indices(make([1, 5, 2])).tolist() == [0, 4, 1]
+    assert stars.indices(make([0, 4, 2])).tolist() == [0, 4, 2]
+    assert LabelSpace("-1", "1").indices(make([-1, 1])).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("names", "gold", "message"),
+    [
+        (("1", "2", "3"), [1, 2, 2], "1 is the class '2'"),
+        (("-1", "1"), [-1, 1], "-1 is unknown"),
+        (("1", "0"), [1, 0], "the class"),
+    ],
+)
+def test_numbers_that_may_be_names_or_indices_are_read_with_a_warning(
+    names: tuple[str, ...], gold: list[int], message: str
+) -> None:
+    with pytest.warns(WieselWarning, match=message):
+        assert LabelSpace(*names).indices(gold, allow_unknown=True).tolist() == gold
+
+
+def test_missing_values_of_pandas_are_unknown() -> None:
+    for dtype in ("string", "object", "category"):
+        gold = pd.Series(["spam", pd.NA], dtype=dtype)
+        assert LABELS.indices(gold, allow_unknown=True).tolist() == [1, -1]
+    assert LabelSpace("1", "5").indices([5, None], allow_unknown=True).tolist() == [1, -1]

@@ -4,6 +4,7 @@ import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -134,3 +135,22 @@ def test_many_columns_are_looked_up_in_one_list(monkeypatch: pytest.MonkeyPatch)
 def test_half_a_character_in_the_rows_is_told(table: Any) -> None:
     with pytest.raises(DataError, match=r"half of a character, '\\ud83d'.*encode"):
         as_frame(table)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0, 2.5, None], [0.0, 2.5, None]),
+        (["free", 5, None], ["free", "5", None]),
+        ([1, np.float32(2.5)], [1.0, 2.5]),
+    ],
+)
+def test_a_column_may_mix_numbers_and_texts(values: list[Any], expected: list[Any]) -> None:
+    tables = {"x": values}, pd.DataFrame({"x": pd.Series(values, dtype=object)})
+    assert [as_frame(table)["x"].to_list() for table in tables] == [expected] * 2
+
+
+@pytest.mark.parametrize("make", [dict, pd.DataFrame, lambda table: [{"x": v} for v in table["x"]]])
+def test_a_column_that_mixes_lists_and_texts_is_named(make: Any) -> None:
+    with pytest.raises(DataError, match=r"'x' mixes values of the types 'list', 'str'"):
+        as_frame(make({"x": ["free", [1]]}))

@@ -24,6 +24,7 @@ from wiesel.end_to_end.checks import (
     feature_facts,
     gold_validation,
     gold_votes,
+    network_copy,
 )
 from wiesel.end_to_end.diagnosis import warn_if_votes_are_ignored
 from wiesel.end_to_end.feature_reader import FeatureReader, ReadsFeatures
@@ -98,8 +99,9 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     seed: int = 0
     """The seed of all random numbers in `fit`."""
     members: int = 1
-    """The number of networks to train and average, with the seeds `seed`, `seed + 1`, ... Wiesel's
-    end models are initialized from each seed; your own module starts from its current weights."""
+    """The number of networks to train and average, with the seeds `seed`, `seed + 1`, ... The first
+    starts from the weights of `end_model`, as do all if it is your own module; the others of
+    Wiesel's end models are initialized from their seeds."""
     device: str = "auto"
     """Where to train: `auto`, `cpu`, `cuda`, ..."""
     checkpoint: str | Path | None = None
@@ -249,8 +251,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     @property
     def network(self) -> nn.Module:
         """The user's end model, as given; each method declares the field, in its own position."""
-        network: nn.Module = self.end_model  # type: ignore[attr-defined]
-        return network
+        return self.end_model  # type: ignore[attr-defined]
 
     def shared_options(self) -> dict[str, Any]:
         """Return the options that all methods have, except `members`, for members of this one."""
@@ -289,7 +290,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """Return a fit that is ready to be trained; `plan` is one made for an equal `plan_key`."""
         with seeded(self.seed):
             self.check_options()
-            network = copy.deepcopy(self.network)
+            network = network_copy(self.network, given.inputs)
             plan = self._plan(given, validation, network) if plan is None else plan
             objective = self._objective(network, plan)
             check_divisible(self, objective, given.engine)

@@ -1,5 +1,6 @@
 """Checks of options, inputs and networks, with messages that explain what does not fit."""
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,15 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from wiesel.end_to_end.plan import FitInputs, GoldSet
-from wiesel.errors import FeatureError, ParameterError, VoteError, listed
+from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError, listed
 from wiesel.labels import LabelSpace
 from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.parameters import check_number
 from wiesel.threads import fitting_threads
 from wiesel.training import Objective, Validation, as_inputs
 from wiesel.training.inputs import Batchable, Inputs, column_names, is_matrix, move
+from wiesel.training.state import NOTHING_TO_TRAIN
 from wiesel.votes import VoteMatrix
 
 __all__ = [
@@ -35,6 +38,7 @@ __all__ = [
     "gold_validation",
     "gold_votes",
     "is_classifier",
+    "network_copy",
 ]
 
 MODULE_ERRORS = (
@@ -106,12 +110,22 @@ def is_classifier(end_model: object) -> bool:
     return hasattr(end_model, "fit") and hasattr(end_model, "get_params")
 
 
+def network_copy(end_model: nn.Module, inputs: Inputs) -> nn.Module:
+    """Return a copy of the end model; lazy layers get their sizes and weights."""
+    network = copy.deepcopy(end_model)
+    if isinstance(network, nn.Module) and any(map(is_lazy, network.parameters())):
+        with explained(network, inputs):
+            _tried(network, inputs, np.arange(min(_TRIED_ITEMS, len(inputs))))
+    return network
+
+
 def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int, name: str = "X") -> None:
     """Call the end model on a few items and refuse it if it does not return logits."""
     if not isinstance(end_model, nn.Module):
         raise ParameterError(
             f"The end model must be a torch.nn.Module that returns logits; got {end_model!r:.80}."
         )
+    _refuse_untrainable(end_model)
     rows = np.arange(min(_TRIED_ITEMS, len(inputs)))
     with explained(end_model, inputs, name):
         logits = _tried(end_model, inputs, rows)
@@ -126,6 +140,12 @@ def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int, name: 
             "The end model returns probabilities (rows that sum to 1); it must return logits. "
             "Drop its final softmax."
         )
+
+
+def _refuse_untrainable(end_model: nn.Module) -> None:
+    """Refuse a network that has no weights to train."""
+    if not any(parameter.requires_grad for parameter in end_model.parameters()):
+        raise TrainingError(NOTHING_TO_TRAIN)
 
 
 def gold_validation(
@@ -263,6 +283,12 @@ def _advice(end_model: nn.Module, batch: Batchable) -> str | None:
     """The advice for the most common mistakes; None for any other error."""
     if isinstance(batch, dict):
         return None
+    kinds = {each.dtype for each in end_model.parameters() if each.is_floating_point()}
+    if kinds and torch.float32 not in kinds:
+        return (
+            f"its weights are {' and '.join(sorted(map(str, kinds)))}, and Wiesel trains "
+            "in torch.float32. Give net.float()."
+        )
     parts = list(end_model.modules())
     layers = [part for part in parts if isinstance(part, (nn.Linear, nn.Conv2d))]
     if not layers or any(isinstance(part, (nn.Embedding, nn.EmbeddingBag)) for part in parts):

@@ -12,6 +12,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from wiesel.end_to_end.card import model_card
 from wiesel.end_to_end.checks import MODULE_ERRORS
@@ -270,6 +271,8 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _shape(tensor: Tensor | None) -> str:
+    if tensor is not None and is_lazy(tensor):
+        return "a lazy layer (call the module once before load_model)"
     return "nothing" if tensor is None else str(tuple(tensor.shape))
 
 

@@ -247,13 +247,15 @@ def _vote_shares(
 
 
 def _gold_indices(gold: GoldItems | None, votes: VoteSource) -> dict[Any, int]:
-    if not gold:
+    if gold is None:
         return {}
     if not isinstance(gold, Mapping):
         raise DataError(
             f"Gold items are given by id, as {{id: class}}; got {type(gold).__name__}. "
-            "With an array: gold=dict(zip(votes.ids, array))."
+            "With an array: gold=dict(zip(votes.ids, array)). With a Series by id: gold.to_dict()."
         )
+    if not gold:
+        return {}
     classes = votes.labels.indices(np.array(list(gold.values())))
     known = dict(zip(gold, classes.tolist(), strict=True))
     if isinstance(votes, VoteMatrix):

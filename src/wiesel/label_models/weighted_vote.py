@@ -9,7 +9,7 @@ import numpy.typing as npt
 from wiesel.errors import ParameterError, listed, suggest
 from wiesel.label_models.base import LabelModel
 from wiesel.label_models.vote_products import class_shares
-from wiesel.labels import FloatArray
+from wiesel.labels import FloatArray, by_name
 from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = ["WeightedVote"]
@@ -47,6 +47,7 @@ def _weights_in_order(
 ) -> npt.NDArray[np.float64]:
     if weights is None:
         return np.ones(len(voters))
+    weights = by_name(weights)
     if isinstance(weights, Mapping):
         unknown = [name for name in weights if name not in voters]
         if unknown:

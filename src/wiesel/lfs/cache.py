@@ -58,7 +58,12 @@ class VoteCache:
         return KeyedStore(path / _FILE_NAME if path.is_dir() else path)
 
 
-def cache_keys(lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace) -> list[str]:
+def cache_keys(
+    lfs: Sequence[LabelingFunction],
+    fingerprints: Sequence[str],
+    batch: Batch,
+    labels: LabelSpace,
+) -> list[str]:
     """Return the key of every labeling function's votes on a batch.
 
     It changes with the function, the classes, and the columns that the function reads.
@@ -75,8 +80,8 @@ def cache_keys(lfs: Sequence[LabelingFunction], batch: Batch, labels: LabelSpace
     # Another version of Wiesel may interpret a rule differently.
     reading = digest(__version__, labels.names)
     return [
-        digest(reading, lf.fingerprint, data(everything if lf.reads is None else lf.reads))
-        for lf in lfs
+        digest(reading, fingerprint, data(everything if lf.reads is None else lf.reads))
+        for lf, fingerprint in zip(lfs, fingerprints, strict=True)
     ]
 
 

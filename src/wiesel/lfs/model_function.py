@@ -2,12 +2,12 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import polars.selectors as cs
 
 from wiesel.errors import DataError, ParameterError, VoteError, listed, suggest
 from wiesel.labels import LabelSpace
@@ -41,9 +41,9 @@ class ModelFunction(LabelingFunction):
         """The columns that the model reads."""
         return (self.inputs,) if isinstance(self.inputs, str) else self.inputs
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """A digest of everything the model has learned, and of the options."""
+        """A digest of everything the model has learned until now, and of the options."""
         return digest(self.estimator, self.inputs, self.min_confidence)
 
     @classmethod
@@ -76,7 +76,8 @@ class ModelFunction(LabelingFunction):
             if column not in frame.columns:
                 problem = f"{self.name!r} reads the column {column!r}, which is not there."
                 raise DataError(f"{problem} {suggest(column, frame.columns)}")
-        complete = frame.select(self.reads).with_row_index("position").drop_nulls()
+        columns = frame.select(self.reads).with_columns(cs.float().fill_nan(None))
+        complete = columns.with_row_index("position").drop_nulls()
         usable = complete["position"].to_numpy()
         inputs = complete.drop("position")
         if not len(inputs):

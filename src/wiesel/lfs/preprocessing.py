@@ -29,10 +29,15 @@ class Preprocessor:
     name: str
     uses: tuple["Preprocessor", ...] = ()
 
-    @functools.cached_property
+    @property
     def fingerprint(self) -> str:
-        """A digest of the code and its dependencies."""
-        return digest(self.function, self.name, [use.fingerprint for use in self.uses])
+        """A digest of the code and its dependencies, as they are now."""
+        return digest(*self.fingerprint_parts)
+
+    @property
+    def fingerprint_parts(self) -> tuple[Any, ...]:
+        """What the fingerprint is made of."""
+        return (self.function, self.name, self.uses)
 
     def __call__(self, row: dict[str, Any]) -> Any:
         """Return the value for one row."""

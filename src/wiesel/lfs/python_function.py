@@ -77,12 +77,16 @@ class PythonFunction(LabelingFunction):
         """
         return replace(self, params=dict(self.params) | params)
 
-    @functools.cached_property
+    @property
     def fingerprint(self) -> str:
-        """A digest of the code, its dependencies and the parameters."""
-        uses = [use.fingerprint for use in self.uses]
+        """A digest of the code, its dependencies and the parameters, as they are now."""
+        return digest(*self.fingerprint_parts)
+
+    @property
+    def fingerprint_parts(self) -> tuple[Any, ...]:
+        """What the fingerprint is made of."""
         meaning = ["by index"] if self.by_index else []
-        return digest(self.function, self.parameters, self.vectorized, uses, *meaning)
+        return (self.function, self.parameters, self.vectorized, self.uses, *meaning)
 
     def __call__(self, row: Any) -> Any:
         """Return the vote on one row (on one frame, if vectorized)."""

@@ -24,6 +24,12 @@ class Row(dict[str, Any]):
     >>> row.txt
     Traceback (most recent call last):
     AttributeError: The row has no column 'txt'. Did you mean 'text'?
+
+    All labeling functions read the same row, so none can change it.
+
+    >>> row["text"] = "other"
+    Traceback (most recent call last):
+    TypeError: A row cannot be changed: all labeling functions read it. Change dict(row), a copy.
     """
 
     __slots__ = ()
@@ -35,6 +41,17 @@ class Row(dict[str, Any]):
             # Special attributes (for copying, pickling, printing) are not columns.
             problem = f"The row has no column {name!r}. {suggest(name, self)}"
             raise AttributeError(name if name.startswith("__") else problem) from None
+
+    def _refuse_change(self, *arguments: Any, **named: Any) -> Any:
+        raise TypeError(
+            "A row cannot be changed: all labeling functions read it. Change dict(row), a copy."
+        )
+
+    __setitem__ = __delitem__ = __ior__ = _refuse_change
+    clear = pop = popitem = setdefault = update = _refuse_change
+
+    def __reduce__(self) -> tuple[type["Row"], tuple[dict[str, Any]]]:
+        return Row, (dict(self),)
 
     def __or__(self, other: Mapping[str, Any]) -> "Row":  # type: ignore[override]
         return Row({**self, **other})

@@ -85,6 +85,8 @@ def share_tensors(stack: nn.Module, modules: Sequence[nn.Module]) -> None:
 
 def _stacked(modules: Sequence[nn.Module], streams: RandomStreams, name: str) -> nn.Module:
     first = modules[0]
+    if isinstance(first, torch.jit.ScriptModule):
+        raise NotStackable(f"{name} is compiled")
     _refuse_differences(modules, name)
     _refuse_hooks(modules, name)
     cls = type(first)

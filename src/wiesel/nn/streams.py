@@ -1,5 +1,7 @@
 """Random numbers from a seed, and for networks that are trained as a stack."""
 
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -9,9 +11,26 @@ from torch import Tensor
 __all__ = ["RandomStreams", "seeded", "set_seed"]
 
 
+class _Turns:
+    """Lets one thread at a time use torch's global generator, which all threads share."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        if hasattr(os, "register_at_fork"):  # a forked process has no thread to release the lock
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self.lock = threading.RLock()
+
+
+_TURNS = _Turns()
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Draw everything inside from `seed`, then restore torch's global generator.
+
+    Another thread that comes here waits: it would draw from the same generator.
 
     >>> before = torch.get_rng_state()
     >>> with seeded(3):
@@ -22,7 +41,7 @@ def seeded(seed: int) -> Iterator[None]:
     >>> torch.equal(before, torch.get_rng_state())
     True
     """
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+    with _TURNS.lock, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         set_seed(seed)
         yield
 

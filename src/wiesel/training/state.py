@@ -17,7 +17,12 @@ from wiesel.training.history import mean_record
 from wiesel.training.objective import Objective, Record, TrainOptions, resolve_device
 from wiesel.training.optimizer import FlatParameters, FusedAdam
 
-__all__ = ["Member", "TrainingState", "alone", "side_by_side"]
+__all__ = ["NOTHING_TO_TRAIN", "Member", "TrainingState", "alone", "side_by_side"]
+
+NOTHING_TO_TRAIN = (
+    "There is nothing to train: the end model has no parameters, or all are frozen "
+    "(requires_grad=False)."
+)
 
 
 @dataclass
@@ -175,10 +180,7 @@ def side_by_side(
 
 def _state(members: list[Member], objective: Objective, flat: FlatParameters) -> TrainingState:
     if not flat.vectors:
-        raise TrainingError(
-            "There is nothing to train: the end model has no parameters, or all are frozen "
-            "(requires_grad=False)."
-        )
+        raise TrainingError(NOTHING_TO_TRAIN)
     optimizer = _adam(flat, [member.options for member in members])
     state = TrainingState(members, objective, flat, optimizer)
     if state.options.weight_average is not None:

@@ -6,9 +6,17 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from wiesel import Committee, MajorityVote, TwoStage, VoteMatrix, WeaSEL
+from wiesel import (
+    Committee,
+    CrowdLayer,
+    MajorityVote,
+    TwoStage,
+    VoteMatrix,
+    WeaSEL,
+    load_model,
+)
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.errors import FeatureError
+from wiesel.errors import FeatureError, SavedModelError, TrainingError
 from wiesel.nn import LSTM, Linear
 from wiesel.training.inputs import as_inputs, is_matrix
 
@@ -132,3 +140,35 @@ def test_images_for_a_network_of_vectors_name_both_shapes_and_the_cure():
     votes, _ = make_votes(20, 3)
     with pytest.raises(FeatureError, match=r"the shape \(3, 4, 4\).*takes a vector.*48 features"):
         TwoStage(MajorityVote(), Linear(3, 2), epochs=1).fit(X, votes)
+
+
+@pytest.mark.parametrize("kind", [two_stage, WeaSEL, CrowdLayer, Committee])
+@pytest.mark.parametrize("net", [nn.Flatten(), nn.Linear(4, 2).requires_grad_(False)])
+def test_a_network_without_weights_to_train_is_refused(kind, net):
+    narrow = X[:, :2] if isinstance(net, nn.Flatten) else X
+    with pytest.raises(TrainingError, match="nothing to train"):
+        kind(net).fit(narrow, VOTES)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_weights_of_another_precision_are_refused_with_the_cure(dtype):
+    with pytest.raises(FeatureError, match=rf"weights are {dtype}.*net\.float\(\)"):
+        two_stage(nn.Linear(4, 2).to(dtype)).fit(X, VOTES)
+
+
+def test_a_committee_trains_lazy_networks(tmp_path):
+    lazy = nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2))
+    members = [two_stage(lazy), two_stage(lazy)]
+    model = Committee(lazy, members=members).fit(X, VOTES)
+    assert model.predict_proba(X).shape == (60, 2)
+    assert isinstance(lazy[0], nn.LazyLinear)
+    model.save(tmp_path / "model")
+    with pytest.raises(SavedModelError, match="call the module once"):
+        load_model(tmp_path / "model", end_model=lazy)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch calls its compiled modules deprecated
+def test_a_committee_trains_compiled_networks():
+    compiled = torch.jit.script(nn.Linear(4, 2))
+    model = Committee(compiled, members=[two_stage(compiled), two_stage(compiled)])
+    assert model.fit(X, VOTES).predict_proba(X).shape == (60, 2)

@@ -204,3 +204,11 @@ def test_a_model_without_probabilities_is_refused() -> None:
 
 def test_the_type_is_public() -> None:
     assert isinstance(evaluate_proba(PROBA, GOLD, LABELS, n_resamples=0), Report)
+
+
+@pytest.mark.parametrize("classes", [(-1, 1), (1, 2), (0, 3)])
+def test_numbers_are_the_classes_of_a_scikit_learn_model(classes: tuple[int, int]) -> None:
+    gold = np.repeat(classes, 10)
+    X = np.concatenate([np.zeros((10, 1)), np.ones((10, 1))])
+    report = evaluate(LogisticRegression().fit(X, gold), X, gold, n_resamples=0)
+    assert (report.n_items, report.accuracy) == (20, 1.0)

@@ -1,8 +1,10 @@
 """Dawid-Skene and one-coin."""
 
 import warnings
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from wiesel import DawidSkene, MajorityVote, OneCoin, VoteMatrix
@@ -218,3 +220,10 @@ def test_wrong_options_are_refused(votes):
 def test_a_sure_voter_leaves_the_model_finite():
     joint = one_coin_joint(np.array([1.0, 0.0]), np.array([0.5, 0.5]))
     assert np.isfinite(joint.weights).all()
+
+
+@pytest.mark.parametrize("gold", [np.array([0, 1]), pd.Series([0, 1])])
+def test_gold_that_is_not_by_id_is_refused(gold: Any) -> None:
+    votes = VoteMatrix.from_dense([[0, 1], [1, 1]], ["a", "b"])
+    with pytest.raises(DataError, match="by id"):
+        DawidSkene().fit(votes, gold=gold)

@@ -1,6 +1,7 @@
 """Majority vote and weighted vote."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from wiesel import MajorityVote, VoteMatrix, WeightedVote, load_model
@@ -79,3 +80,9 @@ def test_weights_survive_saving(votes, tmp_path, weights):
     model.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(votes), model.predict_proba(votes))
+
+
+def test_weights_of_a_series_belong_to_the_voters_of_its_index() -> None:
+    votes = VoteMatrix.from_dense([[0, 1, 1]], ["a", "b"], voters=["x", "y", "z"])
+    weights = pd.Series([5.0, 2.0, 1.0], index=["x", "z", "y"])
+    assert WeightedVote(weights=weights).fit(votes).weights_.tolist() == [5.0, 1.0, 2.0]

@@ -83,3 +83,15 @@ def test_a_missing_column_is_named() -> None:
     lf = from_model(LogisticRegression().fit(X, Y), ["n_links"], name="m")
     with pytest.raises(DataError, match=r"'m' reads the column 'n_links'.*'n_link'"):
         apply_lfs(lf, {"n_link": [1.0]}, labels=LABELS)
+
+
+def test_it_abstains_on_nan_in_any_table() -> None:
+    class Half:
+        classes_ = ("a", "b")
+
+        def predict_proba(self, X):
+            assert np.isfinite(X).all()
+            return np.full((len(X), 2), [0.7, 0.3])
+
+    votes = apply_lfs(from_model(Half(), ["n"]), {"n": [1.0, float("nan")]}, labels=["a", "b"])
+    assert votes.dense().tolist() == [[0], [-1]]

@@ -155,3 +155,15 @@ def test_a_trial_shows_votes_by_index():
         return 1 if "free" in row.text else -1
 
     assert "free" in str(try_lfs(votes_by_index([free]), ROWS))
+
+
+def test_no_function_changes_the_row_of_another() -> None:
+    def changes(row):
+        row["text"] = row["text"].lower()
+
+    lfs = [labeling_function(changes), labeling_function(name="reads")(lambda row: row["text"])]
+    with pytest.raises(LabelingFunctionError, match=r"cannot be changed.*Change dict\(row\)"):
+        apply_lfs(lfs, [{"text": "A"}], labels=["a", "A"])
+    row = Row(text="A")
+    assert copy.deepcopy(row) == copy.copy(row) == row
+    assert isinstance(copy.copy(row), Row)

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from wiesel.labels import LabelSpace
 from wiesel.lfs.cache import VoteCache
@@ -31,6 +32,11 @@ class Job:
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout)
+
+    @cached_property
+    def fingerprints(self) -> tuple[str, ...]:
+        """The fingerprint of every labeling function when the job begins."""
+        return tuple(lf.fingerprint for lf in self.lfs)
 
     @property
     def voters(self) -> tuple[str, ...]:

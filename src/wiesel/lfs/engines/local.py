@@ -183,7 +183,7 @@ class _Run:
         """Look up cached votes on a batch, and offer the rest to the workers."""
         job = self.job
         batch.stop_at_failure = job.stop_at_failure
-        keys = [] if job.cache is None else cache_keys(job.lfs, batch, job.labels)
+        keys = [] if job.cache is None else cache_keys(job.lfs, job.fingerprints, batch, job.labels)
         known = {} if job.cache is None else job.cache.get(keys)
         columns = {place: known[key] for place, key in enumerate(keys) if key in known}
         columns |= {place: ColumnVotes.none() for place in self.skipped}

@@ -128,7 +128,7 @@ def task_of(job: Job, folder: Path | None = None) -> Task:
         )
     return Task(
         lfs=pack_lfs(job.lfs),
-        fingerprints=[lf.fingerprint for lf in job.lfs],
+        fingerprints=list(job.fingerprints),
         labels=list(job.labels),
         id_column=job.source.id_column,
         columns=job.source.needed or None,

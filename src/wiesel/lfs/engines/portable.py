@@ -103,6 +103,7 @@ class _Packer:
             "function": self.value(lf.function),
             "name": lf.name,
             "vectorized": lf.vectorized,
+            "by_index": lf.by_index,
             "params": self.value(dict(lf.params)),
             "uses": [self.preprocessor(use) for use in lf.uses],
         }
@@ -194,6 +195,7 @@ class _Unpacker:
             packed["vectorized"],
             tuple(self.preprocessor(use) for use in packed["uses"]),
             self.value(packed["params"]),
+            packed["by_index"],
         )
 
     def preprocessor(self, packed: dict[str, Any]) -> Preprocessor:
