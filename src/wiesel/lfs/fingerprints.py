@@ -5,6 +5,7 @@ import functools
 import hashlib
 import importlib
 import importlib.util
+import itertools
 import re
 import sys
 import sysconfig
@@ -148,11 +149,21 @@ def _pieces(value: Any, walk: _Walk) -> Iterator[bytes]:
         return
     walk = walk.below(value)
     yield type(value).__qualname__.encode()
-    if isinstance(value, Set):
+    if _is_flat(value):
+        yield repr(sorted(map(repr, value)) if isinstance(value, Set) else value).encode()
+    elif isinstance(value, Set):
         yield from sorted(_combine(_pieces(member, walk.apart(member))) for member in value)
     else:
         for part in _parts(value):
             yield part if isinstance(part, bytes) else _combine(_pieces(part, walk))
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether a container has only plain values, which are hashed at once: it may be large."""
+    if type(value) not in (list, tuple, set, frozenset, dict):
+        return False
+    members = itertools.chain(value, value.values()) if isinstance(value, dict) else value
+    return set(map(type, members)).issubset(_PLAIN)
 
 
 def _parts(value: Any) -> Iterator[Any]:
