@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from wiesel.labels import LabelSpace
 from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.training import MultiLabelModel
 from wiesel.project.training import TrainingSet
+from wiesel.replacing import locked
 from wiesel.saving import write_file
 
 __all__ = [
     "item_weights",
     "joined_labels",
+    "one_at_a_time",
     "prediction_frame",
     "soft_labels_of",
     "voter_weights",
@@ -143,6 +146,15 @@ def joined_labels(labels: Sequence[str]) -> str:
 def proba_columns(proba: npt.NDArray[np.float64], labels: LabelSpace) -> list[pl.Series]:
     """Return one column of probabilities for each class."""
     return [pl.Series(f"p: {name}", proba[:, place]) for place, name in enumerate(labels)]
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Let only one run at a time write to an output folder, so that its files belong together."""
+    cache = folder / ".cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache):
+        yield
 
 
 def write_json(value: Mapping[str, Any] | Sequence[Any], path: Path) -> None:
