@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wiesel.unfinished import finished_path, remove_abandoned, unfinished_path
 
-__all__ = ["filling", "named_problems", "recover", "swap", "write_file", "write_synced"]
+__all__ = ["filling", "locked", "named_problems", "recover", "swap", "write_file", "write_synced"]
 
 _LONGEST_WAIT = 10.0
 """Seconds to wait for a process between its two renames; after that it must have stopped."""
@@ -81,7 +81,7 @@ def filling(target: Path) -> Iterator[Path]:
 def swap(finished: Path, target: Path) -> None:
     """Replace a folder by a complete one; `recover` repairs a crash in between."""
     previous = _previous(target)
-    with _locked(target.parent):
+    with locked(target.parent):
         _restore_previous(target)
         shutil.rmtree(previous, ignore_errors=True)
         if target.exists():
@@ -97,7 +97,7 @@ def recover(folder: Path) -> None:
     """
     if folder.exists() or not _previous(folder).is_dir():
         return
-    with suppress(OSError), _locked(folder.parent):
+    with suppress(OSError), locked(folder.parent):
         _restore_previous(folder)
 
 
@@ -111,7 +111,7 @@ def _previous(folder: Path) -> Path:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Let only one process at a time swap in a folder, if the system has locks.
 
     The system releases the lock of a process that dies, so no lock is left behind.

@@ -31,7 +31,12 @@ from wiesel.multilabel.files import LoadedMultiLabelLFs
 from wiesel.multilabel.training import MultiLabelModel
 from wiesel.nn.names import end_model_by_name
 from wiesel.project.bundle import save_bundle
-from wiesel.project.outputs import joined_labels, prediction_frame, proba_columns
+from wiesel.project.outputs import (
+    joined_labels,
+    one_at_a_time,
+    prediction_frame,
+    proba_columns,
+)
 from wiesel.project.rows import SPLITS, with_ids
 from wiesel.project.run_results import (
     FittedRun,
@@ -114,9 +119,10 @@ def run_labels(
 
     tell = say or (lambda stage, text: None)
     outcome = compare_labels(project, methods, project.method.seeds, tell)
-    _write(outcome)
     file = project.output_folder / "report.html"
-    write_labels_report(outcome, file)
+    with one_at_a_time(project.output_folder):
+        _write(outcome)
+        write_labels_report(outcome, file)
     tell("report", str(file))
     return outcome
 

@@ -1,6 +1,7 @@
 """The output files of a run: soft labels and predictions as tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from wiesel.labels import LabelSpace
 from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.training import MultiLabelModel
 from wiesel.project.training import TrainingSet
+from wiesel.replacing import locked
 
 __all__ = [
     "item_weights",
     "joined_labels",
+    "one_at_a_time",
     "prediction_frame",
     "soft_labels_of",
     "voter_weights",
@@ -139,3 +142,12 @@ def joined_labels(labels: Sequence[str]) -> str:
 def proba_columns(proba: npt.NDArray[np.float64], labels: LabelSpace) -> list[pl.Series]:
     """Return one column of probabilities for each class."""
     return [pl.Series(f"p: {name}", proba[:, place]) for place, name in enumerate(labels)]
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Let only one run at a time write to an output folder, so that its files belong together."""
+    cache = folder / ".cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache):
+        yield

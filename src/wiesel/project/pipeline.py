@@ -13,7 +13,12 @@ from wiesel.io import write_votes
 from wiesel.project.bundle import save_bundle
 from wiesel.project.checking import check_project
 from wiesel.project.judging import Outcome, judge
-from wiesel.project.outputs import item_weights, write_predictions, write_soft_labels
+from wiesel.project.outputs import (
+    item_weights,
+    one_at_a_time,
+    write_predictions,
+    write_soft_labels,
+)
 from wiesel.project.preparing import prepare
 from wiesel.project.reporting import report_data
 from wiesel.project.settings import Project
@@ -39,7 +44,8 @@ def run_project(
     tell = say or _silent
     names = check_project(project, methods)
     outcome = run_methods(project, names, project.method.seeds, tell, watch)
-    _write(outcome, tell)
+    with one_at_a_time(project.output_folder):
+        _write(outcome, tell)
     if reused := _reused(outcome):
         tell("reused", reused)
     return outcome

@@ -14,6 +14,7 @@ from wiesel.catalog import method
 from wiesel.errors import DataError, ParameterError, SavedModelError, listed
 from wiesel.io import FilePath, explained
 from wiesel.project.explaining import Confirm, project_of
+from wiesel.project.outputs import one_at_a_time
 from wiesel.project.rows import SPLITS, find_id
 from wiesel.project.run_results import (
     FittedRun,
@@ -126,9 +127,10 @@ def run_spans(
 
     tell = say or (lambda stage, text: None)
     outcome = compare_spans(project, methods, project.method.seeds, tell)
-    _write(outcome)
     file = project.output_folder / "report.html"
-    write_spans_report(outcome, file)
+    with one_at_a_time(project.output_folder):
+        _write(outcome)
+        write_spans_report(outcome, file)
     tell("report", str(file))
     return outcome
 

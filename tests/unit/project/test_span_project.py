@@ -1,6 +1,7 @@
 """A project whose labels are of parts of texts: run, report, explain, predict, evaluate."""
 
 import json
+import os
 import random
 from pathlib import Path
 
@@ -198,6 +199,23 @@ def test_labels_that_are_never_found_and_dev_texts_without_spans_do_not_end_a_ru
     assert metrics["splits"]["test"]["exact"]["ORG"]["precision"] is None
     assert metrics["splits"]["dev"]["token_accuracy"] is None
     assert (tmp_path / "out" / "model").is_dir()
+
+
+def test_two_runs_do_not_mix_their_files(folder, tmp_path, monkeypatch):
+    """While one writes, another cannot get the lock."""
+    fcntl = pytest.importorskip("fcntl")
+    project, tried = changed(folder, tmp_path, "epochs = 3", "epochs = 1"), []
+
+    def write(value, path):
+        handle = os.open(path.parent / ".cache", os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(handle)
+        tried.append(path.name)
+
+    monkeypatch.setattr("wiesel.project.spans.write_json", write)
+    run_spans(project, ["majority_vote"])
+    assert tried == ["metrics.json"]
 
 
 def changed(folder, tmp_path, old, new):
