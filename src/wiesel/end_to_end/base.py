@@ -92,8 +92,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     weight_decay: float = 7e-7
     """The weight of the squared norm of all parameters in the loss."""
     weight_average: float | None = 0.99
-    """Predict with a running average of the weights, with this decay per step (0.999 averages about
-    a thousand steps); None uses the last weights."""
+    """Predict with a running average of the weights, with this decay per step: 0.99 averages about
+    a hundred steps. Give None, which uses the last weights, if training takes fewer steps."""
     patience: int | None = None
     """Stop after this many epochs without a better validation score; None never stops early."""
     seed: int = 0

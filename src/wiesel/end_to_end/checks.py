@@ -111,11 +111,15 @@ def is_classifier(end_model: object) -> bool:
 
 
 def network_copy(end_model: nn.Module, inputs: Inputs) -> nn.Module:
-    """Return a copy of the end model; lazy layers get their sizes and weights."""
+    """Return a copy of the end model to train; lazy layers get their sizes and weights."""
     network = copy.deepcopy(end_model)
-    if isinstance(network, nn.Module) and any(map(is_lazy, network.parameters())):
+    if not isinstance(network, nn.Module):
+        return network  # `check_end_model` says what is wrong
+    if any(map(is_lazy, network.parameters())):
         with explained(network, inputs):
             _tried(network, inputs, np.arange(min(_TRIED_ITEMS, len(inputs))))
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise TrainingError(NOTHING_TO_TRAIN)
     return network
 
 
@@ -125,7 +129,6 @@ def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int, name: 
         raise ParameterError(
             f"The end model must be a torch.nn.Module that returns logits; got {end_model!r:.80}."
         )
-    _refuse_untrainable(end_model)
     rows = np.arange(min(_TRIED_ITEMS, len(inputs)))
     with explained(end_model, inputs, name):
         logits = _tried(end_model, inputs, rows)
@@ -140,12 +143,6 @@ def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int, name: 
             "The end model returns probabilities (rows that sum to 1); it must return logits. "
             "Drop its final softmax."
         )
-
-
-def _refuse_untrainable(end_model: nn.Module) -> None:
-    """Refuse a network that has no weights to train."""
-    if not any(parameter.requires_grad for parameter in end_model.parameters()):
-        raise TrainingError(NOTHING_TO_TRAIN)
 
 
 def gold_validation(
