@@ -69,13 +69,14 @@ def apply(  # noqa: PLR0913 - the options of the command line
     """Run labeling functions and write their votes."""
     from wiesel.analysis import summarize
     from wiesel.io import write_votes
-    from wiesel.io.rows import refuse_overwriting
+    from wiesel.io.rows import matching_files, refuse_overwriting
     from wiesel.io.vote_files import check_votes_target
     from wiesel.lfs import Access, VoteCache, apply_lfs, load_lfs
 
     access = Access.of_user(allow_host or (), allow_key or ())
     how: dict[str, Any] = {"engine": _engine(engine), "on_error": on_error, "ids": id_column}
     how["timeout"] = timeout
+    matching_files(data)  # a misspelled name is found before the functions are loaded
     refuse_overwriting(output, data)
     if multi:
         with redirect_stdout(sys.stderr):

@@ -31,7 +31,7 @@ class Failure:
 
     def __str__(self) -> str:
         shown = f" The row: {self.row}" if self.row else ""
-        return f"{self.lf!r} failed on {self.item}: {self.reason}.{shown}"
+        return f"{self.lf!r} failed on {self.item}: {self.reason.removesuffix('.')}.{shown}"
 
     def error(self) -> LabelingFunctionError:
         """Return the error for this failure, with advice."""

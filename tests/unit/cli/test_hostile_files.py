@@ -240,3 +240,10 @@ def test_links_to_nothing_and_pipes_are_named(tmp_path, wiesel):
     check_refused(wiesel("inspect", tmp_path / "rows.csv"), "is a link to a file that does not")
     os.mkfifo(tmp_path / "pipe.csv")
     check_refused(wiesel("inspect", tmp_path / "pipe.csv"), "is a pipe or a device, not a file")
+
+
+def test_a_misspelled_file_is_named_before_the_functions_are_loaded(tmp_path, wiesel):
+    (tmp_path / "rows.csv").write_text("text\nfree\n")
+    (tmp_path / "lfs.py").write_text("raise SystemExit('loaded')\n")
+    given = ("--lfs", tmp_path / "lfs.py", "-o", tmp_path / "votes.parquet")
+    check_refused(wiesel("apply", tmp_path / "rwos.csv", *given), "Did you mean 'rows.csv'?")
