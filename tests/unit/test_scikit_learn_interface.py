@@ -29,7 +29,7 @@ from wiesel.scikit_learn import agreement_with_votes
 VOTES, GOLD = make_votes(120, n_voters=5, coverage=0.8)
 X = make_features(GOLD, n_features=3)
 NAMES = np.array(VOTES.labels.names, dtype=object)[GOLD]
-QUICK = {"epochs": 2, "epoch_size": 240, "lr": 0.05, "weight_average": None, "progress": False}
+QUICK = {"epochs": 2, "epoch_size": 480, "lr": 0.2, "weight_average": None, "progress": False}
 
 
 def two_stage(**options) -> TwoStage:

@@ -47,7 +47,7 @@ def choose_without_gold(
     >>> votes, gold = make_votes(200, 6, coverage=0.6)
     >>> X = make_features(gold, n_features=4)
     >>> net = torch.nn.Linear(4, 2)
-    >>> models = [TwoStage(MajorityVote(), net, epochs=3, lr=lr) for lr in (0.0, 0.05)]
+    >>> models = [TwoStage(MajorityVote(), net, epochs=3, lr=lr) for lr in (0.002, 0.05)]
     >>> choose_without_gold(models, X, votes).best
     1
     """

@@ -22,7 +22,8 @@ from wiesel.training.inputs import as_inputs, is_matrix
 
 VOTES, GOLD = make_votes(60, n_voters=4)
 X = make_features(GOLD, n_features=4)
-QUICK = {"epochs": 1, "epoch_size": 64, "progress": False}
+# Steps that are large enough for any initial weights.
+QUICK = {"epochs": 1, "epoch_size": 640, "lr": 0.3, "weight_average": None, "progress": False}
 
 
 def two_stage(net: nn.Module) -> TwoStage:
