@@ -230,7 +230,9 @@ def _restored(values: dict[str, Any]) -> Any:
 
 
 def _check_probabilities(model: HiddenMarkov) -> None:
-    """Refuse learned arrays of the wrong shape, or whose rows are not probabilities."""
+    """Refuse voters without names, and arrays of the wrong shape or without probabilities."""
+    if not all(isinstance(name, str) for name in (*model.voters_, *model.link_voters_)):
+        raise SavedModelError("The stored voters are not names.")
     n_tags, n_voters, n_links = len(model.labels_), len(model.voters_), len(model.link_voters_)
     expected = {
         "start_": (n_tags,),

@@ -35,6 +35,10 @@ def test_a_model_whose_values_are_no_probabilities_is_refused(tmp_path):
     model.save(tmp_path / "model")
     with pytest.raises(SavedModelError, match=r"start_ is not an array of the shape \(3,\)"):
         load_model(tmp_path / "model")
+    model.voters_ = (["Ada"],)
+    model.save(tmp_path / "model")
+    with pytest.raises(SavedModelError, match="voters are not names"):
+        load_model(tmp_path / "model")
 
 
 @pytest.mark.parametrize(
