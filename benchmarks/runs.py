@@ -51,9 +51,9 @@ def measured(job: dict[str, Any]) -> dict[str, Any]:
     return {"stages": stages, "scores": scores, "cpu_seconds": time.process_time()}
 
 
-def _stage(told: str) -> str:
+def _stage(message: str) -> str:
     """Return the stage in the table: models by name, everything else by its first word."""
-    kind, _, rest = told.partition(" ")
+    kind, _, rest = message.partition(" ")
     if kind != "train":
         return "report" if kind == "reused" else kind
     return "dev labels alone" if rest.startswith("gold") else rest

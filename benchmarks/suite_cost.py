@@ -55,13 +55,13 @@ class SuiteCost:
         """Print the sums, the largest first."""
         show = terminalreporter.write_line
         terminalreporter.section("processor seconds: own + of processes")
-        show(f"{_told(_total(self.tests))}  {len(self.tests)} tests")
+        show(f"{_shown_cost(_total(self.tests))}  {len(self.tests)} tests")
         show(f"{sum(self.before_tests):7.2f}  before the first test of each worker")
         for what, sums in by_place(self.tests).items():
             show(f"\n{what}")
             largest = sorted(sums.items(), key=lambda pair: -sum(pair[1]))[: _SHOWN[what]]
             for name, cost in largest:
-                show(f"{_told(cost)}  {name}")
+                show(f"{_shown_cost(cost)}  {name}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -92,5 +92,5 @@ def _total(tests: Mapping[str, Cost]) -> Cost:
     return sum(cost[0] for cost in tests.values()), sum(cost[1] for cost in tests.values())
 
 
-def _told(cost: Cost) -> str:
+def _shown_cost(cost: Cost) -> str:
     return f"{sum(cost):7.2f} = {cost[0]:6.2f} + {cost[1]:6.2f}"

@@ -105,8 +105,8 @@ def show(records: list[Record], names: tuple[str, ...], effort: Effort) -> None:
         mlp, single, graph = (percentages([found[e][s] for s in seeds], "score") for e in ENCODERS)
         gains[name], of_edges[name] = graph - mlp, graph - single
         edges = np.mean([found["graph"][seed]["edges"] for seed in seeds]) if seeds else None
-        told = UNKNOWN if edges is None else f"{edges:.1f}"
-        rows.append([name, told, *map(spread, (mlp, single, graph, gains[name], of_edges[name]))])
+        shown = UNKNOWN if edges is None else f"{edges:.1f}"
+        rows.append([name, shown, *map(spread, (mlp, single, graph, gains[name], of_edges[name]))])
     header = ("", "dependencies found", "MLP encoder", "graph, no edges", "graph encoder")
     header = (*header, "graph - MLP", "what edges are worth")
     lines = [

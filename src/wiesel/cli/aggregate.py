@@ -62,9 +62,7 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
     from wiesel.io.annotation import is_annotation_file
     from wiesel.io.rows import refuse_overwriting
 
-    refuse_overwriting(output, answers)
-    refuse_overwriting(workers, answers)
-    refuse_overwriting(html, answers)
+    refuse_overwriting([answers], output, workers, html)
     annotations, classes = None, split_names(labels)
     if is_annotation_file(answers):
         annotations = describe_annotations(answers, classes, question)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["apply"]
 
 _FIRST_REPORT = 5.0
-"""Seconds after which the number of finished files is told for the first time."""
+"""Seconds after which the number of finished files is shown for the first time."""
 
 
 @verb
@@ -77,7 +77,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
     how: dict[str, Any] = {"engine": _engine(engine), "on_error": on_error, "ids": id_column}
     how["timeout"] = timeout
     matching_files(data)  # a misspelled name is found before the functions are loaded
-    refuse_overwriting(output, data)
+    refuse_overwriting([data], output)
     if multi:
         with redirect_stdout(sys.stderr):
             return apply_labels(data, lfs, output, split_names(labels), access, cache=cache, **how)

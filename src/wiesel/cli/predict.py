@@ -52,7 +52,7 @@ def predict(
 
     if is_span_model(model):
         return predict_spans(model, Path(data), output, id_column=id_column)
-    refuse_overwriting(output, data)
+    refuse_overwriting([data], output)
     if engine != "local":
         return _on_cluster(model, data, output, id_column, (engine, end_model))
     bundle = load_named(model, end_model, data)

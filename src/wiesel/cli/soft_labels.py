@@ -54,7 +54,7 @@ def soft_labels(
     from wiesel.label_models import LabelModel
     from wiesel.multilabel import PerLabel
 
-    refuse_overwriting(output, votes, rows)
+    refuse_overwriting([votes, rows], output)
     loaded = load_model(model)
     if isinstance(loaded, PerLabel):
         return write_soft_labels(loaded, votes, output, output_format)

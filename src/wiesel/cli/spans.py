@@ -48,9 +48,10 @@ def apply(  # noqa: PLR0913 - the options of the command line
     page: Page = None,
 ) -> Answer:
     """Run span functions and combine their votes with a hidden Markov model."""
+    from wiesel.io.rows import refuse_overwriting
     from wiesel.spans import HiddenMarkov, explain_spans, voter_table
 
-    _refuse_overwriting(texts, output, page)
+    refuse_overwriting([texts], output, page)
     votes = _votes(texts, lfs, labels, text_column, id_column)
     found = HiddenMarkov().fit(votes).predict(votes)
     marked = explain_spans(votes, found)
@@ -122,9 +123,10 @@ def predict_spans(
     id_column: str | None = None,
 ) -> Answer:
     """Find the spans of texts with a trained tagger, and write or show them."""
+    from wiesel.io.rows import refuse_overwriting
     from wiesel.project.spans import load_tagger
 
-    _refuse_overwriting(texts, output)
+    refuse_overwriting([texts], output)
     fitted = load_tagger(model)
     documents = _documents(texts, text_column, id_column)
     found = fitted.predict(documents)
@@ -180,13 +182,6 @@ def _moved(
         return None
     space = SpanLabels(tuple(labels))
     return target.spans_of(source.tags_of(spans, space), space)
-
-
-def _refuse_overwriting(texts: Path, *outputs: Path | None) -> None:
-    from wiesel.io.rows import refuse_overwriting
-
-    for output in outputs:
-        refuse_overwriting(output, texts)
 
 
 def _documents(texts: Path, text_column: str, id_column: str | None) -> "Documents":

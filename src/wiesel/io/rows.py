@@ -1,6 +1,7 @@
 """Reads and writes tables: Parquet, CSV, TSV and JSON lines, whole or in batches."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from glob import escape
 from io import BytesIO
@@ -164,27 +165,32 @@ def matching_files(path: FilePath) -> list[Path]:
     return [existing_file(file) for file in files]
 
 
-def refuse_overwriting(output: FilePath | None, *inputs: FilePath | None) -> None:
+def refuse_overwriting(read: Iterable[FilePath | None], *outputs: FilePath | None) -> None:
     """Reject an output that is one of the files that are read, or a folder that has them.
+
+    None stands for an option that is not given.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "mails.csv"
     >>> write_rows({"id": [1, 2, 3]}, path)
-    >>> refuse_overwriting(path, path)
+    >>> refuse_overwriting([path], path)
     Traceback (most recent call last):
     wiesel.errors.DataError: ...mails.csv is read here, and would be lost: choose another output.
     """
-    target = Path(output or "")
-    if output is None or not target.exists():
-        return
-    for given in inputs:
-        place = Path(given or "")
-        files = list(place.iterdir()) if place.is_dir() else [place]
-        if given is not None and is_pattern(given):
-            files = matching_files(given)
-        for file in files if given is not None else ():
-            if file.exists() and any(target.samefile(each) for each in (file, file.parent)):
-                raise DataError(f"{file} is read here, and would be lost: choose another output.")
+    files = [file for path in read if path is not None for file in _files_at(path)]
+    targets = [Path(output) for output in outputs if output is not None]
+    for target, file in itertools.product(targets, files):
+        if target.exists() and (target.samefile(file) or target.samefile(file.parent)):
+            raise DataError(f"{file} is read here, and would be lost: choose another output.")
+
+
+def _files_at(path: FilePath) -> list[Path]:
+    """The files that exist there: in a folder, by a pattern, or the one with this name."""
+    place = Path(path)
+    if is_pattern(path):
+        return matching_files(path)
+    found = list(place.iterdir()) if place.is_dir() else [place]
+    return [file for file in found if file.exists()]
 
 
 def _tables_in(folder: Path) -> list[Path]:
