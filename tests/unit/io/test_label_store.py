@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -129,7 +130,7 @@ def test_half_a_character_and_nothing_are_no_answers(store, answer):
 @pytest.mark.parametrize("column", ["item", "person", "label", "purpose", "time"])
 def test_values_of_other_types_are_refused_with_the_file(store, column):
     store.add("m1", "ham", "ada")
-    with sqlite3.connect(store.path) as connection:
+    with closing(sqlite3.connect(store.path)) as connection, connection:
         connection.execute(f"UPDATE labels SET {column} = x'ff00'")
     with pytest.raises(DataError, match=r"labels.sqlite holds values that are no labels"):
         store.labels()
