@@ -1,6 +1,6 @@
 """AggNet: EM over a deep network and the voters, with an E-step after every epoch."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 from torch import nn
 
@@ -12,7 +12,7 @@ from wiesel.training import Objective
 __all__ = ["AggNet"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class AggNet(AlternatingModel):
     """Aggregation inside the training of a deep network (Albarqouni et al., TMI 2016).
 
@@ -28,10 +28,6 @@ class AggNet(AlternatingModel):
     >>> AggNet(torch.nn.Linear(4, 3), epochs=5, lr=0.05).fit(X, votes).predict_proba(X).shape
     (200, 3)
     """
-
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         return BayesObjective(end_model, plan.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]

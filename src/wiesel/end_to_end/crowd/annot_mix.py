@@ -1,6 +1,6 @@
 """annot-mix: mixup over triples of item, voter and vote."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ __all__ = ["AnnotMix"]
 _HIDDEN = 64
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class AnnotMix(CrowdModel):
     """Mixup for votes of many voters (Herde, Lührs, Huseljic, Sick 2024, "Annot-Mix", ECAI).
 
@@ -46,9 +46,6 @@ class AnnotMix(CrowdModel):
     (200, 3)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     alpha: float = 1.0
     """The parameter of the Beta distribution of the mixing share: 1 is uniform, 0 does not mix."""
     embedding: int = 16

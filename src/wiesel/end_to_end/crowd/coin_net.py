@@ -1,6 +1,6 @@
 """COINNet: confusion matrices that are the same for all items except a few outliers."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ _POWER = 0.2
 _SMALLEST = 1e-6
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class COINNet(CrowdModel):
     """Crowds with outlier items: instance-independent confusions and sparse exceptions.
 
@@ -51,9 +51,6 @@ class COINNet(CrowdModel):
     array([[1., 1., 1.]])
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     volume: float = 0.01
     """The weight of the term that makes predictions certain and diverse."""
     outliers: float = 0.01

@@ -1,6 +1,6 @@
 """ConfusionNet: the end model's probabilities pass through stochastic confusion matrices."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -30,7 +30,7 @@ _REGULARIZERS = ("none", "trace", "volume_f", "volume_w")
 _RIDGE = 1e-3
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class ConfusionNet(CrowdModel):
     """Learns P(vote | x) = sum_c f_c(x) A_j[c, vote] by maximum likelihood.
 
@@ -57,9 +57,6 @@ class ConfusionNet(CrowdModel):
     array([[1., 1., 1.]])
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     structure: Structure = "voters"
     """One matrix for each of the `voters`, one `shared` by all, or the `union` of votes."""
     regularizer: Regularizer = "none"

@@ -1,6 +1,6 @@
 """CrowdLayer: a small layer for every voter on top of the end model."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -21,7 +21,7 @@ Variant = Literal["MW", "VW", "VB", "VW+B", "SW"]
 _VARIANTS = ("MW", "VW", "VB", "VW+B", "SW")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class CrowdLayer(CrowdModel):
     """Deep learning from crowds (Rodrigues and Pereira, AAAI 2018).
 
@@ -47,9 +47,6 @@ class CrowdLayer(CrowdModel):
     (5,)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     variant: Variant = "MW"
     """The kind of layer: `MW`, `VW`, `VB`, `VW+B` or `SW`."""
     rank: int | None = None

@@ -56,6 +56,9 @@ class CrowdModel(EndToEndModel):
     returns an empty one for loading.
     """
 
+    end_model: nn.Module = field(kw_only=False)
+    """Your network: any module that returns logits. `fit` trains a copy."""
+
     voter_model_: VoterModel = field(init=False, repr=False)
     """The fitted model of the voters; `confusions()` reads it."""
     class_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)

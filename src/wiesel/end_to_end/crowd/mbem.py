@@ -1,7 +1,7 @@
 """MBEM: EM that estimates the voters' confusions from the end model's hard predictions."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +20,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["MBEM"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class MBEM(AlternatingModel):
     """Model-bootstrapped EM (Khetan, Lipton, Anandkumar, ICLR 2018).
 
@@ -43,9 +43,6 @@ class MBEM(AlternatingModel):
     (200, 3)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     m_epochs: int = 4
     """The number of epochs between E-steps; predictions of early epochs are unreliable. Training
     needs more epochs than these, or there is no E-step."""

@@ -97,6 +97,8 @@ class RuleModel(EndToEndModel):
     A subclass implements `_rule_objective`, and `_combined`, which combines rules and end model.
     """
 
+    end_model: nn.Module = field(kw_only=False)
+    """Your network: any module that returns logits. `fit` trains a copy."""
     hidden: int = 128
     """The number of hidden units of the rule network."""
 
