@@ -14,7 +14,6 @@ from wiesel.nn.end_models import logits_of
 from wiesel.parameters import check_number
 from wiesel.training import Batch, Objective
 from wiesel.training.inputs import Batchable
-from wiesel.votes import VoteMatrix
 
 __all__ = ["AnnotMix"]
 
@@ -60,15 +59,10 @@ class AnnotMix(CrowdModel):
         check_number(self, "initial_accuracy", self.initial_accuracy, low=0.01, high=0.99)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
-        return _MixedObjective(
-            end_model, self._embedded(votes.n_voters, votes.n_classes), self.alpha
-        )
+        voters = self._voter_model(len(plan.voters), len(plan.labels))
+        return _MixedObjective(end_model, voters, self.alpha)
 
-    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
-        return self._embedded(len(self.voters_), len(self.labels_))
-
-    def _embedded(self, n_voters: int, n_classes: int) -> "_EmbeddedVoters":
+    def _voter_model(self, n_voters: int, n_classes: int) -> "_EmbeddedVoters":
         start = starting_matrix(self.initial_accuracy, n_classes)
         return _EmbeddedVoters(n_voters, start, self.embedding)
 

@@ -13,7 +13,6 @@ from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.nn.end_models import logits_of
 from wiesel.parameters import check_choice
 from wiesel.training import Batch, Objective
-from wiesel.votes import VoteMatrix
 
 __all__ = ["CrowdLayer", "CrowdLayerObjective", "VoterLayer", "vote_cross_entropy"]
 
@@ -58,12 +57,11 @@ class CrowdLayer(CrowdModel):
         check_rank(self, self.rank)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
-        layer = VoterLayer(votes.n_voters, votes.n_classes, self.variant, self.rank)
+        layer = self._voter_model(len(plan.voters), len(plan.labels))
         return CrowdLayerObjective(end_model, layer)
 
-    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
-        return VoterLayer(len(self.voters_), len(self.labels_), self.variant, self.rank)
+    def _voter_model(self, n_voters: int, n_classes: int) -> "VoterLayer":
+        return VoterLayer(n_voters, n_classes, self.variant, self.rank)
 
 
 class VoterLayer(VoterModel):
