@@ -46,8 +46,6 @@ class Separable(Protocol):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]: ...
 
-    def stack_key(self) -> str: ...
-
 
 Part = TypeVar("Part", bound=Separable)
 
