@@ -20,8 +20,7 @@ from wiesel.errors import SavedModelError, VoteError, suggest
 from wiesel.explain import Explanation
 from wiesel.label_models.base import normalized_exp
 from wiesel.nn.end_models import logits_of
-from wiesel.nn.shapes import shapes_only
-from wiesel.training import Objective, Record, TrainingData, as_inputs, seeded
+from wiesel.training import Objective, Record, TrainingData, as_inputs
 from wiesel.training.objective import prediction_record
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
@@ -129,12 +128,7 @@ class CrowdModel(EndToEndModel):
         for name in self._share_names:
             setattr(self, name, self._shares(saved.values[name.removesuffix("_")]))
         shapes = saved.values["voter_shapes"]
-        # Sizes from a file are not trusted: memory is allocated only if they match the weights.
-        with shapes_only():
-            saved.check(self._blank_voters(shapes), "voters")
-        with seeded(self.seed):
-            blank = self._blank_voters(shapes)
-        self.voter_model_ = saved.filled(blank, "voters")  # type: ignore[assignment]
+        self.voter_model_ = saved.restored(lambda: self._blank_voters(shapes), "voters", self.seed)
 
     def _voter_model(self, n_voters: int, n_classes: int) -> VoterModel:
         """Return an untrained model of the voters."""
