@@ -1,5 +1,7 @@
 """Inputs and votes to a trained end model: torch, one file per method."""
 
+from functools import partial
+
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.blind_choice import choose_without_gold
 from wiesel.end_to_end.committee import Committee, default_members
@@ -54,119 +56,105 @@ __all__ = [
     "out_of_sample_proba",
 ]
 
+_method = partial(Method, needs="features and votes")
+
 REGISTRY = Registry(
     EndToEndModel,
-    Method(
+    _method(
         name="committee",
         cls=Committee,
         summary="the default: networks trained on several label models, averaged",
         paper="Caruana et al. 2004, Ensemble Selection, ICML, for the weights",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="weasel",
         cls=WeaSEL,
         summary="an encoder weighs the voters on every item, trained jointly with the end model",
         paper="Rühling Cachay, Boecking, Dubrawski 2021, End-to-End Weak Supervision",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="two_stage",
         cls=TwoStage,
         summary="a label model estimates soft labels, then the end model learns them",
         paper="Ratner et al. 2016, Data Programming",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="max_mig",
         cls=MaxMIG,
         summary="the end model and an aggregator of the votes maximize their mutual information",
         paper="Cao et al. 2019, Max-MIG, ICLR",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="crowd_layer",
         cls=CrowdLayer,
         summary="a layer per voter maps the end model's predictions to its votes",
         paper="Rodrigues and Pereira 2018, Deep Learning from Crowds, AAAI",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="doctor_net",
         cls=DoctorNet,
         summary="a head per voter, averaged, optionally with learned weights",
         paper="Guan et al. 2018, Who Said What, AAAI",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="mbem",
         cls=MBEM,
         summary="EM with confusions estimated from the end model's hard predictions",
         paper="Khetan, Lipton, Anandkumar 2018, Learning from Noisy Singly-Labeled Data, ICLR",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="agg_net",
         cls=AggNet,
         summary="EM over end model and voters, one E-step per epoch",
         paper="Albarqouni et al. 2016, AggNet, IEEE TMI",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="raykar",
         cls=Raykar,
         summary="EM over end model and voters, several epochs per M-step",
         paper="Raykar et al. 2010, Learning from Crowds, JMLR",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="confusion_net",
         cls=ConfusionNet,
         summary="stochastic confusion matrices: trace-regularized, shared, GeoCrowdNet, UnionNet",
         paper="Tanno et al. 2019, CVPR; Ibrahim et al. 2023, ICLR; Wei et al. 2022, TNNLS",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="conal",
         cls=CoNAL,
         summary="a confusion matrix shared by all voters, mixed with each voter's own",
         paper="Chu, Ma, Wang 2021, Learning from Crowds by Modeling Common Confusions, AAAI",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="coin_net",
         cls=COINNet,
         summary="a confusion matrix per voter, with sparse outliers for single votes",
         paper="Nguyen, Ibrahim, Fu 2024, Instance-Dependent Outliers, NeurIPS",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="annot_mix",
         cls=AnnotMix,
         summary="mixup over items, voters and votes; voters are embeddings",
         paper="Herde, Lührs, Huseljic, Sick 2024, Annot-Mix, ECAI",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="deep_logic",
         cls=DeepLogic,
         summary="votes are evidence with learned weights, the end model is the prior",
         paper="Wang and Poon 2018, Deep Probabilistic Logic, EMNLP",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="imply_loss",
         cls=ImplyLoss,
         summary="learns from a few gold labels where each rule holds",
         paper="Awasthi et al. 2020, Learning from Rules Generalizing Labeled Exemplars, ICLR",
-        needs="features and votes",
     ),
-    Method(
+    _method(
         name="astra",
         cls=ASTRA,
         summary="a teacher combines rules and student, with a few gold labels",
         paper="Karamanolakis et al. 2021, Self-Training with Weak Supervision, NAACL",
-        needs="features and votes",
     ),
     Method(
         name="supervised",

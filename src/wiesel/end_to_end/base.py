@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import nn
 
 from wiesel.end_to_end.checks import (
@@ -37,12 +36,11 @@ from wiesel.end_to_end.plan import (
     can_choose,
     chosen_class_balance,
     options_key,
-    run_fingerprint,
     short_hash,
     train_options,
 )
 from wiesel.end_to_end.storage import Saved, save_end_to_end
-from wiesel.end_to_end.together import fit_all, fit_ensemble
+from wiesel.end_to_end.together import begun, plan_all, separate, train_all
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.labels import LabelSpace
 from wiesel.nn.end_models import Ensemble
@@ -278,10 +276,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on the result of `fit_inputs`: check, plan, train and store the results."""
-        if self.members != 1:
-            self.check_options()
-            return fit_ensemble(self, given, validation)
-        fit_all([self], given, validation)
+        self.check_options()
+        parts = separate(self)
+        train_all(plan_all(parts, given, validation))
+        if len(parts) > 1:
+            self.join(begun(parts), validation)
         return self
 
     def planned(
@@ -297,8 +296,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             options = train_options(
                 self, len(plan.labels), can_choose(plan.validation), given.engine
             )
-            mark = run_fingerprint(self, plan.fingerprint)
-            return PlannedFit(self, plan, objective, options, mark, torch.get_rng_state())
+            return PlannedFit(self, plan, objective, plan.data, options)
 
     def plan_key(self) -> str:
         """Return a key that is equal for models with the same plan."""
@@ -334,7 +332,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     def _items(self, given: FitInputs) -> npt.NDArray[np.int64]:
         """Return the positions of the items to train on: those with votes."""
-        return covered_items(given)
+        return covered_items(given.votes.covered)  # type: ignore[union-attr]
 
     def finish(self, fit: PlannedFit, history: History) -> None:
         """Store the results of a fit."""

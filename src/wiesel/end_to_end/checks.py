@@ -78,15 +78,15 @@ def check_divisible(model: object, objective: Objective, engine: object) -> None
         )
 
 
-def covered_items(given: FitInputs) -> npt.NDArray[np.int64]:
+def covered_items(covered: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return the positions of the items with votes; there must be at least two."""
-    covered = np.flatnonzero(given.votes.covered)  # type: ignore[union-attr]
-    if len(covered) < 2:
+    rows = np.flatnonzero(covered)
+    if len(rows) < 2:
         raise VoteError(
-            f"Only {len(covered)} of {len(given.inputs)} items have a vote; training needs at "
-            "least two. Write labeling functions that vote more often."
+            f"Only {len(rows)} of {len(covered)} items have a vote; training needs at least two. "
+            "Write labeling functions that vote more often."
         )
-    return covered
+    return rows
 
 
 def check_lengths(given: FitInputs) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
@@ -47,13 +48,13 @@ __all__ = [
     "FitPlan",
     "GoldSet",
     "PlannedFit",
+    "ReadyFit",
     "can_choose",
     "check_class_balance",
     "chosen_class_balance",
     "default_epochs",
     "inputs_digest",
     "options_key",
-    "run_fingerprint",
     "short_hash",
     "train_options",
     "votes_fingerprint",
@@ -151,32 +152,42 @@ class FitPlan:
 
 
 @dataclass(frozen=True)
-class PlannedFit:
-    """A fit that is ready to be trained."""
+class ReadyFit:
+    """A fit that is ready to be trained, of any kind of model."""
 
-    model: "EndToEndModel"
-    plan: FitPlan
+    model: Any
+    plan: Any
     objective: Objective
+    data: TrainingData
     options: TrainOptions
-    fingerprint: str
-    """Equal for equal options and equal data; it identifies the run of a checkpoint."""
-    random_state: Tensor
+    random_state: Tensor = field(default_factory=torch.get_rng_state)
     """The state of the random numbers when training starts."""
-
-    @property
-    def data(self) -> TrainingData:
-        """The items to train on."""
-        return self.plan.data
 
     @property
     def validation(self) -> Validation | None:
         """The validation set that selects the epoch."""
-        return self.plan.validation
+        found: Validation | None = self.plan.validation
+        return found
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for equal options and equal data; it identifies the run of a checkpoint."""
+        options = self.model.get_params(deep=True).items()
+        described = {key: _text(value) for key, value in options if key not in _IRRELEVANT}
+        return short_hash(json.dumps(described, sort_keys=True) + self.plan.fingerprint)
 
     def finish(self, history: History) -> None:
         """Store the results in the model."""
         with seeded(self.model.seed):
             self.model.finish(self, history)
+
+
+@dataclass(frozen=True)
+class PlannedFit(ReadyFit):
+    """A fit of an end-to-end method that is ready to be trained."""
+
+    model: "EndToEndModel"
+    plan: FitPlan
 
 
 def train_options(
@@ -252,11 +263,6 @@ def options_key(model: Parameterized, but: Collection[str]) -> str:
         return f"{type(model).__name__}{options!r}"
 
 
-def run_fingerprint(model: Parameterized, data: str) -> str:
-    """Return a short hash of options and data; `data` is the fingerprint of the plan."""
-    return short_hash(json.dumps(_options(model), sort_keys=True) + data)
-
-
 def votes_fingerprint(votes: VoteMatrix) -> str:
     """Return a short hash of all votes, with voters and items."""
     digest = hashlib.sha256(repr((votes.voters, votes.labels.names)).encode())
@@ -269,11 +275,6 @@ def votes_fingerprint(votes: VoteMatrix) -> str:
 def short_hash(text: str) -> str:
     """Return a hash of a text, with the length of a fingerprint."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _options(model: Parameterized) -> dict[str, str]:
-    options = model.get_params(deep=True)
-    return {key: _text(value) for key, value in options.items() if key not in _IRRELEVANT}
 
 
 def _text(value: Any) -> str:

@@ -3,7 +3,7 @@
 import copy
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,13 @@ from wiesel.version import __version__
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
 
-__all__ = ["Saved", "end_to_end_contents", "restore_end_to_end", "save_end_to_end"]
+__all__ = [
+    "Saved",
+    "end_to_end_contents",
+    "restore_end_to_end",
+    "save_end_to_end",
+    "stored_weights",
+]
 
 WEIGHTS = "weights.safetensors"
 HISTORY = "history.json"
@@ -90,7 +96,35 @@ class Saved:
 
     def check(self, module: nn.Module, name: str) -> dict[str, Tensor]:
         """Return the weights stored under `name`; raise an error if they do not fit the module."""
-        return fitting_weights(module, name, self.files)
+        try:
+            stored = load(self.files[WEIGHTS])
+        except (KeyError, SafetensorError) as error:
+            raise SavedModelError(f"The stored weights cannot be read: {error}") from error
+        prefix = f"{name}/"
+        weights = {k.removeprefix(prefix): v for k, v in stored.items() if k.startswith(prefix)}
+        expected = module.state_dict()
+        wrong = [
+            f"{key}: stored {_shape(weights.get(key))}, the module has {_shape(expected.get(key))}"
+            for key in sorted(weights.keys() | expected.keys())
+            if _shape(weights.get(key)) != _shape(expected.get(key))
+        ]
+        if wrong:
+            raise SavedModelError(
+                f"The stored weights do not fit the {name}: {listed(wrong, limit=3)}. "
+                "Give load_model a module of the architecture that was trained."
+            )
+        refuse_nan(module, weights)
+        return weights
+
+    def restored(self, build: Callable[[], nn.Module], name: str, seed: int) -> Any:
+        """Return a trained module that a method builds itself.
+
+        Sizes from a file are not trusted: memory is allocated only if they match the weights.
+        """
+        with shapes_only():
+            self.check(build(), name)
+        with seeded(seed):
+            return self.filled(build(), name)
 
     def filled(self, module: nn.Module, name: str) -> nn.Module:
         """Return a copy of a module with the weights stored under `name`."""
@@ -129,36 +163,26 @@ def _described(model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]
         "parameters": _parameters(model),
         "labels": list(model.labels_.names),
         "voters": list(model.voters_),
-        **_outcome(model),
+        "threshold": model.threshold_,
+        "selection": encoded(model.selection_),
+        "trained_on": encoded(model.trained_on_),
         "learned": encoded(model.saved_values()),
     }
     files = {HISTORY: json.dumps(model.history_.to_dict()).encode()}
     if not model.members_:
-        manifest["modules"] = _module_specs(model)
-        weights = save(_tensors(model.saved_modules()))
-        return manifest, {**files, WEIGHTS: weights, **model.saved_files()}
+        modules = model.saved_modules()
+        # Networks are rebuilt from these specifications; None for user modules.
+        manifest["modules"] = {
+            name: encoded(classifier_spec(module) or module_spec(module))
+            for name, module in modules.items()
+        }
+        return manifest, {**files, WEIGHTS: stored_weights(modules), **model.saved_files()}
     manifest["members"] = []
     for number, member in enumerate(model.members_):
         own, own_files = _described(member)
         manifest["members"].append(own)
         files |= {f"member{number}.{name}": content for name, content in own_files.items()}
     return manifest, files
-
-
-def _outcome(model: "EndToEndModel") -> dict[str, Any]:
-    return {
-        "threshold": model.threshold_,
-        "selection": encoded(model.selection_),
-        "trained_on": encoded(model.trained_on_),
-    }
-
-
-def _module_specs(model: "EndToEndModel") -> dict[str, Any]:
-    """The specifications from which networks are rebuilt, by name; None for user modules."""
-    return {
-        name: encoded(classifier_spec(module) or module_spec(module))
-        for name, module in model.saved_modules().items()
-    }
 
 
 def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
@@ -229,29 +253,6 @@ def _restore_outcome(model: "EndToEndModel", saved: Saved) -> None:
     model.history_ = History.from_dict(read_json(saved.files[HISTORY], HISTORY))
 
 
-def fitting_weights(module: nn.Module, name: str, files: dict[str, bytes]) -> dict[str, Tensor]:
-    """Return the weights stored under a name; raise an error if they do not fit the module."""
-    try:
-        stored = load(files[WEIGHTS])
-    except (KeyError, SafetensorError) as error:
-        raise SavedModelError(f"The stored weights cannot be read: {error}") from error
-    prefix = f"{name}/"
-    weights = {k.removeprefix(prefix): v for k, v in stored.items() if k.startswith(prefix)}
-    expected = module.state_dict()
-    wrong = [
-        f"{key}: stored {_shape(weights.get(key))}, the module has {_shape(expected.get(key))}"
-        for key in sorted(weights.keys() | expected.keys())
-        if _shape(weights.get(key)) != _shape(expected.get(key))
-    ]
-    if wrong:
-        raise SavedModelError(
-            f"The stored weights do not fit the {name}: {listed(wrong, limit=3)}. "
-            "Give load_model a module of the architecture that was trained."
-        )
-    refuse_nan(module, weights)
-    return weights
-
-
 def _rebuilt(spec: dict[str, Any]) -> nn.Module:
     if spec.get("name") == CLASSIFIER:
         return classifier_from_spec(spec["arguments"])
@@ -276,13 +277,15 @@ def _shape(tensor: Tensor | None) -> str:
     return "nothing" if tensor is None else str(tuple(tensor.shape))
 
 
-def _tensors(modules: dict[str, nn.Module]) -> dict[str, Tensor]:
+def stored_weights(modules: Mapping[str, nn.Module]) -> bytes:
+    """Return the weights of modules, by name, as the content of a safetensors file."""
     # The file format refuses shared memory, so tied weights are stored as separate copies.
-    return {
+    tensors = {
         f"{name}/{key}": value.detach().cpu().clone().contiguous()
         for name, module in modules.items()
         for key, value in module.state_dict().items()
     }
+    return save(tensors)
 
 
 def _parameters(model: "EndToEndModel") -> dict[str, Any]:

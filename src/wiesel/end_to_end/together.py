@@ -7,20 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import torch
 
 from wiesel.end_to_end.diagnosis import warn_if_collapsed
-from wiesel.end_to_end.plan import short_hash
+from wiesel.end_to_end.plan import ReadyFit, short_hash
 from wiesel.errors import WieselWarning, warn_user
 from wiesel.nn.end_models import shipped_module, shipped_spec
 from wiesel.nn.stacking import NotStackable
-from wiesel.training import (
-    History,
-    Objective,
-    TrainingData,
-    TrainOptions,
-    Validation,
-    seeded,
-    train,
-    train_together,
-)
+from wiesel.training import History, seeded, train, train_together
 from wiesel.training.objective import resolve_device
 from wiesel.training.progress import one_line
 
@@ -30,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "begun",
-    "fit_all",
-    "fit_ensemble",
     "fit_together",
     "plan_all",
     "reseeded",
@@ -57,37 +46,8 @@ class Separable(Protocol):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]: ...
 
-    def stack_key(self) -> str: ...
-
 
 Part = TypeVar("Part", bound=Separable)
-
-
-class ReadyFit(Protocol):
-    """A fit that is ready to be trained, of any kind of model."""
-
-    @property
-    def model(self) -> Separable: ...
-
-    @property
-    def objective(self) -> Objective: ...
-
-    @property
-    def data(self) -> TrainingData: ...
-
-    @property
-    def validation(self) -> Validation | None: ...
-
-    @property
-    def options(self) -> TrainOptions: ...
-
-    @property
-    def fingerprint(self) -> str: ...
-
-    @property
-    def random_state(self) -> torch.Tensor: ...
-
-    def finish(self, history: History) -> None: ...
 
 
 def fit_together(
@@ -118,18 +78,10 @@ def fit_together(
     models = list(models)
     if models:
         given = models[0].fit_inputs(X, votes, encoder_X)
-        fit_all(models, given, validation, quiet)
+        train_all(plan_all(models, given, validation), quiet)
         for model in models:
             model.recover(given, validation)
     return models
-
-
-def fit_ensemble(model: Model, given: "FitInputs", validation: "GoldSet | None") -> Model:
-    """Fit the networks of an ensemble, and make `model` their average."""
-    parts = separate(model)
-    fit_all(parts, given, validation)
-    model.join(begun(parts), validation)
-    return model
 
 
 def separate(model: Part) -> list[Part]:
@@ -153,16 +105,6 @@ def reseeded(network: Any, seed: int) -> Any:
         return network
     with seeded(seed):
         return shipped_module(spec)
-
-
-def fit_all(
-    models: "Sequence[EndToEndModel]",
-    given: "FitInputs",
-    validation: "GoldSet | None",
-    quiet: bool = False,
-) -> None:
-    """Fit all models on the same data, as stacks where possible."""
-    train_all(plan_all(models, given, validation), quiet)
 
 
 def plan_all(

@@ -6,7 +6,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import nn
 
 from wiesel.end_to_end.base import ONLY_NETWORKS, EndToEndModel
@@ -20,7 +19,6 @@ from wiesel.end_to_end.plan import (
     can_choose,
     check_class_balance,
     options_key,
-    run_fingerprint,
     train_options,
 )
 from wiesel.end_to_end.readings import EvidenceLabelModel, FeatureLabelModel
@@ -191,10 +189,8 @@ class TwoStage(EndToEndModel):
         history = History([record], best_epoch=None if held_out is None else 1)
         objective = Objective()
         objective.end_model = module
-        mark = run_fingerprint(self, plan.fingerprint)
         options = train_options(self, len(plan.labels), can_choose(held_out))
-        state = torch.get_rng_state()
-        self.finish(PlannedFit(self, plan, objective, options, mark, state), history)
+        self.finish(PlannedFit(self, plan, objective, plan.data, options), history)
         return self
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:

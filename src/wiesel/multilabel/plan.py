@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.checks import check_end_model
+from wiesel.end_to_end.checks import check_end_model, covered_items
 from wiesel.end_to_end.plan import FitPlan, inputs_digest, votes_fingerprint
 from wiesel.end_to_end.readings import FeatureLabelModel
 from wiesel.end_to_end.two_stage import fit_label_model, proba_of_votes
@@ -96,13 +96,7 @@ class MultiLabelPlan:
     @property
     def used(self) -> npt.NDArray[np.int64]:
         """The items to train on."""
-        used = np.flatnonzero(self.known.any(axis=1))
-        if len(used) < 2:
-            raise VoteError(
-                f"Only {len(used)} of {len(self.inputs)} items have a vote; training needs at "
-                "least two. Write labeling functions that vote more often."
-            )
-        return used
+        return covered_items(np.asarray(self.known.any(axis=1)))
 
     @cached_property
     def fingerprint(self) -> str:

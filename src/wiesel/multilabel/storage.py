@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save
 from torch import nn
 
 from wiesel.end_to_end.checks import MODULE_ERRORS
 from wiesel.end_to_end.restoring import refuse_nan
-from wiesel.end_to_end.storage import HISTORY, WEIGHTS, Saved
+from wiesel.end_to_end.storage import HISTORY, WEIGHTS, Saved, stored_weights
 from wiesel.errors import SavedModelError, WieselError, suggest
 from wiesel.label_models import LabelModel
 from wiesel.label_models.storage import (
@@ -116,7 +115,7 @@ def _networks(model: MultiLabelModel) -> tuple[dict[str, Any], dict[str, bytes]]
         models, arrays = _label_models(two_stage.label_models_)
         manifest["label_model"] = label_model_values(two_stage.label_model)
     manifest["label_models"] = models
-    return manifest, {**arrays, WEIGHTS: save(_tensors(modules))}
+    return manifest, {**arrays, WEIGHTS: stored_weights(modules)}
 
 
 def restore_multilabel(
@@ -319,11 +318,3 @@ def _restore_encoder(model: MultiLabelWeaSEL, saved: Saved) -> None:
 
 def _below(files: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
     return {k.removeprefix(prefix): own for k, own in files.items() if k.startswith(prefix)}
-
-
-def _tensors(modules: Mapping[str, nn.Module]) -> dict[str, torch.Tensor]:
-    return {
-        f"{name}/{key}": value.detach().cpu().clone().contiguous()
-        for name, module in modules.items()
-        for key, value in module.state_dict().items()
-    }

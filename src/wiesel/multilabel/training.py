@@ -9,12 +9,11 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from wiesel.end_to_end.checks import check_training_numbers
 from wiesel.end_to_end.explaining import VoteEffects, as_batch
-from wiesel.end_to_end.plan import run_fingerprint, train_options
+from wiesel.end_to_end.plan import ReadyFit, train_options
 from wiesel.end_to_end.together import begun, separate, train_all
 from wiesel.errors import CollapseWarning, WieselWarning, listed, warn_user
 from wiesel.evaluation import choose_threshold
@@ -27,14 +26,7 @@ from wiesel.multilabel.report import MultiLabelReport, evaluate_presence
 from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.votes import MultiLabelVotes
 from wiesel.parameters import Parameterized, check_number
-from wiesel.training import (
-    History,
-    Objective,
-    TrainingData,
-    TrainOptions,
-    as_inputs,
-    seeded,
-)
+from wiesel.training import History, Objective, TrainingData, as_inputs, seeded
 from wiesel.training.objective import resolve_device
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
@@ -145,17 +137,8 @@ class MultiLabelModel(Parameterized, ABC):
         for part in parts:
             with seeded(part.seed):
                 objective, data, learned = part._planned(copy.deepcopy(part.network), plan, soft)
-                fits.append(
-                    LabelsFit(
-                        model=part,
-                        plan=plan,
-                        objective=objective,
-                        data=data,
-                        learned=learned,
-                        options=train_options(part, 2, plan.validation is not None),
-                        random_state=torch.get_rng_state(),
-                    )
-                )
+                options = train_options(part, 2, plan.validation is not None)
+                fits.append(LabelsFit(part, plan, objective, data, options, learned=learned))
         return fits
 
     def finish(self, fit: "LabelsFit", history: History) -> None:
@@ -320,32 +303,13 @@ class MultiLabelModel(Parameterized, ABC):
 
 
 @dataclass(frozen=True)
-class LabelsFit:
+class LabelsFit(ReadyFit):
     """A fit of one network that is ready to be trained."""
 
     model: MultiLabelModel
     plan: MultiLabelPlan
-    objective: Objective
-    data: TrainingData
-    learned: Mapping[str, Any]
+    learned: Mapping[str, Any] = field(kw_only=True)
     """The learned attributes that only this method has, including its trained networks."""
-    options: TrainOptions
-    random_state: Tensor
-    """The state of the random number generator when training starts."""
-
-    @property
-    def validation(self) -> MultiLabelValidation | None:
-        """The validation items, which choose the epoch."""
-        return self.plan.validation
-
-    @property
-    def fingerprint(self) -> str:
-        """Equal for equal options and equal data; it ties a checkpoint to them."""
-        return run_fingerprint(self.model, self.plan.fingerprint)
-
-    def finish(self, history: History) -> None:
-        """Store what was learned in the model."""
-        self.model.finish(self, history)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from wiesel.errors import ParameterError
 from wiesel.nn.end_models import Dropout
-from wiesel.nn.stacking import StackedBatchNorm, flat, items_first, members_first
+from wiesel.nn.stacking import StackedBatchNorm, count_batch, flat, items_first, members_first
 from wiesel.nn.workers import PartStreams, Worker
 
 __all__ = ["see_whole_batches"]
@@ -86,7 +86,7 @@ class _Normalize(torch.autograd.Function):
     ) -> Tensor:
         found = _Statistics(values, layer.worker, layer.eps)
         if layer.training:
-            found.move_running(layer, layer.count())
+            found.move_running(layer, count_batch(layer))
         normalized = (values - found.mean) * found.scale
         ctx.worker, ctx.count = layer.worker, found.count
         ctx.save_for_backward(normalized, found.scale, weight)
@@ -119,14 +119,6 @@ class _PartBatchNorm(_BatchNorm):
             last.reshape(-1, last.shape[-1]), self.weight, self.bias, self
         )
         return normalized.view(last.shape).movedim(-1, 1)
-
-    def count(self) -> float:
-        """Count the batch, and return how much it weighs in the running statistics."""
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-        if self.momentum is not None:
-            return self.momentum
-        return 1 / float(self.num_batches_tracked or 1)
 
 
 class _PartBatchNorm1d(_PartBatchNorm, nn.BatchNorm1d): ...

@@ -16,6 +16,7 @@ __all__ = [
     "NotStackable",
     "StackedBatchNorm",
     "StackedDropout",
+    "count_batch",
     "flat",
     "items_first",
     "members_first",
@@ -228,7 +229,7 @@ class StackedBatchNorm(_StackedLayer):
         use_batch = self.training or self.running_mean is None
         if use_batch and values.shape[1] == 1:
             raise ValueError("BatchNorm cannot be trained with a batch of one item.")
-        momentum = self.count() if self.training else 0.0
+        momentum = count_batch(self) if self.training else 0.0
         running = flat(self.running_mean), flat(self.running_var)
         affine = flat(self.weight), flat(self.bias)
         normalized = F.batch_norm(
@@ -236,14 +237,15 @@ class StackedBatchNorm(_StackedLayer):
         )
         return members_first(normalized, len(values))
 
-    def count(self) -> float:
-        """Count the batch, and return how much it weighs in the running statistics."""
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-        if self.momentum is not None:
-            return self.momentum
-        counted = self.num_batches_tracked
-        return 0.0 if counted is None else 1 / float(counted[0])
+
+def count_batch(layer: Any) -> float:
+    """Count a batch of a BatchNorm layer, and return its weight in the running statistics."""
+    counted: Tensor | None = layer.num_batches_tracked
+    if counted is not None:
+        counted.add_(1)
+    if layer.momentum is not None:
+        return float(layer.momentum)
+    return 0.0 if counted is None else 1 / float(counted.reshape(-1)[0])
 
 
 def items_first(values: Tensor) -> Tensor:

@@ -1,19 +1,14 @@
 """AggNet: EM over a deep network and the voters, with an E-step after every epoch."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
-from torch import nn
-
-from wiesel.end_to_end.crowd.alternation import AlternatingModel
-from wiesel.end_to_end.crowd.raykar import BayesObjective
-from wiesel.end_to_end.plan import FitPlan
-from wiesel.training import Objective
+from wiesel.end_to_end.crowd.raykar import Raykar
 
 __all__ = ["AggNet"]
 
 
-@dataclass(eq=False)
-class AggNet(AlternatingModel):
+@dataclass(eq=False, kw_only=True)
+class AggNet(Raykar):
     """Aggregation inside the training of a deep network (Albarqouni et al., TMI 2016).
 
     The model of `Raykar`, but soft labels and confusions are updated after every epoch of the
@@ -29,9 +24,5 @@ class AggNet(AlternatingModel):
     (200, 3)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
-
-    def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        return BayesObjective(end_model, plan.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]
+    m_epochs: int = 1
+    """The number of epochs between E-steps."""

@@ -1,6 +1,6 @@
 """annot-mix: mixup over triples of item, voter and vote."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -14,14 +14,13 @@ from wiesel.nn.end_models import logits_of
 from wiesel.parameters import check_number
 from wiesel.training import Batch, Objective
 from wiesel.training.inputs import Batchable
-from wiesel.votes import VoteMatrix
 
 __all__ = ["AnnotMix"]
 
 _HIDDEN = 64
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class AnnotMix(CrowdModel):
     """Mixup for votes of many voters (Herde, Lührs, Huseljic, Sick 2024, "Annot-Mix", ECAI).
 
@@ -46,9 +45,6 @@ class AnnotMix(CrowdModel):
     (200, 3)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     alpha: float = 1.0
     """The parameter of the Beta distribution of the mixing share: 1 is uniform, 0 does not mix."""
     embedding: int = 16
@@ -63,15 +59,10 @@ class AnnotMix(CrowdModel):
         check_number(self, "initial_accuracy", self.initial_accuracy, low=0.01, high=0.99)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
-        return _MixedObjective(
-            end_model, self._embedded(votes.n_voters, votes.n_classes), self.alpha
-        )
+        voters = self._voter_model(len(plan.voters), len(plan.labels))
+        return _MixedObjective(end_model, voters, self.alpha)
 
-    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
-        return self._embedded(len(self.voters_), len(self.labels_))
-
-    def _embedded(self, n_voters: int, n_classes: int) -> "_EmbeddedVoters":
+    def _voter_model(self, n_voters: int, n_classes: int) -> "_EmbeddedVoters":
         start = starting_matrix(self.initial_accuracy, n_classes)
         return _EmbeddedVoters(n_voters, start, self.embedding)
 

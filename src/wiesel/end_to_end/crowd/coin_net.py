@@ -1,6 +1,6 @@
 """COINNet: confusion matrices that are the same for all items except a few outliers."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from wiesel.end_to_end.crowd.confusion_net import (
     starting_matrix,
 )
 from wiesel.end_to_end.crowd.crowd_model import CrowdModel, all_entries
-from wiesel.end_to_end.crowd.voter_models import VoterModel, check_rank, matrix_rank
+from wiesel.end_to_end.crowd.voter_models import check_rank, matrix_rank
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.parameters import check_number
@@ -26,7 +26,7 @@ _POWER = 0.2
 _SMALLEST = 1e-6
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class COINNet(CrowdModel):
     """Crowds with outlier items: instance-independent confusions and sparse exceptions.
 
@@ -51,9 +51,6 @@ class COINNet(CrowdModel):
     array([[1., 1., 1.]])
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     volume: float = 0.01
     """The weight of the term that makes predictions certain and diverse."""
     outliers: float = 0.01
@@ -72,13 +69,10 @@ class COINNet(CrowdModel):
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         votes: VoteMatrix = plan.votes  # type: ignore[assignment]
-        matrices = self._matrices(votes.n_voters, votes.n_classes)
+        matrices = self._voter_model(votes.n_voters, votes.n_classes)
         return _OutlierObjective(end_model, matrices, votes, self.volume, self.outliers)
 
-    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
-        return self._matrices(len(self.voters_), len(self.labels_))
-
-    def _matrices(self, n_voters: int, n_classes: int) -> StochasticMatrices:
+    def _voter_model(self, n_voters: int, n_classes: int) -> StochasticMatrices:
         rank = matrix_rank(n_voters, n_classes**2, self.rank)
         return StochasticMatrices(
             n_voters, starting_matrix(self.initial_accuracy, n_classes), rank=rank

@@ -1,6 +1,6 @@
 """CoNAL: some confusions are common to all voters, others are specific to one voter."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ _HIDDEN = 128
 _SAMPLED_ITEMS = 512
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class CoNAL(CrowdModel):
     """Common noise adaptation layers (Chu, Ma, Wang, AAAI 2021).
 
@@ -43,9 +43,6 @@ class CoNAL(CrowdModel):
     (200, 3)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     separation: float = 1e-5
     """The weight of the term that separates the voters' matrices from the shared one."""
     embedding: int = 20

@@ -1,6 +1,6 @@
 """ConfusionNet: the end model's probabilities pass through stochastic confusion matrices."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -19,7 +19,6 @@ from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.nn.end_models import logits_of
 from wiesel.parameters import check_choice, check_number
 from wiesel.training import Batch, Objective
-from wiesel.votes import VoteMatrix
 
 __all__ = ["ConfusionNet", "LikelihoodObjective", "StochasticMatrices", "starting_matrix"]
 
@@ -30,7 +29,7 @@ _REGULARIZERS = ("none", "trace", "volume_f", "volume_w")
 _RIDGE = 1e-3
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class ConfusionNet(CrowdModel):
     """Learns P(vote | x) = sum_c f_c(x) A_j[c, vote] by maximum likelihood.
 
@@ -57,9 +56,6 @@ class ConfusionNet(CrowdModel):
     array([[1., 1., 1.]])
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     structure: Structure = "voters"
     """One matrix for each of the `voters`, one `shared` by all, or the `union` of votes."""
     regularizer: Regularizer = "none"
@@ -80,14 +76,10 @@ class ConfusionNet(CrowdModel):
         check_rank(self, self.rank)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
-        matrices = self._matrices(votes.n_voters, votes.n_classes)
+        matrices = self._voter_model(len(plan.voters), len(plan.labels))
         return LikelihoodObjective(end_model, matrices, self.regularizer, self.strength)
 
-    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
-        return self._matrices(len(self.voters_), len(self.labels_))
-
-    def _matrices(self, n_voters: int, n_classes: int) -> "StochasticMatrices":
+    def _voter_model(self, n_voters: int, n_classes: int) -> "StochasticMatrices":
         start = starting_matrix(self.initial_accuracy, n_classes)
         rank = matrix_rank(n_voters, n_classes**2, self.rank)
         return StochasticMatrices(n_voters, start, self.structure, rank)
@@ -141,12 +133,10 @@ class StochasticMatrices(VoterModel):
         return torch.logsumexp(of_voters, dim=0)
 
     def _logits(self, voters: Tensor) -> Tensor:
-        logits: Tensor = self.logits(torch.zeros_like(voters) if self._is_shared else voters)
+        if self.structure == "shared":
+            voters = torch.zeros_like(voters)
+        logits: Tensor = self.logits(voters)
         return logits
-
-    @property
-    def _is_shared(self) -> bool:
-        return self.structure == "shared"
 
 
 class LikelihoodObjective(CrowdObjective):

@@ -1,6 +1,6 @@
 """CrowdLayer: a small layer for every voter on top of the end model."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -13,7 +13,6 @@ from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.nn.end_models import logits_of
 from wiesel.parameters import check_choice
 from wiesel.training import Batch, Objective
-from wiesel.votes import VoteMatrix
 
 __all__ = ["CrowdLayer", "CrowdLayerObjective", "VoterLayer", "vote_cross_entropy"]
 
@@ -21,7 +20,7 @@ Variant = Literal["MW", "VW", "VB", "VW+B", "SW"]
 _VARIANTS = ("MW", "VW", "VB", "VW+B", "SW")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class CrowdLayer(CrowdModel):
     """Deep learning from crowds (Rodrigues and Pereira, AAAI 2018).
 
@@ -47,9 +46,6 @@ class CrowdLayer(CrowdModel):
     (5,)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     variant: Variant = "MW"
     """The kind of layer: `MW`, `VW`, `VB`, `VW+B` or `SW`."""
     rank: int | None = None
@@ -61,12 +57,11 @@ class CrowdLayer(CrowdModel):
         check_rank(self, self.rank)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
-        layer = VoterLayer(votes.n_voters, votes.n_classes, self.variant, self.rank)
+        layer = self._voter_model(len(plan.voters), len(plan.labels))
         return CrowdLayerObjective(end_model, layer)
 
-    def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
-        return VoterLayer(len(self.voters_), len(self.labels_), self.variant, self.rank)
+    def _voter_model(self, n_voters: int, n_classes: int) -> "VoterLayer":
+        return VoterLayer(n_voters, n_classes, self.variant, self.rank)
 
 
 class VoterLayer(VoterModel):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,7 @@ from wiesel.errors import SavedModelError, VoteError, suggest
 from wiesel.explain import Explanation
 from wiesel.label_models.base import normalized_exp
 from wiesel.nn.end_models import logits_of
-from wiesel.nn.shapes import shapes_only
-from wiesel.training import Objective, Record, TrainingData, as_inputs, seeded
+from wiesel.training import Objective, Record, TrainingData, as_inputs
 from wiesel.training.objective import prediction_record
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
@@ -52,9 +51,16 @@ class CrowdObjective(Objective):
 class CrowdModel(EndToEndModel):
     """An end-to-end method that also learns how each voter confuses the classes.
 
-    A method implements `_objective`, whose `voters` is a `VoterModel`, and `_blank_voters`, which
-    returns an empty one for loading.
+    A method implements `_objective`, whose `voters` is a `VoterModel`, and `_voter_model`, which
+    returns an untrained one. If its sizes depend on more than voters and classes, `_blank_voters`
+    returns one for loading.
     """
+
+    end_model: nn.Module = field(kw_only=False)
+    """Your network: any module that returns logits. `fit` trains a copy."""
+
+    _share_names: ClassVar[tuple[str, ...]] = ("class_balance_",)
+    """The learned attributes that are class shares; an ensemble has the mean of its members'."""
 
     voter_model_: VoterModel = field(init=False, repr=False)
     """The fitted model of the voters; `confusions()` reads it."""
@@ -101,9 +107,10 @@ class CrowdModel(EndToEndModel):
         return VoteEffects(self._added(votes), weights, self.soft_labels(one, votes)[0])
 
     def join(self, members: Sequence[Self], validation: GoldSet | None = None) -> Self:
-        """Become the ensemble of these fitted models, with the members' mean confusions."""
+        """Become the ensemble of these fitted models, with the mean of their class shares."""
         super().join(members, validation)
-        self.class_balance_ = np.mean([member.class_balance_ for member in members], axis=0)
+        for name in self._share_names:
+            setattr(self, name, np.mean([getattr(member, name) for member in members], axis=0))
         return self
 
     def saved_modules(self) -> dict[str, nn.Module]:
@@ -111,24 +118,25 @@ class CrowdModel(EndToEndModel):
         return {"end_model": self.end_model_, "voters": self.voter_model_}
 
     def saved_values(self) -> dict[str, Any]:
-        """Return the class balance and the sizes of the model of the voters."""
+        """Return the class shares and the sizes of the model of the voters."""
+        shares = {name.removesuffix("_"): getattr(self, name) for name in self._share_names}
         shapes = {name: list(part.shape) for name, part in self.voter_model_.state_dict().items()}
-        return {"class_balance": self.class_balance_, "voter_shapes": shapes}
+        return {**shares, "voter_shapes": shapes}
 
     def restore_learned(self, saved: Saved) -> None:
         """Rebuild the model of the voters and load its weights."""
-        self.class_balance_ = self._shares(saved.values["class_balance"])
+        for name in self._share_names:
+            setattr(self, name, self._shares(saved.values[name.removesuffix("_")]))
         shapes = saved.values["voter_shapes"]
-        # Sizes from a file are not trusted: memory is allocated only if they match the weights.
-        with shapes_only():
-            saved.check(self._blank_voters(shapes), "voters")
-        with seeded(self.seed):
-            blank = self._blank_voters(shapes)
-        self.voter_model_ = saved.filled(blank, "voters")  # type: ignore[assignment]
+        self.voter_model_ = saved.restored(lambda: self._blank_voters(shapes), "voters", self.seed)
+
+    def _voter_model(self, n_voters: int, n_classes: int) -> VoterModel:
+        """Return an untrained model of the voters."""
+        raise NotImplementedError
 
     def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:
         """Return an empty model of the voters, of the shapes its tensors were saved with."""
-        raise NotImplementedError
+        return self._voter_model(len(self.voters_), len(self.labels_))
 
     def _shares(self, values: Any) -> npt.NDArray[np.float64]:
         """Return the saved class shares, after a check."""

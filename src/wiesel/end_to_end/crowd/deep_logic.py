@@ -1,7 +1,7 @@
 """DeepLogic: votes as virtual evidence with learned weights around a network."""
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ _LEAST_PROBA = 1e-3
 """An end model that has memorized its targets must not outweigh all voters."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class DeepLogic(AlternatingModel):
     """Deep probabilistic logic (Wang and Poon, EMNLP 2018), in its form for single items.
 
@@ -45,9 +45,6 @@ class DeepLogic(AlternatingModel):
     torch.Size([5])
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     confidence: float = 0.9
     """The initial accuracy of all voters."""
     smoothing: float = 10.0

@@ -1,7 +1,7 @@
 """DoctorNet: one prediction per voter, averaged with learned weights."""
 
 import math
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -33,7 +33,7 @@ _VARIANTS = ("DN", "WDN", "IWDN", "BIWDN")
 _SAMPLED_ITEMS = 512
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class DoctorNet(CrowdModel):
     """Who said what: a head for every voter on one trunk (Guan et al., AAAI 2018).
 
@@ -62,9 +62,6 @@ class DoctorNet(CrowdModel):
     (200, 3)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     variant: Variant = "DN"
     """How the heads are averaged: `DN`, `WDN`, `IWDN` or `BIWDN`."""
     bottleneck: int = 3

@@ -1,6 +1,6 @@
 """Max-MIG: a network and a vote aggregator, trained to maximize their mutual information."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +25,7 @@ __all__ = ["MaxMIG"]
 _LEAST_CONFUSION = 0.01
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class MaxMIG(CrowdModel):
     """Max-MIG: a mutual-information game between data and votes (Cao et al., ICLR 2019).
 
@@ -50,9 +50,6 @@ class MaxMIG(CrowdModel):
     (200, 3)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     divergence: str = "kl"
     """The f-divergence: `kl`, `reverse_kl`, `pearson`, `hellinger`, `total_variation` or
     `jensen_shannon`."""

@@ -1,18 +1,15 @@
 """MBEM: EM that estimates the voters' confusions from the end model's hard predictions."""
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.base import GoldSet
 from wiesel.end_to_end.crowd.alternation import AlternatingModel, CountedObjective
 from wiesel.end_to_end.plan import FitPlan
-from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.training import Objective
 from wiesel.votes import VoteMatrix
@@ -20,7 +17,7 @@ from wiesel.votes import VoteMatrix
 __all__ = ["MBEM"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class MBEM(AlternatingModel):
     """Model-bootstrapped EM (Khetan, Lipton, Anandkumar, ICLR 2018).
 
@@ -43,9 +40,6 @@ class MBEM(AlternatingModel):
     (200, 3)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     m_epochs: int = 4
     """The number of epochs between E-steps; predictions of early epochs are unreliable. Training
     needs more epochs than these, or there is no E-step."""
@@ -53,20 +47,7 @@ class MBEM(AlternatingModel):
     hard_balance_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """The class shares of the network's hard predictions: the prior of the soft labels."""
 
-    def join(self, members: Sequence[Self], validation: GoldSet | None = None) -> Self:
-        """Become the ensemble of these fitted models, with the mean of their priors."""
-        super().join(members, validation)
-        self.hard_balance_ = np.mean([member.hard_balance_ for member in members], axis=0)
-        return self
-
-    def saved_values(self) -> dict[str, Any]:
-        """Return what all alternating methods save, and the prior."""
-        return {**super().saved_values(), "hard_balance": self.hard_balance_}
-
-    def restore_learned(self, saved: Saved) -> None:
-        """Restore what all alternating methods save, and the prior."""
-        super().restore_learned(saved)
-        self.hard_balance_ = self._shares(saved.values["hard_balance"])
+    _share_names = ("class_balance_", "hard_balance_")
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         return _HardObjective(end_model, plan.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """Raykar: EM over a classifier and the confusions of the voters."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from wiesel.training import Objective
 __all__ = ["BayesObjective", "Raykar"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Raykar(AlternatingModel):
     """Learning from crowds (Raykar et al., JMLR 2010), for two classes and more.
 
@@ -36,9 +36,6 @@ class Raykar(AlternatingModel):
     (1, 3, 3)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     m_epochs: int = 2
     """The number of epochs between E-steps."""
 

@@ -1,6 +1,6 @@
 """ASTRA: a student, and a teacher that pays attention to rules and to the student."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ _ITEMS_AT_ONCE = 2048
 _SMALLEST = 1e-12
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class ASTRA(RuleModel):
     """Self-training with weak supervision (Karamanolakis et al., NAACL 2021).
 
@@ -47,9 +47,6 @@ class ASTRA(RuleModel):
     (200, 3)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     warm_up: int = 2
     """The number of epochs before the teacher provides targets."""
 

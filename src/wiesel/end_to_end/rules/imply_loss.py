@@ -1,6 +1,6 @@
 """ImplyLoss: if a rule holds, its class is the label."""
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ _POWER = 0.2
 _SMALLEST = 1e-12
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class ImplyLoss(RuleModel):
     """Learning from rules that generalize exemplars (Awasthi et al., ICLR 2020).
 
@@ -47,9 +47,6 @@ class ImplyLoss(RuleModel):
     (200, 5)
     """
 
-    end_model: nn.Module
-    """Your network: any module that returns logits. `fit` trains a copy."""
-    _: KW_ONLY
     gamma: float = 0.1
     """The weight of the implication on unlabeled items."""
 

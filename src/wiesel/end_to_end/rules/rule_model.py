@@ -21,9 +21,8 @@ from wiesel.errors import FeatureError
 from wiesel.explain import Explanation
 from wiesel.labels import ABSTAIN
 from wiesel.nn.end_models import Dropout
-from wiesel.nn.shapes import shapes_only
 from wiesel.parameters import check_number
-from wiesel.training import Batch, Objective, TrainingData, seeded
+from wiesel.training import Batch, Objective, TrainingData
 from wiesel.training.engines import TrainingEngine
 from wiesel.votes import VoteMatrix
 
@@ -84,11 +83,6 @@ class RuleObjective(CrowdObjective):
         """Return the end model's logits, and the weights of all sources on these items."""
         return _sources_weighed(self.end_model, self.last_layer, self.rules, batch)
 
-    @property
-    def n_voters(self) -> int:
-        """The number of rules; the end model is the source after them."""
-        return len(self.rules.bias) - 1
-
 
 @dataclass(eq=False, kw_only=True)
 class RuleModel(EndToEndModel):
@@ -97,6 +91,8 @@ class RuleModel(EndToEndModel):
     A subclass implements `_rule_objective`, and `_combined`, which combines rules and end model.
     """
 
+    end_model: nn.Module = field(kw_only=False)
+    """Your network: any module that returns logits. `fit` trains a copy."""
     hidden: int = 128
     """The number of hidden units of the rule network."""
 
@@ -163,11 +159,9 @@ class RuleModel(EndToEndModel):
     def restore_learned(self, saved: Saved) -> None:
         """Rebuild the rule network and load its weights."""
         width, self.last_layer_ = saved.values["width"], saved.values["last_layer"]
-        with shapes_only():
-            saved.check(RuleNetwork(width, len(self.voters_), self.hidden), "rules")
-        with seeded(self.seed):
-            blank = RuleNetwork(width, len(self.voters_), self.hidden)
-        self.rules_ = saved.filled(blank, "rules")  # type: ignore[assignment]
+        self.rules_ = saved.restored(
+            lambda: RuleNetwork(width, len(self.voters_), self.hidden), "rules", self.seed
+        )
 
     def _check_options(self) -> None:
         super()._check_options()

@@ -2,7 +2,7 @@
 
 import copy
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,11 +30,9 @@ if TYPE_CHECKING:
     from wiesel.end_to_end.weasel.model import WeaSEL
 
 __all__ = [
-    "EncoderShape",
     "build_encoder",
     "check_encoder",
     "encoder_features",
-    "encoder_shape",
     "feature_width",
     "layers_of",
     "voter_dependencies",
@@ -73,32 +71,6 @@ def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | N
             "votes alone with encoder=EncoderLayers(features=False)."
         )
     return features
-
-
-class EncoderShape(NamedTuple):
-    """The sizes of an encoder, and the edges between voters."""
-
-    n_voters: int
-    n_classes: int
-    n_features: int
-    n_statistics: int = 0
-    edges: tuple[tuple[int, int], ...] = ()
-    """The edges of a graph encoder; statistics are nodes after the voters."""
-
-
-def encoder_shape(
-    options: "WeaSEL",
-    voters: tuple[str, ...],
-    n_classes: int,
-    n_features: int,
-    dependencies: Dependencies,
-) -> EncoderShape:
-    """Return the shape of an encoder for these voters; raise an error for an unknown voter."""
-    edges = [voter_positions("dependency", pair, voters) for pair in dependencies]
-    statistics = place_statistics(options.statistics, voters)
-    for node, (_, first, second) in enumerate(statistics, start=len(voters)):
-        edges += [(node, first), (node, second)]
-    return EncoderShape(len(voters), n_classes, n_features, len(statistics), tuple(edges))
 
 
 def voter_dependencies(options: "WeaSEL", votes: VoteMatrix) -> Dependencies:
@@ -143,22 +115,34 @@ def _check_graph(layers: GraphLayers) -> None:
             )
 
 
-def build_encoder(options: "WeaSEL", shape: EncoderShape, tau_1: float) -> VoteEncoder:
-    """Return a new encoder that fits the votes and features."""
-    n_columns = shape.n_voters + shape.n_statistics
-    n_values = encoded_width(1, shape.n_classes, options.encoding)
-    n_scores = shape.n_classes if options.class_conditional else 1
+def build_encoder(
+    options: "WeaSEL",
+    voters: tuple[str, ...],
+    n_classes: int,
+    n_features: int,
+    dependencies: Dependencies,
+    tau_1: float,
+) -> VoteEncoder:
+    """Return a new encoder for these voters; raise an error for an unknown voter."""
+    # In a graph, statistics are nodes after the voters.
+    edges = [voter_positions("dependency", pair, voters) for pair in dependencies]
+    statistics = place_statistics(options.statistics, voters)
+    for node, (_, first, second) in enumerate(statistics, start=len(voters)):
+        edges += [(node, first), (node, second)]
+    n_columns = len(voters) + len(statistics)
+    n_values = encoded_width(1, n_classes, options.encoding)
+    n_scores = n_classes if options.class_conditional else 1
     weighing = Weighing(
         activation=options.activation,
         tau_1=tau_1,
         # The paper's code counts one number for each vote, so sqrt_input does too.
-        tau_2=scale(options.tau_2, n_columns, n_columns + shape.n_features, shape.n_classes),
+        tau_2=scale(options.tau_2, n_columns, n_columns + n_features, n_classes),
         class_conditional=options.class_conditional,
         voting_only=options.voting_only,
     )
-    nodes = NodeShape(n_columns, n_values, shape.n_features, n_scores)
-    network = _network(options.encoder, nodes, shape.edges)
-    encoder = VoteEncoder(network, shape.n_voters, weighing, shape.n_statistics)
+    nodes = NodeShape(n_columns, n_values, n_features, n_scores)
+    network = _network(options.encoder, nodes, edges)
+    encoder = VoteEncoder(network, len(voters), weighing, len(statistics))
     layers = layers_of(options.encoder)
     return encoder if layers is None or layers.trained else encoder.requires_grad_(False)
 
@@ -168,7 +152,7 @@ def feature_width(features: Inputs | None) -> int:
     return 0 if features is None else features.item_bytes // 4
 
 
-def _network(encoder: Any, nodes: NodeShape, edges: tuple[tuple[int, int], ...]) -> nn.Module:
+def _network(encoder: Any, nodes: NodeShape, edges: list[tuple[int, int]]) -> nn.Module:
     n_inputs, n_outputs = nodes.n_inputs, nodes.n_voters * nodes.n_scores
     layers = layers_of(encoder)
     if isinstance(layers, GraphLayers):

@@ -27,7 +27,6 @@ from wiesel.end_to_end.weasel.encoding import (
     build_encoder,
     check_encoder,
     encoder_features,
-    encoder_shape,
     feature_width,
     layers_of,
     voter_dependencies,
@@ -260,13 +259,11 @@ class WeaSEL(EndToEndModel):
         self.class_balance_ = values["class_balance"]
         class_prior(self.labels_, self.class_balance_)
         self.dependencies_ = values.get("dependencies", ())
-        shape = encoder_shape(
-            self, self.voters_, len(self.labels_), self.encoder_width_, self.dependencies_
-        )
+        sizes = len(self.labels_), self.encoder_width_, self.dependencies_, self.tau_1_
         if not isinstance(self.encoder, nn.Module):
             with shapes_only():  # no memory before the sizes match
-                saved.check(build_encoder(self, shape, self.tau_1_).network, "encoder")
-        self.encoder_ = build_encoder(self, shape, self.tau_1_).eval()
+                saved.check(build_encoder(self, self.voters_, *sizes).network, "encoder")
+        self.encoder_ = build_encoder(self, self.voters_, *sizes).eval()
         self.encoder_.network = saved.filled(self.encoder_.network, "encoder")
 
     def _check_options(self) -> None:
@@ -327,14 +324,14 @@ class WeaSEL(EndToEndModel):
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         learned = plan.learned
-        shape = encoder_shape(
+        encoder = build_encoder(
             self,
             plan.voters,
             len(plan.labels),
             learned["encoder_width_"],
             learned["dependencies_"],
+            learned["tau_1_"],
         )
-        encoder = build_encoder(self, shape, learned["tau_1_"])
         return WeaSELObjective(
             end_model,
             encoder,
