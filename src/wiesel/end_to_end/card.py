@@ -19,10 +19,7 @@ def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) ->
         f"# {type(model).__name__} model",
         "",
         f"Predicts one of {names}. Trained by Wiesel {__version__} on "
-        f"{model.trained_on_['items']:,} items{_voters(model)}, without looking at their labels."
-        if model.voters_
-        else f"Predicts one of {names}. Trained by Wiesel {__version__} on "
-        f"{model.trained_on_['items']:,} items with gold labels.",
+        f"{model.trained_on_['items']:,} items{_source(model)}.",
         "",
         f"- Kept weights: epoch {_epochs(model)} of {len(model.history_)} ({_selection(model)}).",
         f"- Decision threshold: {_threshold(model)}.",
@@ -54,8 +51,11 @@ def _items(reader: "FeatureReader | None") -> str:
     return {"tabular": "table", "images": "pictures", "given": "X"}.get(reader.kind, "texts")
 
 
-def _voters(model: "EndToEndModel") -> str:
-    return f" and the votes of {len(model.voters_):,} voters ({listed(model.voters_, limit=5)})"
+def _source(model: "EndToEndModel") -> str:
+    if not model.voters_:
+        return " with gold labels"
+    voters = f"{len(model.voters_):,} voters ({listed(model.voters_, limit=5)})"
+    return f" and the votes of {voters}, without looking at their labels"
 
 
 def _epochs(model: "EndToEndModel") -> str:

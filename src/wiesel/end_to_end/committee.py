@@ -14,7 +14,7 @@ from torch import nn
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import check_training_numbers, gold_validation, gold_votes
 from wiesel.end_to_end.diagnosis import predicts_one_class
-from wiesel.end_to_end.explaining import VoteEffects, explain_item
+from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
@@ -40,7 +40,7 @@ from wiesel.end_to_end.supervised import Supervised, gold_member
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
-from wiesel.explain import Explanation, MemberView
+from wiesel.explain import MemberView
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.label_models.copies import find_copies, merge_copies
 from wiesel.nn.end_models import Ensemble
@@ -58,7 +58,7 @@ _GOLD = "gold"
 
 
 @dataclass(eq=False)
-class Committee(EndToEndModel):
+class Committee(ExplainedModel):
     """The default: networks trained on several label models, averaged.
 
     No label model is best on all data, and without gold nothing shows which one is best here. So
@@ -258,14 +258,8 @@ class Committee(EndToEndModel):
         position = {name: index for index, name in enumerate(self.voters_)}
         return np.array([position[self.copies_.get(name, name)] for name in self.voters_])
 
-    def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
-        """Return the effect of each vote on one item, and each member's soft label."""
-        self.check_fitted()
-        one = self.input_of(x)
-        return explain_item(self, one, votes, self.vote_effects(one, votes))
-
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
-        """Return the effects of the votes on one item; `one` is the item as a batch."""
+        """Return the effects of the votes on one item, and each member's soft label."""
         merged, members = self._merged(votes), self._label_members()
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
             parts: list[VoteEffects] = [m.vote_effects(one, merged) for _, m, _ in members]

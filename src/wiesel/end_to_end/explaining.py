@@ -1,21 +1,18 @@
 """Explanations of single items, shared by all methods."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
-from torch import Tensor
 
+from wiesel.end_to_end.base import EndToEndModel
 from wiesel.errors import FeatureError
 from wiesel.explain import Explanation, MemberView, Push, predicted_class
 from wiesel.votes import VoteMatrix
 
-if TYPE_CHECKING:
-    from wiesel.end_to_end.base import EndToEndModel
-
-__all__ = ["VoteEffects", "as_batch", "check_one_item", "explain_item"]
+__all__ = ["ExplainedModel", "VoteEffects", "check_one_item", "explain_item"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +31,23 @@ class VoteEffects:
     """The soft label of each member of a committee."""
 
 
+@dataclass(eq=False, kw_only=True)
+class ExplainedModel(EndToEndModel):
+    """A method that knows the effect of each vote on an item."""
+
+    def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
+        """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""
+        self.check_fitted()
+        one = self.input_of(x)
+        return explain_item(self, one, votes, self.vote_effects(one, votes))
+
+    @abstractmethod
+    def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
+        """Return the effects of the votes on one item; `one` is the item as a batch."""
+
+
 def explain_item(
-    model: "EndToEndModel", one: Any, votes: VoteMatrix, effects: VoteEffects
+    model: EndToEndModel, one: Any, votes: VoteMatrix, effects: VoteEffects
 ) -> Explanation:
     """Return the explanation of one item; `one` is the item as a batch."""
     end_proba = model.predict_proba(one)[0]
@@ -90,15 +102,3 @@ def _pushes(
         for k, voter in enumerate(votes.voter_index)
     ]
     return tuple(sorted(pushes, key=lambda push: -abs(push.effect)))
-
-
-def as_batch(x: Any) -> Any:
-    """One item, such as `X[17]`, as a batch of one; a matrix with one row is returned as is."""
-    if isinstance(x, tuple):
-        x = x[0]
-    if isinstance(x, dict):
-        return {key: np.asarray(value)[None] for key, value in x.items()}
-    if sp.issparse(x):
-        x = x.toarray()  # type: ignore[attr-defined]
-    array = x if isinstance(x, Tensor) else np.asarray(x)
-    return array if array.ndim == 2 and array.shape[0] == 1 else array[None]

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from wiesel.end_to_end.checks import MODULE_ERRORS, first_line
-from wiesel.end_to_end.explaining import as_batch
 from wiesel.errors import MissingExtraError, ParameterError, SavedModelError, WieselError
 from wiesel.features import (
     ImageFeatures,
@@ -29,7 +28,7 @@ from wiesel.training.inputs import Inputs, as_inputs, is_ready
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
 
-__all__ = ["FeatureReader", "ReadsFeatures", "restored_reader"]
+__all__ = ["FeatureReader", "ReadsFeatures", "as_batch", "restored_reader"]
 
 _TRIED_PIXELS = 10**6
 _NOTED = ("kind", "column")
@@ -128,6 +127,18 @@ class ReadsFeatures:
     def input_of(self, x: Any) -> Inputs:
         """Return one item, such as `X[17]`, as inputs of length one."""
         return as_inputs(as_batch(x) if self.reader_ is None else self.reader_.read_one(x))
+
+
+def as_batch(x: Any) -> Any:
+    """One item, such as `X[17]`, as a batch of one; a matrix with one row is returned as is."""
+    if isinstance(x, tuple):
+        x = x[0]
+    if isinstance(x, dict):
+        return {key: np.asarray(value)[None] for key, value in x.items()}
+    if sp.issparse(x):
+        x = x.toarray()  # type: ignore[attr-defined]
+    array = x if isinstance(x, Tensor) else np.asarray(x)
+    return array if array.ndim == 2 and array.shape[0] == 1 else array[None]
 
 
 def restored_reader(

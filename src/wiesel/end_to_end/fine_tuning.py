@@ -85,7 +85,10 @@ def fine_tune(
     losses = np.stack([_calibrated_losses(epoch, gold.gold) for epoch in proba])
     best = _worth_training(losses)
     if best:
-        _train_on_all(model, gold, options, best)
+        shorter, everything = replace(options, epochs=best), np.arange(len(gold.gold))
+        tuned, _ = _trained(model, gold, everything, shorter, held_out=gold)
+        # Train in place: the members of an ensemble share its parameters.
+        model.end_model_.load_state_dict(tuned.state_dict())
     if gold.metric == "auc":
         model.threshold_ = gold.best_threshold(proba[best])
     means = losses.mean(axis=1)
@@ -146,25 +149,16 @@ def _worth_training(losses: npt.NDArray[np.float64]) -> int:
     return best if gains.mean() > stdtrit(len(gains) - 1, 0.95) * error else 0
 
 
-def _train_on_all(
-    model: "EndToEndModel", gold: Validation, options: TrainOptions, epochs: int
-) -> None:
-    shorter = replace(options, epochs=epochs)
-    tuned, _ = _trained(model, gold, np.arange(len(gold.gold)), shorter)
-    # Train in place: the members of an ensemble share its parameters.
-    model.end_model_.load_state_dict(tuned.state_dict())
-
-
 def _trained(
     model: "EndToEndModel",
     gold: Validation,
     rows: npt.NDArray[np.int64],
     options: TrainOptions,
-    held_out: Validation | None = None,
+    held_out: Validation,
 ) -> tuple[nn.Module, History]:
     network = copy.deepcopy(model.end_model_)
     targets = np.eye(gold.n_classes)[gold.gold]
-    objective = _WatchedObjective(network, targets, gold if held_out is None else held_out)
+    objective = _WatchedObjective(network, targets, held_out)
     data = TrainingData(gold.inputs, used=rows)
     with seeded(model.seed):
         history = train(objective, data, options)

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.base import ONLY_NETWORKS, EndToEndModel
+from wiesel.end_to_end.base import ONLY_NETWORKS
 from wiesel.end_to_end.checks import gold_validation, is_classifier
-from wiesel.end_to_end.explaining import VoteEffects, check_one_item, explain_item
+from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, check_one_item
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
@@ -25,7 +25,6 @@ from wiesel.end_to_end.readings import EvidenceLabelModel, FeatureLabelModel
 from wiesel.end_to_end.sklearn_stage import fit_classifier
 from wiesel.end_to_end.storage import Saved
 from wiesel.errors import ParameterError, SavedModelError
-from wiesel.explain import Explanation
 from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.storage import (
     fitted_label_model,
@@ -48,7 +47,7 @@ _STACKED = ("seed", "lr", "end_model", "label_model", "class_balance", "hard")
 
 
 @dataclass(eq=False)
-class TwoStage(EndToEndModel):
+class TwoStage(ExplainedModel):
     """A label model first, then the end model on its soft labels (Ratner et al. 2016).
 
     The label model is fitted on the votes. A label model such as `FeatureChecked` also uses the
@@ -89,17 +88,11 @@ class TwoStage(EndToEndModel):
         self.check_fitted()
         return proba_of_votes(self.label_model_, votes, X)
 
-    def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
-        """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`.
+    def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
+        """Return the effects of the votes on one item; `one` is the item as a batch.
 
         A vote's weight is the change of the label model's log-probabilities without this vote.
         """
-        self.check_fitted()
-        one = self.input_of(x)
-        return explain_item(self, one, votes, self.vote_effects(one, votes))
-
-    def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
-        """Return the effects of the votes on one item; `one` is the item as a batch."""
         check_one_item(votes)
         repeated = as_inputs(one).take(np.zeros(votes.n_votes + 1, dtype=np.int64))
         proba = proba_of_votes(self.label_model_, each_left_out(votes), repeated)

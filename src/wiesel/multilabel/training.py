@@ -12,7 +12,8 @@ import numpy.typing as npt
 from torch import nn
 
 from wiesel.end_to_end.checks import check_training_numbers
-from wiesel.end_to_end.explaining import VoteEffects, as_batch
+from wiesel.end_to_end.explaining import VoteEffects
+from wiesel.end_to_end.feature_reader import as_batch
 from wiesel.end_to_end.plan import ReadyFit, train_options
 from wiesel.end_to_end.together import begun, separate, train_all
 from wiesel.errors import CollapseWarning, WieselWarning, listed, warn_user

@@ -25,10 +25,12 @@ __all__ = ["AlternatingModel", "AlternatingObjective", "CountedObjective"]
 class AlternatingObjective(CrowdObjective):
     """An end model trained on soft labels that are updated every few epochs.
 
-    A subclass sets `voters` and the buffer `soft_labels`, and implements `alternate`.
+    A subclass sets `voters`, whose `count` learns from soft labels, and the buffer `soft_labels`.
     """
 
     soft_labels: Tensor
+    # An end model that has memorized its targets must not outweigh all voters.
+    least_proba = 1e-3
 
     def __init__(self, end_model: nn.Module, votes: VoteMatrix, m_epochs: int) -> None:
         super().__init__()
@@ -51,8 +53,14 @@ class AlternatingObjective(CrowdObjective):
         self.alternate(torch.log_softmax(logits, dim=1), self.answers.to(logits.device))
 
     def alternate(self, log_proba: Tensor, answers: VoteEntries) -> None:
-        """Compute soft labels and the model of the voters from the end model's predictions."""
-        raise NotImplementedError
+        """Take the E-step from the end model's predictions, then learn the voters again."""
+        prior = (log_proba.exp() + self.least_proba).log()
+        self.soft_labels.copy_(torch.softmax(prior + self.vote_evidence(answers), dim=1))
+        self.voters.count(answers, self.soft_labels)  # type: ignore[operator]
+
+    def vote_evidence(self, answers: VoteEntries) -> Tensor:
+        """Return the sum of log P(vote | class) over the votes of every item."""
+        return answers.sum_by_item(self.voters.log_votes(answers.voters, answers.classes))
 
 
 class CountedObjective(AlternatingObjective):
@@ -70,10 +78,6 @@ class CountedObjective(AlternatingObjective):
         soft_labels = torch.where(total > 0, counts / total.clamp_min(1e-12), uniform)
         self.register_buffer("soft_labels", soft_labels)
         self.voters = CountedConfusions.of(self.answers, soft_labels, votes.n_voters, smoothing)
-
-    def vote_evidence(self, answers: VoteEntries) -> Tensor:
-        """Return the sum of log P(vote | class) over the votes of every item."""
-        return answers.sum_by_item(self.voters.log_votes(answers.voters, answers.classes))
 
 
 @dataclass(eq=False, kw_only=True)

@@ -13,7 +13,6 @@ from wiesel.end_to_end.plan import FitPlan
 from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.parameters import check_number
 from wiesel.training import Batch, Objective
-from wiesel.votes import VoteMatrix
 
 __all__ = ["CoNAL"]
 
@@ -57,10 +56,10 @@ class CoNAL(CrowdModel):
         check_rank(self, self.rank)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
-        last_layer = find_last_layer(end_model, votes.n_classes, plan.data)
-        width = representation_width(end_model, last_layer, votes.n_classes)
-        layers = self._layers(votes.n_voters, votes.n_classes, width)
+        n_voters, n_classes = len(plan.voters), len(plan.labels)
+        last_layer = find_last_layer(end_model, n_classes, plan.data)
+        width = representation_width(end_model, last_layer, n_classes)
+        layers = self._layers(n_voters, n_classes, width)
         return _SharedObjective(end_model, last_layer, layers, self.separation)
 
     def _layers(self, n_voters: int, n_classes: int, width: int) -> "_SharedLayers":

@@ -9,15 +9,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.crowd.voter_models import VoterModel
-from wiesel.end_to_end.explaining import VoteEffects, check_one_item, explain_item
+from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, check_one_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries, vote_entries
 from wiesel.errors import SavedModelError, VoteError, suggest
-from wiesel.explain import Explanation
 from wiesel.label_models.base import normalized_exp
 from wiesel.nn.end_models import logits_of
 from wiesel.training import Objective, Record, TrainingData, as_inputs
@@ -48,7 +46,7 @@ class CrowdObjective(Objective):
 
 
 @dataclass(eq=False, kw_only=True)
-class CrowdModel(EndToEndModel):
+class CrowdModel(ExplainedModel):
     """An end-to-end method that also learns how each voter confuses the classes.
 
     A method implements `_objective`, whose `voters` is a `VoterModel`, and `_voter_model`, which
@@ -93,11 +91,6 @@ class CrowdModel(EndToEndModel):
         """
         X = self.inputs_of(X)
         return normalized_exp(self._log_start(X) + self._log_votes(X, votes))
-
-    def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
-        """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""
-        one = self.input_of(x)
-        return explain_item(self, one, votes, self.vote_effects(one, votes))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return the effects of the votes on one item; `one` is the item as a batch."""

@@ -16,9 +16,6 @@ from wiesel.votes import VoteMatrix
 
 __all__ = ["DeepLogic"]
 
-_LEAST_PROBA = 1e-3
-"""An end model that has memorized its targets must not outweigh all voters."""
-
 
 @dataclass(eq=False, kw_only=True)
 class DeepLogic(AlternatingModel):
@@ -84,7 +81,7 @@ class VirtualEvidence(VoterModel):
         return torch.softmax(self.weights[voters][:, None, None] * right, dim=2)
 
     @torch.no_grad()
-    def learn(self, entries: VoteEntries, soft_labels: Tensor) -> None:
+    def count(self, entries: VoteEntries, soft_labels: Tensor) -> None:
         """Compute the weights from the expected accuracy of each voter."""
         right = soft_labels[entries.items, entries.classes] * entries.mass
         expected = torch.full_like(self.weights, self.strength * self.confidence)
@@ -105,15 +102,9 @@ class _LogicObjective(AlternatingObjective):
     ) -> None:
         super().__init__(end_model, votes, m_epochs)
         self.voters = evidence
-        self.register_buffer("soft_labels", self._posterior(self.answers, 0.0))
+        self.register_buffer("soft_labels", self.vote_evidence(self.answers).softmax(dim=1))
 
-    def alternate(self, log_proba: Tensor, answers: VoteEntries) -> None:
-        """Take the E-step, then compute the weights of the voters again."""
-        prior = (log_proba.exp() + _LEAST_PROBA).log()
-        self.soft_labels.copy_(self._posterior(answers, prior))
-        self.voters.learn(answers, self.soft_labels)
-
-    def _posterior(self, answers: VoteEntries, log_prior: Tensor | float) -> Tensor:
+    def vote_evidence(self, answers: VoteEntries) -> Tensor:
+        """Return the sum of the weights of the votes for every class of every item."""
         voted = nn.functional.one_hot(answers.classes, self.voters.n_classes)
-        evidence = self.voters.weights[answers.voters][:, None] * voted
-        return torch.softmax(log_prior + answers.sum_by_item(evidence), dim=1)
+        return answers.sum_by_item(self.voters.weights[answers.voters][:, None] * voted)

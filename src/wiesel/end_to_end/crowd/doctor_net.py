@@ -24,7 +24,6 @@ from wiesel.errors import SavedModelError
 from wiesel.parameters import check_choice, check_number
 from wiesel.training import Batch, Objective
 from wiesel.training.inputs import Batchable
-from wiesel.votes import VoteMatrix
 
 __all__ = ["DoctorNet"]
 
@@ -101,10 +100,10 @@ class DoctorNet(CrowdModel):
         check_rank(self, self.rank)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
-        last_layer = find_last_layer(end_model, votes.n_classes, plan.data)
-        width = representation_width(end_model, last_layer, votes.n_classes)
-        doctors = self._doctors(votes.n_voters, votes.n_classes, width)
+        n_voters, n_classes = len(plan.voters), len(plan.labels)
+        last_layer = find_last_layer(end_model, n_classes, plan.data)
+        width = representation_width(end_model, last_layer, n_classes)
+        doctors = self._doctors(n_voters, n_classes, width)
         return _DoctorObjective(_Ensemble(end_model, last_layer, doctors))
 
     def _doctors(self, n_voters: int, n_classes: int, width: int) -> "_Doctors":

@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from wiesel.end_to_end.crowd.alternation import AlternatingModel, CountedObjective
 from wiesel.end_to_end.plan import FitPlan
-from wiesel.end_to_end.vote_payloads import VoteEntries
 from wiesel.training import Objective
 
-__all__ = ["BayesObjective", "Raykar"]
+__all__ = ["Raykar"]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -28,6 +26,7 @@ class Raykar(AlternatingModel):
     trained for `m_epochs` epochs. Confusions are kept only for (voter, class) pairs that occur, so
     memory grows with the number of votes.
 
+    >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(200, 5, n_classes=3, coverage=0.6)
     >>> X = make_features(gold, n_features=4)
@@ -40,17 +39,4 @@ class Raykar(AlternatingModel):
     """The number of epochs between E-steps."""
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        return BayesObjective(end_model, plan.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]
-
-
-class BayesObjective(CountedObjective):
-    """Soft labels are the end model's probabilities times the likelihood of the votes."""
-
-    # An end model that has memorized its targets must not outweigh all voters.
-    least_proba = 1e-3
-
-    def alternate(self, log_proba: Tensor, answers: VoteEntries) -> None:
-        """Take the E-step, then count the confusions again."""
-        prior = (log_proba.exp() + self.least_proba).log()
-        self.soft_labels.copy_(torch.softmax(prior + self.vote_evidence(answers), dim=1))
-        self.voters.count(answers, self.soft_labels)
+        return CountedObjective(end_model, plan.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]

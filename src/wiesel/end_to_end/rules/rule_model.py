@@ -9,16 +9,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.crowd.crowd_model import CrowdObjective
 from wiesel.end_to_end.crowd.representation import find_last_layer, represent, representation_width
-from wiesel.end_to_end.explaining import VoteEffects, check_one_item, explain_item
+from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, check_one_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries
 from wiesel.errors import FeatureError
-from wiesel.explain import Explanation
 from wiesel.labels import ABSTAIN
 from wiesel.nn.end_models import Dropout
 from wiesel.parameters import check_number
@@ -85,7 +83,7 @@ class RuleObjective(CrowdObjective):
 
 
 @dataclass(eq=False, kw_only=True)
-class RuleModel(EndToEndModel):
+class RuleModel(ExplainedModel):
     """A method that weights every rule on every item, and may learn from a few gold labels.
 
     A subclass implements `_rule_objective`, and `_combined`, which combines rules and end model.
@@ -136,11 +134,6 @@ class RuleModel(EndToEndModel):
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return the combined prediction of rules and end model: (n_items, n_classes)."""
         return self._weighed(X, votes)[0]
-
-    def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
-        """Return which rule pushed one item which way: `model.explain(X[17], votes[17])`."""
-        one = self.input_of(x)
-        return explain_item(self, one, votes, self.vote_effects(one, votes))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return the effects of the votes on one item; `one` is the item as a batch."""

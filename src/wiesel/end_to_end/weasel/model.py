@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.explaining import VoteEffects, as_batch, explain_item
+from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, explain_item
+from wiesel.end_to_end.feature_reader import as_batch
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
@@ -73,7 +73,7 @@ _PAPER: Final[dict[str, Any]] = {
 
 
 @dataclass(eq=False)
-class WeaSEL(EndToEndModel):
+class WeaSEL(ExplainedModel):
     """End-to-end weak supervision (Rühling Cachay, Boecking, Dubrawski, NeurIPS 2021).
 
     An encoder e reads the votes and features of an item and weighs every voter on it; the weighted

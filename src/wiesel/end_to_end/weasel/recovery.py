@@ -20,7 +20,13 @@ def recover(model: "WeaSEL", given: "FitInputs", validation: "GoldSet | None") -
     if len(healthy) == len(members):
         return
     if healthy:
-        _keep_only(model, healthy, validation)
+        n_dropped, kept = len(members) - len(healthy), len(healthy)
+        model.join(healthy, validation)
+        model.selection_ = {**model.selection_, "dropped_members": n_dropped}
+        warn_user(
+            f"{n_dropped} members collapsed to one class and were dropped; {kept} are kept.",
+            WieselWarning,
+        )
         return
     # The checkpoint belongs to the collapsed run, not to the new one.
     changes = {"warm_up": len(model.history_), "checkpoint": None}
@@ -31,15 +37,5 @@ def recover(model: "WeaSEL", given: "FitInputs", validation: "GoldSet | None") -
     for name in model.learned_names():
         setattr(model, name, getattr(fitted, name))
     model.selection_ = {**model.selection_, "fell_back_to": "the start alone"}
-    _say("Training collapsed to one class; the start alone was learned instead.")
-
-
-def _keep_only(model: "WeaSEL", healthy: list["WeaSEL"], validation: "GoldSet | None") -> None:
-    n_dropped = len(model.members_) - len(healthy)
-    model.join(healthy, validation)
-    model.selection_ = {**model.selection_, "dropped_members": n_dropped}
-    _say(f"{n_dropped} members collapsed to one class and were dropped; {len(healthy)} are kept.")
-
-
-def _say(message: str) -> None:
+    message = "Training collapsed to one class; the start alone was learned instead."
     warn_user(message, WieselWarning)

@@ -18,8 +18,8 @@ from torch import nn
 
 from wiesel import MBEM, AggNet, DeepLogic, Raykar, VoteMatrix
 from wiesel.datasets.synthetic import make_votes
+from wiesel.end_to_end.crowd.alternation import CountedObjective
 from wiesel.end_to_end.crowd.crowd_model import all_entries
-from wiesel.end_to_end.crowd.raykar import BayesObjective
 from wiesel.end_to_end.crowd.voter_models import CountedConfusions
 from wiesel.end_to_end.plan import default_epochs
 from wiesel.end_to_end.vote_payloads import EntryPayload
@@ -48,7 +48,7 @@ def test_smoothing_pulls_a_voter_without_votes_to_the_crowd():
 def test_with_an_end_model_that_knows_nothing_em_never_lowers_the_likelihood():
     """Oracle 7 of methods.md 19: then it is Dawid-Skene with equally frequent classes."""
     votes, _ = make_votes(120, 6, n_classes=3, coverage=0.6, seed=4)
-    objective = BayesObjective(nn.Linear(1, 3), votes, smoothing=0.0, m_epochs=1)
+    objective = CountedObjective(nn.Linear(1, 3), votes, smoothing=0.0, m_epochs=1)
     answers, knows_nothing = all_entries(votes), torch.full((120, 3), np.log(1 / 3))
     likelihood = []
     for _ in range(15):
@@ -61,7 +61,7 @@ def test_with_an_end_model_that_knows_nothing_em_never_lowers_the_likelihood():
 
 def test_the_e_step_is_the_end_model_times_the_votes():
     votes = VoteMatrix.from_dense([[0], [1], [-1]], ["a", "b"])
-    objective = BayesObjective(nn.Linear(1, 2), votes, smoothing=0.0, m_epochs=1)
+    objective = CountedObjective(nn.Linear(1, 2), votes, smoothing=0.0, m_epochs=1)
     objective.voters.count(all_entries(votes), torch.tensor([[0.8, 0.2], [0.4, 0.6], [0.5, 0.5]]))
     proba = torch.tensor([[0.5, 0.5], [0.5, 0.5], [0.9, 0.1]])
     # P(vote a | class) is 0.8 / 1.2 and 0.2 / 0.8, so the first item is a with 8/11.
@@ -87,7 +87,7 @@ def test_mbem_believes_hard_answers_only():
 
 def test_soft_labels_are_found_again_only_every_m_epochs():
     X, votes, _ = tiny_task()
-    objective = BayesObjective(linear(), votes, smoothing=1.0, m_epochs=3)
+    objective = CountedObjective(linear(), votes, smoothing=1.0, m_epochs=3)
     data, first = _data(X, votes), objective.soft_labels.clone()
     changes = []
     for epoch in range(1, 8):

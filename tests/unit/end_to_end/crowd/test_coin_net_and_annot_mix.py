@@ -96,7 +96,7 @@ def test_virtual_evidence_weighs_voters_by_the_votes_expected_to_be_right():
     evidence = VirtualEvidence(2, 2, confidence=0.9, strength=0.0)
     assert evidence.weights.tolist() == pytest.approx([np.log(9)] * 2, rel=1e-5)
     soft_labels = torch.tensor([[0.8, 0.2], [0.4, 0.6], [0.7, 0.3]])
-    evidence.learn(vote_entries(votes.one_hot(), 2), soft_labels)
+    evidence.count(vote_entries(votes.one_hot(), 2), soft_labels)
     # The first is right with 0.8 + 0.6 + 0.7 of 3 votes, the second with 0.2 + 0.6 of 2.
     odds = [0.7 / 0.3, 0.4 / 0.6]
     assert evidence.weights.tolist() == pytest.approx(np.log(odds).tolist(), rel=1e-3)
