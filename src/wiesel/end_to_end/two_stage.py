@@ -171,10 +171,10 @@ class TwoStage(ExplainedModel):
     def _fit_classifier(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit with a scikit-learn classifier as the end model."""
         self.check_options()
-        plan = self._plan(given, None, None)
+        plan = self._plan(given, validation, None)
         module = fit_classifier(self.end_model, plan)
+        # Checked again: only now is there a classifier that may not fit the validation items.
         held_out = gold_validation(validation, plan.labels, module)
-        plan = replace(plan, validation=held_out)
         record: Record = {"epoch": 1}
         if held_out is not None:
             proba = predict_logits(module, held_out.inputs).double().exp().numpy()

@@ -11,10 +11,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import LinearSVC
 
-from wiesel import MajorityVote, TwoStage, VoteMatrix, evaluate, load_model
+from wiesel import GoldWeighted, MajorityVote, TwoStage, VoteMatrix, evaluate, load_model
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.end_to_end.storage import save_end_to_end
 from wiesel.errors import FeatureError, ParameterError, SavedModelError
+from wiesel.nn import MLP
 from wiesel.saving import read_folder, write_folder
 
 VOTES, GOLD = make_votes(200, n_voters=5, coverage=0.6)
@@ -44,6 +45,14 @@ def test_it_does_what_every_end_model_does(classifier):
     assert model.soft_labels(X, VOTES).shape == (200, 2)
     assert model.explain(X[0], VOTES[0]).labels == VOTES.labels
     assert not hasattr(classifier, "classes_"), "the user's classifier was fitted"
+
+
+def test_gold_reaches_the_label_model_and_the_class_balance():
+    gold = (X[:100], GOLD[:100], VOTES[np.arange(100)])
+    model = TwoStage(GoldWeighted(), LogisticRegression(), class_balance="validation")
+    network = TwoStage(GoldWeighted(), MLP(4, 2), class_balance="validation", epochs=1)
+    found, wanted = (own.fit(X, VOTES, validation=gold).label_model_ for own in (model, network))
+    assert np.array_equal(found.predict_proba(VOTES), wanted.predict_proba(VOTES))
 
 
 def test_a_class_that_no_item_has_is_next_to_impossible():
