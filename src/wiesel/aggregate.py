@@ -25,6 +25,7 @@ from wiesel.evaluation.rendering import html_fragment
 from wiesel.io.answer_columns import AnswerColumns, find_answer_columns
 from wiesel.label_models import REGISTRY, DawidSkene, LabelModel
 from wiesel.labels import LabelSpace
+from wiesel.long_votes import blank_to_null
 from wiesel.tables import as_frame
 from wiesel.votes import VoteMatrix
 
@@ -76,6 +77,8 @@ def aggregate(
     if frame.is_empty():
         raise DataError("There are no answers: the table has no rows.")
     columns = find_answer_columns(frame.columns, item, worker, label)
+    frame = blank_to_null(frame, columns)
+    n_complete = frame.drop_nulls(list(columns)).height
     votes = _votes(frame, columns, labels, repeated)
     model = unfitted.fit(votes)
     kind = "pandas" if type(answers).__module__.partition(".")[0] == "pandas" else "polars"
@@ -86,8 +89,9 @@ def aggregate(
         columns,
         kind,
         frame.schema[columns.label],
-        frame.drop_nulls(list(columns)).height - votes.n_votes,
+        n_complete - votes.n_votes,
         repeated == "all",
+        frame.height - n_complete,
     )
 
 
@@ -109,6 +113,8 @@ class Aggregation:
     """Answers of workers to items that they answered before."""
     all_count: bool = True
     """Whether repeated answers count; otherwise one answer of each worker to an item does."""
+    n_incomplete: int = 0
+    """Rows without an item, a worker or an answer, which do not count."""
 
     @property
     def labels(self) -> Any:
@@ -196,10 +202,30 @@ class Aggregation:
             f"(columns {', '.join(self.columns)}), labeled by {type(self.model).__name__}",
             f"Labels: {shares}",
         ]
-        return [*lines, *self.repeats()]
+        return [*lines, *self.notes()]
 
-    def repeats(self) -> list[str]:
-        """Return a sentence on repeated answers, if there are any."""
+    def notes(self) -> list[str]:
+        """Return sentences on repeated answers, incomplete rows and classes with similar names."""
+        return [*self._repeats(), *self._incomplete(), *self._similar_classes()]
+
+    def _incomplete(self) -> list[str]:
+        n, (item, worker, label) = self.n_incomplete, self.columns
+        rows = "row" if n == 1 else "rows"
+        return [f"Left out: {n:,} {rows} without {item}, {worker} or {label}"] if n else []
+
+    def _similar_classes(self) -> list[str]:
+        """A worker who writes 'Cat' for 'cat' would count as one who is wrong."""
+        alike: dict[str, list[str]] = {}
+        for name in self.votes.labels:
+            alike.setdefault(" ".join(name.split()).casefold(), []).append(name)
+        return [
+            f"The classes {listed(names)} differ only in case or white space: if they are one, "
+            "write them alike and aggregate again"
+            for names in alike.values()
+            if len(names) > 1
+        ]
+
+    def _repeats(self) -> list[str]:
         n = self.n_repeated
         if not n:
             return []

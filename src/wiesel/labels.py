@@ -210,6 +210,8 @@ def _is_whole(name: str) -> bool:
 
 
 def _as_vector(values: Any) -> npt.NDArray[Any]:
+    if hasattr(values, "voters"):
+        raise DataError("One gold label for each item is needed; got votes, which have several.")
     if hasattr(values, "to_pylist"):  # Arrow, whose to_numpy refuses text and missing values
         values = values.to_pylist()
     elif hasattr(values, "to_numpy"):

@@ -11,7 +11,21 @@ from wiesel.errors import VoteError, listed
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.vote_entries import Entries, make_entries, normalized, voter_list
 
-__all__ = ["long_entries"]
+__all__ = ["blank_to_null", "long_entries"]
+
+
+def blank_to_null(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """Return the table with null for NaN, and for texts of white space only, in these columns.
+
+    >>> blank_to_null(pl.DataFrame({"label": ["cat", " ", ""]}), ["label"])["label"].to_list()
+    ['cat', None, None]
+    """
+    texts = [pl.col(name) for name in columns if table.schema[name] == pl.String]
+    numbers = [pl.col(name) for name in columns if table.schema[name].is_float()]
+    return table.with_columns(
+        *(pl.when(text.str.strip_chars() != "").then(text) for text in texts),
+        *(number.fill_nan(None) for number in numbers),
+    )
 
 
 def long_entries(

@@ -142,6 +142,31 @@ def test_repeated_answers_are_kept_as_asked():
         aggregate(table, repeated="some")
 
 
+def test_blank_answers_workers_and_items_are_missing_and_counted():
+    rows = [("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat")]
+    blank = [("t1", "eve", ""), ("t2", "eve", " \t"), ("", "ann", "dog"), ("t2", " ", "dog")]
+    table = pl.DataFrame(rows + blank, schema=["task", "worker", "label"], orient="row")
+    found = aggregate(table, method="majority_vote")
+    assert found.votes.labels.names == ("cat", "dog")
+    assert found.votes.voters == ("ann", "bob")
+    assert found.votes.ids.tolist() == ["t1", "t2"]
+    assert (found.n_answers, found.n_repeated, found.n_incomplete) == (3, 0, 4)
+    assert "Left out: 4 rows without task, worker or label" in str(found)
+
+
+def test_classes_that_differ_only_in_case_are_reported():
+    table = {"task": [1, 1, 2], "worker": ["ann", "bob", "bob"], "label": ["cat", "Cat ", "dog"]}
+    assert "The classes 'Cat ', 'cat' differ only in case" in str(aggregate(table))
+    table["label"] = ["cat", "cat", "dog"]
+    assert aggregate(table).notes() == []
+
+
+def test_nan_among_numbers_is_no_repeated_answer():
+    table = pl.DataFrame({"task": [1, 1], "worker": ["a", "b"], "label": [1.0, float("nan")]})
+    found = aggregate(table, method="majority_vote", labels=["no", "yes"])
+    assert (found.n_repeated, found.n_incomplete) == (0, 1)
+
+
 def test_a_repeated_answer_counts_like_that_of_a_worker_with_the_same_confusions(answers):
     """Every worker answers everything twice: the evidence doubles, the confusions stay."""
     once = aggregate(answers, method=DawidSkene(smoothing=0.0, max_iter=1, stop_at_drift=False))

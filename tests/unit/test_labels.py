@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from wiesel import ABSTAIN, LabelSpace
+from wiesel import ABSTAIN, LabelSpace, VoteMatrix
 from wiesel.errors import DataError, ParameterError, WieselWarning
 from wiesel.labels import class_prior
 
@@ -221,3 +221,10 @@ def test_missing_values_of_pandas_are_unknown() -> None:
         gold = pd.Series(["spam", pd.NA], dtype=dtype)
         assert LABELS.indices(gold, allow_unknown=True).tolist() == [1, -1]
     assert LabelSpace("1", "5").indices([5, None], allow_unknown=True).tolist() == [1, -1]
+
+
+def test_votes_are_no_gold_labels() -> None:
+    """As in validation=(X, votes, gold), where the shape of the votes said nothing."""
+    votes = VoteMatrix.from_dense([[0, 1], [1, 1]], ["ham", "spam"])
+    with pytest.raises(DataError, match="got votes"):
+        votes.labels.indices(votes)

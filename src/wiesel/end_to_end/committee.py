@@ -14,7 +14,7 @@ from torch import nn
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import check_training_numbers, gold_validation, gold_votes
 from wiesel.end_to_end.diagnosis import predicts_one_class
-from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects
+from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, mean_effects
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
@@ -40,7 +40,6 @@ from wiesel.end_to_end.supervised import Supervised, gold_member
 from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, train_all
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
-from wiesel.explain import MemberView
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.label_models.copies import find_copies, merge_copies
 from wiesel.nn.end_models import Ensemble
@@ -262,24 +261,20 @@ class Committee(ExplainedModel):
         """Return the effects of the votes on one item, and each member's soft label."""
         merged, members = self._merged(votes), self._label_members()
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
-            parts: list[VoteEffects] = [m.vote_effects(one, merged) for _, m, _ in members]
-        weights = [weight for _, _, weight in members]
+            parts = {name: m.vote_effects(one, merged) for name, m, _ in members}
+        mean = mean_effects(parts, {name: weight for name, _, weight in members})
         # A voter and its copies share the contribution of their merged vote equally.
         place = np.searchsorted(
             np.unique(self._originals())[merged.voter_index],
             self._originals()[votes.voter_index],
         )
         n_copies = np.bincount(place, minlength=merged.n_votes)[place]
-        added = sum(w * part.added for w, part in zip(weights, parts, strict=True))
-        counted = sum(w * part.weights for w, part in zip(weights, parts, strict=True))
-        soft = sum(w * part.soft_label for w, part in zip(weights, parts, strict=True))
-        return VoteEffects(
-            added=np.asarray(added)[place] / n_copies[:, None],
-            weights=np.asarray(counted)[place] / n_copies,
-            soft_label=np.asarray(soft),
+        return replace(
+            mean,
+            added=mean.added[place] / n_copies[:, None],
+            weights=mean.weights[place] / n_copies,
             members=tuple(
-                MemberView(name, self.member_weights_[name], tuple(part.soft_label.tolist()))
-                for (name, _, _), part in zip(members, parts, strict=True)
+                replace(view, weight=self.member_weights_[view.name]) for view in mean.members
             ),
         )
 

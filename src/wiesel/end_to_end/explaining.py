@@ -1,6 +1,7 @@
 """Explanations of single items, shared by all methods."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,17 @@ import numpy.typing as npt
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.errors import FeatureError
 from wiesel.explain import Explanation, MemberView, Push, predicted_class
+from wiesel.label_models.base import normalized_exp
 from wiesel.votes import VoteMatrix
 
-__all__ = ["ExplainedModel", "VoteEffects", "check_one_item", "explain_item"]
+__all__ = [
+    "ExplainedModel",
+    "VoteEffects",
+    "check_one_item",
+    "explain_item",
+    "log_proba",
+    "mean_effects",
+]
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,32 @@ class ExplainedModel(EndToEndModel):
     @abstractmethod
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return the effects of the votes on one item; `one` is the item as a batch."""
+
+
+def log_proba(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the logarithm of probabilities, which is finite for those of zero, too."""
+    return np.asarray(np.log(np.clip(proba, 1e-12, None)))
+
+
+def mean_effects(parts: Mapping[str, VoteEffects], weights: Mapping[str, float]) -> VoteEffects:
+    """Return the effects of the votes on the weighted mean of the members' soft labels.
+
+    A member that is certain, such as a majority vote on unanimous votes, changes the mean no more
+    than its weight allows. Its own log-odds are infinite, so their mean would say nothing.
+    """
+    soft_label = np.sum([weights[name] * part.soft_label for name, part in parts.items()], axis=0)
+    without = np.sum([weights[name] * _without(part) for name, part in parts.items()], axis=0)
+    added = log_proba(soft_label) - log_proba(without)
+    members = [
+        MemberView(name, weights[name], tuple(part.soft_label.tolist()))
+        for name, part in parts.items()
+    ]
+    return VoteEffects(added, np.abs(added).max(axis=1), soft_label, members=tuple(members))
+
+
+def _without(part: VoteEffects) -> npt.NDArray[np.float64]:
+    """The soft labels without each of the votes: (n_votes, n_classes)."""
+    return normalized_exp(log_proba(part.soft_label) - part.added)
 
 
 def explain_item(

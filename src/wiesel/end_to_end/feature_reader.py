@@ -108,7 +108,7 @@ class FeatureReader:
         except (WieselError, *MODULE_ERRORS) as error:
             raise error_class(
                 "The model cannot predict from these features, so it was trained on others: "
-                f"{first_line(error)}."
+                f"{first_line(error).rstrip('.')}."
             ) from error
 
 

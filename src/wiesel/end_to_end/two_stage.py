@@ -10,7 +10,12 @@ from torch import nn
 
 from wiesel.end_to_end.base import ONLY_NETWORKS
 from wiesel.end_to_end.checks import gold_validation, is_classifier
-from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, check_one_item
+from wiesel.end_to_end.explaining import (
+    ExplainedModel,
+    VoteEffects,
+    check_one_item,
+    log_proba,
+)
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
@@ -96,8 +101,7 @@ class TwoStage(ExplainedModel):
         check_one_item(votes)
         repeated = as_inputs(one).take(np.zeros(votes.n_votes + 1, dtype=np.int64))
         proba = proba_of_votes(self.label_model_, each_left_out(votes), repeated)
-        log_proba = np.log(np.clip(proba, 1e-12, None))
-        added = log_proba[0] - log_proba[1:]
+        added = log_proba(proba[0]) - log_proba(proba[1:])
         return VoteEffects(added, np.abs(added).max(axis=1), proba[0])
 
     def saved_values(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Turns texts into vectors; fitted on the training texts and saved as plain data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -189,6 +189,12 @@ def checked_texts(texts: Any) -> list[str]:
     if isinstance(texts, str):
         raise FeatureError(
             f"Texts are given as a list or a column, not as one string: [{texts[:40]!r}]."
+        )
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):
+        # The elements of a table of pandas, and of a dict, are the names of its columns.
+        raise FeatureError(
+            "Texts are given as a list or a column, not as a table: name the column of texts, "
+            f"as in table[{next(iter(getattr(texts, 'columns', texts)), 'text')!r}]."
         )
     documents = texts.to_list() if hasattr(texts, "to_list") else list(texts)
     for row, text in enumerate(documents):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 import polars.selectors as cs
 
-from wiesel.errors import ParameterError
+from wiesel.errors import DataError, ParameterError
 from wiesel.lfs.conditions import parse_condition
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import slug
@@ -39,6 +39,7 @@ class _ConditionRule(LabelRule):
         """Return the rows of every rule, all conditions at once on all cores."""
         for rule in rules:
             need_columns(frame, rule)
+            rule.check_types(frame)
         masks = cls._seen(frame).select(
             rule.polars_condition.alias(str(number)) for number, rule in enumerate(rules)
         )
@@ -56,6 +57,9 @@ class _ConditionRule(LabelRule):
     def _seen(cls, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows as conditions see them."""
         return frame
+
+    def check_types(self, frame: pl.DataFrame) -> None:
+        """Refuse columns of a type that the rule cannot read."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,6 +103,22 @@ class Expression(_ConditionRule):
     def _seen(cls, frame: pl.DataFrame) -> pl.DataFrame:
         # NaN compares as the largest number in Polars, so "above" would take it.
         return frame.with_columns(cs.float().fill_nan(None))
+
+    def check_types(self, frame: pl.DataFrame) -> None:
+        """Refuse to compare a date with a number or a text."""
+        first = frame.select(self.reads).head(1)
+        dates = first.select(cs.temporal()).columns
+        if not dates:
+            return
+        try:
+            first.select(self.polars_condition)
+            # Polars compares a date with a number as microseconds since 1970; a text it does not.
+            first.with_columns(cs.temporal().cast(pl.String)).select(self.polars_condition)
+        except pl.exceptions.PolarsError:
+            raise DataError(
+                f"{self.name!r} reads dates in the column {dates[0]!r}, which are neither numbers "
+                f"nor texts in a condition. Compare to_text({dates[0]}) >= '2024-12-31'."
+            ) from None
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,6 +210,15 @@ class Threshold(_ConditionRule):
     def reads(self) -> tuple[str, ...]:
         """The column of numbers."""
         return (self.column,)
+
+    def check_types(self, frame: pl.DataFrame) -> None:
+        """Refuse dates, which Polars converts to microseconds since 1970."""
+        dtype = frame.schema[self.column]
+        if dtype.is_temporal():
+            raise DataError(
+                f"{self.name!r} needs numbers, but the column {self.column!r} holds {dtype}. "
+                f"Dates are for expression(\"to_text({self.column}) >= '2024-12-31'\")."
+            )
 
     @property
     def polars_condition(self) -> pl.Expr:

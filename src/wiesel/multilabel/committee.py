@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.explaining import VoteEffects
+from wiesel.end_to_end.explaining import VoteEffects, mean_effects
 from wiesel.end_to_end.plan import chosen_class_balance
 from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, FeatureLabelModel, GoldWeighted
 from wiesel.end_to_end.selection import greedy_weights
 from wiesel.end_to_end.together import begun, reseeded, separate, train_all
 from wiesel.errors import CollapseWarning, ParameterError, WieselWarning
-from wiesel.explain import MemberView
 from wiesel.label_models import LabelModel, MajorityVote
 from wiesel.multilabel.copies import label_copies, without_copies
 from wiesel.multilabel.ensembles import LabelEnsemble
@@ -164,18 +163,9 @@ class MultiLabelCommittee(MultiLabelModel):
         return LabelEnsemble([member.end_model_ for member in self.members_], weights).eval()
 
     def _mean_effects(self, label: int, parts: Sequence[VoteEffects]) -> VoteEffects:
-        weights = [float(own[label]) for own in self.member_weights_.values()]
-        pairs = list(zip(weights, parts, strict=True))
-        return VoteEffects(
-            added=np.sum([weight * part.added for weight, part in pairs], axis=0),
-            weights=np.sum([weight * part.weights for weight, part in pairs], axis=0),
-            soft_label=np.sum([weight * part.soft_label for weight, part in pairs], axis=0),
-            members=tuple(
-                MemberView(name, weight, tuple(part.soft_label.tolist()))
-                for name, (weight, part) in zip(self.member_weights_, pairs, strict=True)
-                if weight > 0
-            ),
-        )
+        weights = {name: float(own[label]) for name, own in self.member_weights_.items()}
+        mean = mean_effects(dict(zip(weights, parts, strict=True)), weights)
+        return replace(mean, members=tuple(view for view in mean.members if view.weight > 0))
 
 
 def default_label_members(

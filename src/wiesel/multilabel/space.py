@@ -80,9 +80,11 @@ class MultiLabelSpace(LabelSpace):
     def checked_names(self, names: Any, who: str) -> tuple[str, ...]:
         """Return label names in order, or raise an error whose message begins with `who`."""
         if isinstance(names, str):
+            # As in files, where a cell holds all labels of an item.
+            parts = ", ".join(map(repr, names.split("|")))
             raise DataError(
                 f"{who}: got the text {names!r}, where a set of labels is needed. "
-                f"Write {{{names!r}}}."
+                f"Write {{{parts}}}."
             )
         if isinstance(names, Mapping) or not isinstance(names, Iterable):
             raise DataError(f"{who}: got {names!r:.60}, where a set of labels is needed.")

@@ -223,6 +223,11 @@ def read_project(path: FilePath) -> Project:
         text = read_text(file)
         content = parse_toml(text)
     except ValueError as error:
+        if file.suffix != ".toml":
+            raise ParameterError(
+                f"{file} is not a project: a project is a folder with {FILE_NAME}, which names its "
+                f'rows, train = "{file.name}" under [data]. Make one with `wiesel init my-project`.'
+            ) from None
         raise ParameterError(f"{file} is not TOML: {error}.") from None
     problems = Problems(file, key_lines(text))
     project = _project(file, content, problems)

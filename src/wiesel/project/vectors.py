@@ -19,6 +19,7 @@ from wiesel.features import (
 )
 from wiesel.features.saved import ARRAYS, STATE, decoded_state, encoded_state
 from wiesel.features.text import text_column
+from wiesel.guidance.suggesting import text_column_of
 from wiesel.io import Split, replacing
 from wiesel.lfs.cache import column_digest
 from wiesel.lfs.fingerprints import digest
@@ -142,9 +143,11 @@ def _guessed(project: Project, train: Split) -> str:
         return "images"
     if project.features.column in train.rows.columns:
         return "tfidf"
+    text = text_column_of(train.rows)
+    guess = "" if text is None else f' (column = "{text}"?)'
     raise ParameterError(
         f"{project.file} does not say what to learn from: in [features], set column to the column "
-        'of text, or kind = "tabular" with numeric and categorical columns.'
+        f'of text{guess}, or kind = "tabular" with numeric and categorical columns.'
     )
 
 

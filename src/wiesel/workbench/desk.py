@@ -17,6 +17,7 @@ from wiesel.guidance import ItemFacts, Suggestion
 from wiesel.io import FilePath
 from wiesel.project.run_views import view_run
 from wiesel.project.runs import KeptRun, kept_runs
+from wiesel.project.vectors import check_inputs
 from wiesel.project.workspace import Workspace, positions
 from wiesel.workbench.jobs import Jobs
 
@@ -62,7 +63,10 @@ class Desk:
     @classmethod
     def open(cls, project: FilePath) -> "Desk":
         """Open a project: read its rows; compute everything else on first use."""
-        return cls(Workspace(project))
+        space = Workspace(project)
+        # On the pages, the error would come again and again, and votes would never be ready.
+        check_inputs(space.project, space.splits)
+        return cls(space)
 
     def warm_up(self) -> None:
         """Compute votes, features and words in the background, so that they are ready for pages.

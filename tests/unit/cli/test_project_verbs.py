@@ -47,6 +47,25 @@ def messages(tmp_path):
     return file
 
 
+@pytest.mark.parametrize("verb", ["run", "workbench", "suggest"])
+def test_a_table_instead_of_a_project_is_answered_with_what_a_project_is(verb, messages, wiesel):
+    found = wiesel(verb, str(messages))
+    assert found.exit_code == 1
+    assert "is not a project" in found.stderr
+    assert 'train = "messages.csv" under [data]' in found.stderr
+
+
+def test_the_workbench_of_a_project_without_features_does_not_open(tmp_path, messages, wiesel):
+    """Its pages would wait for predictions forever."""
+    pytest.importorskip("nicegui")
+    pl.read_csv(messages).rename({"text": "The message"}).write_csv(messages)
+    settings = 'classes = ["billing", "technical"]\n[data]\ntrain = "messages.csv"\n'
+    (tmp_path / "wiesel.toml").write_text(settings + '[votes]\nlfs = ["rules.toml"]\n')
+    found = wiesel("workbench", str(tmp_path), "--no-show", "--port", "0")
+    assert found.exit_code == 1
+    assert 'set column to the column of text (column = "The message"?)' in found.stderr
+
+
 def test_a_project_is_by_default_in_this_folder(tmp_path, wiesel, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "is not a project" in wiesel("run").stderr

@@ -27,6 +27,7 @@ from wiesel import (
 )
 from wiesel.end_to_end.committee import default_members
 from wiesel.end_to_end.linear_models import CrossFit
+from wiesel.end_to_end.two_stage import each_left_out
 from wiesel.errors import (
     FeatureError,
     NotFittedError,
@@ -220,6 +221,21 @@ def test_an_explanation_names_every_voter_and_every_member(with_gold_votes: Comm
     assert np.allclose(found.soft_label, model.soft_labels(X[[item]], votes[item])[0])
     for name in readers:
         assert name in str(found)
+
+
+def test_a_certain_member_does_not_decide_the_explanation(fitted: Committee):
+    """Majority vote is certain of unanimous votes: its log-odds, which are infinite, hid all."""
+    for item in np.flatnonzero(VOTES.covered)[:20]:
+        found = fitted.explain(X[item], VOTES[item])
+        own = found.labels.index(found.label)
+        without = fitted.soft_labels(
+            X[[item] * VOTES[item].n_votes], each_left_out(VOTES[item])[1:]
+        )
+        before, after = without[:, own], found.soft_label[own]
+        wanted = np.log(after / (1 - after)) - np.log(before / (1 - before))
+        effects = {push.voter: push.effect for push in found.pushes}
+        shown = [effects[VOTES.voters[voter]] for voter in VOTES[item].voter_index]
+        assert np.allclose(shown, wanted, atol=1e-6)
 
 
 def test_it_comes_back_from_disk_with_copies_and_gold(with_gold_votes: Committee, tmp_path: Path):

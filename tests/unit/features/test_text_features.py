@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
@@ -149,6 +150,13 @@ def test_a_text_that_is_missing_is_located() -> None:
 def test_one_string_is_no_list_of_texts() -> None:
     with pytest.raises(FeatureError, match=r"not as one string: \['good film'\]"):
         small().fit("good film")
+
+
+@pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame])
+def test_a_table_is_not_read_as_the_texts_of_its_column_names(make):
+    table = make({"body": ["good film", "bad film"], "id": ["a", "b"]})
+    with pytest.raises(FeatureError, match=r"not as a table.*table\['body'\]"):
+        TextFeatures(min_count=1).fit(table)
 
 
 def test_texts_without_terms_are_refused_with_advice() -> None:

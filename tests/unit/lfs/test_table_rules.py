@@ -1,5 +1,7 @@
 """Expressions, thresholds, look-ups and votes that already exist."""
 
+from datetime import date
+
 import numpy as np
 import polars as pl
 import polars.selectors as cs
@@ -102,6 +104,31 @@ def test_an_expression_that_fails_is_named_among_many() -> None:
     ]
     with pytest.raises(Exception, match=r"'wrong' failed on rows 0 to 1"):
         votes_of(lfs, {"n": [1, 5]})
+
+
+DATES = {"sent": [date(2024, 1, 31), date(2024, 2, 1), None], "due": [date(2024, 2, 1)] * 3}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: threshold("spam", "sent", above=3),
+        lambda: expression("spam", "sent > 20240201"),
+        lambda: expression("spam", "sent > '2024-02-01'"),
+    ],
+)
+def test_dates_are_not_compared_with_numbers_or_texts(make) -> None:
+    with pytest.raises(DataError, match=r"'sent'.*to_text\(sent\) >= '2024"):
+        votes_of([make()], DATES)
+
+
+def test_dates_are_compared_as_texts_and_with_each_other() -> None:
+    lfs = [
+        expression("spam", "to_text(sent) >= '2024-02'"),
+        expression("ham", "sent < due"),
+        expression("ham", "sent is null", name="unsent"),
+    ]
+    assert votes_of(lfs, DATES) == [[-1, 0, -1], [1, -1, -1], [-1, -1, 0]]
 
 
 def test_thresholds_vote_strictly_above_and_below_and_never_on_missing_numbers() -> None:

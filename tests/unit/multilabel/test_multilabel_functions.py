@@ -112,6 +112,7 @@ def test_ids_and_the_cache_work_as_in_apply_lfs(tmp_path):
     ("answer", "words"),
     [
         ("sports", "'wrong' on row 0.*the text 'sports'.*Write {'sports'}"),
+        ("sports|law", "Write {'sports', 'law'}"),
         (set(), "'wrong' on row 0.*empty set.*exhaustive=True"),
         ({"sprts"}, "'sprts' is not a label. Did you mean 'sports'"),
         (7, "a set of labels is needed"),
