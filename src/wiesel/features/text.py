@@ -1,6 +1,6 @@
 """Turns texts into vectors; fitted on the training texts and saved as plain data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -76,12 +76,12 @@ class TextFeatures(StoredFeatures, Parameterized):
 
         return N_DIMENSIONS
 
-    def fit(self, texts: Any) -> Self:
+    def fit(self, texts: Any, y: Any = None) -> Self:
         """Learn from the training texts: a list or a Polars Series."""
         self.fit_transform(texts)
         return self
 
-    def fit_transform(self, texts: Any) -> npt.NDArray[np.float32]:
+    def fit_transform(self, texts: Any, y: Any = None) -> npt.NDArray[np.float32]:
         """Learn from the training texts and return their vectors."""
         self.check_options()
         documents = checked_texts(texts)
@@ -189,6 +189,11 @@ def checked_texts(texts: Any) -> list[str]:
     if isinstance(texts, str):
         raise FeatureError(
             f"Texts are given as a list or a column, not as one string: [{texts[:40]!r}]."
+        )
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):
+        raise FeatureError(
+            "Texts are given as a list or a column, not as a table: choose a column, "
+            "such as rows['text']."
         )
     documents = texts.to_list() if hasattr(texts, "to_list") else list(texts)
     for row, text in enumerate(documents):

@@ -143,6 +143,17 @@ def test_members_and_explanations_read_the_items_too(case: str, tmp_path: Path):
     assert told[0].pushes == told[1].pushes
 
 
+def test_a_row_of_a_pandas_table_is_explained(tmp_path: Path):
+    features = TextFeatures(min_count=1)
+    model, X = fitted(features, TEXTS)
+    model.save(tmp_path / "model", features=features, column="review")
+    loaded = load_model(tmp_path / "model")
+    table = pd.DataFrame({"review": TEXTS, "stars": range(len(TEXTS))})
+    for row in (table.iloc[2], table[2:3], table.iloc[2].to_dict()):
+        told = loaded.explain(row, votes()[2])
+        assert np.allclose(told.end_proba, model.explain(X[2], votes()[2]).end_proba)
+
+
 def test_committees_and_weasel_weigh_votes_on_texts(tmp_path: Path):
     features = TextFeatures(min_count=1)
     X = features.fit_transform(TEXTS)
