@@ -20,6 +20,7 @@ from wiesel.errors import (
     WieselWarning,
     listed,
     suggest,
+    warn_user,
 )
 from wiesel.evaluation.rendering import html_fragment
 from wiesel.io.answer_columns import AnswerColumns, find_answer_columns
@@ -76,8 +77,10 @@ def aggregate(
     if frame.is_empty():
         raise DataError("There are no answers: the table has no rows.")
     columns = find_answer_columns(frame.columns, item, worker, label)
+    frame = _without_blanks(frame, columns)
     votes = _votes(frame, columns, labels, repeated)
     model = unfitted.fit(votes)
+    n_complete = frame.drop_nulls(list(columns)).height
     kind = "pandas" if type(answers).__module__.partition(".")[0] == "pandas" else "polars"
     return Aggregation(
         votes,
@@ -86,8 +89,9 @@ def aggregate(
         columns,
         kind,
         frame.schema[columns.label],
-        frame.drop_nulls(list(columns)).height - votes.n_votes,
+        n_complete - votes.n_votes,
         repeated == "all",
+        frame.height - n_complete,
     )
 
 
@@ -109,6 +113,8 @@ class Aggregation:
     """Answers of workers to items that they answered before."""
     all_count: bool = True
     """Whether repeated answers count; otherwise one answer of each worker to an item does."""
+    n_incomplete: int = 0
+    """Rows without an item, a worker or an answer; they do not count."""
 
     @property
     def labels(self) -> Any:
@@ -196,7 +202,13 @@ class Aggregation:
             f"(columns {', '.join(self.columns)}), labeled by {type(self.model).__name__}",
             f"Labels: {shares}",
         ]
-        return [*lines, *self.repeats()]
+        return [*lines, *self.notes()]
+
+    def notes(self) -> list[str]:
+        """Return sentences on repeated answers and incomplete rows, if there are any."""
+        n = self.n_incomplete
+        rows = f"{n:,} row{' does' if n == 1 else 's do'} not count: no item, worker or answer"
+        return [*self.repeats(), *([rows] if n else [])]
 
     def repeats(self) -> list[str]:
         """Return a sentence on repeated answers, if there are any."""
@@ -230,6 +242,39 @@ def _label_model(method: str | LabelModel) -> LabelModel:
     return model
 
 
+def _without_blanks(frame: pl.DataFrame, columns: AnswerColumns) -> pl.DataFrame:
+    """The answers with blank texts and NaN as missing values, as tables and forms mean them."""
+    for name in columns:
+        dtype = frame.schema[name]
+        if dtype.is_float():
+            frame = frame.with_columns(pl.col(name).fill_nan(None))
+        elif dtype in (pl.String, pl.Categorical, pl.Enum):
+            text = pl.col(name).cast(pl.String)
+            frame = frame.with_columns(pl.when(text.str.strip_chars() != "").then(text).alias(name))
+    return frame
+
+
+def _warn_of_spellings(names: Sequence[str]) -> None:
+    """Warn of classes that are probably one, such as `Yes` and `yes`, or `1` and `1.0`."""
+    spellings: dict[str | float, list[str]] = {}
+    for name in names:
+        spellings.setdefault(_without_spelling(name), []).append(name)
+    for same in spellings.values():
+        if len(same) > 1:
+            warn_user(
+                f"The answers {listed(same)} look like spellings of one class, but count as "
+                f"{len(same)} classes. Give them one spelling in the table.",
+                WieselWarning,
+            )
+
+
+def _without_spelling(name: str) -> str | float:
+    try:
+        return float(name)
+    except ValueError:
+        return name.strip().casefold()
+
+
 def _votes(
     frame: pl.DataFrame,
     columns: AnswerColumns,
@@ -248,7 +293,7 @@ def _votes(
             "labels=[...]."
         )
     try:
-        return VoteMatrix.from_long(
+        votes = VoteMatrix.from_long(
             frame,
             item=columns.item,
             voter=columns.voter,
@@ -258,6 +303,9 @@ def _votes(
         )
     except VoteError as error:
         raise VoteError(str(error).replace("duplicates=", "repeated=")) from None
+    if labels is None:
+        _warn_of_spellings(votes.labels.names)
+    return votes
 
 
 def _best_class(votes: VoteMatrix, proba: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

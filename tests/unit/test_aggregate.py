@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from wiesel import DawidSkene, MajorityVote, VoteMatrix, aggregate
 from wiesel.analysis.crowd import judge_workers
 from wiesel.cli.main import app
-from wiesel.errors import DataError, ParameterError, VoteError
+from wiesel.errors import DataError, ParameterError, VoteError, WieselWarning
 from wiesel.io.answer_columns import find_answer_columns, looks_like_answers
 from wiesel.label_models import REGISTRY
 from wiesel.report.crowd import crowd_html
@@ -140,6 +140,45 @@ def test_repeated_answers_are_kept_as_asked():
         aggregate(table, repeated="refuse")
     with pytest.raises(ParameterError, match="'refuse', 'first', 'last', 'all'; got 'some'"):
         aggregate(table, repeated="some")
+
+
+@pytest.mark.parametrize("blank", [None, "", "  "])
+def test_blank_answers_are_missing_and_counted(blank):
+    rows = {"task": [1, 1, 2, 2, 3], "worker": list("abaca"), "answer": ["x", "x", "y", "y", blank]}
+    found = aggregate(rows, method="majority_vote")
+    assert found.votes.labels.names == ("x", "y")
+    assert found.labels["label"].to_list() == ["x", "y", None]
+    assert (found.n_answers, found.n_repeated, found.n_incomplete) == (4, 0, 1)
+    assert "1 row does not count: no item, worker or answer" in str(found)
+    assert "1 row does not count" in crowd_html(found)
+
+
+@pytest.mark.parametrize("column", ["task", "worker"])
+def test_answers_of_nobody_and_to_nothing_are_counted(column):
+    rows = {"task": list("1122"), "worker": list("abab"), "answer": list("xyyx")}
+    found = aggregate({**rows, column: ["", *rows[column][1:]]}, method="majority_vote")
+    assert (found.n_answers, found.n_incomplete) == (3, 1)
+
+
+def test_nan_is_a_missing_answer_not_a_repeated_one():
+    rows = {"task": [1, 1, 2], "worker": ["a", "b", "a"], "answer": [1.0, float("nan"), 0.0]}
+    found = aggregate(pl.DataFrame(rows), method="majority_vote")
+    assert (found.n_answers, found.n_repeated, found.n_incomplete) == (2, 0, 1)
+
+
+@pytest.mark.parametrize("spellings", [("Yes", "yes"), (" yes", "yes"), ("1", "1.0")])
+def test_spellings_of_one_class_give_a_warning(spellings):
+    rows = {"task": [1, 1, 2], "worker": ["a", "b", "a"], "answer": [*spellings, "no"]}
+    with pytest.warns(WieselWarning, match="look like spellings of one class"):
+        found = aggregate(rows, method="majority_vote")
+    assert found.votes.n_classes == 3
+    aggregate(rows, method="majority_vote", labels=[*spellings, "no"])  # named, so meant
+
+
+def test_a_time_is_not_taken_for_the_item():
+    with pytest.raises(DataError, match="which column holds the task"):
+        find_answer_columns(["time", "worker", "answer"])
+    assert find_answer_columns(["task", "worker", "score"]).label == "score"
 
 
 def test_a_repeated_answer_counts_like_that_of_a_worker_with_the_same_confusions(answers):

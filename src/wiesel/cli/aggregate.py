@@ -119,6 +119,7 @@ def _data(found: "Aggregation", with_labels: bool) -> dict[str, Any]:
         "n_workers": votes.n_voters,
         "n_answers": found.n_answers,
         "n_repeated": found.n_repeated,
+        "n_incomplete": found.n_incomplete,
         "class_shares": found.class_shares(),
         "workers": found.worker_table.to_records(),
         "mistakes": found.mistake_frame.to_dicts(),
