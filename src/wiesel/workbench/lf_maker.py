@@ -124,7 +124,7 @@ class LFMaker:
         ):
             for rule, preview in found:
                 with ui.element("tr").classes("lf-proposal"):
-                    with ui.element("td"):
+                    with ui.element("td").style("white-space: nowrap"):
                         title = "Change" if self.editing else "Add"
                         ui.button(title, on_click=lambda rule=rule: self._add(rule)).props(
                             "dense unelevated no-caps"
