@@ -213,6 +213,11 @@ def text_column(rows: pl.DataFrame, column: str, purpose: str = "the text") -> p
     """
     require_columns(rows, [column], purpose)
     texts = rows[column]
+    if texts.dtype.is_float():
+        texts = texts.fill_nan(None)
+    if texts.null_count() == len(texts):
+        # Where all texts of a batch are missing, nothing tells their type.
+        texts = texts.cast(pl.String)
     if texts.dtype != pl.String:
         raise DataError(
             f"The column {column!r} holds {texts.dtype}, not text. Where texts look like numbers, "
