@@ -48,6 +48,8 @@ class ImageFeatures(StoredFeatures, Parameterized):
         """Return the standardized images, as float32."""
         self.check_fitted()
         array = _pictures(images)
+        if np.shape(images) == self.shape_:
+            raise FeatureError("This is one picture, where a batch is needed: give picture[None].")
         if array.shape[1:] != self.shape_:
             raise FeatureError(
                 f"The pictures are {array.shape[1:]} (height, width, channels); the ImageFeatures "
