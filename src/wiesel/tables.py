@@ -113,7 +113,8 @@ def _frame_of_rows(rows: list[Any]) -> pl.DataFrame:
             is_array = isinstance(row, np.ndarray)
             advice = " Name the columns: {'width': array[:, 0], ...}." if is_array else ""
             raise DataError(
-                f"Rows must be dicts; row {position} is a {type(row).__name__}: {row!r:.80}.{advice}"
+                f"Rows must be dicts; row {position} is a {type(row).__name__}: {row!r:.80}."
+                f"{advice}"
             )
     try:
         return pl.from_dicts(rows, infer_schema_length=None) if rows else pl.DataFrame()

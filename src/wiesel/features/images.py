@@ -48,7 +48,7 @@ class ImageFeatures(StoredFeatures, Parameterized):
         """Return the standardized images, as float32."""
         self.check_fitted()
         array = _pictures(images)
-        if np.shape(images) == self.shape_:
+        if array.shape[1:] != self.shape_ and np.shape(images) == self.shape_:
             raise FeatureError("This is one picture, where a batch is needed: give picture[None].")
         if array.shape[1:] != self.shape_:
             raise FeatureError(
