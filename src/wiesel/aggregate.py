@@ -215,11 +215,11 @@ class Aggregation:
 
     def _similar_classes(self) -> list[str]:
         """A worker who writes 'Cat' for 'cat' would count as one who is wrong."""
-        alike: dict[str, list[str]] = {}
+        alike: dict[str | float, list[str]] = {}
         for name in self.votes.labels:
-            alike.setdefault(" ".join(name.split()).casefold(), []).append(name)
+            alike.setdefault(_without_spelling(name), []).append(name)
         return [
-            f"The classes {listed(names)} differ only in case or white space: if they are one, "
+            f"The classes {listed(names)} differ only in their spelling: if they are one, "
             "write them alike and aggregate again"
             for names in alike.values()
             if len(names) > 1
@@ -244,6 +244,14 @@ class Aggregation:
         if self.kind != "pandas":
             return frame
         return sys.modules["pandas"].DataFrame(frame.to_dict(as_series=False))
+
+
+def _without_spelling(name: str) -> str | float:
+    """What `Yes` and `yes `, or `1` and `1.0`, have in common."""
+    try:
+        return float(name)
+    except ValueError:
+        return " ".join(name.split()).casefold()
 
 
 def _label_model(method: str | LabelModel) -> LabelModel:

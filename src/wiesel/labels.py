@@ -17,7 +17,16 @@ from wiesel.errors import (
     warn_user,
 )
 
-__all__ = ["ABSTAIN", "FloatArray", "IntArray", "LabelSpace", "by_name", "class_prior", "is_name"]
+__all__ = [
+    "ABSTAIN",
+    "FloatArray",
+    "IntArray",
+    "LabelSpace",
+    "by_name",
+    "class_prior",
+    "is_missing",
+    "is_name",
+]
 
 ABSTAIN = -1
 """The class index that stands for *did not vote* in dense integer arrays."""
@@ -161,6 +170,17 @@ def is_name(value: object) -> bool:
         return False
 
 
+def is_missing(value: object) -> bool:
+    """Return whether a value stands for none: None, NaN, or a missing value of pandas.
+
+    >>> is_missing(float("nan")), is_missing(""), is_missing({"a"})
+    (True, False, False)
+    """
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in ("NAType", "NaTType")  # of pandas
+
+
 def class_prior(
     labels: LabelSpace, balance: Mapping[str, float] | Sequence[float] | FloatArray | None
 ) -> npt.NDArray[np.float64]:
@@ -246,5 +266,4 @@ def _whole_numbers(array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 def _plain(value: object) -> object:
     """Convert a NumPy scalar to the Python value that a message should show; NaN to None."""
     plain = value.item() if isinstance(value, np.generic) else value
-    missing = type(plain).__name__ in ("NAType", "NaTType")  # of pandas
-    return None if missing or (isinstance(plain, float) and np.isnan(plain)) else plain
+    return None if is_missing(plain) else plain

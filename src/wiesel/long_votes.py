@@ -20,7 +20,8 @@ def blank_to_null(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     >>> blank_to_null(pl.DataFrame({"label": ["cat", " ", ""]}), ["label"])["label"].to_list()
     ['cat', None, None]
     """
-    texts = [pl.col(name) for name in columns if table.schema[name] == pl.String]
+    kinds = (pl.String, pl.Categorical, pl.Enum)
+    texts = [pl.col(name).cast(pl.String) for name in columns if table.schema[name] in kinds]
     numbers = [pl.col(name) for name in columns if table.schema[name].is_float()]
     return table.with_columns(
         *(pl.when(text.str.strip_chars() != "").then(text) for text in texts),

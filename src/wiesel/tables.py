@@ -110,8 +110,11 @@ def _frame_of_columns(table: Mapping[str, Any]) -> pl.DataFrame:
 def _frame_of_rows(rows: list[Any]) -> pl.DataFrame:
     for position, row in enumerate(rows):
         if not isinstance(row, Mapping):
+            is_array = isinstance(row, np.ndarray)
+            advice = " Name the columns: {'width': array[:, 0], ...}." if is_array else ""
             raise DataError(
                 f"Rows must be dicts; row {position} is a {type(row).__name__}: {row!r:.80}."
+                f"{advice}"
             )
     try:
         return pl.from_dicts(rows, infer_schema_length=None) if rows else pl.DataFrame()

@@ -154,17 +154,32 @@ def test_blank_answers_workers_and_items_are_missing_and_counted():
     assert "Left out: 4 rows without task, worker or label" in str(found)
 
 
-def test_classes_that_differ_only_in_case_are_reported():
-    table = {"task": [1, 1, 2], "worker": ["ann", "bob", "bob"], "label": ["cat", "Cat ", "dog"]}
-    assert "The classes 'Cat ', 'cat' differ only in case" in str(aggregate(table))
-    table["label"] = ["cat", "cat", "dog"]
-    assert aggregate(table).notes() == []
+@pytest.mark.parametrize("spellings", [("Cat ", "cat"), ("Yes", "yes"), ("1", "1.0")])
+def test_classes_that_differ_only_in_their_spelling_are_reported(spellings):
+    first, second = spellings
+    table = {"task": [1, 1, 2], "worker": ["ann", "bob", "bob"], "label": [first, second, "dog"]}
+    found = str(aggregate(table, method="majority_vote"))
+    assert f"The classes {first!r}, {second!r} differ only in their spelling" in found
+    table["label"] = [first, first, "dog"]
+    assert aggregate(table, method="majority_vote").notes() == []
+
+
+def test_blank_answers_of_a_category_are_missing():
+    answers = pl.Series(["x", " ", "y"], dtype=pl.Categorical)
+    table = pl.DataFrame({"task": [1, 1, 2], "worker": ["a", "b", "a"], "label": answers})
+    assert aggregate(table, method="majority_vote").votes.labels.names == ("x", "y")
 
 
 def test_nan_among_numbers_is_no_repeated_answer():
     table = pl.DataFrame({"task": [1, 1], "worker": ["a", "b"], "label": [1.0, float("nan")]})
     found = aggregate(table, method="majority_vote", labels=["no", "yes"])
     assert (found.n_repeated, found.n_incomplete) == (0, 1)
+
+
+def test_a_time_is_not_taken_for_the_item():
+    with pytest.raises(DataError, match="which column holds the task"):
+        find_answer_columns(["time", "worker", "answer"])
+    assert find_answer_columns(["task", "worker", "score"]).label == "score"
 
 
 def test_a_repeated_answer_counts_like_that_of_a_worker_with_the_same_confusions(answers):

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
@@ -20,9 +21,19 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from wiesel import Committee, DawidSkene, LabelSpace, MajorityVote, TwoStage, VoteMatrix, WeaSEL
+from wiesel import (
+    Committee,
+    DawidSkene,
+    LabelSpace,
+    MajorityVote,
+    TextFeatures,
+    TwoStage,
+    VoteMatrix,
+    WeaSEL,
+)
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import FeatureError, NotFittedError, VoteError
+from wiesel.features import ImageFeatures, Standardizer, TabularFeatures
 from wiesel.nn import Linear
 from wiesel.scikit_learn import agreement_with_votes
 
@@ -43,6 +54,22 @@ def weasel() -> WeaSEL:
 def on_gold(model, features, votes) -> float:
     """A scorer for votes as y: their ids say which rows they are."""
     return model.score(features, GOLD[votes.ids])
+
+
+@pytest.mark.parametrize(
+    ("features", "items"),
+    [
+        (Standardizer(), X),
+        (TextFeatures(n_dimensions=3), [f"{name} word{i % 9}" for i, name in enumerate(NAMES)]),
+        (TabularFeatures(numeric=["a", "b", "c"]), pd.DataFrame(X, columns=list("abc"))),
+        (ImageFeatures(layout="flat"), X[:, None, :]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_features_are_a_step_of_a_pipeline(features, items):
+    model = make_pipeline(features, two_stage()).fit(items, VOTES)
+    assert len(model.predict(items)) == len(items)
+    assert np.isfinite(cross_val_score(model, items, VOTES, cv=2)).all()
 
 
 def test_a_pipeline_ends_in_a_model():

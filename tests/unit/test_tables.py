@@ -154,3 +154,8 @@ def test_a_column_may_mix_numbers_and_texts(values: list[Any], expected: list[An
 def test_a_column_that_mixes_lists_and_texts_is_named(make: Any) -> None:
     with pytest.raises(DataError, match=r"'x' mixes values of the types 'list', 'str'"):
         as_frame(make({"x": ["free", [1]]}))
+
+
+def test_an_array_is_no_table_until_its_columns_have_names() -> None:
+    with pytest.raises(DataError, match="Name the columns"):
+        as_frame(np.zeros((3, 2)))

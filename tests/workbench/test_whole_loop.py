@@ -238,6 +238,35 @@ def test_a_rule_added_in_one_browser_appears_in_the_other_and_undo_removes_it(
     assert rules(read_project) == []
 
 
+def test_what_to_look_at_next_follows_the_labeling_functions(serve_once, open_page, empty_project):
+    server = serve_once(empty_project)
+    page = open_page(server.address, viewport={"width": 1280, "height": 900})
+    page.wait_for_selector("text=Write a labeling function or label some rows")
+    page.fill(".lf-words input", "invoice, refund")
+    page.wait_for_selector(".lf-proposals.w-ready .lf-proposal")
+    button = page.locator(".lf-proposal button").bounding_box()
+    card = page.locator(".lf-proposals").bounding_box()
+    assert button["x"] + button["width"] <= card["x"] + card["width"]
+    assert button["height"] < 40  # one line
+    page.click(".lf-proposal >> text=Add")
+    page.wait_for_selector(".next-item")
+    assert rules(empty_project)[-1]["keywords"] == ["invoice", "refund"]
+    page.click(".lf-maker >> text=pattern")
+    page.wait_for_selector(".lf-maker >> text=A regular expression")
+
+
+def test_number_keys_label_after_the_name_was_entered(serve_once, open_page, empty_project):
+    server = serve_once(empty_project)
+    page = open_page(f"{server.address}/label")
+    page.wait_for_selector("text=Who are you?")
+    page.fill(".label-person input", "Zoë")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=0 labeled in this session")
+    page.keyboard.press("1")
+    page.wait_for_selector("text=1 labeled in this session")
+    assert page.input_value(".label-person input") == "Zoë"
+
+
 def test_no_page_is_wider_than_a_phone_by_day_and_by_night(serve_once, open_page, read_project):
     server = serve_once(read_project)
     phone = {"width": 390, "height": 844}

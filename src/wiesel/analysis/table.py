@@ -183,11 +183,13 @@ def _words(value: object) -> str:
 def _kept_width(column: Column, values: Sequence[str], unbroken: int) -> int:
     """The minimum width of a column: some for names, and enough that no number is cut off.
 
+    No column is narrower than the longest word of its header.
+
     Numbers of up to `unbroken` characters stay on one line; longer ones wrap between words.
     """
     longest = max(map(len, values))
     if not column.numeric:
-        return min(longest, _NAME)
+        return max((min(longest, _NAME), *map(len, column.header.split())))
     words = (word for value in (column.header, *values) for word in value.split())
     widest_word = max(map(len, words))
     return max(longest, widest_word) if longest <= unbroken else widest_word

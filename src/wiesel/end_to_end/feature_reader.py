@@ -83,9 +83,16 @@ class FeatureReader:
         return rows
 
     def read_one(self, item: Any) -> Any:
-        """Return one text, one row (a dict), one picture or one vector as a batch of one."""
+        """Return one text, one row, one picture or one vector as a batch of one.
+
+        A row is a dict, a Series of pandas (`table.iloc[17]`) or a table of one row.
+        """
         if isinstance(self.features, (ImageFeatures, Standardizer)):
             return self.features.transform(np.asarray(item)[None])
+        if hasattr(item, "columns"):
+            return self.read(item)
+        if hasattr(item, "to_dict"):
+            item = item.to_dict()
         is_row = isinstance(item, Mapping) and not any(map(np.ndim, item.values()))
         return self.read([item]) if isinstance(item, str) or is_row else as_batch(item)
 

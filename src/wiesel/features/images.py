@@ -36,7 +36,7 @@ class ImageFeatures(StoredFeatures, Parameterized):
     shape_: tuple[int, int, int] = field(init=False, repr=False)
     """Height, width and channels of the images."""
 
-    def fit(self, images: Any) -> Self:
+    def fit(self, images: Any, y: Any = None) -> Self:
         """Learn the mean and standard deviation of each channel from the training images."""
         check_choice(self, "layout", self.layout, ("channels_first", "flat"))
         array = _pictures(images)
@@ -48,6 +48,8 @@ class ImageFeatures(StoredFeatures, Parameterized):
         """Return the standardized images, as float32."""
         self.check_fitted()
         array = _pictures(images)
+        if array.shape[1:] != self.shape_ and np.shape(images) == self.shape_:
+            raise FeatureError("This is one picture, where a batch is needed: give picture[None].")
         if array.shape[1:] != self.shape_:
             raise FeatureError(
                 f"The pictures are {array.shape[1:]} (height, width, channels); the ImageFeatures "
@@ -59,7 +61,7 @@ class ImageFeatures(StoredFeatures, Parameterized):
             return np.ascontiguousarray(upright).reshape(len(array), -1)
         return np.ascontiguousarray(upright)
 
-    def fit_transform(self, images: Any) -> npt.NDArray[np.float32]:
+    def fit_transform(self, images: Any, y: Any = None) -> npt.NDArray[np.float32]:
         """Return `fit(images).transform(images)`."""
         return self.fit(images).transform(images)
 

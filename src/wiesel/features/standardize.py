@@ -10,6 +10,7 @@ import numpy.typing as npt
 from wiesel.errors import FeatureError, NotFittedError, SavedModelError
 from wiesel.features.state import FeatureState, StoredFeatures, check_kind, finite_array
 from wiesel.labels import FloatArray
+from wiesel.parameters import Parameterized
 
 __all__ = ["Standardizer"]
 
@@ -18,7 +19,7 @@ _BLOCK = 8192
 
 
 @dataclass(eq=False)
-class Standardizer(StoredFeatures):
+class Standardizer(StoredFeatures, Parameterized):
     """Subtracts the mean of every column and divides by its standard deviation.
 
     A constant column becomes 0. Works on memory-mapped arrays, one small block at a time.
@@ -34,7 +35,7 @@ class Standardizer(StoredFeatures):
     scale_: npt.NDArray[np.float64] = field(init=False, repr=False)
     """The standard deviation of each column; 1 for a constant column."""
 
-    def fit(self, X: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the mean and standard deviation of each column of (n_items, n_features)."""
         array = _matrix(X)
         total = np.zeros(array.shape[1])
@@ -61,7 +62,7 @@ class Standardizer(StoredFeatures):
             result[start : start + len(block)] = (block - self.mean_) / self.scale_
         return result
 
-    def fit_transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def fit_transform(self, X: Any, y: Any = None) -> npt.NDArray[np.float32]:
         """Return `fit(X).transform(X)`."""
         return self.fit(X).transform(X)
 

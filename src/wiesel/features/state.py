@@ -26,7 +26,10 @@ class FeatureState(NamedTuple):
 
 
 class StoredFeatures:
-    """The base class of fitted features: they are saved as a folder of data, never as a pickle."""
+    """The base class of fitted features: they are saved as a folder of data, never as a pickle.
+
+    `fit` and `fit_transform` ignore `y`: a scikit-learn pipeline passes the votes to every step.
+    """
 
     def save(self, path: str | Path) -> None:
         """Write the fitted features as a folder; `load` reads it."""

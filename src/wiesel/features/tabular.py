@@ -59,7 +59,7 @@ class TabularFeatures(StoredFeatures, Parameterized):
         ]
         return (*self.numeric, *(f"{name} missing" for name in self.incomplete_), *places)
 
-    def fit(self, table: Any) -> Self:
+    def fit(self, table: Any, y: Any = None) -> Self:
         """Learn means, standard deviations and categories from the training rows."""
         if not (*self.numeric, *self.categorical):
             raise ParameterError(_columns_to_name(as_frame(table)))
@@ -91,7 +91,7 @@ class TabularFeatures(StoredFeatures, Parameterized):
         parts = [np.where(missing, 0, scaled), flags, *places]
         return np.concatenate([part.astype(np.float32) for part in parts], axis=1)
 
-    def fit_transform(self, table: Any) -> npt.NDArray[np.float32]:
+    def fit_transform(self, table: Any, y: Any = None) -> npt.NDArray[np.float32]:
         """Return `fit(table).transform(table)`."""
         return self.fit(table).transform(table)
 

@@ -76,12 +76,12 @@ class TextFeatures(StoredFeatures, Parameterized):
 
         return N_DIMENSIONS
 
-    def fit(self, texts: Any) -> Self:
+    def fit(self, texts: Any, y: Any = None) -> Self:
         """Learn from the training texts: a list or a Polars Series."""
         self.fit_transform(texts)
         return self
 
-    def fit_transform(self, texts: Any) -> npt.NDArray[np.float32]:
+    def fit_transform(self, texts: Any, y: Any = None) -> npt.NDArray[np.float32]:
         """Learn from the training texts and return their vectors."""
         self.check_options()
         documents = checked_texts(texts)
@@ -214,6 +214,11 @@ def text_column(rows: pl.DataFrame, column: str, purpose: str = "the text") -> p
     """
     require_columns(rows, [column], purpose)
     texts = rows[column]
+    if texts.dtype.is_float():
+        texts = texts.fill_nan(None)
+    if texts.null_count() == len(texts):
+        # Where all texts of a batch are missing, nothing tells their type.
+        texts = texts.cast(pl.String)
     if texts.dtype != pl.String:
         raise DataError(
             f"The column {column!r} holds {texts.dtype}, not text. Where texts look like numbers, "

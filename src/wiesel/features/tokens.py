@@ -55,7 +55,7 @@ class TokenFeatures(StoredFeatures, Parameterized):
     tokenizer_: str = field(init=False, repr=False)
     """The content of `tokenizer.json`; empty without a tokenizer."""
 
-    def fit(self, texts: Any) -> Self:
+    def fit(self, texts: Any, y: Any = None) -> Self:
         """Learn the vocabulary of the training texts, or read the tokenizer."""
         check_number(self, "length", self.length, low=1, high=_LONGEST, whole=True)
         for name in ("max_terms", "min_count"):
@@ -77,7 +77,7 @@ class TokenFeatures(StoredFeatures, Parameterized):
         number = {word: place for place, word in enumerate(self.vocabulary_, start=_FIRST_WORD)}
         return self._padded([number.get(word, 1) for word in _words(text)] for text in documents)
 
-    def fit_transform(self, texts: Any) -> Any:
+    def fit_transform(self, texts: Any, y: Any = None) -> Any:
         """Return `fit(texts).transform(texts)`."""
         return self.fit(texts).transform(texts)
 

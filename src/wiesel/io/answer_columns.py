@@ -61,7 +61,9 @@ def find_answer_columns(
     missing = [role for role, name in found.items() if name is None]
     left = [name for name in columns if name not in found.values()]
     if len(missing) == 1:
-        left = left if len(left) == 1 else _nameless(left)
+        # A score may be the answer, but a time or a comment is no item and no worker.
+        alone = len(left) == 1 and (missing == ["label"] or not _words(left[0]) & _ABOUT_THE_ANSWER)
+        left = left if alone else _nameless(left)
         if len(left) == 1:
             found[missing[0]] = left[0]
             missing = []

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import DataError, ParameterError, listed, suggest
-from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.labels import ABSTAIN, LabelSpace, is_missing
 
 __all__ = ["MultiLabelSpace", "Presence"]
 
@@ -70,7 +70,7 @@ class MultiLabelSpace(LabelSpace):
         items = list(gold)
         found = np.zeros((len(items), len(self)), dtype=np.int64)
         for row, names in enumerate(items):
-            if names is None:
+            if is_missing(names):
                 found[row] = ABSTAIN
                 continue
             for name in self.checked_names(names, f"The gold labels of row {row}"):

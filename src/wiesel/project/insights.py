@@ -54,7 +54,7 @@ def project_findings(
 
 
 def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:
-    """Return a finding's sentence with the start of one of the texts it concerns.
+    """Return a finding's sentence with the start of one of the texts it concerns, if any has one.
 
     >>> rows = pl.DataFrame({"id": ["m1"], "text": ["win cash now"]})
     >>> with_examples(Finding("uncovered_cluster", "Nobody.", rows=[0]), rows, "text")
@@ -62,10 +62,12 @@ def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:
     """
     if not found.rows or text_column not in rows.columns:
         return found.sentence
-    row = rows.row(int(found.rows[0]), named=True)
-    text = " ".join(str(row[text_column] or "").split())
-    shown = text if len(text) <= _EXCERPT else text[:_EXCERPT].rsplit(" ", 1)[0] + " …"
-    return f"{found.sentence} For example, {as_text([str(row['id'])])}: {shown}"
+    for place in map(int, found.rows):
+        text = " ".join(str(rows[text_column][place] or "").split())
+        if text:
+            shown = text if len(text) <= _EXCERPT else text[:_EXCERPT].rsplit(" ", 1)[0] + " …"
+            return f"{found.sentence} For example, {as_text([str(rows['id'][place])])}: {shown}"
+    return found.sentence
 
 
 def _unknown_balance(votes: VoteMatrix) -> Iterator[Finding]:

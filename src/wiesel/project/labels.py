@@ -14,7 +14,7 @@ from wiesel.project.lf_set import WORKBENCH_FOLDER
 from wiesel.project.rows import part_of
 from wiesel.project.settings import Project
 
-__all__ = ["label_store", "labeled_gold", "with_labeled_dev"]
+__all__ = ["label_store", "labeled_gold", "missing_dev_labels", "with_labeled_dev"]
 
 _FEWEST_DEV = 10
 """With fewer rows than this, no epoch and no threshold is chosen."""
@@ -51,6 +51,17 @@ def labeled_gold(
     return gold
 
 
+def missing_dev_labels(project: Project, train: Split, labels: LabelSpace) -> str:
+    """Return what the labels for evaluation lack before they are dev rows; empty if nothing."""
+    gold = labeled_gold(project, train, labels, "evaluate")
+    given = gold[gold != ABSTAIN]
+    if len(given) < _FEWEST_DEV:
+        return f"{len(given)} of at least {_FEWEST_DEV} randomly drawn rows are labeled."
+    if len(np.unique(given)) < 2:
+        return f"All {len(given)} randomly drawn rows with a label are {labels.names[given[0]]!r}."
+    return ""
+
+
 def with_labeled_dev(
     project: Project, splits: Mapping[str, Split], labels: LabelSpace
 ) -> dict[str, Split]:
@@ -61,10 +72,10 @@ def with_labeled_dev(
     """
     if "dev" in splits:
         return dict(splits)
+    if missing_dev_labels(project, splits["train"], labels):
+        return dict(splits)
     gold = labeled_gold(project, splits["train"], labels, "evaluate")
     rows = np.flatnonzero(gold != ABSTAIN)
-    if len(rows) < _FEWEST_DEV or len(np.unique(gold[rows])) < 2:
-        return dict(splits)
     dev = replace(part_of(splits["train"], rows), gold=gold[rows])
     return {
         "train": splits["train"],

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from wiesel.errors import ParameterError, listed, suggest
 from wiesel.io import FilePath
-from wiesel.io.files import parse_toml, read_text
+from wiesel.io.files import FORMATS, parse_toml, read_text
 from wiesel.parameters import check_timeout
 from wiesel.project.lines import key_lines, line_of
 
@@ -215,24 +215,32 @@ def read_project(path: FilePath) -> Project:
             f"`{shlex.join(['wiesel', 'init', str(place)])}`."
         )
     if place.is_dir() and not file.exists():
-        raise ParameterError(
-            f"{place} is not a project: it has no {FILE_NAME}. Make one with "
-            f"`{shlex.join(['wiesel', 'init', str(place)])}`."
-        )
+        raise ParameterError(f"{place} is not a project: it has no {FILE_NAME}. {_advice(place)}")
+    if place.suffix.lower() in FORMATS:
+        raise ParameterError(f"{place} is a table, not a project. {_written(place)}")
     try:
         text = read_text(file)
         content = parse_toml(text)
     except ValueError as error:
-        if file.suffix != ".toml":
-            raise ParameterError(
-                f"{file} is not a project: a project is a folder with {FILE_NAME}, which names its "
-                f'rows, train = "{file.name}" under [data]. Make one with `wiesel init my-project`.'
-            ) from None
         raise ParameterError(f"{file} is not TOML: {error}.") from None
     problems = Problems(file, key_lines(text))
     project = _project(file, content, problems)
     problems.raise_if_any()
     return project
+
+
+def _advice(folder: Path) -> str:
+    """How to make a project in this folder; `wiesel init` refuses one that holds files."""
+    if any(folder.iterdir()):
+        return _written(folder / "rows.csv")
+    return f"Make one with `{shlex.join(['wiesel', 'init', str(folder)])}`."
+
+
+def _written(table: Path) -> str:
+    return (
+        f'Write {table.parent / FILE_NAME} with classes = [...], train = "{table.name}" under '
+        '[data] and lfs = ["rules.toml"] under [votes]; `wiesel init example` writes an example.'
+    )
 
 
 @contextmanager

@@ -40,6 +40,8 @@ class DataPage:
         self.page = 0
         self.turn = 0
         """Incremented with each new view, so that late answers are discarded."""
+        self.looks = 0
+        """The same for what to look at next."""
         self.shown: tuple[str, list[tuple[Any, ...]]] = ("", [])
         """The split and the cells of the table."""
         self.source = ""
@@ -60,7 +62,7 @@ class DataPage:
             with ui.element("div").style("display: flex; flex-direction: column; gap: 14px"):
                 with card("Make a labeling function"):
                     words("Open a row and mark words in it, or type them here.", "w-faint")
-                    self.maker = LFMaker(self.desk, self.refresh)
+                    self.maker = LFMaker(self.desk, self._refresh_all)
                     self.maker.build()
                 with card("What to look at next"):
                     self.next = ui.element("div").style(
@@ -69,9 +71,9 @@ class DataPage:
                     with self.next:
                         words("Looking …", "w-faint")
         self._show_rows(self._texts())
-        ui.timer(0.01, self._first, once=True)
+        ui.timer(0.01, self._refresh_all, once=True)
 
-    async def _first(self) -> None:
+    async def _refresh_all(self) -> None:
         await self.refresh()
         await self._what_next()
 
@@ -208,7 +210,7 @@ class DataPage:
             with ui.element("td"):
                 if gold:
                     chip(self.desk, gold)
-        opening = partial(open_row, self.desk, self.split, place, self.refresh)
+        opening = partial(open_row, self.desk, self.split, place, self._refresh_all)
         row.on("click", opening)
         row.on("keydown.enter", opening)
 
@@ -282,9 +284,15 @@ class DataPage:
         await self._show()
 
     async def _what_next(self) -> None:
+        self.looks += 1
+        look = self.looks
         found = await work(self._next_found, quiet=True) or []
+        if look != self.looks:
+            return  # another labeling function was added in the meantime
         self._show_next(found, "Looking for labeling functions to suggest …")
         found += await work(self._next_suggested, quiet=True) or []
+        if look != self.looks:
+            return
         more = "" if found else "Write a labeling function or label some rows to get suggestions."
         self._show_next(found, more)
 

@@ -46,6 +46,8 @@ class LabelPage:
                 with ui.element("div").classes("w-row"):
                     self.name = ui.input("Your name", on_change=self._named)
                     self.name.props('dense outlined debounce="400"').classes("label-person")
+                    # Else number keys after Enter would be typed into the name.
+                    self.name.on("keydown.enter", js_handler="(event) => event.target.blur()")
                     self.ways = ui.select(
                         self._ways(), value=self.way, label="Which rows", on_change=self._choose
                     ).props("dense outlined options-dense")

@@ -20,6 +20,7 @@ __all__ = ["LFMaker", "preview_figures", "preview_hits"]
 
 _HITS = 5
 _AROUND = 120
+_PROMPTS = {"words": "Words, separated by commas", "pattern": "A regular expression"}
 _REFUSED = {
     "pattern": "This pattern is not valid.",
     "words": "Use at most twelve words.",
@@ -41,7 +42,7 @@ class LFMaker:
         names = list(self.desk.space.labels)
         with ui.element("div").classes("w-row lf-maker"):
             self.input = (
-                ui.input("Words, separated by commas", on_change=self._typed)
+                ui.input(_PROMPTS["words"], on_change=self._typed)
                 .props('outlined dense debounce="100"')
                 .classes("lf-words")
                 .style("flex: 1 1 260px")
@@ -72,6 +73,7 @@ class LFMaker:
         await self._typed()
 
     async def _typed(self) -> None:
+        self.input.props(f'label="{_PROMPTS[self.kind.value]}"')
         text = (self.input.value or "").strip()
         request = (text, self.choice.value, self.kind.value == "pattern", self.editing)
         if request == self.request:
@@ -103,31 +105,33 @@ class LFMaker:
         if is_pattern:
             rules = [regex(label, text, column=column)]
         elif "," in text:
-            rules = [keywords(label, [w for w in text.split(",") if w.strip()], column=column)]
+            parts = (part.strip() for part in text.split(","))
+            rules = [keywords(label, [part for part in parts if part], column=column)]
         else:
             rules = lfs_from_selection(text, label, column=column)
         return list(zip(rules, map_in_threads(self.desk.space.preview_rule, rules), strict=True))
 
     def _proposals(self, found: list[tuple[LabelRule, LFPreview]]) -> None:
+        # The button comes first: in a narrow column the last cells are reached by scrolling.
         with table(
+            ("", False),
             ("looks for", False),
             ("rows", True),
             ("conflicts", True),
             ("fixes", True),
             ("breaks", True),
             ("precision", True),
-            ("", False),
         ):
             for rule, preview in found:
                 with ui.element("tr").classes("lf-proposal"):
-                    words(cut(rule_words(rule)), tag="td")
-                    for figure in preview_figures(preview):
-                        words(figure, "w-number", tag="td")
-                    with ui.element("td"):
+                    with ui.element("td").style("white-space: nowrap"):
                         title = "Change" if self.editing else "Add"
                         ui.button(title, on_click=lambda rule=rule: self._add(rule)).props(
                             "dense unelevated no-caps"
                         )
+                    words(cut(rule_words(rule)), tag="td").style("min-width: 8em")
+                    for figure in preview_figures(preview):
+                        words(figure, "w-number", tag="td")
         preview_hits(self.desk, *found[0])
 
     async def _add(self, rule: LabelRule) -> None:

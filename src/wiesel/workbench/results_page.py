@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 from nicegui import ui
 
+from wiesel.project.labels import missing_dev_labels
 from wiesel.project.run_views import RunView, view_run
 from wiesel.project.runs import KeptRun, compare_runs, kept_runs
 from wiesel.project.workspace import positions
@@ -91,8 +92,8 @@ class ResultsPage:
             with ui.element("div").style(stack):
                 if report is None:
                     empty_state(
-                        "No row here has a gold label",
-                        "Label randomly drawn rows to get figures.",
+                        "This run knows no gold labels of these rows",
+                        self._advice(),
                         "/label",
                         "Label rows",
                     )
@@ -107,6 +108,15 @@ class ResultsPage:
                 self.blame.build()
                 self._compare()
                 self._weights(self.runs[self.name])
+
+    def _advice(self) -> str:
+        space = self.desk.space
+        if "dev" in space.splits:
+            return "Choose the dev or test rows above."
+        missing = missing_dev_labels(space.project, space.train, space.labels)
+        if not missing:
+            return "Enough randomly drawn rows are labeled now: train again to get figures."
+        return f"{missing} Label more of them, and train again to get figures."
 
     def _view(self) -> tuple[RunView, Any, list[str]]:
         run, labels = self.runs[self.name], self.desk.space.labels

@@ -41,7 +41,13 @@ def shown(text: object) -> str:
 
 
 def cut(text: object, length: int = _SHORT) -> str:
-    """Return the beginning of a text, on one line."""
+    """Return the beginning of a text, on one line; a dash if there is none.
+
+    >>> cut("many  words", 6), cut(None)
+    ('many …', '–')
+    """
+    if text is None:
+        return _DASH
     plain = " ".join(shown(text if isinstance(text, str) else str(text))[: 4 * length].split())
     return plain if len(plain) <= length else plain[: length - 1] + "…"
 

@@ -65,6 +65,15 @@ def test_names_and_numbers_are_whole_in_a_narrow_terminal(width: int):
     assert "0.35" in shown.split()
 
 
+@pytest.mark.parametrize("width", range(60, 110, 5))
+def test_short_names_below_a_long_header_do_not_push_a_column_out(width: int):
+    frame = pl.DataFrame({"label": ["a"], "n": [12], "threshold": [0.25]})
+    columns = [number("threshold", f"number{k}") for k in range(7)]
+    shown = Table(frame, (text("label"), count("n"), *columns, number("threshold"))).to_text(width)
+    assert "threshold" in shown.split()
+    assert shown.split().count("0.25") == 8
+
+
 def test_printing_stops_after_the_limit_and_says_what_is_left():
     frame = pl.DataFrame({"n": range(50)})
     shown = Table(frame, (count("n"),), limit=10)

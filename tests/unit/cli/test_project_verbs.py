@@ -51,7 +51,7 @@ def messages(tmp_path):
 def test_a_table_instead_of_a_project_is_answered_with_what_a_project_is(verb, messages, wiesel):
     found = wiesel(verb, str(messages))
     assert found.exit_code == 1
-    assert "is not a project" in found.stderr
+    assert "is a table, not a project" in found.stderr
     assert 'train = "messages.csv" under [data]' in found.stderr
 
 
@@ -72,6 +72,17 @@ def test_a_project_is_by_default_in_this_folder(tmp_path, wiesel, monkeypatch):
     assert wiesel("init").stderr == "Next: wiesel run\n"
     assert (tmp_path / "wiesel.toml").is_file()
     assert wiesel("rows-to-label", "-n", "3", "--way", "random").exit_code == 0
+
+
+def test_advice_for_a_folder_of_rows_is_advice_that_works(messages, wiesel):
+    folder = messages.parent
+    for place in (folder, messages):
+        told = wiesel("run", str(place)).stderr
+        assert "not a project" in told
+        assert f"Write {folder / 'wiesel.toml'} with classes" in told
+    text = 'classes = ["billing", "technical"]\n[data]\ntrain = "messages.csv"\n'
+    (folder / "wiesel.toml").write_text(text + '[votes]\nlfs = ["rules.toml"]\n')
+    assert wiesel("inspect", str(folder)).exit_code == 0
 
 
 def test_python_dash_m_runs_the_command_line():

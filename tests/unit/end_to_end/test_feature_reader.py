@@ -143,6 +143,28 @@ def test_members_and_explanations_read_the_items_too(case: str, tmp_path: Path):
     assert told[0].pushes == told[1].pushes
 
 
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_texts_are_empty_also_if_a_batch_has_no_others(missing, tmp_path: Path):
+    features = TextFeatures(min_count=1)
+    model, _ = fitted(features, TEXTS)
+    model.save(tmp_path / "model", features=features, column="review")
+    loaded = load_model(tmp_path / "model")
+    expected = model.predict_proba(features.transform([""]))
+    for table in (pd.DataFrame({"review": [missing]}), [{"review": missing}]):
+        assert np.allclose(loaded.predict_proba(table), expected)
+
+
+def test_a_row_of_a_pandas_table_is_explained(tmp_path: Path):
+    features = TextFeatures(min_count=1)
+    model, X = fitted(features, TEXTS)
+    model.save(tmp_path / "model", features=features, column="review")
+    loaded = load_model(tmp_path / "model")
+    table = pd.DataFrame({"review": TEXTS, "stars": range(len(TEXTS))})
+    for row in (table.iloc[2], table[2:3], table.iloc[2].to_dict()):
+        told = loaded.explain(row, votes()[2])
+        assert np.allclose(told.end_proba, model.explain(X[2], votes()[2]).end_proba)
+
+
 def test_committees_and_weasel_weigh_votes_on_texts(tmp_path: Path):
     features = TextFeatures(min_count=1)
     X = features.fit_transform(TEXTS)

@@ -61,3 +61,5 @@ def test_wrong_use_is_refused() -> None:
         ImageFeatures(layout="round").fit(COLORS)  # type: ignore[arg-type]
     with pytest.raises(NotFittedError, match=r"call fit\(images\)"):
         ImageFeatures().transform(COLORS)
+    with pytest.raises(FeatureError, match=r"one picture.*give picture\[None\]"):
+        ImageFeatures().fit(COLORS).transform(COLORS[0])

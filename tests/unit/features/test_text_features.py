@@ -212,3 +212,14 @@ def test_a_new_text_is_not_far_away_where_the_training_texts_are_much_alike():
     features = TextFeatures("tfidf", n_dimensions=50).fit(texts)
     assert features.n_features < 8
     assert abs(features.transform(["wrong app", "the slow bill is"])).max() < 20
+
+
+@pytest.mark.parametrize(
+    "table",
+    [pd.DataFrame({"text": TEXTS}), pl.DataFrame({"text": TEXTS}), {"text": TEXTS}],
+    ids=["pandas", "polars", "dict"],
+)
+def test_a_table_is_refused_instead_of_reading_the_names_of_its_columns(table: Any) -> None:
+    for read in (small().fit, small().fit(TEXTS).transform):
+        with pytest.raises(FeatureError, match=r"not as a table: .*table\['text'\]"):
+            read(table)

@@ -1,5 +1,7 @@
 """Labeling functions that return sets: what they may say, and what their silence means."""
 
+import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -213,6 +215,7 @@ def test_gold_labels_are_sets_or_numbers():
     wanted = [[1, 0], [0, 0], [-1, -1]]
     assert labels.presence([{"a"}, [], None]).tolist() == wanted
     assert labels.presence(pl.Series([["a"], [], None])).tolist() == wanted
+    assert labels.presence(pd.Series([{"a"}, [], np.nan])).tolist() == wanted
     table = pl.DataFrame({"a": [1, 0, None], "b": [0, 0, None]})
     assert labels.presence(table).tolist() == wanted
     assert labels.presence(table.to_numpy()).tolist() == wanted

@@ -10,10 +10,12 @@ import polars as pl
 import pytest
 
 from wiesel import keywords
+from wiesel.analysis.findings import Finding
 from wiesel.errors import DataError, ParameterError
 from wiesel.lfs.engines import local
 from wiesel.lfs.text_rules import Keywords
-from wiesel.project.labels import labeled_gold, with_labeled_dev
+from wiesel.project.insights import with_examples
+from wiesel.project.labels import labeled_gold, missing_dev_labels, with_labeled_dev
 from wiesel.project.settings import read_project
 from wiesel.project.voting import cast_votes, project_lfs
 from wiesel.project.workspace import Workspace
@@ -210,6 +212,28 @@ def test_random_labels_become_dev_rows_where_the_project_names_none(empty: Works
     assert splits["dev"].ids.to_list() == empty.train.ids.head(12).to_list()
     assert splits["dev"].gold.tolist() == [0, 1] * 6
     assert labeled_gold(empty.project, empty.train, empty.labels, "learn").sum() == -39
+
+
+def test_what_the_random_labels_lack_is_said(empty: Workspace):
+    def missing() -> str:
+        return missing_dev_labels(empty.project, empty.train, empty.labels)
+
+    assert missing() == "0 of at least 10 randomly drawn rows are labeled."
+    for item in empty.train.ids.head(10):
+        empty.store.add(item, "billing", "ada", purpose="evaluate")
+    assert missing() == "All 10 randomly drawn rows with a label are 'billing'."
+    assert "dev" not in with_labeled_dev(empty.project, empty.splits, empty.labels)
+    empty.store.add(empty.train.ids[10], "technical", "ada", purpose="evaluate")
+    assert missing() == ""
+
+
+def test_the_example_of_a_finding_is_a_row_with_a_text():
+    rows = pl.DataFrame({"id": ["m1", "m2"], "text": [None, "win cash"]})
+    both = Finding("uncovered_cluster", "Nobody.", rows=[0, 1])
+    assert with_examples(both, rows, "text") == "Nobody. For example, 'm2': win cash"
+    assert (
+        with_examples(Finding("uncovered_cluster", "Nobody.", rows=[0]), rows, "text") == "Nobody."
+    )
 
 
 def test_labels_of_a_class_that_is_gone_are_told(empty: Workspace):
