@@ -152,13 +152,6 @@ def test_one_string_is_no_list_of_texts() -> None:
         small().fit("good film")
 
 
-@pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame])
-def test_a_table_is_not_read_as_the_texts_of_its_column_names(make):
-    table = make({"body": ["good film", "bad film"], "id": ["a", "b"]})
-    with pytest.raises(FeatureError, match=r"not as a table.*table\['body'\]"):
-        TextFeatures(min_count=1).fit(table)
-
-
 def test_texts_without_terms_are_refused_with_advice() -> None:
     with pytest.raises(FeatureError, match=r"2 or more of the 2 texts.*Lower min_count"):
         TextFeatures(min_count=2).fit(["good", "bad"])
