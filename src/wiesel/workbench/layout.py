@@ -46,7 +46,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
   white-space: nowrap; unicode-bidi: isolate; }
 .w-main { padding: 16px; width: 100%; max-width: 1280px; margin: 0 auto; display: flex;
   flex-direction: column; gap: 14px; box-sizing: border-box; }
-.w-columns { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 1fr); gap: 14px;
+.w-columns { display: grid; grid-template-columns: minmax(0, 5fr) minmax(0, 3fr); gap: 14px;
   align-items: start; width: 100%; }
 .w-card { border: 1px solid var(--w-line); border-radius: 8px; padding: 12px 14px;
   background: var(--w-page); min-width: 0; display: flex; flex-direction: column; gap: 8px; }
@@ -67,11 +67,13 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-table td { padding: 6px 8px; border-bottom: 1px solid var(--w-line); vertical-align: top;
   overflow-wrap: anywhere; unicode-bidi: isolate; }
 .w-table .w-number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.lf-proposals th, .lf-proposals td { padding-left: 4px; padding-right: 4px; font-size: 13px; }
 .data-rows .w-table { table-layout: fixed; }
 .data-rows th:nth-child(2), .data-rows th:nth-child(3) { width: 17%; }
 .data-rows th:nth-child(4) { width: 12%; }
 .w-filters { display: grid; grid-template-columns: repeat(auto-fill, minmax(128px, 1fr));
   gap: 8px; }
+.w-filters > :last-child { grid-column: span 2; }
 .w-search { grid-column: span 2; }
 .w-toggle { border: 1px solid var(--w-line); border-radius: 4px; flex-wrap: wrap; }
 .w-toggle .q-btn { padding: 2px 12px; }

@@ -129,7 +129,7 @@ class LFMaker:
                         ui.button(title, on_click=lambda rule=rule: self._add(rule)).props(
                             "dense unelevated no-caps"
                         )
-                    words(cut(rule_words(rule)), tag="td").style("min-width: 8em")
+                    words(cut(rule_words(rule)), tag="td").style("min-width: 6em")
                     for figure in preview_figures(preview):
                         words(figure, "w-number", tag="td")
         preview_hits(self.desk, *found[0])
