@@ -25,7 +25,7 @@ def out_of_sample_proba(
     >>> from wiesel import MajorityVote, TwoStage
     >>> from wiesel.datasets.synthetic import make_features, make_votes
     >>> votes, gold = make_votes(60, 5, coverage=0.6)
-    >>> model = TwoStage(MajorityVote(), torch.nn.Linear(4, 2), epochs=2)
+    >>> model = TwoStage(MajorityVote(), torch.nn.Linear(4, 2), lr=0.01)
     >>> out_of_sample_proba(model, make_features(gold, n_features=4), votes, folds=3).shape
     (60, 2)
     """
