@@ -8,7 +8,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import VoteError, listed
-from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.labels import LabelSpace
 from wiesel.vote_entries import Entries, make_entries, normalized, voter_list
 
 __all__ = ["blank_to_null", "long_entries"]
@@ -105,15 +105,14 @@ def _codes(values: pl.Series, allowed: pl.Series, what: str) -> pl.Series:
 
 
 def _class_codes(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
-    """Class indices of labels; integers are names if all are class names, else indices."""
+    """Class indices of labels, which are names or, as in `LabelSpace.indices`, numbers."""
     column = coded["label"]
-    as_text = column.cast(pl.String)
-    if column.dtype.is_integer() and not set(as_text.unique()) <= set(labels):
-        codes = column.cast(pl.Int64)
-        bad = (codes < 0) | (codes >= len(labels))
-    else:
-        codes = as_text.replace_strict(list(labels), list(range(len(labels))), default=ABSTAIN)
-        bad = codes == ABSTAIN
+    if not (column.dtype.is_integer() or column.dtype == pl.Boolean):
+        column = column.cast(pl.String)
+    distinct = column.unique()
+    found = labels.codes(distinct.to_numpy())
+    codes = column.replace_strict(distinct, found.tolist(), return_dtype=pl.Int64)
+    bad = (codes < 0) | (codes >= len(labels))
     if bad.any():
         row = coded.row(int(bad.arg_true()[0]), named=True)
         raise VoteError(

@@ -44,7 +44,7 @@ class Entries(NamedTuple):
 def dense_array(array: Any) -> npt.NDArray[Any]:
     """Return an items x voters array, from an array, nested lists or a table."""
     try:
-        dense = np.asarray(array)
+        dense = np.asanyarray(array)
         if dense.dtype.kind == "U" and not isinstance(array, np.ndarray):
             dense = np.array(array, dtype=object)  # NumPy turned a NaN among names into 'nan'
     except ValueError as error:
@@ -59,12 +59,14 @@ def dense_entries(dense: npt.NDArray[Any], labels: LabelSpace, voters: tuple[str
     classes = _dense_class_indices(dense, labels)
     bad = (classes < ABSTAIN) | (classes >= len(labels))
     if bad.any():
+        hint = f"index 0 to {len(labels) - 1}"
+        if labels.named_values:
+            hint = "numbers are names here; give indices as labels.from_indices(array)"
         item, voter = np.argwhere(bad)[0]
         value = dense[item, voter]
         raise VoteError(
             f"{voters[voter]!r:.80} voted {getattr(value, 'item', lambda: value)()!r:.80} on row "
-            f"{item}; allowed are the classes {listed(labels)} (index 0 to {len(labels) - 1}), "
-            "or -1 to abstain."
+            f"{item}; allowed are the classes {listed(labels)} ({hint}), or -1 to abstain."
         )
     item, voter = np.nonzero(classes != ABSTAIN)
     return make_entries(item, voter, classes[item, voter], len(dense))
@@ -216,22 +218,13 @@ def make_entries(
 
 def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDArray[Any]:
     """Class indices; values that are neither a class nor an abstention become -2."""
-    unknown = ABSTAIN - 1
-    if dense.dtype == np.int16:
-        return dense  # as in files of votes: no wider copy of millions of items
-    if dense.dtype.kind in "iu":
-        return dense.astype(np.int64)
-    known: dict[object, int] = {name: index for index, name in enumerate(labels)}
-    known.update({index: index for index in range(ABSTAIN, len(labels))})
-    cells = dense.ravel().tolist()
-    try:
-        flat = [ABSTAIN if _is_missing(v) else known.get(v, unknown) for v in cells]
-    except (TypeError, ValueError):
-        strange = next(v for v in cells if isinstance(v, (list, dict, set, np.ndarray)))
-        raise VoteError(
-            f"A vote is the name or the index of a class, or missing; got {strange!r:.80}."
-        ) from None
-    return np.array(flat, dtype=np.int64).reshape(dense.shape)
+    cells = dense.flat if dense.dtype.kind == "O" else ()
+    for cell in cells:
+        if isinstance(cell, (list, dict, set, np.ndarray)):
+            raise VoteError(
+                f"A vote is the name or the index of a class, or missing; got {cell!r:.80}."
+            )
+    return labels.codes(dense)
 
 
 def _is_missing(value: object) -> bool:

@@ -106,6 +106,7 @@ class VoteMatrix:
     ) -> "VoteMatrix":
         """Make votes from an (n_items, n_voters) array of class indices (-1 abstains) or names.
 
+        If the classes are named by numbers, numbers are names, as in `LabelSpace.indices`.
         The columns of a table are the voters.
         """
         labels = LabelSpace.of(labels)
@@ -251,10 +252,13 @@ class VoteMatrix:
         return np.repeat(np.arange(self.n_items), self.votes_per_item)
 
     def dense(self) -> npt.NDArray[np.int16]:
-        """Return an (n_items, n_voters) array of class indices, -1 if a voter abstains."""
+        """Return an (n_items, n_voters) array of class indices, -1 if a voter abstains.
+
+        `from_dense` reads it back whatever the names of the classes.
+        """
         array = np.full((self.n_items, self.n_voters), ABSTAIN, dtype=np.int16)
         array[self.item_index, self.voter_index] = self.class_index
-        return array
+        return self.labels.from_indices(array)
 
     def one_hot(self) -> "sp.csr_array[np.float32, tuple[int, int]]":
         """Return (n_items, n_voters * n_classes), column `voter * n_classes + class`, float32.
@@ -396,4 +400,5 @@ def require_votes(votes: Any) -> None:
         if is_list or getattr(votes, "ndim", None) == 1:
             advice = "If these are gold labels, train on them with Supervised(net).fit(X, y)."
         advice = getattr(votes, "made_for", advice)
-        raise VoteError(f"votes must be a VoteMatrix; got {type(votes).__name__}. {advice}")
+        given = "ndarray" if isinstance(votes, np.ndarray) else type(votes).__name__
+        raise VoteError(f"votes must be a VoteMatrix; got {given}. {advice}")

@@ -14,7 +14,7 @@ from torch.nn.modules.module import (
 )
 
 from wiesel.errors import FeatureError, SavedModelError, WieselError
-from wiesel.labels import ABSTAIN
+from wiesel.labels import ABSTAIN, as_indices
 from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _soft_labels(model: "EndToEndModel", inputs: Any) -> Any:
     if not hasattr(model, "soft_labels") or not model.voters_:
         return None
     rows = [[ABSTAIN] * len(model.voters_), *([[0] * len(model.voters_)] * (len(inputs) - 1))]
-    votes = VoteMatrix.from_dense(rows, model.labels_, model.voters_)
+    votes = VoteMatrix.from_dense(as_indices(rows), model.labels_, model.voters_)
     try:
         return model.soft_labels(inputs, votes)
     except WieselError:  # an encoder with features of its own

@@ -37,7 +37,7 @@ from wiesel.label_models.storage import (
     label_model_values,
     unfitted_label_model,
 )
-from wiesel.labels import ABSTAIN
+from wiesel.labels import ABSTAIN, as_indices
 from wiesel.parameters import check_choice
 from wiesel.training import History, Objective, Record, as_inputs
 from wiesel.training.objective import SoftLabelObjective
@@ -236,4 +236,4 @@ def each_left_out(votes: VoteMatrix) -> VoteMatrix:
     if votes.distribution is not None:
         return VoteMatrix.from_proba(cells, votes.labels, votes.voters)
     classes = np.where(cells.any(axis=2), cells.argmax(axis=2), ABSTAIN)
-    return VoteMatrix.from_dense(classes, votes.labels, votes.voters)
+    return VoteMatrix.from_dense(as_indices(classes), votes.labels, votes.voters)

@@ -54,7 +54,7 @@ def evaluate(
     labels = labels_of(model)
     return evaluate_proba(
         model_proba(model, X),
-        _gold_of(model, y),
+        y,
         labels,
         threshold=getattr(model, "threshold_", None),
         covered=None if votes is None else votes.covered,
@@ -114,16 +114,6 @@ def labels_of(model: Any) -> LabelSpace:
         f"{type(model).__name__} has neither labels_ nor classes_: fit it first, or use "
         "evaluate_proba(proba, y, labels)."
     )
-
-
-def _gold_of(model: Any, y: Any) -> Any:
-    """Return gold labels; those that are numbers of scikit-learn's `classes_` as indices."""
-    if hasattr(model, "labels_"):
-        return y
-    classes, given = np.asarray(model.classes_), np.asarray(y)
-    if classes.dtype.kind not in "iuf" or given.dtype.kind not in "iuf":
-        return y
-    return np.searchsorted(classes, given) if np.isin(given, classes).all() else y
 
 
 def model_proba(model: Classifier, X: Any) -> Any:

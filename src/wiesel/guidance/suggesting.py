@@ -15,7 +15,7 @@ from wiesel.guidance.blanks import pair_of
 from wiesel.guidance.candidates import Candidates, mined_candidates
 from wiesel.guidance.choosing import ChosenRule, chosen_rules
 from wiesel.guidance.terms import TermIndex
-from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.parameters import check_number
 from wiesel.tables import as_frame, require_columns
@@ -182,7 +182,7 @@ def rule_words(lf: LabelRule) -> str:
 def _no_votes(frame: pl.DataFrame, labels: LabelSpace | Sequence[str] | None) -> VoteMatrix:
     if labels is None:
         raise ParameterError("Without votes, say what the classes are: labels=['ham', 'spam'].")
-    empty = np.full((len(frame), 1), ABSTAIN)
+    empty = as_indices(np.full((len(frame), 1), ABSTAIN))
     return VoteMatrix.from_dense(empty, LabelSpace.of(labels), ["nobody"])
 
 

@@ -8,7 +8,6 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, listed
-from wiesel.io.class_columns import class_column
 from wiesel.io.files import FilePath, explained
 from wiesel.io.rows import read_rows
 from wiesel.labels import ABSTAIN, LabelSpace
@@ -71,8 +70,8 @@ def read_gold(
     rows = read_rows(path, columns)
     with explained(path):
         space = LabelSpace.of(labels)
-        gold = space.indices(class_column(rows[label_column], space), allow_unknown=True)
-        return gold if ids is None else _aligned(rows[id_column], gold, ids)
+        gold = space.indices(rows[label_column], allow_unknown=True)
+        return gold if ids is None else space.from_indices(_aligned(rows[id_column], gold, ids))
 
 
 def _aligned(known_ids: pl.Series, gold: npt.NDArray[np.int64], ids: Any) -> npt.NDArray[np.int64]:

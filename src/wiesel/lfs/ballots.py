@@ -91,7 +91,9 @@ def read_proba(proba: npt.NDArray[Any], labels: LabelSpace, lf: str, batch: Batc
 
 def _codes_of(labels: LabelSpace, by_index: bool = False) -> dict[object, int]:
     classes = range(len(labels)) if by_index else labels
-    return {None: ABSTAIN, ABSTAIN: ABSTAIN} | {name: k for k, name in enumerate(classes)}
+    values = {} if by_index else labels.named_values
+    named = {name: k for k, name in enumerate(classes)}
+    return {None: ABSTAIN, ABSTAIN: ABSTAIN} | named | values
 
 
 def _read_mixed(
@@ -102,7 +104,8 @@ def _read_mixed(
     codes_of = _codes_of(labels, by_index)
     for position, ballot in enumerate(ballots):
         plain = isinstance(ballot, (str, int, float)) or ballot is None
-        code = codes_of.get(ballot) if plain and not isinstance(ballot, bool) else None
+        is_index = plain and not (by_index and isinstance(ballot, bool))
+        code = codes_of.get(ballot) if is_index else None
         if code is None:
             proba[position] = _distribution(ballot, labels, lf, batch, position, by_index)
         elif code != ABSTAIN:

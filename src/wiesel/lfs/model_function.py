@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 import polars.selectors as cs
 
-from wiesel.errors import DataError, ParameterError, VoteError, listed, suggest
+from wiesel.errors import DataError, ParameterError, VoteError, suggest
 from wiesel.labels import LabelSpace
 from wiesel.lfs.ballots import read_proba
 from wiesel.lfs.batch import Batch
@@ -135,11 +135,7 @@ def from_model(
 
 
 def _class_index(name: Any, labels: LabelSpace, lf: str) -> int:
-    if isinstance(name, str) and name in labels:
-        return labels.index(name)
-    if isinstance(name, int) and not isinstance(name, bool) and 0 <= name < len(labels):
-        return name
-    raise VoteError(
-        f"The model of {lf!r} has the class {name!r}; it must be one of {listed(labels)}, "
-        f"or its index 0 to {len(labels) - 1}."
-    )
+    try:
+        return int(labels.indices([name])[0])
+    except DataError as error:
+        raise VoteError(f"The model of {lf!r} has the class {name!r}. {error}") from None

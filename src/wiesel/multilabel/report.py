@@ -14,6 +14,7 @@ from wiesel.evaluation import Report, evaluate_proba
 from wiesel.evaluation.intervals import percentile_interval
 from wiesel.evaluation.metrics import average_precision
 from wiesel.evaluation.report import Score, known
+from wiesel.labels import as_indices
 from wiesel.multilabel.space import MultiLabelSpace, Presence
 
 __all__ = ["FIGURES", "MultiLabelReport", "evaluate_multilabel", "evaluate_presence"]
@@ -151,7 +152,7 @@ def evaluate_presence(
     reports = {
         label: evaluate_proba(
             np.stack([1 - array[:, k], array[:, k]], axis=1),
-            truth[:, k],
+            as_indices(truth[:, k]),
             space.binary(label),
             threshold=float(limits[k]),
             n_resamples=0,

@@ -12,7 +12,7 @@ import polars as pl
 from wiesel.analysis import summarize
 from wiesel.analysis.table import Table, count, interval, percent, text
 from wiesel.errors import DataError, VoteError, listed
-from wiesel.labels import LabelSpace
+from wiesel.labels import LabelSpace, as_indices
 from wiesel.multilabel.long_tables import (
     answering_voters,
     check_answers,
@@ -113,7 +113,9 @@ class MultiLabelVotes:
         return cls(
             space,
             tuple(
-                VoteMatrix.from_dense(dense[:, :, place], space.binary(label), names, items)
+                VoteMatrix.from_dense(
+                    as_indices(dense[:, :, place]), space.binary(label), names, items
+                )
                 for place, label in enumerate(space)
             ),
         )
@@ -254,7 +256,7 @@ class MultiLabelVotes:
                 self.matrices[place].select(self.voters_on(label)) if self[label].n_votes else None
             )
             if own is not None:
-                known = None if truth is None else truth[:, place]
+                known = None if truth is None else as_indices(truth[:, place])
                 frame = summarize(own, known).frame
                 # Recall columns are named after the class, which differs between labels.
                 kept = frame.select(pl.exclude("^recall_.*$"))

@@ -35,7 +35,7 @@ from wiesel.guidance import (
 )
 from wiesel.guidance.suggesting import text_column_of
 from wiesel.io import FilePath, Split
-from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs import FailureLog, VoteCache, apply_lfs
 from wiesel.lfs.loading import LoadedLFs
 from wiesel.lfs.rules import LabelRule
@@ -325,7 +325,7 @@ class Workspace:
 
     def _gold(self) -> Gold:
         given = labeled_gold(self.project, self.train, self.labels)
-        return np.where(given != ABSTAIN, given, self.train.gold)
+        return as_indices(np.where(given != ABSTAIN, given, self.train.gold))
 
     def _labeled(self) -> npt.NDArray[np.bool_]:
         return labeled_gold(self.project, self.train, self.labels) != ABSTAIN
@@ -376,7 +376,7 @@ class Workspace:
 def nobody_votes(split: Split, labels: LabelSpace) -> VoteMatrix:
     """Return a vote matrix in which the only voter never votes."""
     return VoteMatrix.from_dense(
-        np.full((len(split), 1), ABSTAIN), labels, ["nobody"], ids=split.ids.to_numpy()
+        as_indices(np.full((len(split), 1), ABSTAIN)), labels, ["nobody"], split.ids.to_numpy()
     )
 
 

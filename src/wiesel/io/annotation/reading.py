@@ -234,7 +234,7 @@ def _annotations(
         gold[item] = space.index(name)
     rows = _table(found.rows)
     votes = replace(votes, ids=item_ids(rows["id"], len(rows)))
-    return Annotations(rows, votes, gold, tool, found.question, found.field)
+    return Annotations(rows, votes, space.from_indices(gold), tool, found.question, found.field)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
