@@ -106,8 +106,7 @@ class VoteMatrix:
     ) -> "VoteMatrix":
         """Make votes from an (n_items, n_voters) array of class indices (-1 abstains) or names.
 
-        If the classes are named by numbers, numbers are names, as in `LabelSpace.indices`.
-        The columns of a table are the voters.
+        The columns of a table are the voters. Numbers are read as by `LabelSpace.indices`.
         """
         labels = LabelSpace.of(labels)
         dense = dense_array(array)
@@ -252,10 +251,7 @@ class VoteMatrix:
         return np.repeat(np.arange(self.n_items), self.votes_per_item)
 
     def dense(self) -> npt.NDArray[np.int16]:
-        """Return an (n_items, n_voters) array of class indices, -1 if a voter abstains.
-
-        `from_dense` reads it back whatever the names of the classes.
-        """
+        """Return an (n_items, n_voters) array of class indices, -1 if a voter abstains."""
         array = np.full((self.n_items, self.n_voters), ABSTAIN, dtype=np.int16)
         array[self.item_index, self.voter_index] = self.class_index
         return self.labels.from_indices(array)
@@ -400,5 +396,4 @@ def require_votes(votes: Any) -> None:
         if is_list or getattr(votes, "ndim", None) == 1:
             advice = "If these are gold labels, train on them with Supervised(net).fit(X, y)."
         advice = getattr(votes, "made_for", advice)
-        given = "ndarray" if isinstance(votes, np.ndarray) else type(votes).__name__
-        raise VoteError(f"votes must be a VoteMatrix; got {given}. {advice}")
+        raise VoteError(f"votes must be a VoteMatrix; got {type(votes).__name__}. {advice}")

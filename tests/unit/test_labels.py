@@ -213,7 +213,7 @@ def test_true_and_false_are_names_numbers_or_indices(names: tuple[str, str]) -> 
     found = LabelSpace(*names).indices(np.array([True, False]))
     assert found.tolist() == ([1, 0] if names == ("yes", "no") else [0, 1])
     assert LabelSpace(*names).indices([False, True]).tolist() == found.tolist()[::-1]
-    with pytest.raises(DataError, match="label (True|False) could be"):
+    with pytest.raises(DataError, match=r"label (True|False) could be"):
         LabelSpace("yes", "true").indices([False, True, True])
 
 

@@ -68,7 +68,7 @@ class ModelFunction(LabelingFunction):
 
     @property
     def _classes(self) -> Any:
-        return self.estimator.classes_
+        return _classes_of(self.estimator)
 
     def _proba(self, frame: pl.DataFrame) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """The rows without missing values, and the model's probabilities on them."""
@@ -121,8 +121,12 @@ def from_model(
     >>> lf({"n_links": 9.0})["spam"] > 0.9, lf({"n_links": 2.0})
     (True, None)
     """
-    for needed in ("predict_proba", "classes_"):
-        if not hasattr(estimator, needed):
+    parts = {
+        "predict_proba": getattr(estimator, "predict_proba", None),
+        "classes_": _classes_of(estimator),
+    }
+    for needed, found in parts.items():
+        if found is None:
             raise ParameterError(
                 f"from_model needs a fitted model with predict_proba and classes_; "
                 f"{type(estimator).__name__} has no {needed}."
@@ -132,6 +136,13 @@ def from_model(
     lf = ModelFunction(estimator, inputs, min_confidence, name or own_name, not name)
     check_number(lf, "min_confidence", min_confidence, low=0, high=1)
     return lf
+
+
+def _classes_of(estimator: Any) -> Any:
+    """The classes of a fitted model in the order of its probabilities; None if it has none."""
+    if isinstance(getattr(estimator, "labels_", None), LabelSpace):  # of Wiesel: in any order
+        return list(estimator.labels_)
+    return getattr(estimator, "classes_", None)
 
 
 def _class_index(name: Any, labels: LabelSpace, lf: str) -> int:
