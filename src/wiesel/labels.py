@@ -223,9 +223,10 @@ class LabelSpace:
         return known if len(known) == len(self) else None
 
     def _ambiguous(self, number: object) -> str:
+        names = "truth values, y.astype(bool)" if self._read_by(_truth) else "text, y.astype(str)"
         return (
             f"The classes are {listed(self.names)}, so the label {number!r} could be a name or an "
-            "index. Give names as text, y.astype(str), or say that they are indices: "
+            f"index. Give names as {names}, or say that they are indices: "
             "labels.from_indices(y)."
         )
 

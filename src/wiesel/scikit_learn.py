@@ -54,7 +54,7 @@ class Classifier(Parameterized):
         self.check_fitted()
         problem = _order_problem(self)
         if problem:
-            raise ParameterError(problem)
+            raise _ClassOrderError(problem)
         return np.array(self.labels_.names, dtype=object)
 
     def as_classifier(self, values: Mapping[str, Any] | type | None = None) -> "SortedClassifier":
@@ -172,9 +172,16 @@ class SortedClassifier(Parameterized):
         proba: npt.NDArray[np.float64] = self.model_.predict_proba(X)
         return proba[:, sorted(range(len(values)), key=values.__getitem__)]
 
+    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return log P(class), in the order of `classes_`."""
+        with np.errstate(divide="ignore"):
+            logarithms: npt.NDArray[np.float64] = np.log(self.predict_proba(X))
+        return logarithms
+
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the value of the predicted class of every item."""
-        values = dict(zip(self.model_.labels_, self._values(), strict=True))
+        known = self._values()
+        values = dict(zip(self.model_.labels_, known, strict=True))
         return _as_array([values[name] for name in self.model_.predict(X)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -202,8 +209,15 @@ class SortedClassifier(Parameterized):
         return names
 
     def check_fitted(self) -> None:
-        """Raise `NotFittedError` unless the model is fitted."""
-        (self.model_ if hasattr(self, "model_") else self.model).check_fitted()
+        """Raise `NotFittedError` unless `fit` has run, or `as_classifier` got a fitted model."""
+        if not hasattr(self, "model_"):
+            name = type(self.model).__name__
+            raise _known_to_scikit_learn(
+                NotFittedError(
+                    f"This classifier of a {name} is not fitted yet: call fit(...) first, or "
+                    "make it from a fitted model with model.as_classifier()."
+                )
+            )
 
     def _values(self) -> list[Any]:
         """The value of every class, in the order of the model's classes."""
@@ -246,6 +260,10 @@ class SortedClassifier(Parameterized):
         tags: Tags = self.model.__sklearn_tags__()
         tags.estimator_type = "classifier"
         return tags
+
+
+class _ClassOrderError(ParameterError, AttributeError):
+    """An AttributeError, so that what lists the attributes of an estimator leaves classes_ out."""
 
 
 class _Unsorted(str):

@@ -32,7 +32,7 @@ from wiesel import (
     WeaSEL,
 )
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.errors import FeatureError, NotFittedError, VoteError
+from wiesel.errors import DataError, FeatureError, NotFittedError, ParameterError, VoteError
 from wiesel.features import ImageFeatures, Standardizer, TabularFeatures
 from wiesel.nn import Linear
 from wiesel.scikit_learn import agreement_with_votes
@@ -241,3 +241,43 @@ def test_an_array_instead_of_votes_is_refused_with_the_cure(model):
 def test_gold_labels_in_place_of_votes_are_pointed_to_supervised(y):
     with pytest.raises(VoteError, match=r"gold labels.*Supervised\(net\)\.fit"):
         MajorityVote().fit(y)
+
+
+def test_classes_in_another_order_disturb_only_what_would_mix_them_up():
+    votes = VoteMatrix.from_dense(VOTES.dense(), ["ordinary", "fraud"])
+    names = np.array(votes.labels.names, dtype=object)[GOLD]
+    model = make_pipeline(StandardScaler(), TwoStage(MajorityVote(), LogisticRegression()))
+    model.fit(X, votes)
+    check_is_fitted(model)
+    assert "TwoStage" in model._repr_html_()
+    assert model.score(X, names) == np.mean(model.predict(X) == names) > 0.6
+    assert cross_val_score(clone(model), X, votes, cv=2, error_score="raise").shape == (2,)
+    assert not hasattr(model, "classes_")
+    with pytest.raises(ParameterError, match=r"another order: 'ordinary', 'fraud'.*as_classifier"):
+        model[-1].classes_  # noqa: B018
+    with pytest.raises(ParameterError, match="in a pipeline: as the last step"):
+        is_classifier(model)
+
+
+def test_a_classifier_for_scikit_learn_checks_its_values():
+    votes = VoteMatrix.from_dense(np.array([9, 10, None])[VOTES.dense()], [9, 10])
+    model = MajorityVote().fit(votes)
+    with pytest.raises(ParameterError, match=r"as text than as numbers.*as_classifier\(int\)"):
+        model.as_classifier().predict(votes)
+    assert model.as_classifier(int).classes_.tolist() == [9, 10]
+    assert model.as_classifier(str).classes_.tolist() == ["10", "9"]
+    wrapped = model.as_classifier({"9": False, "10": True})
+    again = pickle.loads(pickle.dumps(wrapped))  # noqa: S301
+    assert np.array_equal(again.predict(votes), wrapped.predict(votes))
+    assert np.allclose(np.exp(again.predict_log_proba(votes)), model.predict_proba(votes))
+    assert again.score(votes, GOLD == 1) == model.score(votes, np.array([9, 10])[GOLD])
+    assert again.score(votes, votes) == model.score(votes, votes), "agreement with votes"
+    for values in (bool, {"9": 1}, {"9": 1, "10": 1}):
+        with pytest.raises(ParameterError, match="values must give another value to each of '9'"):
+            model.as_classifier(values).predict(votes)
+    with pytest.raises(DataError, match="5 is none of the values False, True"):
+        again.score(votes, [5] * 120)
+    for unfitted in (clone(again), MajorityVote().as_classifier()):
+        with pytest.raises(UnfittedError, match="call fit"):
+            unfitted.predict(votes)
+    assert clone(again).fit(votes).feature_names_in_.tolist() == list(votes.voters)
