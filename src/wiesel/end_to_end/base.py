@@ -45,6 +45,7 @@ from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_u
 from wiesel.labels import LabelSpace
 from wiesel.nn.end_models import Ensemble
 from wiesel.parameters import check_number
+from wiesel.row_ids import in_order_of
 from wiesel.scikit_learn import Classifier
 from wiesel.training import (
     History,
@@ -142,7 +143,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         X
             What the end model reads: an array, a tensor, a dict of tensors, or a Dataset.
         votes
-            The votes on the same items, in the same order.
+            The votes on the same items, matched by id if X has ids, else in the same order.
         validation
             A few items with gold labels (names or indices): (X, y), or (X, y, votes) where votes
             on them are at hand. `Committee` also trains networks on them.
@@ -200,6 +201,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         lr = self.lr if lr is None else lr
         check_number(self, "epochs", epochs, low=1, whole=True)
         check_number(self, "lr", lr, low=0)
+        y = in_order_of(X, y, "y", "X")
         return fine_tune(self, self.inputs_of(X), y, epochs, lr, batch_size)
 
     def save(self, path: str | Path, features: Any = None, column: str = "text") -> None:
@@ -272,7 +274,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """Return the arguments of `fit` as one value; by default only X and votes."""
         if encoder_X is not None:
             raise ParameterError(f"{type(self).__name__} has no encoder to read encoder_X.")
-        return FitInputs(as_inputs(X), votes)
+        return FitInputs(as_inputs(X, votes=votes), votes)
 
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on the result of `fit_inputs`: check, plan, train and store the results."""

@@ -55,7 +55,7 @@ def choose_without_gold(
         raise ParameterError("There are no models to choose from.")
     if folds < 2:
         raise ParameterError(f"Held-out scores need at least two folds; got folds={folds!r}.")
-    inputs, rng = as_inputs(X), np.random.default_rng(seed)
+    inputs, rng = as_inputs(X, votes=votes), np.random.default_rng(seed)
     covered = rng.permutation(np.flatnonzero(votes.covered))
     voters = rng.permutation(votes.n_voters)
     from scipy.stats import rankdata

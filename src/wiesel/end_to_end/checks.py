@@ -17,6 +17,7 @@ from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError
 from wiesel.labels import LabelSpace
 from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.parameters import check_number
+from wiesel.row_ids import in_order_of
 from wiesel.threads import fitting_threads
 from wiesel.training import Objective, Validation, as_inputs
 from wiesel.training.inputs import Batchable, Inputs, column_names, is_matrix, move
@@ -38,6 +39,7 @@ __all__ = [
     "gold_validation",
     "gold_votes",
     "is_classifier",
+    "matched_gold",
     "network_copy",
 ]
 
@@ -156,8 +158,8 @@ def gold_validation(
             "validation must be (X, y), inputs and gold labels, or (X, y, votes) with the votes on "
             "these items."
         )
-    inputs = as_inputs(validation[0], "validation X")
-    gold = labels.indices(validation[1])
+    X, y = matched_gold(validation)
+    inputs, gold = as_inputs(X, "validation X"), labels.indices(y)
     if len(gold) != len(inputs) or not len(gold):
         raise FeatureError(
             f"The validation set has {len(inputs)} inputs and {len(gold)} gold labels; "
@@ -166,6 +168,15 @@ def gold_validation(
     if end_model is not None:
         check_end_model(end_model, inputs, len(labels), "validation X")
     return Validation(inputs, gold, len(labels))
+
+
+def matched_gold(validation: Any) -> tuple[Any, Any]:
+    """Return the inputs and gold labels of a validation set in one order: that of its votes."""
+    X, y, *votes = validation
+    if votes:
+        X = in_order_of(votes[0], X, "validation X", "its votes", drop_ids=True)
+        y = in_order_of(votes[0], y, "validation y", "its votes")
+    return X, in_order_of(X, y, "validation y", "validation X")
 
 
 def gold_votes(validation: GoldSet | None, votes: VoteMatrix | None) -> VoteMatrix | None:

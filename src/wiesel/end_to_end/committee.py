@@ -45,6 +45,7 @@ from wiesel.label_models.copies import find_copies, merge_copies
 from wiesel.nn.end_models import Ensemble
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
+from wiesel.row_ids import in_order_of
 from wiesel.training import History, Objective, Validation
 from wiesel.votes import VoteMatrix
 
@@ -143,13 +144,14 @@ class Committee(ExplainedModel):
         only by networks that were not trained on it. Give the same items in the same order.
         """
         self.check_fitted()
-        probas = out_of_fold_probas(self.members_, self.inputs_of(X), self.labels_.indices(y))
+        gold = self.labels_.indices(in_order_of(X, y, "y", "X"))
+        probas = out_of_fold_probas(self.members_, self.inputs_of(X), gold)
         return np.tensordot(list(self.member_weights_.values()), probas, axes=1)
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return the members' average soft labels: (n_items, n_classes)."""
         self.check_fitted()
-        merged, X = self._merged(votes), self.inputs_of(X)
+        merged, X = self._merged(votes), self.inputs_of(X, votes)
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
             parts = [weight * m.soft_labels(X, merged) for _, m, weight in self._label_members()]
         return np.sum(parts, axis=0)

@@ -29,7 +29,7 @@ def out_of_sample_proba(
     >>> out_of_sample_proba(model, make_features(gold, n_features=4), votes, folds=3).shape
     (60, 2)
     """
-    inputs = as_inputs(X)
+    inputs = as_inputs(X, votes=votes)
     if len(inputs) != len(votes):
         raise ParameterError(f"X has {len(inputs)} items, the votes have {len(votes)}.")
     if not 2 <= folds <= len(votes):

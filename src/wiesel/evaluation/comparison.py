@@ -15,6 +15,7 @@ from wiesel.evaluation.rendering import TITLES, html_fragment, score_text, strin
 from wiesel.evaluation.report import Score, known
 from wiesel.evaluation.scoring import Classifier, checked_proba, labels_of, model_proba
 from wiesel.labels import LabelSpace
+from wiesel.row_ids import in_order_of
 
 __all__ = ["Comparison", "compare_paired", "compare_paired_proba"]
 
@@ -98,7 +99,7 @@ def compare_paired(
     return compare_paired_proba(
         model_proba(first, X),
         model_proba(second, X),
-        y,
+        in_order_of(X, y, "y", "X"),
         labels,
         thresholds=(getattr(first, "threshold_", None), getattr(second, "threshold_", None)),
         n_resamples=n_resamples,

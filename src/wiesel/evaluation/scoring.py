@@ -12,6 +12,7 @@ from wiesel.evaluation import metrics
 from wiesel.evaluation.intervals import percentile_interval, resampled_figures
 from wiesel.evaluation.report import ClassScores, Report, Score
 from wiesel.labels import LabelSpace
+from wiesel.row_ids import in_order_of
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Classifier", "checked_proba", "evaluate", "evaluate_proba", "labels_of", "model_proba"]
@@ -52,6 +53,8 @@ def evaluate(
             "model.evaluate(X, gold), or evaluate(model.one(label), X, y) for one of them."
         )
     labels = labels_of(model)
+    X, y = in_order_of(votes, X, "X"), in_order_of(votes, y, "y")
+    y = in_order_of(X, y, "y", "X")
     return evaluate_proba(
         model_proba(model, X),
         _gold_of(model, y),

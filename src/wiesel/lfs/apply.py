@@ -18,6 +18,7 @@ from wiesel.lfs.failures import FailureLog
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction, as_lfs, check_classes
 from wiesel.lfs.sources import RowSource
+from wiesel.row_ids import index_ids
 from wiesel.vote_entries import item_ids
 from wiesel.votes import VoteMatrix
 
@@ -47,12 +48,13 @@ def apply_lfs(  # noqa: PLR0913 - keywords that most calls leave out
 
     `rows` is a Polars (eager or lazy), pandas or Arrow table, a list of dicts, or the path of a
     Parquet, CSV or JSONL file, which may be larger than memory. `ids` names the column of item
-    ids; without it items are numbered. `cache` is a file that stores votes: a labeling function
-    runs again only if it or the rows have changed. `on_error` decides what happens if a labeling
-    function raises: stop, or abstain on that row and warn (a `FailureLog` collects the failures
-    instead). `engine="isolated"` votes only in other processes, so a function that kills its
-    process on a row (a crash in compiled code, too little memory) is an ordinary failure.
-    `engine="ray"` votes on the machines of a Ray cluster, on rows in Parquet files.
+    ids; without it, they are the index of a pandas table, else row numbers. `cache` is a file that
+    stores votes: a labeling function runs again only if it or the rows have changed. `on_error`
+    decides what happens if a labeling function raises: stop, or abstain on that row and warn (a
+    `FailureLog` collects the failures instead). `engine="isolated"` votes only in other processes,
+    so a function that kills its process on a row (a crash in compiled code, too little memory) is
+    an ordinary failure. `engine="ray"` votes on the machines of a Ray cluster, on rows in Parquet
+    files.
 
     `timeout` is for functions that may never end on a row: the seconds that the functions may take
     for one batch of rows. Every engine then votes in other processes and kills one that takes
@@ -75,6 +77,8 @@ def apply_lfs(  # noqa: PLR0913 - keywords that most calls leave out
     votes = find_engine(engine).apply(job)
     if ids is not None:
         item_ids(votes.ids, votes.n_items)
+    elif (index := index_ids(rows)) is not None:
+        votes = replace(votes, ids=item_ids(index, votes.n_items))
     _warn(job, on_error)
     return votes
 
