@@ -243,7 +243,9 @@ class Committee(ExplainedModel):
         self.members_ = tuple(members)
         self.member_weights_ = dict(zip(fitted, weights.tolist(), strict=True))
         self.end_model_ = _average(members, weights.tolist())
-        self.history_ = History.of_members([member.history_ for member in members])
+        # The member that learns from gold has other items, too: its curves compare with no other's.
+        losses = [(isinstance(m, Supervised), getattr(m, "loss", None)) for m in members]
+        self.history_ = History.of_members([member.history_ for member in members], losses)
         self.trained_on_ = members[0].trained_on_
         self._select_for_all(validation, proba)
         if validation is not None and _GOLD in fitted:

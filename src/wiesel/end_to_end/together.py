@@ -136,7 +136,7 @@ def train_all(fits: Sequence[ReadyFit], quiet: bool = False) -> None:
     for fit in fits:
         groups.setdefault(fit.model.stack_key(), []).append(fit)
     interrupted = False
-    with one_line():
+    with one_line(fit=True):
         for group in groups.values():
             histories = _not_begun(group) if interrupted else _train_group(group, quiet)
             interrupted = interrupted or any(history.interrupted for history in histories)

@@ -13,7 +13,7 @@ from wiesel.errors import TrainingError
 from wiesel.threads import fitting_threads
 from wiesel.training.batches import TrainingData
 from wiesel.training.engines import TrainingJob
-from wiesel.training.history import History, mean_record
+from wiesel.training.history import History
 from wiesel.training.objective import Objective, Record, TrainOptions
 from wiesel.training.progress import progress_bar
 from wiesel.training.state import Member, TrainingState, alone, side_by_side
@@ -86,13 +86,9 @@ def run(
 
             def finish_epoch(records: list[Record]) -> None:
                 with state.parameters.showing(state.averages):
-                    finished = [
-                        _evaluate(member, record, data, validation)
-                        for member, record in zip(state.members, records, strict=True)
-                        if not member.is_finished
-                    ]
+                    _evaluate_all(state.members, records, data, validation)
                 state.save(fingerprint)
-                show(mean_record(finished))
+                show(state.latest_record())
 
             while state.unfinished():
                 state.finish_epoch(finish_epoch, _run_epoch(state, data))
@@ -134,16 +130,27 @@ def _run_epoch(state: TrainingState, data: TrainingData) -> list[Record]:
     ]
 
 
+def _evaluate_all(
+    members: Sequence[Member],
+    records: list[Record],
+    data: TrainingData,
+    validation: Validation | None,
+) -> None:
+    for member, record in zip(members, records, strict=True):
+        if not member.is_finished:
+            _evaluate(member, record, data, validation)
+
+
 def _evaluate(
     member: Member, record: Record, data: TrainingData, validation: Validation | None
-) -> Record:
+) -> None:
     """Score and record the epoch, and keep its weights if it is the best so far."""
     standing, objective = member.standing, member.objective
     _refuse_divergence(record, member.options)
     record |= objective.diagnose(data)
     if validation is None:
         standing.history.records.append(record)
-        return record
+        return
     logits = predict_logits(objective.end_model, validation.inputs)
     if not torch.isfinite(logits).all():
         what = "prediction for the validation set"
@@ -158,7 +165,6 @@ def _evaluate(
         weights = objective.state_dict()
         standing.best_weights = {name: value.clone() for name, value in weights.items()}
         standing.history.best_epoch = int(record["epoch"])
-    return record
 
 
 def _refuse_divergence(record: Record, options: TrainOptions) -> None:
