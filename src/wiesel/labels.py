@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from wiesel.errors import (
     DataError,
+    FeatureError,
     ParameterError,
     WieselWarning,
     listed,
@@ -23,6 +24,7 @@ __all__ = [
     "IntArray",
     "LabelSpace",
     "by_name",
+    "checked_proba",
     "class_prior",
     "is_missing",
     "is_name",
@@ -210,6 +212,44 @@ def class_prior(
         )
     normal: npt.NDArray[np.float64] = prior / prior.sum()
     return normal
+
+
+def checked_proba(
+    proba: Any,
+    labels: Sequence[str] | LabelSpace,
+    source: str,
+    n_items: int | None = None,
+    *,
+    zeros: bool = False,
+) -> npt.NDArray[np.float64]:
+    """Return probabilities of classes as a float64 array, or raise an error that names the source.
+
+    `zeros` allows rows of zeros, which say nothing about their item.
+
+    >>> checked_proba([[0.5, 0.6]], ["ham", "spam"], "The soft labels of PeerVote")
+    Traceback (most recent call last):
+    wiesel.errors.FeatureError: The soft labels of PeerVote are [0.5, 0.6] in row 0; ...
+    """
+    try:
+        array = np.asarray(proba, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    n_rows = len(array) if n_items is None and array.ndim else n_items
+    if array.shape != (n_rows, len(labels)):
+        raise FeatureError(
+            f"{source} must be numbers of the shape items x classes, ({n_rows}, {len(labels)}); "
+            f"got {type(proba).__name__} of the shape {np.shape(array) or '()'}."
+        )
+    bad = ~(np.isfinite(array) & (array >= 0)).all(axis=1) | (np.abs(array.sum(axis=1) - 1) > 1e-3)
+    if zeros:
+        bad &= (array != 0).any(axis=1)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise FeatureError(
+            f"{source} are {array[row].tolist()} in row {row}; they must be non-negative and sum "
+            f"to 1, in the order {listed(labels)}. Logits need a softmax first."
+        )
+    return array
 
 
 def by_name(values: Any) -> Any:

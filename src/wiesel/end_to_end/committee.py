@@ -42,6 +42,7 @@ from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.label_models.copies import find_copies, merge_copies
+from wiesel.labels import checked_proba
 from wiesel.nn.end_models import Ensemble
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
@@ -153,7 +154,7 @@ class Committee(ExplainedModel):
         self.check_fitted()
         merged, X = self._merged(votes), self.inputs_of(X, votes)
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
-            parts = [weight * m.soft_labels(X, merged) for _, m, weight in self._label_members()]
+            parts = [weight * _soft_labels(m, X, merged) for _, m, weight in self._label_members()]
         return np.sum(parts, axis=0)
 
     def saved_values(self) -> dict[str, Any]:
@@ -385,6 +386,12 @@ def _healthy(fitted: Members) -> Members:
         WieselWarning,
     )
     return kept
+
+
+def _soft_labels(member: Any, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    """The soft labels of a member, which may be the user's own method."""
+    source = f"The soft labels of {type(member).__name__}"
+    return checked_proba(member.soft_labels(X, votes), votes.labels, source, votes.n_items)
 
 
 def _average(members: Sequence[EndToEndModel], weights: Sequence[float]) -> nn.Module:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from wiesel.errors import ParameterError, suggest
+from wiesel.errors import ParameterError, VoteError, listed, suggest
 from wiesel.io import FilePath, VoteParts
 from wiesel.io.vote_folders import vote_into_folder
 from wiesel.labels import LabelSpace
@@ -74,7 +74,7 @@ def apply_lfs(  # noqa: PLR0913 - keywords that most calls leave out
            [ 1,  0]], dtype=int16)
     """
     job = _job(lfs, RowSource(rows, ids), labels, on_error, VoteCache.of(cache), timeout)
-    votes = find_engine(engine).apply(job)
+    votes = _voted(find_engine(engine), job)
     if ids is not None:
         item_ids(votes.ids, votes.n_items)
     elif (index := index_ids(rows)) is not None:
@@ -154,6 +154,23 @@ def _job(
     log = on_error if isinstance(on_error, FailureLog) else FailureLog()
     source = replace(source, columns=needed_columns(functions))
     return Job(tuple(functions), source, space, cache, _stops(on_error), log, timeout)
+
+
+def _voted(engine: Engine, job: Job) -> VoteMatrix:
+    """The votes of an engine, which may be the user's own, checked to be those of the job."""
+    votes = engine.apply(job)
+    name = type(engine).__name__
+    if not isinstance(votes, VoteMatrix):
+        raise VoteError(f"{name}.apply must return a VoteMatrix; got {type(votes).__name__}.")
+    if (votes.voters, votes.labels) != (job.voters, job.labels):
+        raise VoteError(
+            f"{name}.apply must return the votes of {listed(job.voters)} for {job.labels!r}, in "
+            f"this order; got those of {listed(votes.voters)} for {votes.labels!r}."
+        )
+    n_rows = getattr(job.source.rows, "height", votes.n_items)
+    if votes.n_items != n_rows:
+        raise VoteError(f"{name}.apply got {n_rows:,} rows, and returned {votes.n_items:,} items.")
+    return votes
 
 
 def _warn(job: Job, on_error: OnError) -> None:

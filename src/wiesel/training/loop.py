@@ -12,9 +12,9 @@ from torch import Tensor
 from wiesel.errors import TrainingError
 from wiesel.threads import fitting_threads
 from wiesel.training.batches import TrainingData
-from wiesel.training.engines import TrainingJob
+from wiesel.training.engines import TrainingEngine, TrainingJob
 from wiesel.training.history import History
-from wiesel.training.objective import Objective, Record, TrainOptions
+from wiesel.training.objective import Objective, Record, TrainOptions, check_losses
 from wiesel.training.progress import progress_bar
 from wiesel.training.state import Member, TrainingState, alone, side_by_side
 from wiesel.training.validation import Validation, predict_logits, proba_of
@@ -38,7 +38,7 @@ def train(
     if options.engine is not None:
         states = [torch.get_rng_state()]
         job = TrainingJob([objective], states, data, [options], validation, fingerprint)
-        return options.engine.train(job)[0]
+        return _trained_by(options.engine, job)[0]
     state = alone(objective, options).resumed(fingerprint)
     return run(state, data, validation, fingerprint)[0]
 
@@ -64,13 +64,26 @@ def train_together(
     engine = options[0].engine
     if engine is not None:
         job = TrainingJob(own, states, data, own_options, validation, fingerprint)
-        found = engine.train(job)
+        found = _trained_by(engine, job)
     else:
         with fitting_threads(own[0]):
             state = side_by_side(own, own_options, states).resumed(fingerprint)
             found = run(state, data, validation, fingerprint)
     histories = dict(zip(order, found, strict=True))
     return [histories[k] for k in range(len(order))]
+
+
+def _trained_by(engine: TrainingEngine, job: TrainingJob) -> list[History]:
+    """The histories of an engine, which may be the user's own."""
+    found = engine.train(job)
+    n_networks = len(job.objectives)
+    is_list = isinstance(found, list) and all(isinstance(each, History) for each in found)
+    if not is_list or len(found) != n_networks:
+        raise TrainingError(
+            f"{type(engine).__name__}.train must return a list with the History of each network "
+            f"({n_networks} here); got {found!r:.80}."
+        )
+    return found
 
 
 def run(
@@ -113,6 +126,8 @@ def _run_epoch(state: TrainingState, data: TrainingData) -> list[Record]:
     n_batches = 0
     for batch in state.batches(data):
         losses = state.losses(batch)
+        if not n_batches:
+            check_losses(losses, type(objective).__name__, len(state.members))
         # The loss of a frozen network has no gradient.
         state.differentiate([loss for loss in losses.values() if loss.requires_grad])
         optimizer.step()
