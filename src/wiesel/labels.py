@@ -226,9 +226,9 @@ def checked_proba(
 
     `zeros` allows rows of zeros, which say nothing about their item.
 
-    >>> checked_proba([[0.5, 0.6]], ["ham", "spam"], "The soft labels of PeerVote")
+    >>> checked_proba([[0.5, 0.6]], ["ham", "spam"], "The soft labels by PeerVote")
     Traceback (most recent call last):
-    wiesel.errors.FeatureError: The soft labels of PeerVote are [0.5, 0.6] in row 0; ...
+    wiesel.errors.FeatureError: The soft labels by PeerVote of row 0 are [0.5, 0.6]; ...
     """
     try:
         array = np.asarray(proba, dtype=np.float64)
@@ -237,8 +237,8 @@ def checked_proba(
     n_rows = len(array) if n_items is None and array.ndim else n_items
     if array.shape != (n_rows, len(labels)):
         raise FeatureError(
-            f"{source} must be numbers of the shape items x classes, ({n_rows}, {len(labels)}); "
-            f"got {type(proba).__name__} of the shape {np.shape(array) or '()'}."
+            f"{source} must be items x {len(labels)} classes, numbers of the shape "
+            f"({n_rows}, {len(labels)}); got {type(proba).__name__} of the shape {array.shape}."
         )
     bad = ~(np.isfinite(array) & (array >= 0)).all(axis=1) | (np.abs(array.sum(axis=1) - 1) > 1e-3)
     if zeros:
@@ -246,8 +246,8 @@ def checked_proba(
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise FeatureError(
-            f"{source} are {array[row].tolist()} in row {row}; they must be non-negative and sum "
-            f"to 1, in the order {listed(labels)}. Logits need a softmax first."
+            f"{source} of row {row} are {array[row].tolist()}; they must be finite, non-negative "
+            f"and sum to 1, in the order {listed(labels)}. Logits need a softmax first."
         )
     return array
 

@@ -221,14 +221,14 @@ def predicted_proba(model: Any, X: Any, n_items: int | None = None) -> npt.NDArr
     """Return `model.predict_proba(X)`, checked: the model may be the user's own method."""
     name = type(model).__name__
     found = model.predict_proba(X)
-    return shares_of_classes(found, model.labels_, f"The probabilities of {name}", n_items)
+    return shares_of_classes(found, model.labels_, f"The probabilities by {name}", n_items)
 
 
 def checked_objective(model: Any, network: nn.Module, plan: FitPlan) -> Objective:
     """Return a method's objective; it and its targets are checked, because both may be a user's."""
     name = type(model).__name__
     if plan.targets is not None:
-        n_items, source = len(plan.data.inputs), f"The targets of {name}"
+        n_items, source = len(plan.data.inputs), f"The targets by {name}"
         shares_of_classes(plan.targets, plan.labels, source, n_items, zeros=True)
     objective = model._objective(network, plan)
     if not isinstance(getattr(objective, "end_model", None), nn.Module):

@@ -390,7 +390,7 @@ def _healthy(fitted: Members) -> Members:
 
 def _soft_labels(member: Any, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
     """The soft labels of a member, which may be the user's own method."""
-    source = f"The soft labels of {type(member).__name__}"
+    source = f"The soft labels by {type(member).__name__}"
     return checked_proba(member.soft_labels(X, votes), votes.labels, source, votes.n_items)
 
 

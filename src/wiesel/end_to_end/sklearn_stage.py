@@ -52,7 +52,7 @@ class ClassifierModule(nn.Module):
         proba = np.zeros((len(features), self.n_classes))
         known = np.asarray(self.classifier.classes_, dtype=np.int64)
         found = self.classifier.predict_proba(features.numpy(force=True))
-        source = f"The probabilities of {type(self.classifier).__name__}"
+        source = f"The probabilities by {type(self.classifier).__name__}"
         proba[:, known] = checked_proba(found, [str(k) for k in known], source, len(features))
         return torch.from_numpy(np.log(np.clip(proba, 1e-12, None)))
 

@@ -159,10 +159,11 @@ def _train_group(fits: Sequence[ReadyFit], quiet: bool) -> list[History]:
         try:
             return _train_stack(fits)
         except NotStackable as reason:
-            # The user can change the network, but not that a method has no stacked form.
-            if not quiet and vars(type(fits[0].objective)).get("stackable", False):
+            if not quiet:
                 name = type(fits[0].model).__name__
-                message = f"The {len(fits)} networks of {name} are trained one by one: {reason}."
+                # The objective is internal: the user knows the method.
+                why = str(reason).replace(type(fits[0].objective).__name__, name)
+                message = f"The {len(fits)} networks of {name} are trained one by one: {why}."
                 warn_user(message, WieselWarning)
     histories: list[History] = []
     for number, fit in enumerate(fits):

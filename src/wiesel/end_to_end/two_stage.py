@@ -230,7 +230,7 @@ def proba_of_votes(label_model: LabelModel, votes: VoteMatrix, X: Any) -> npt.ND
 
 def _checked(label_model: LabelModel, proba: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
     """The soft labels of a label model, which may be the user's own."""
-    source = f"The soft labels of {type(label_model).__name__}"
+    source = f"The soft labels by {type(label_model).__name__}"
     return checked_proba(proba, votes.labels, source, votes.n_items)
 
 

@@ -93,7 +93,7 @@ def evaluate_proba(
     labels = LabelSpace.of(labels)
     array = checked_proba(proba, labels, "The probabilities")
     if not len(array):
-        raise FeatureError("There is nothing to evaluate: the probabilities have no rows.")
+        raise FeatureError("The probabilities must have at least one item; there is none.")
     if threshold is not None and len(labels) != 2:
         raise ParameterError(f"A threshold needs two classes; there are {len(labels)}.")
     gold = _checked_gold(y, labels, len(array))
@@ -138,7 +138,7 @@ def model_proba(model: Classifier, X: Any) -> Any:
             f"{type(model).__name__} has no predict_proba, which evaluation needs."
         )
     found = model.predict_proba(X)
-    return checked_proba(found, labels_of(model), f"The probabilities of {type(model).__name__}")
+    return checked_proba(found, labels_of(model), f"The probabilities by {type(model).__name__}")
 
 
 def _checked_gold(y: Any, labels: LabelSpace, n_items: int) -> npt.NDArray[np.int64]:

@@ -110,7 +110,7 @@ class LabelModel(Classifier, ABC):
         """P(class | votes) of checked votes, with a warning if the class balance outweighs them."""
         with one_thread():
             found = self._predict_proba(self._counted(votes))
-            source = f"The soft labels of {type(self).__name__}"
+            source = f"The soft labels by {type(self).__name__}"
             proba = checked_proba(found, votes.labels, source, votes.n_items)
             warn_of_overruled(self, votes, proba, getattr(self, "balance_given_", False))
             return proba

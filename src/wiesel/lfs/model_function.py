@@ -85,7 +85,7 @@ class ModelFunction(LabelingFunction):
         found = self.estimator.predict_proba(self._model_input(inputs))
         names, source = (
             [str(name) for name in self.classes_given],
-            f"The probabilities of {self.name!r}",
+            f"The probabilities by {self.name!r}",
         )
         return usable, checked_proba(found, names, source, len(inputs))
 

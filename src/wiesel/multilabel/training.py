@@ -126,7 +126,8 @@ class MultiLabelModel(Parameterized, ABC):
     def _fit(self, plan: MultiLabelPlan) -> None:
         parts = separate(self)
         fits = self.ready(plan, self.read(plan), parts)
-        train_all(fits)
+        # The user cannot change that a method has no stacked form.
+        train_all(fits, quiet=not vars(type(fits[0].objective)).get("stackable", False))
         if len(parts) > 1:
             self.join(begun(parts), plan)
 
