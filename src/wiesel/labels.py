@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from wiesel.errors import (
     DataError,
+    FeatureError,
     ParameterError,
     listed,
     suggest,
@@ -25,6 +26,7 @@ __all__ = [
     "LabelSpace",
     "as_indices",
     "by_name",
+    "checked_proba",
     "class_prior",
     "is_missing",
     "is_name",
@@ -312,6 +314,44 @@ def class_prior(
         )
     normal: npt.NDArray[np.float64] = prior / prior.sum()
     return normal
+
+
+def checked_proba(
+    proba: Any,
+    labels: Sequence[str] | LabelSpace,
+    source: str,
+    n_items: int | None = None,
+    *,
+    zeros: bool = False,
+) -> npt.NDArray[np.float64]:
+    """Return probabilities of classes as a float64 array, or raise an error that names the source.
+
+    `zeros` allows rows of zeros, which say nothing about their item.
+
+    >>> checked_proba([[0.5, 0.6]], ["ham", "spam"], "The soft labels by PeerVote")
+    Traceback (most recent call last):
+    wiesel.errors.FeatureError: The soft labels by PeerVote of row 0 are [0.5, 0.6]; ...
+    """
+    try:
+        array = np.asarray(proba, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    n_rows = len(array) if n_items is None and array.ndim else n_items
+    if array.shape != (n_rows, len(labels)):
+        raise FeatureError(
+            f"{source} must be items x {len(labels)} classes, numbers of the shape "
+            f"({n_rows}, {len(labels)}); got {type(proba).__name__} of the shape {array.shape}."
+        )
+    bad = ~(np.isfinite(array) & (array >= 0)).all(axis=1) | (np.abs(array.sum(axis=1) - 1) > 1e-3)
+    if zeros:
+        bad &= (array != 0).any(axis=1)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise FeatureError(
+            f"{source} of row {row} are {array[row].tolist()}; they must be finite, non-negative "
+            f"and sum to 1, in the order {listed(labels)}. Logits need a softmax first."
+        )
+    return array
 
 
 def by_name(values: Any, labels: LabelSpace | None = None) -> Any:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from wiesel.errors import DataError, FeatureError, NotFittedError, ParameterError, listed
 from wiesel.labels import ABSTAIN, LabelSpace, is_missing
 from wiesel.parameters import Parameterized
+from wiesel.row_ids import in_order_of
 from wiesel.votes import VoteMatrix, require_votes
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class Classifier(Parameterized):
         cross-validation without gold, the score is the share of an item's votes that agree with
         the prediction, averaged over the items with votes. `sample_weight` weights the items.
         """
+        y = in_order_of(X, y, "y", "X")
         predicted = self.labels_.indices(self.predict(X))  # type: ignore[attr-defined]
         if isinstance(y, VoteMatrix):
             right = agreement_with_votes(predicted, y, self.labels_)

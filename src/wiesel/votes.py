@@ -12,6 +12,7 @@ import polars as pl
 from wiesel.errors import VoteError, listed, suggest
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.long_votes import blank_to_null, long_entries
+from wiesel.row_ids import index_ids
 from wiesel.tables import as_frame, require_columns
 from wiesel.vote_entries import (
     Entries,
@@ -106,15 +107,16 @@ class VoteMatrix:
     ) -> "VoteMatrix":
         """Make votes from an (n_items, n_voters) array of class indices (-1 abstains) or names.
 
-        The columns of a table are the voters. Numbers are read as by `LabelSpace.indices`.
+        The columns of a table are the voters, and the index of a pandas table are the ids. Numbers
+        are read as by `LabelSpace.indices`.
         """
         labels = LabelSpace.of(labels)
         dense = dense_array(array)
         if voters is None and hasattr(array, "columns"):
             voters = [str(name) for name in array.columns]
         names = voter_names(voters, dense.shape[1])
-        entries = dense_entries(dense, labels, names)
-        return cls._of(entries, labels, names, item_ids(ids, len(dense)))
+        ids = item_ids(index_ids(array) if ids is None else ids, len(dense))
+        return cls._of(dense_entries(dense, labels, names), labels, names, ids)
 
     @classmethod
     def from_proba(

@@ -27,6 +27,7 @@ LEVELS = (
         "options",
         "registry",
         "tables",
+        "row_ids",
         "version",
         "memory",
         "threads",

@@ -42,9 +42,11 @@ from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.label_models.copies import find_copies, merge_copies
+from wiesel.labels import checked_proba
 from wiesel.nn.end_models import Ensemble
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
+from wiesel.row_ids import in_order_of
 from wiesel.training import History, Objective, Validation
 from wiesel.votes import VoteMatrix
 
@@ -143,15 +145,16 @@ class Committee(ExplainedModel):
         only by networks that were not trained on it. Give the same items in the same order.
         """
         self.check_fitted()
-        probas = out_of_fold_probas(self.members_, self.inputs_of(X), self.labels_.indices(y))
+        gold = self.labels_.indices(in_order_of(X, y, "y", "X"))
+        probas = out_of_fold_probas(self.members_, self.inputs_of(X), gold)
         return np.tensordot(list(self.member_weights_.values()), probas, axes=1)
 
     def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return the members' average soft labels: (n_items, n_classes)."""
         self.check_fitted()
-        merged, X = self._merged(votes), self.inputs_of(X)
+        merged, X = self._merged(votes), self.inputs_of(X, votes)
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
-            parts = [weight * m.soft_labels(X, merged) for _, m, weight in self._label_members()]
+            parts = [weight * _soft_labels(m, X, merged) for _, m, weight in self._label_members()]
         return np.sum(parts, axis=0)
 
     def saved_values(self) -> dict[str, Any]:
@@ -241,7 +244,9 @@ class Committee(ExplainedModel):
         self.members_ = tuple(members)
         self.member_weights_ = dict(zip(fitted, weights.tolist(), strict=True))
         self.end_model_ = _average(members, weights.tolist())
-        self.history_ = History.of_members([member.history_ for member in members])
+        # The member that learns from gold has other items, too: its curves compare with no other's.
+        losses = [(isinstance(m, Supervised), getattr(m, "loss", None)) for m in members]
+        self.history_ = History.of_members([member.history_ for member in members], losses)
         self.trained_on_ = members[0].trained_on_
         self._select_for_all(validation, proba)
         if validation is not None and _GOLD in fitted:
@@ -381,6 +386,12 @@ def _healthy(fitted: Members) -> Members:
         WieselWarning,
     )
     return kept
+
+
+def _soft_labels(member: Any, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    """The soft labels of a member, which may be the user's own method."""
+    source = f"The soft labels by {type(member).__name__}"
+    return checked_proba(member.soft_labels(X, votes), votes.labels, source, votes.n_items)
 
 
 def _average(members: Sequence[EndToEndModel], weights: Sequence[float]) -> nn.Module:

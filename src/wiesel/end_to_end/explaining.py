@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.checks import predicted_proba
 from wiesel.errors import FeatureError
 from wiesel.explain import Explanation, MemberView, Push, predicted_class
 from wiesel.label_models.base import normalized_exp
@@ -85,7 +86,7 @@ def explain_item(
     model: EndToEndModel, one: Any, votes: VoteMatrix, effects: VoteEffects
 ) -> Explanation:
     """Return the explanation of one item; `one` is the item as a batch."""
-    end_proba = model.predict_proba(one)[0]
+    end_proba = predicted_proba(model, one, 1)[0]
     explained = predicted_class(end_proba.tolist(), model.threshold_)
     return Explanation(
         item=_plain(votes.ids[0]),

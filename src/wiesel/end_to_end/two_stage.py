@@ -37,7 +37,7 @@ from wiesel.label_models.storage import (
     label_model_values,
     unfitted_label_model,
 )
-from wiesel.labels import ABSTAIN, as_indices
+from wiesel.labels import ABSTAIN, as_indices, checked_proba
 from wiesel.parameters import check_choice
 from wiesel.training import History, Objective, Record, as_inputs
 from wiesel.training.objective import SoftLabelObjective
@@ -209,7 +209,7 @@ def fit_label_model(
     fitted = copy.deepcopy(label_model)
     votes: VoteMatrix = plan.votes  # type: ignore[assignment]
     if not isinstance(fitted, EvidenceLabelModel):
-        return fitted, fitted.fit_predict_proba(votes, class_balance)
+        return fitted, _checked(fitted, fitted.fit_predict_proba(votes, class_balance), votes)
     gold = None
     if plan.gold_votes is not None and plan.validation is not None:
         gold = plan.gold_votes, plan.validation.gold
@@ -217,14 +217,21 @@ def fit_label_model(
     if given is not None and isinstance(fitted, FeatureLabelModel):
         linear = given.linear_models
     inputs = plan.data.inputs
-    return fitted, fitted.fit_predict_proba(votes, class_balance, inputs, gold, linear)
+    soft_labels = fitted.fit_predict_proba(votes, class_balance, inputs, gold, linear)
+    return fitted, _checked(fitted, soft_labels, votes)
 
 
 def proba_of_votes(label_model: LabelModel, votes: VoteMatrix, X: Any) -> npt.NDArray[np.float64]:
     """Return the soft labels of a fitted label model; X counts if it learned from features."""
     if isinstance(label_model, EvidenceLabelModel):
-        return label_model.predict_proba(votes, X)
-    return label_model.predict_proba(votes)
+        return _checked(label_model, label_model.predict_proba(votes, X), votes)
+    return _checked(label_model, label_model.predict_proba(votes), votes)
+
+
+def _checked(label_model: LabelModel, proba: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    """The soft labels of a label model, which may be the user's own."""
+    source = f"The soft labels by {type(label_model).__name__}"
+    return checked_proba(proba, votes.labels, source, votes.n_items)
 
 
 def each_left_out(votes: VoteMatrix) -> VoteMatrix:

@@ -11,10 +11,11 @@ from wiesel.errors import FeatureError, ParameterError
 from wiesel.evaluation import metrics
 from wiesel.evaluation.intervals import percentile_interval, resampled_figures
 from wiesel.evaluation.report import ClassScores, Report, Score
-from wiesel.labels import LabelSpace
+from wiesel.labels import LabelSpace, checked_proba
+from wiesel.row_ids import in_order_of
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Classifier", "checked_proba", "evaluate", "evaluate_proba", "labels_of", "model_proba"]
+__all__ = ["Classifier", "evaluate", "evaluate_proba", "labels_of", "model_proba"]
 
 
 class Classifier(Protocol):
@@ -52,6 +53,8 @@ def evaluate(
             "model.evaluate(X, gold), or evaluate(model.one(label), X, y) for one of them."
         )
     labels = labels_of(model)
+    X, y = in_order_of(votes, X, "X"), in_order_of(votes, y, "y")
+    y = in_order_of(X, y, "y", "X")
     return evaluate_proba(
         model_proba(model, X),
         y,
@@ -88,7 +91,9 @@ def evaluate_proba(
     ...
     """
     labels = LabelSpace.of(labels)
-    array = checked_proba(proba, labels)
+    array = checked_proba(proba, labels, "The probabilities")
+    if not len(array):
+        raise FeatureError("The probabilities must have at least one item; there is none.")
     if threshold is not None and len(labels) != 2:
         raise ParameterError(f"A threshold needs two classes; there are {len(labels)}.")
     gold = _checked_gold(y, labels, len(array))
@@ -117,30 +122,13 @@ def labels_of(model: Any) -> LabelSpace:
 
 
 def model_proba(model: Classifier, X: Any) -> Any:
-    """Return `model.predict_proba(X)`; raise an error if the model has no such method."""
+    """Return `model.predict_proba(X)`, checked."""
     if not hasattr(model, "predict_proba"):
         raise ParameterError(
             f"{type(model).__name__} has no predict_proba, which evaluation needs."
         )
-    return model.predict_proba(X)
-
-
-def checked_proba(proba: Any, labels: LabelSpace) -> npt.NDArray[np.float64]:
-    """Return probabilities as a float64 array; raise an error if they are invalid."""
-    array = np.asarray(proba, dtype=np.float64)
-    if array.ndim != 2 or array.shape[1] != len(labels) or not len(array):
-        raise FeatureError(
-            f"Probabilities must be items x {len(labels)} classes, with at least one item; got the "
-            f"shape {array.shape}."
-        )
-    bad = ~(np.isfinite(array) & (array >= 0)).all(axis=1) | (np.abs(array.sum(axis=1) - 1) > 1e-3)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise FeatureError(
-            f"The probabilities of row {row} are {array[row].tolist()}; they must be non-negative "
-            "and sum to 1. Logits need a softmax first."
-        )
-    return array
+    found = model.predict_proba(X)
+    return checked_proba(found, labels_of(model), f"The probabilities by {type(model).__name__}")
 
 
 def _checked_gold(y: Any, labels: LabelSpace, n_items: int) -> npt.NDArray[np.int64]:

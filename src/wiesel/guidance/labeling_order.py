@@ -6,13 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.counts import conflicted
+from wiesel.analysis.counts import conflicted, gold_indices
 from wiesel.analysis.table import Table, number, text
-from wiesel.errors import FeatureError, ParameterError, suggest
+from wiesel.errors import ParameterError, suggest
 from wiesel.guidance.end_preview import preview_end_model
 from wiesel.label_models import DawidSkene, MajorityVote
 from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_number
+from wiesel.row_ids import in_order_of
 from wiesel.votes import VoteMatrix
 
 __all__ = ["WAYS", "rows_to_label"]
@@ -57,7 +58,8 @@ def rows_to_label(
     """
     check_number(VoteMatrix, "n", n, low=1, whole=True)
     check_number(VoteMatrix, "random_share", random_share, low=0, high=1)
-    open_items = np.flatnonzero(_known(gold, votes) == ABSTAIN)
+    X = in_order_of(votes, X, "X", drop_ids=True)
+    open_items = np.flatnonzero(gold_indices(votes, gold) == ABSTAIN)
     rng = np.random.default_rng(seed)
     scores = _scores(votes, X, way, gold, rng)
     n_random = n if way == "random" else round(n * random_share)
@@ -91,21 +93,12 @@ def reading_disagreement(votes: VoteMatrix, X: Any = None, gold: Any = None) -> 
     estimates = [MajorityVote().fit(votes).predict_proba(votes)]
     if votes.n_voters > 2 and votes.covered.any():
         estimates.append(DawidSkene().fit(votes).predict_proba(votes))
-    if X is not None and (votes.covered.any() or (_known(gold, votes) != ABSTAIN).any()):
+    if X is not None and (votes.covered.any() or (gold_indices(votes, gold) != ABSTAIN).any()):
         preview = preview_end_model(X, votes, gold)
         estimates += [preview.proba, preview.soft_labels]
     stack = np.stack(estimates)
     apart: Floats = np.abs(stack - stack.mean(axis=0)).sum(axis=2).mean(axis=0) / 2
     return apart
-
-
-def _known(gold: Any, votes: VoteMatrix) -> npt.NDArray[np.int64]:
-    if gold is None:
-        return np.full(votes.n_items, ABSTAIN, dtype=np.int64)
-    known = votes.labels.indices(gold, allow_unknown=True)
-    if len(known) != votes.n_items:
-        raise FeatureError(f"There are {len(known):,} gold labels for {votes.n_items:,} items.")
-    return known
 
 
 def _scores(votes: VoteMatrix, X: Any, way: str, gold: Any, rng: np.random.Generator) -> Floats:

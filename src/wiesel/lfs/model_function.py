@@ -10,7 +10,7 @@ import polars as pl
 import polars.selectors as cs
 
 from wiesel.errors import DataError, ParameterError, VoteError, suggest
-from wiesel.labels import LabelSpace
+from wiesel.labels import LabelSpace, checked_proba
 from wiesel.lfs.ballots import read_proba
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
@@ -82,7 +82,12 @@ class ModelFunction(LabelingFunction):
         inputs = complete.drop("position")
         if not len(inputs):
             return usable, np.zeros((0, len(self._classes)))
-        return usable, np.asarray(self.estimator.predict_proba(self._model_input(inputs)))
+        found = self.estimator.predict_proba(self._model_input(inputs))
+        names, source = (
+            [str(name) for name in self.classes_given],
+            f"The probabilities by {self.name!r}",
+        )
+        return usable, checked_proba(found, names, source, len(inputs))
 
     def _model_input(self, inputs: pl.DataFrame) -> Any:
         """The model's input: one column unchanged, several as a table of numbers."""

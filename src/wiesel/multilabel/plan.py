@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.checks import check_end_model, covered_items
+from wiesel.end_to_end.checks import check_end_model, covered_items, matched_gold
 from wiesel.end_to_end.plan import FitPlan, inputs_digest, votes_fingerprint
 from wiesel.end_to_end.readings import FeatureLabelModel
 from wiesel.end_to_end.two_stage import fit_label_model, proba_of_votes
@@ -150,7 +150,7 @@ def checked_plan(
             f"votes must be MultiLabelVotes; got {type(votes).__name__}. Make them with "
             "apply_multilabel_lfs(lfs, rows, labels=...) or MultiLabelVotes.from_long(table)."
         )
-    inputs = as_inputs(X)
+    inputs = as_inputs(X, votes=votes)
     if len(inputs) != votes.n_items or not len(inputs):
         raise FeatureError(
             f"X and votes must have the same items in the same order, but X has {len(inputs)} "
@@ -218,8 +218,9 @@ def _validation(
             "validation must be (X, gold), inputs and a set of labels for each, or (X, gold, "
             "votes) with the votes on these items."
         )
-    inputs = as_inputs(validation[0], "validation X")
-    presence = votes.labels.presence(validation[1])
+    X, gold_sets = matched_gold(validation)
+    inputs = as_inputs(X, "validation X")
+    presence = votes.labels.presence(gold_sets)
     if len(presence) != len(inputs) or not len(presence):
         raise FeatureError(
             f"The validation set has {len(inputs)} inputs and gold labels of {len(presence)} "

@@ -16,6 +16,7 @@ from wiesel.evaluation.metrics import average_precision
 from wiesel.evaluation.report import Score, known
 from wiesel.labels import as_indices
 from wiesel.multilabel.space import MultiLabelSpace, Presence
+from wiesel.row_ids import in_order_of
 
 __all__ = ["FIGURES", "MultiLabelReport", "evaluate_multilabel", "evaluate_presence"]
 
@@ -116,7 +117,7 @@ def evaluate_multilabel(
     """
     return evaluate_presence(
         model.predict_proba(X),
-        gold,
+        in_order_of(X, gold, "gold", "X"),
         MultiLabelSpace.of(model.labels_),
         thresholds=getattr(model, "thresholds_", None),
         n_resamples=n_resamples,

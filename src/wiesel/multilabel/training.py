@@ -27,6 +27,7 @@ from wiesel.multilabel.report import MultiLabelReport, evaluate_presence
 from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.votes import MultiLabelVotes
 from wiesel.parameters import Parameterized, check_number
+from wiesel.row_ids import in_order_of
 from wiesel.training import History, Objective, TrainingData, as_inputs, seeded
 from wiesel.training.objective import resolve_device
 from wiesel.training.validation import predict_logits
@@ -195,7 +196,7 @@ class MultiLabelModel(Parameterized, ABC):
         """Return how well it predicts gold labels, for each label and for all labels together."""
         return evaluate_presence(
             self.predict_proba(X),
-            gold,
+            in_order_of(X, gold, "gold", "X"),
             self.labels_,
             thresholds=self.thresholds_,
             n_resamples=n_resamples,

@@ -20,6 +20,7 @@ from wiesel.multilabel.long_tables import (
     votes_on_label,
 )
 from wiesel.multilabel.space import MultiLabelSpace
+from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame, require_columns
 from wiesel.vote_entries import Rows, item_ids, voter_names
 from wiesel.votes import VoteMatrix
@@ -282,7 +283,7 @@ class MultiLabelVotes:
         return Table(pl.DataFrame(rows), tuple(columns), f"{self.n_items:,} items")
 
     def _truth(self, gold: Any) -> npt.NDArray[np.int64] | None:
-        truth = None if gold is None else self.labels.presence(gold)
+        truth = None if gold is None else self.labels.presence(in_order_of(self, gold, "gold"))
         if truth is not None and len(truth) != self.n_items:
             raise DataError(
                 f"There are gold labels of {len(truth)} items, and votes on {self.n_items}."

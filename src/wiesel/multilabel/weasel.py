@@ -186,7 +186,7 @@ class MultiLabelWeaSEL(MultiLabelModel):
             parts = [member._weighed(X, votes) for member in self.members_]  # type: ignore[attr-defined]
             member_weights, member_probas = zip(*parts, strict=True)
             return np.mean(member_weights, axis=0), np.mean(member_probas, axis=0)
-        inputs = as_inputs(X)
+        inputs = as_inputs(X, votes=votes)
         features = _features(inputs)
         width = 0 if features is None else features.item_bytes // 4
         if len(inputs) != votes.n_items or width != self.sizes_.n_features:

@@ -140,7 +140,7 @@ def _weights_by_item(model: Any, X: Any, votes: VoteMatrix) -> npt.NDArray[np.fl
     covered = np.flatnonzero(votes.covered)
     rows = covered[np.linspace(0, len(covered) - 1, min(len(covered), _EXPLAINED)).astype(int)]
     weights = np.full((len(rows), votes.n_voters), np.nan)
-    inputs = model.inputs_of(X)
+    inputs = model.inputs_of(X, votes)
     for row, item in enumerate(rows):
         one, own = as_inputs(inputs.take(np.array([item]))), votes[[item]]
         weights[row, own.voter_index] = model.vote_effects(one, own).weights
