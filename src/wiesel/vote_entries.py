@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import VoteError, listed
+from wiesel.errors import VoteError, listed, other_spelling
 from wiesel.labels import ABSTAIN, LabelSpace, is_name
 
 __all__ = [
@@ -60,11 +60,11 @@ def dense_entries(dense: npt.NDArray[Any], labels: LabelSpace, voters: tuple[str
     bad = (classes < ABSTAIN) | (classes >= len(labels))
     if bad.any():
         item, voter = np.argwhere(bad)[0]
-        value = dense[item, voter]
+        value = getattr(dense[item, voter], "item", lambda: dense[item, voter])()
         raise VoteError(
-            f"{voters[voter]!r:.80} voted {getattr(value, 'item', lambda: value)()!r:.80} on row "
-            f"{item}; allowed are the classes {listed(labels)} (index 0 to {len(labels) - 1}), "
-            "or -1 to abstain."
+            f"{voters[voter]!r:.80} voted {value!r:.80} on row {item}; allowed are the classes "
+            f"{listed(labels)} (index 0 to {len(labels) - 1}), or -1 to abstain."
+            f"{other_spelling(value, labels)}"
         )
     item, voter = np.nonzero(classes != ABSTAIN)
     return make_entries(item, voter, classes[item, voter], len(dense))
@@ -225,7 +225,7 @@ def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDA
     known.update({index: index for index in range(ABSTAIN, len(labels))})
     cells = dense.ravel().tolist()
     try:
-        flat = [ABSTAIN if _is_missing(v) else known.get(v, unknown) for v in cells]
+        flat = [known.get(v, ABSTAIN if _is_missing(v) else unknown) for v in cells]
     except (TypeError, ValueError):
         strange = next(v for v in cells if isinstance(v, (list, dict, set, np.ndarray)))
         raise VoteError(
@@ -235,7 +235,9 @@ def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDA
 
 
 def _is_missing(value: object) -> bool:
-    return value is None or value != value  # NaN is the only value unequal to itself
+    """Whether a cell is empty: None, NaN (the only value unequal to itself), or a blank text."""
+    is_blank = isinstance(value, str) and not value.strip()
+    return is_blank or value is None or value != value
 
 
 def normalized(
@@ -248,7 +250,7 @@ def normalized(
         first = int(np.flatnonzero(bad)[0])
         raise VoteError(
             f"The probabilistic vote of {where(first)} is {rows[first].tolist()}; it must be "
-            "non-negative numbers that sum to 1, or all zeros to abstain."
+            "non-negative numbers that sum to 1, or all zeros or NaN to abstain."
         )
     normal: npt.NDArray[np.float32] = rows / total
     return normal

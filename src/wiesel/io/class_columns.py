@@ -8,6 +8,7 @@ import polars as pl
 
 from wiesel.errors import DataError
 from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.long_votes import without_blanks
 
 __all__ = ["class_column"]
 
@@ -20,7 +21,8 @@ def class_column(column: pl.Series, labels: LabelSpace) -> pl.Series:
     """Return a column with class names instead of numbers, if every class is named by a number.
 
     In a file, the class "2" and the index 2 look the same. Indices are for other class names. The
-    same holds for "true" and "false". -1 is an abstention unless a class has this name.
+    same holds for "true" and "false". -1 is an abstention unless a class has this name. Blank texts
+    become null.
 
     >>> class_column(pl.Series([5, 1, -1]), LabelSpace("1", "5")).to_list()
     ['5', '1', None]
@@ -32,7 +34,7 @@ def class_column(column: pl.Series, labels: LabelSpace) -> pl.Series:
     elif column.dtype.is_numeric():
         known = _named_by(labels, _number)
     else:
-        return column
+        return without_blanks(column) if column.dtype in (pl.String, pl.Categorical) else column
     if not known:
         return column
     known.setdefault(ABSTAIN, None)
