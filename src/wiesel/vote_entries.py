@@ -1,7 +1,9 @@
 """The sorted sparse entries of a vote matrix: from arrays of votes, and the checks of them."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +16,7 @@ from wiesel.labels import ABSTAIN, LabelSpace, is_name
 __all__ = [
     "Entries",
     "Rows",
+    "check_array_request",
     "check_entries",
     "check_voters",
     "dense_array",
@@ -161,6 +164,27 @@ def id_series(ids: npt.NDArray[Any]) -> pl.Series:
     values = ids.tolist()
     is_text = all(isinstance(value, str) for value in values)
     return pl.Series("item", values, dtype=pl.String if is_text else pl.Object)
+
+
+def check_array_request(copy: bool | None) -> None:
+    """Refuse votes as an array without a copy, or for a stratified splitter of scikit-learn.
+
+    The splitter's own error speaks of targets. Only the stack tells who asks for the array.
+    """
+    if copy is False:
+        raise ValueError("Votes are sparse: a dense array of them is always a copy.")
+    if "sklearn.model_selection" not in sys.modules:
+        return
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        splitter = frame.f_locals.get("self") if frame.f_code.co_name == "split" else None
+        name = type(splitter).__name__
+        if splitter is not None and name.startswith(("Stratified", "RepeatedStratified")):
+            raise VoteError(
+                f"{name} needs one class for each item, but got votes. Split by the majority: "
+                f"cv=list({name}(...).split(X, MajorityVote().fit(votes).predict(votes)))."
+            )
+        frame = frame.f_back
 
 
 def row_indices(rows: Rows, n_items: int) -> npt.NDArray[np.int64]:

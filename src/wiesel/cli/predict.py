@@ -48,6 +48,7 @@ def predict(
     ] = "local",
 ) -> Answer | None:
     """Predict the classes of rows, or the spans of texts."""
+    from wiesel.io.files import check_table_target
     from wiesel.io.rows import refuse_overwriting
 
     if is_span_model(model):
@@ -55,6 +56,7 @@ def predict(
     refuse_overwriting([data], output)
     if engine != "local":
         return _on_cluster(model, data, output, id_column, (engine, end_model))
+    check_table_target(output)
     bundle = load_named(model, end_model, data)
     if data == "-":
         _stream(bundle)
