@@ -10,7 +10,7 @@ from wiesel.cli.lf_options import LabelNames
 from wiesel.cli.model_options import read_array
 from wiesel.cli.multilabel import fit_labels
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
-from wiesel.cli.vote_sources import VotePlace, votes_in
+from wiesel.cli.vote_sources import VotePlace, is_many, votes_in
 from wiesel.errors import ParameterError
 
 __all__ = ["fit"]
@@ -65,7 +65,12 @@ def fit(
     tell(f"Wrote {output}.")
     fitted = {"method": method, "output": output, "options": options}
     text = f"{type(model).__name__} fitted on {ballots.n_items:,} items of {votes}."
-    return Answer(fitted, text, command_line("wiesel", "inspect", output))
+    if features is None:
+        target = "soft_labels" if is_many(votes) else "soft_labels.csv"
+        step = command_line("wiesel", "soft-labels", output, votes, "-o", target)
+    else:
+        step = command_line("wiesel", "predict", output, features)
+    return Answer(fitted, text, step)
 
 
 def _end_to_end(

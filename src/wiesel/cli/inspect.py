@@ -202,10 +202,9 @@ def _model_answer(path: Path) -> Answer:
     others = other_files(path, manifest)
     if others:
         lines.append(f"NOT PART OF THE MODEL (loading refuses it): {listed(others)}")
-    new = "new.jsonl" if manifest.get("kind") == "spans" else "new.csv"
-    step = command_line("wiesel", "predict", path, new)
+    step = command_line("wiesel", "predict", path, "FILE")
     if learned:
-        step = command_line("wiesel", "soft-labels", path, "votes.parquet", "-o", "soft_labels.csv")
+        step = command_line("wiesel", "soft-labels", path, "VOTES", "-o", "soft_labels.csv")
     data = {"manifest": _unmarked(manifest), "bytes": sizes, "others": others}
     return Answer(data, "\n".join(lines), step)
 

@@ -12,7 +12,7 @@ from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs
 from wiesel.cli.span_projects import is_span_model
 from wiesel.cli.spans import predict_spans
 from wiesel.cli.terminal import json_text
-from wiesel.cli.verb import Answer, command_line, tell, verb
+from wiesel.cli.verb import Answer, command_line, given_options, tell, verb
 from wiesel.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -75,7 +75,13 @@ def predict(
         tell(f"Wrote {output}.")
     counts = frame["prediction"].value_counts(sort=True).rows()
     text = "\n".join(f"{count:>8,}  {name}" for name, count in counts)
-    step = command_line("wiesel", "evaluate", model, data)
+    options = given_options(end_model=end_model)
+    step = ""
+    if rows is not None and "label" in rows.columns and rows["label"].null_count() < len(rows):
+        step = command_line("wiesel", "evaluate", model, data, *options)
+    elif output is None:
+        again = [*given_options(id=id_column), *options, "-o", "predictions.csv"]
+        step = command_line("wiesel", "predict", model, data, *again)
     result: dict[str, Any] = {"n_items": len(frame), "counts": dict(counts)}
     if output is None:
         result["predictions"] = frame.to_dicts()

@@ -36,7 +36,7 @@ class Answer:
     text: Any = ""
     """The output without `--json`: a string, or an object that Rich can print."""
     next_step: str = ""
-    """The command to run next."""
+    """The command to run next, as it can be run. A word in capitals is for the user to fill in."""
 
 
 def verb(function: Callable[..., Answer | None]) -> Callable[..., None]:
