@@ -45,7 +45,7 @@ def inspect(
     from wiesel.multilabel.files import is_multilabel_votes
 
     aggregate = ["wiesel", "aggregate", path, "-o", "labels.csv"]
-    fit = ["wiesel", "fit", "snorkel", path, "-o", "model", *given_options(labels=labels)]
+    fit = ["wiesel", "fit", "snorkel", path, "-o", "model"]
     if path.suffix == ".toml" or (path / "wiesel.toml").is_file():
         return _project_answer(path)
     if is_annotation_file(path):
@@ -68,7 +68,9 @@ def inspect(
         votes, columns = _read(path, columns, split_names(labels), id_column)
     truth = None if gold is None else _gold_of(votes, gold, id_column, label_column, columns)
     if columns is None:
-        return _votes_answer(votes, truth, command_line(*fit))
+        return _votes_answer(
+            votes, truth, command_line(*fit, *given_options(labels=labels, id=id_column))
+        )
     again = given_options(labels=labels, item=id_column)
     return _votes_answer(votes, truth, command_line(*aggregate, *again))
 

@@ -13,6 +13,7 @@ from wiesel.cli.annotation_files import (
     labels_of_rows,
     write_labels,
 )
+from wiesel.cli.lf_options import IdColumn
 from wiesel.cli.multilabel import write_soft_labels
 from wiesel.cli.verb import Answer, tell, verb
 from wiesel.cli.vote_sources import VotePlace, votes_in
@@ -39,6 +40,7 @@ def soft_labels(
         Path | None, typer.Option(help="The rows of the votes, by 'id', for --format.")
     ] = None,
     question: Question = None,
+    id_column: IdColumn = None,
 ) -> Answer:
     """Write the soft labels of a label model.
 
@@ -65,7 +67,11 @@ def soft_labels(
     annotations = None
     if is_annotation_file(votes):
         annotations = describe_annotations(votes, loaded.labels_.names, question)
-    source = votes_in(votes, loaded.labels_.names) if annotations is None else annotations.votes
+    source = (
+        votes_in(votes, loaded.labels_.names, id_column)
+        if annotations is None
+        else annotations.votes
+    )
     if output_format is not None:
         _write_for_tool(loaded, source, annotations, rows, (output, output_format))
     elif isinstance(source, VoteParts):

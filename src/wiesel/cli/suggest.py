@@ -42,11 +42,14 @@ def suggest(
     if names:
         text += f"\nWritten to {workspace.lf_set.rules_file}: {', '.join(names)}"
         return Answer(data, text, command_line("wiesel", "run", project))
-    if not found:
-        return Answer(data, text, command_line("wiesel", "rows-to-label", project))
-    return Answer(
-        data, text, command_line("wiesel", "suggest", project, "--accept", found[0].lf.name)
-    )
+    step = command_line("wiesel", "rows-to-label", project)
+    if found and workspace.lf_set.rules_file is None:
+        text += (
+            '\nTo accept any, add a file for them to [votes] of wiesel.toml: lfs = ["rules.toml"]'
+        )
+    elif found:
+        step = command_line("wiesel", "suggest", project, "--accept", found[0].lf.name)
+    return Answer(data, text, step)
 
 
 def _accepted(given: str | None) -> int | list[str]:
