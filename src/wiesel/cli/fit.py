@@ -13,11 +13,11 @@ from wiesel.cli.verb import Answer, command_line, given_options, split_names, te
 from wiesel.cli.vote_sources import VotePlace, is_many, votes_in
 from wiesel.errors import ParameterError
 
-__all__ = ["fit"]
+__all__ = ["fit_votes"]
 
 
 @verb
-def fit(  # noqa: PLR0913 - the options of the command line
+def fit_votes(  # noqa: PLR0913 - the options of the command line
     method: Annotated[
         str, typer.Argument(help="A name of `wiesel methods`.", autocompletion=method_name)
     ],
@@ -68,8 +68,8 @@ def fit(  # noqa: PLR0913 - the options of the command line
     text = f"{type(model).__name__} fitted on {ballots.n_items:,} items of {votes}."
     if features is None:
         target = "soft_labels" if is_many(votes) else "soft_labels.csv"
-        options = given_options(id=id_column)
-        step = command_line("wiesel", "soft-labels", output, votes, *options, "-o", target)
+        ids = given_options(id=id_column)
+        step = command_line("wiesel", "soft-labels", output, votes, *ids, "-o", target)
     else:
         step = command_line("wiesel", "predict", output, features)
     return Answer(fitted, text, step)

@@ -143,7 +143,8 @@ def _problem(
     is_number = isinstance(scalar(ballot), int) and not isinstance(scalar(ballot), bool)
     cure = " If numbers are class indices, declare it: votes_by_index(lfs)." if is_number else ""
     cure += other_spelling(ballot, labels)
-    if not is_number and hasattr(ballot, "__len__") and any(part != part for part in ballot):
+    shares = ballot if isinstance(ballot, Sequence) else ()
+    if any(isinstance(share, float) and share != share for share in shares):
         cure = " NaN is no probability: write 0 for it, or None for the whole vote."
     return VoteError(f"{given} one of {listed(labels)},{other} or None to abstain.{cure}")
 

@@ -248,7 +248,8 @@ def everything_else(place: Path) -> Walk:
     folder = project(place)
     walk = Walk(place, NAME="snorkel", PROJECT=folder.name, FILE=f"{folder.name}/train.csv")
     walk("wiesel methods")
-    walk("wiesel doctor", follow=False)
+    walk.folder = CLI.parents[2]  # a clone of the repository
+    walk("wiesel reproduce")
     with contextlib.chdir(place):
         for kind in ("", "multi", "spans"):
             step = walk._next(
