@@ -172,8 +172,8 @@ class LabelSpace:
     def codes(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the class index of every value of an array of any shape, without checking it.
 
-        A missing value and -1 become -1, unless a class is named -1. What is no class becomes
-        another number that is no index.
+        A missing value, a blank text and -1 become -1, unless a class is named -1. What is no class
+        becomes another number that is no index.
         """
         numbers = self._numbers()
         same = array.dtype.kind in "iu" and numbers == _identity(self)
@@ -187,7 +187,8 @@ class LabelSpace:
         def code(value: object) -> int:
             value = _plain(value)
             if isinstance(value, str) or value is None:
-                return ABSTAIN if value is None else places.get(value, _UNKNOWN_NAME)
+                is_blank = value is None or not value.strip()
+                return places.get(value, ABSTAIN if is_blank else _UNKNOWN_NAME)
             if not isinstance(value, (int, float)):
                 return _UNKNOWN_NAME
             known = truths if isinstance(value, bool) else numbers

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import VoteError, listed
+from wiesel.errors import VoteError, listed, other_spelling
 from wiesel.labels import LabelSpace
 from wiesel.vote_entries import Entries, make_entries, normalized, voter_list
 
-__all__ = ["blank_to_null", "long_entries"]
+__all__ = ["blank_to_null", "long_entries", "without_blanks"]
 
 
 def blank_to_null(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
@@ -29,6 +29,15 @@ def blank_to_null(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     )
 
 
+def without_blanks(column: pl.Series) -> pl.Series:
+    """Return a column with null for texts of white space only, and for NaN.
+
+    >>> without_blanks(pl.Series(["cat", " ", ""])).to_list()
+    ['cat', None, None]
+    """
+    return blank_to_null(pl.DataFrame({"values": column}), ["values"])["values"].alias(column.name)
+
+
 def long_entries(
     answers: pl.DataFrame,
     labels: LabelSpace | Sequence[str] | None,
@@ -41,10 +50,11 @@ def long_entries(
     probabilistic = answers["label"].dtype.base_type() in (pl.List, pl.Array)
     space = _label_space(answers["label"], labels, probabilistic)
     if probabilistic:
-        # As in a dense array of probabilities, zeros mean abstain.
-        answers = answers.filter(
-            ~answers["label"].cast(pl.List(pl.Float64)).list.eval(pl.element() == 0).list.all()
-        )
+        # As in a dense array of probabilities, zeros and NaN mean abstain.
+        shares = answers["label"].cast(pl.List(pl.Float64))
+        zeros = shares.list.eval(pl.element() == 0).list.all()
+        unknown = shares.list.eval(pl.element().is_null() | pl.element().is_nan()).list.all()
+        answers = answers.filter(~(zeros | unknown))
     names = sorted(answers["voter"].unique()) if voters is None else voter_list(voters)
     coded = answers.with_columns(
         item_code=_codes(answers["item"], items, "item"),
@@ -118,6 +128,7 @@ def _class_codes(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
         raise VoteError(
             f"{row['voter']!r:.80} voted {row['label']!r:.80} on item {row['item']!r:.80}; "
             f"it must be one of {listed(labels)}, or missing to abstain."
+            f"{other_spelling(row['label'], labels)}"
         )
     return codes.to_numpy()
 

@@ -98,6 +98,11 @@ class Classifier(Parameterized):
             raise AttributeError(f"X had no {name.replace('_', ' ')} in fit.")
         return seen[name]
 
+    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the logarithm of P(class), -inf where it is 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))  # type: ignore[attr-defined]
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy on gold labels `y`, given as names or indices.
 

@@ -17,6 +17,7 @@ from wiesel.tables import as_frame, require_columns
 from wiesel.vote_entries import (
     Entries,
     Rows,
+    check_array_request,
     check_entries,
     check_voters,
     dense_array,
@@ -226,8 +227,7 @@ class VoteMatrix:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         # For NumPy and scikit-learn. Without it NumPy would treat items as sequences.
-        if copy is False:
-            raise ValueError("Votes are sparse: a dense array of them is always a copy.")
+        check_array_request(copy)
         return self.dense().astype(dtype or np.int16, copy=False)
 
     def __repr__(self) -> str:

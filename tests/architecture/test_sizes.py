@@ -11,6 +11,7 @@ MANY_PARAMETERS = {
     "apply": "every parameter of the verb is an option of the command line",
     "aggregate": "every parameter of the verb is an option of the command line",
     "write_predictions": "three of them are names that the annotation tool has",
+    "fit_votes": "every parameter of the verb is an option of the command line",
     "fit_tagger": "every parameter of the verb is an option of the command line",
     "apply_lfs": "five keywords that most calls leave out, each with a meaning of its own",
     "apply_lfs_to_folder": "those of apply_lfs, with a folder",

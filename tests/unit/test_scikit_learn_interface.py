@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError as UnfittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
+    StratifiedKFold,
     cross_val_predict,
     cross_val_score,
     train_test_split,
@@ -33,7 +35,7 @@ from wiesel import (
 )
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import DataError, FeatureError, NotFittedError, ParameterError, VoteError
-from wiesel.features import ImageFeatures, Standardizer, TabularFeatures
+from wiesel.features import ImageFeatures, Standardizer, TabularFeatures, TokenFeatures
 from wiesel.nn import Linear
 from wiesel.scikit_learn import agreement_with_votes
 
@@ -281,3 +283,64 @@ def test_a_classifier_for_scikit_learn_checks_its_values():
         with pytest.raises(UnfittedError, match="call fit"):
             unfitted.predict(votes)
     assert clone(again).fit(votes).feature_names_in_.tolist() == list(votes.voters)
+def test_stratified_folds_of_votes_are_refused_with_the_way_to_make_them():
+    with pytest.raises(VoteError, match=r"StratifiedKFold needs one class.*cv=list\(Stratified"):
+        cross_val_score(two_stage(), X, VOTES, cv=StratifiedKFold(2), error_score="raise")
+    majority = MajorityVote().fit(VOTES).predict(VOTES)
+    folds = list(StratifiedKFold(2).split(X, majority))
+    assert cross_val_score(two_stage(), X, VOTES, cv=folds, error_score="raise").shape == (2,)
+    assert np.asarray(VOTES).shape == VOTES.shape
+
+
+def test_log_probabilities_are_logarithms():
+    for model, items in ((two_stage().fit(X, VOTES), X), (MajorityVote().fit(VOTES), VOTES)):
+        with np.errstate(divide="ignore"):
+            expected = np.log(model.predict_proba(items))
+        assert np.array_equal(model.predict_log_proba(items), expected)
+
+
+TEXTS = ["good film", "bad film", "good plot", "bad plot"] * 5
+TABLE = pd.DataFrame({"text": TEXTS, "x": np.arange(20.0), "c": ["a", "b"] * 10})
+
+
+@pytest.mark.parametrize(
+    ("features", "items", "names"),
+    [
+        (TextFeatures(min_count=1, n_dimensions=2), TABLE["text"], ["textfeatures0"]),
+        (TokenFeatures(length=3, min_count=1), TABLE["text"], ["tokenfeatures0"]),
+        (TabularFeatures(numeric=["x"], categorical=["c"]), TABLE, ["x", "c=a", "c=b"]),
+        (Standardizer(), TABLE[["x"]], ["x"]),
+        (ImageFeatures(layout="flat"), np.zeros((20, 2, 2)), ["imagefeatures0"]),
+    ],
+)
+def test_features_name_their_columns_and_fill_the_container_one_asks_for(features, items, names):
+    plain = clone(features).fit_transform(items)
+    for kind in ("pandas", "polars"):
+        own = clone(features).set_output(transform=kind)
+        assert own.set_output() is own
+        table = clone(own).fit_transform(items)
+        assert type(table).__module__.partition(".")[0] == kind
+        assert list(table.columns)[: len(names)] == names
+        np.testing.assert_array_equal(table.to_numpy(), plain)
+    assert list(own.fit(items).get_feature_names_out(["x"])) == list(table.columns)
+    with pytest.raises(ParameterError, match="'default', 'pandas', 'polars'; got 'arrow'"):
+        features.set_output(transform="arrow")
+    with pytest.raises(NotFittedError):
+        clone(features).get_feature_names_out()
+
+
+def test_a_pipeline_and_a_column_transformer_pass_names_on():
+    index = [f"row {k}" for k in range(20)]
+    parts = [("text", TextFeatures(min_count=1, n_dimensions=2), "text")]
+    columns = ColumnTransformer([*parts, ("number", Standardizer(), ["x"])])
+    table = columns.set_output(transform="pandas").fit_transform(TABLE.set_axis(index))
+    names = ["text__textfeatures0", "text__textfeatures1", "number__x"]
+    assert (list(table.columns), list(table.index)) == (names, index)
+    pipeline = make_pipeline(TextFeatures(min_count=1, n_dimensions=2), LogisticRegression())
+    fitted = pipeline.set_output(transform="pandas").fit(TEXTS, [0, 1] * 10)
+    assert list(fitted[-1].feature_names_in_) == ["textfeatures0", "textfeatures1"]
+
+
+def test_images_that_are_no_table_are_refused_as_a_table():
+    with pytest.raises(FeatureError, match=r"set_output\(transform='default'\)"):
+        ImageFeatures().set_output(transform="pandas").fit_transform(np.zeros((3, 2, 2)))

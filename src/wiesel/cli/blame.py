@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from wiesel.cli.project_options import HERE, ProjectFolder
-from wiesel.cli.verb import Answer, command_line, split_names, verb
+from wiesel.cli.verb import Answer, command_line, given_options, split_names, verb
 
 __all__ = ["blame"]
 
@@ -45,10 +45,8 @@ def blame(
             f"\nWithout {', '.join(names)}: P({found.label}) is {100 * left[place]:.0f} % instead "
             f"of {100 * found.proba[place]:.0f} %"
         )
-    step = command_line("wiesel", "blame", project, "--item", item, "--without", _first(found))
-    return Answer(data, text, "" if names else step)
-
-
-def _first(found: Any) -> str:
-    rows = found.voters.to_records()
-    return str(rows[0]["voter"]) if rows else "VOTER"
+    step = ""
+    if data["voters"] and not names:
+        options = given_options(item=item, label=label, without=str(data["voters"][0]["voter"]))
+        step = command_line("wiesel", "blame", project, *options)
+    return Answer(data, text, step)

@@ -10,7 +10,7 @@ from wiesel.cli.model_options import EndModelName, load_named
 from wiesel.cli.multilabel import explain_labels
 from wiesel.cli.span_projects import explain_marked, is_span_model
 from wiesel.cli.terminal import plain_text
-from wiesel.cli.verb import Answer, command_line, verb
+from wiesel.cli.verb import Answer, command_line, given_options, verb
 
 __all__ = ["explain"]
 
@@ -40,7 +40,7 @@ def explain(
     explanation, row = explained_by(bundle, item, project, confirm=_is_wanted)
     lines = [f"{name}: {str(value)[:_SHOWN]}" for name, value in row.items() if name != "id"]
     text = "\n".join([*lines, "", str(explanation)])
-    step = command_line("wiesel", "predict", model, "new.csv")
+    step = command_line("wiesel", "predict", model, "FILE", *given_options(end_model=end_model))
     return Answer({"row": row, **_data(explanation)}, text, step)
 
 

@@ -100,6 +100,9 @@ class TabularFeatures(StoredFeatures, Parameterized):
         if not hasattr(self, "categories_"):
             raise NotFittedError("These TabularFeatures are not fitted yet: call fit(table) first.")
 
+    def _column_names(self, input_features: Any) -> tuple[str, ...]:
+        return self.names_
+
     def to_state(self) -> FeatureState:
         """Return the options and the fitted values as plain data."""
         self.check_fitted()

@@ -134,6 +134,9 @@ class TextFeatures(StoredFeatures, Parameterized):
                 raise SavedModelError("The saved features disagree on the length of the vectors.")
         return features
 
+    def _n_columns(self) -> int:
+        return self.n_features
+
     def _check_options(self) -> None:
         check_choice(self, "kind", self.kind, ("tfidf", "minilm"))
         for name in ("n_dimensions", "max_terms", "min_count"):

@@ -28,6 +28,9 @@ WAYS = {
 }
 """Ways to choose items, with the reason shown for each; a voter's name is also a way."""
 
+_AGREEMENT = 0.005
+"""Up to this distance, which prints as 0.00, label models agree."""
+
 _HONEST = "drawn at random, to evaluate on"
 
 
@@ -44,10 +47,10 @@ def rows_to_label(
     """Return the items whose label would help most, with the reason for each.
 
     `way` is `helpful` (majority vote, Dawid-Skene and a linear model on the features `X` disagree
-    on the item, so its label decides between them), `random`, `conflict`, `uncertain`, or the name
-    of a voter (items that it voted on). Items with known `gold` are not selected again. A share of
-    the items (`random_share`) is always drawn at random, with the purpose `evaluate`; only these
-    give unbiased metrics.
+    on the item, so its label decides between them; where all agree, items are drawn at random),
+    `random`, `conflict`, `uncertain`, or the name of a voter (items that it voted on). Items with
+    known `gold` are not selected again. A share of the items (`random_share`) is always drawn at
+    random, with the purpose `evaluate`; only these give unbiased metrics.
 
     >>> print(rows_to_label(votes, n=2, way="conflict", random_share=0).to_text(width=80))
     2 items to label, 0 of them drawn at random to evaluate on
@@ -63,6 +66,8 @@ def rows_to_label(
     rng = np.random.default_rng(seed)
     scores = _scores(votes, X, way, gold, rng)
     n_random = n if way == "random" else round(n * random_share)
+    if way == "helpful" and n_random:
+        n_random = max(n_random, n - int(np.isfinite(scores[open_items]).sum()))
     drawn = rng.permutation(open_items)[:n_random]
     rest = np.setdiff1d(open_items, drawn)
     rest = rest[np.isfinite(scores[rest])]
@@ -79,6 +84,8 @@ def rows_to_label(
         schema_overrides={"score": pl.Float64, "purpose": pl.String, "reason": pl.String},
     )
     caption = f"{len(frame)} items to label, {len(drawn)} of them drawn at random to evaluate on"
+    if not votes.n_votes:
+        caption += ". There are no votes yet"
     return Table(frame, (text("item"), text("purpose"), number("score"), text("reason")), caption)
 
 
@@ -109,7 +116,8 @@ def _scores(votes: VoteMatrix, X: Any, way: str, gold: Any, rng: np.random.Gener
     if way == "conflict":
         return np.where(conflicted(votes), 1.0 + jitter, np.nan)
     if way == "helpful":
-        return reading_disagreement(votes, X, gold) + jitter
+        apart = reading_disagreement(votes, X, gold)
+        return np.where(apart > _AGREEMENT, apart + jitter, np.nan)
     if way == "uncertain":
         proba = _model_proba(votes, X, gold)
         return 1 - proba.max(axis=1) + jitter

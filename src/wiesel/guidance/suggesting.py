@@ -86,17 +86,38 @@ class Suggestions:
             },
             schema_overrides={"name": pl.String, "label": pl.String, "rule": pl.String},
         )
-        columns = (text("label", "votes for"), text("rule"), percent("coverage"))
+        columns = (text("name"), text("label", "votes for"), text("rule"), percent("coverage"))
         more = (percent("precision", "estimated precision"), _gold_column())
         return Table(frame, (*columns, *more), f"{len(frame)} suggested labeling functions")
 
-    def __str__(self) -> str:
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The suggestions as a Polars data frame."""
+        return self.table.frame
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return a dict per suggestion."""
+        return self.table.to_records()
+
+    def to_pandas(self) -> Any:
+        """Return the suggestions as a pandas data frame."""
+        return self.table.to_pandas()
+
+    def to_text(self) -> str:
+        """Return the suggestions as a table of text."""
         return self.table.to_text()
+
+    def to_html(self) -> str:
+        """Return the suggestions as a table of HTML."""
+        return self.table.to_html()
+
+    def __str__(self) -> str:
+        return self.to_text()
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return self.table.to_html()
+        return self.to_html()
 
 
 def suggest_lfs(

@@ -133,7 +133,7 @@ def write_rows(rows: Any, path: FilePath) -> None:
     >>> read_rows(path).rows()
     [(1, 'spam')]
     """
-    frame, kind = as_frame(rows), table_format(path)
+    frame, kind = as_frame(rows), table_format(path, writing=True)
     if kind in ("csv", "tsv"):
         nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
         if nested:

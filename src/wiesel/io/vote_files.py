@@ -63,7 +63,7 @@ def write_votes(votes: VoteMatrix, path: FilePath, layout: Layout = "auto") -> N
 
 def check_votes_target(path: FilePath) -> None:
     """Refuse a path to which votes cannot be written, before hours are spent on them."""
-    if table_format(path) != "parquet":
+    if table_format(path, writing=True) != "parquet":
         raise DataError(f"Votes are written as Parquet; give {path} the extension .parquet.")
     if not Path(path).parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {Path(path).parent}.")

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import VoteError, listed
+from wiesel.errors import VoteError, listed, other_spelling
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
@@ -145,6 +145,10 @@ def _problem(
     other = "" if isinstance(ballot, str) else " a distribution over them that sums to 1,"
     is_number = isinstance(scalar(ballot), int) and not isinstance(scalar(ballot), bool)
     cure = " If numbers are class indices, declare it: votes_by_index(lfs)." if is_number else ""
+    cure += other_spelling(ballot, labels)
+    shares = ballot if isinstance(ballot, Sequence) else ()
+    if any(isinstance(share, float) and share != share for share in shares):
+        cure = " NaN is no probability: write 0 for it, or None for the whole vote."
     return VoteError(f"{given} one of {listed(labels)},{other} or None to abstain.{cure}")
 
 

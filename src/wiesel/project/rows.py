@@ -101,11 +101,13 @@ def with_ids(frame: pl.DataFrame, column: str | None, prefix: str = "") -> pl.Da
     ids = frame["id"]
     if ids.null_count():
         raise DataError(f"{ids.null_count()} rows have no id.")
-    repeated = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
+    repeated = ids.filter(ids.is_duplicated())
     if len(repeated):
+        different = repeated.unique(maintain_order=True)
         raise DataError(
-            f"Item ids must be unique; {listed(repeated, limit=3)} appear more than once. "
-            "Name another column as id, or leave it out to number the rows."
+            f"Item ids must be unique; {len(repeated):,} rows share the "
+            f"{'id' if len(different) == 1 else 'ids'} {listed(different, limit=3)}. Name another "
+            "column as id, or leave it out to number the rows."
         )
     return frame
 

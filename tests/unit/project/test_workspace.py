@@ -258,6 +258,12 @@ def test_the_verbs_answer_in_words_and_in_json(tiny: Path, wiesel, wiesel_json):
     assert 0 < len(found["suggestions"]) <= 3
     accepted = wiesel_json("suggest", tiny, "--accept", 1)["accepted"]
     assert accepted[0] in [lf.name for lf in Workspace(tiny).lf_set.read().voting]
+    names = [each["name"] for each in wiesel_json("suggest", tiny, "-n", 5)["suggestions"]][1:3]
+    assert wiesel_json("suggest", tiny, "--accept", ",".join(names))["accepted"] == names
+    assert set(names) <= {lf.name for lf in Workspace(tiny).lf_set.read().voting}
+    wrong = wiesel("suggest", tiny, "--accept", "no_such_rule")
+    assert (wrong.exit_code, "no suggestion 'no_such_rule'" in wrong.stderr) == (1, True)
+    assert "from 0 on, or names" in wiesel("suggest", tiny, "--accept", "-1").stderr
     rows = wiesel_json("rows-to-label", tiny, "-n", 8)["rows"]
     assert len(rows) == 8
     blamed = wiesel_json("blame", tiny, "--item", "m0", "--without", "money")
