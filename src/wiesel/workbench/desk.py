@@ -103,6 +103,14 @@ class Desk:
         self.changed()
         return True
 
+    def problems(self) -> tuple[str, ...]:
+        """Return what is wrong with labeling functions, and so does not vote."""
+        try:
+            state = self.space.cast.state
+        except WieselError as error:
+            return (str(error),)
+        return () if state is None else state.problems
+
     def predictions(self, split: str) -> Predictions | None:
         """Return the predictions for a split's rows, of the latest run or of the preview."""
         for latest in kept_runs(self.space.project)[:1]:
@@ -170,9 +178,11 @@ class Desk:
 
     def scored(self) -> dict[str, float]:
         """Compute the score of the current labeling functions and record it in their history."""
+        state = self.space.cast.state
         figures = self.space.score()
-        if self.space.has_lfs and self.space.lf_set.rules_file is not None:
-            self.space.lf_set.note(figures)
+        unchanged = state is not None and state is self.space.cast.state
+        if unchanged and self.space.lf_set.rules_file is not None:
+            self.space.lf_set.note(figures, state)
         return figures
 
     def _stamps(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from nicegui import ui
 
 from wiesel.workbench.desk import Desk
+from wiesel.workbench.problem_banner import ProblemBanner
 from wiesel.workbench.texts import words
 
 GRAY = "#8a939c"
@@ -92,6 +93,8 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-code { white-space: pre-wrap; font-family: ui-monospace, monospace; font-size: 13px;
   overflow-wrap: anywhere; margin: 0; }
 .w-bad { color: #b3261e; } body.body--dark .w-bad { color: #f2a7a1; }
+.w-problems { border: 1px solid #b3261e; border-radius: 8px; padding: 10px 14px; }
+.w-problems p { margin: 6px 0 0; overflow-wrap: anywhere; }
 .w-wait { min-height: 220px; display: flex; align-items: center; justify-content: center; }
 .w-name-cell { white-space: nowrap; }
 .w-key { border: 1px solid var(--w-line); border-radius: 4px; padding: 0 6px; font-size: 12px;
@@ -126,6 +129,7 @@ def frame(desk: Desk, path: str) -> Iterator[None]:
             if address == path:
                 link.props('aria-current="page"')
     with ui.element("main").classes("w-main"):
+        ProblemBanner(desk).build()
         yield
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -228,3 +229,13 @@ def test_commands_in_the_report_are_quoted_for_the_shell(tiny, wiesel):
     assert "wiesel run &#x27;" in page
     missing = CliRunner().invoke(app, ["run", str(place / "no project")])
     assert f"`{shlex.join(['wiesel', 'init', str(place / 'no project')])}`" in missing.stderr
+
+
+def test_projects_that_run_at_the_same_time_are_all_remembered(tmp_path: Path):
+    files = [tmp_path / f"p{number}" / "wiesel.toml" for number in range(16)]
+    for file in files:
+        file.parent.mkdir()
+        file.touch()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(remember, files))
+    assert [was_run(file) for file in files] == [True] * 16
