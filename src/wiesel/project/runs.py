@@ -126,6 +126,11 @@ def keep_run(outcome: "Outcome", name: str, about: Mapping[str, Any] | None = No
     return KeptRun(name, folder, noted)
 
 
+def is_kept(folder: Path) -> bool:
+    """Return whether the folder of a run is complete."""
+    return (folder / _ABOUT).is_file()
+
+
 def kept_runs(project: Project) -> list[KeptRun]:
     """Return the kept runs, latest first; unfinished ones are left out."""
     found = []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wiesel.errors import ParameterError
-from wiesel.project.runs import claim_run, run_folder
+from wiesel.project.runs import claim_run, is_kept, run_folder
 from wiesel.project.settings import Project
 from wiesel.saving import write_json
 
@@ -87,7 +87,9 @@ class Jobs:
         found = Progress()
         for line in _lines(folder / "progress.jsonl"):
             _take_in(found, line)
-        if not found.end and not is_running:
+        if not found.end and not is_running and is_kept(folder):
+            found.end = "finished"  # by Python code, which writes no progress
+        elif not found.end and not is_running:
             found.end = "failed"
             found.error = _last_line(folder / "log.txt") or "The process is gone; run it again."
         return found

@@ -73,7 +73,7 @@ class LFMaker:
         await self._typed()
 
     async def _typed(self) -> None:
-        self.input.props(f'label="{_PROMPTS[self.kind.value]}"')
+        self.input.props["label"] = _PROMPTS[self.kind.value]
         text = (self.input.value or "").strip()
         request = (text, self.choice.value, self.kind.value == "pattern", self.editing)
         if request == self.request:

@@ -46,9 +46,8 @@ class LFsPage:
                 '[votes] lfs = ["rules.toml"].',
             )
             return
-        stack = "display: flex; flex-direction: column; gap: 14px; min-width: 0"
         with ui.element("div").classes("w-columns"):
-            with ui.element("div").style(stack):
+            with ui.element("div").classes("w-stack"):
                 with card("Labeling functions"):
                     self.table = ui.element("div").classes("lf-table").style("min-height: 120px")
                 with card("New labeling function"):
@@ -56,7 +55,7 @@ class LFsPage:
                     self.maker.build()
                 with card("Findings"):
                     self.findings = ui.element("div").style("min-height: 60px")
-            with ui.element("div").style(stack):
+            with ui.element("div").classes("w-stack"):
                 self.queue = LFQueue(self.desk, self.refresh)
                 self.queue.build()
                 self.history = HistoryBox(self.desk, self.refresh)
@@ -168,7 +167,7 @@ class LFsPage:
 
     def _buttons(self, entry: LFEntry) -> None:
         switch = ui.switch(value=not entry.off, on_change=partial(self._switch, entry))
-        switch.props(f'dense aria-label="{"on" if not entry.off else "off"}"')
+        switch.props("dense").props["aria-label"] = "off" if entry.off else "on"
         look = ui.button(icon="code", on_click=partial(self._look, entry))
         look.props('flat dense round aria-label="Show its source"')
         if entry.place is not None:
