@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from wiesel.cli.project_options import HERE, ProjectFolder
+from wiesel.cli.project_options import HERE, ProjectFolder, open_workspace
 from wiesel.cli.verb import Answer, command_line, verb
 
 __all__ = ["suggest"]
@@ -18,11 +18,13 @@ def suggest(
         int, typer.Option(help="Add this many of the best to the project's rules file.")
     ] = 0,
 ) -> Answer:
-    """Suggest labeling functions for a project."""
-    from wiesel.guidance import Suggestions
-    from wiesel.project.workspace import Workspace
+    """Suggest labeling functions for a project.
 
-    workspace = Workspace(project)
+    As with `wiesel run`, this runs the Python code of the project.
+    """
+    from wiesel.guidance import Suggestions
+
+    workspace = open_workspace(project)
     found = Suggestions(tuple(workspace.suggestions(max(n, accept))))
     names = [workspace.accept(each.lf) for each in list(found)[:accept]]
     data = {"suggestions": [each.to_dict() for each in found], "accepted": names}

@@ -100,6 +100,12 @@ class Workspace:
         return self._keep("cast", self._cast)
 
     @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with labeling functions that therefore do not vote."""
+        state = self.cast.state
+        return () if state is None else state.problems
+
+    @property
     def gold(self) -> Gold:
         """The labels of the training rows: those people gave, else those in the file."""
         return self._keep("gold", self._gold)

@@ -17,6 +17,7 @@ from wiesel.guidance import ItemFacts, Suggestion
 from wiesel.io import FilePath
 from wiesel.project.run_views import view_run
 from wiesel.project.runs import KeptRun, kept_runs
+from wiesel.project.settings import Project
 from wiesel.project.vectors import check_inputs
 from wiesel.project.workspace import Workspace, positions
 from wiesel.workbench.jobs import Jobs
@@ -61,7 +62,7 @@ class Desk:
         self._seen = self._stamps()
 
     @classmethod
-    def open(cls, project: FilePath) -> "Desk":
+    def open(cls, project: Project | FilePath) -> "Desk":
         """Open a project: read its rows; compute everything else on first use."""
         space = Workspace(project)
         # On the pages, the error would come again and again, and votes would never be ready.
@@ -106,10 +107,9 @@ class Desk:
     def problems(self) -> tuple[str, ...]:
         """Return what is wrong with labeling functions, and so does not vote."""
         try:
-            state = self.space.cast.state
+            return self.space.problems
         except WieselError as error:
             return (str(error),)
-        return () if state is None else state.problems
 
     def predictions(self, split: str) -> Predictions | None:
         """Return the predictions for a split's rows, of the latest run or of the preview."""

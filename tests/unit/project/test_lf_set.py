@@ -210,3 +210,10 @@ def test_classes_that_a_rules_file_names_are_kept_when_a_rule_breaks(project: Pa
     file = with_broken_rule(project, BROKEN["pattern"][0])
     file.write_text('labels = ["technical", "billing"]\n' + file.read_text())
     assert list(Workspace(project).labels) == ["technical", "billing"]
+
+
+@pytest.mark.parametrize("words", [["suggest"], ["rows-to-label"], ["blame", "--item", "m0"]])
+def test_the_verbs_tell_which_rules_are_left_out(project: Path, wiesel, words: list[str]):
+    with_broken_rule(project, BROKEN["class"][0])
+    result = wiesel(words[0], project, *words[1:])
+    assert "Warning: left out, because it is broken: 'bilking_a' votes for" in result.stderr
