@@ -180,9 +180,9 @@ class Desk:
         """Compute the score of the current labeling functions and record it in their history."""
         state = self.space.cast.state
         figures = self.space.score()
-        unchanged = state is not None and state is self.space.cast.state
-        if unchanged and self.space.lf_set.rules_file is not None:
-            self.space.lf_set.note(figures, state)
+        lfs = self.space.lf_set
+        if state is not None and state is self.space.cast.state and lfs.rules_file is not None:
+            lfs.note(figures, state)
         return figures
 
     def _stamps(self) -> dict[str, Any]:
