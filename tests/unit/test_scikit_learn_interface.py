@@ -283,6 +283,8 @@ def test_a_classifier_for_scikit_learn_checks_its_values():
         with pytest.raises(UnfittedError, match="call fit"):
             unfitted.predict(votes)
     assert clone(again).fit(votes).feature_names_in_.tolist() == list(votes.voters)
+
+
 def test_stratified_folds_of_votes_are_refused_with_the_way_to_make_them():
     with pytest.raises(VoteError, match=r"StratifiedKFold needs one class.*cv=list\(Stratified"):
         cross_val_score(two_stage(), X, VOTES, cv=StratifiedKFold(2), error_score="raise")

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wiesel.cli.project_options import HERE, ProjectFolder
+from wiesel.cli.project_options import HERE, ProjectFolder, open_workspace
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, verb
 
 __all__ = ["blame"]
@@ -21,11 +21,13 @@ def blame(
         str | None, typer.Option(help="Voters to leave out, to see the effect: a,b.")
     ] = None,
 ) -> Answer:
-    """Show which votes led to a prediction."""
-    from wiesel.project.rows import find_item
-    from wiesel.project.workspace import Workspace
+    """Show which votes led to a prediction.
 
-    workspace = Workspace(project)
+    As with `wiesel run`, this runs the Python code of the project.
+    """
+    from wiesel.project.rows import find_item
+
+    workspace = open_workspace(project)
     split, row = find_item(workspace.splits, item)
     found = workspace.blame(row, label, split)
     data: dict[str, Any] = {

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiesel.cli.project_options import HERE, ProjectFolder
+from wiesel.cli.project_options import HERE, ProjectFolder, open_workspace
 from wiesel.cli.verb import Answer, command_line, split_names, verb
 from wiesel.errors import ParameterError
 from wiesel.errors import suggest as suggest_name
@@ -27,11 +27,13 @@ def suggest(
         ),
     ] = None,
 ) -> Answer:
-    """Suggest labeling functions for a project."""
-    from wiesel.guidance import Suggestions
-    from wiesel.project.workspace import Workspace
+    """Suggest labeling functions for a project.
 
-    workspace = Workspace(project)
+    As with `wiesel run`, this runs the Python code of the project.
+    """
+    from wiesel.guidance import Suggestions
+
+    workspace = open_workspace(project)
     wanted = _accepted(accept)
     n_wanted = wanted if isinstance(wanted, int) else 0
     found = Suggestions(tuple(workspace.suggestions(max(n, n_wanted))))

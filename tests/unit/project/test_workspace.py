@@ -132,7 +132,7 @@ def test_a_broken_python_file_is_told_beside_the_rules(space: Workspace):
     space.project.path("lfs.py").write_text("def broken(:\n")
     state = space.lf_set.read()
     assert [entry.name for entry in state.entries] == ["log_in"]
-    assert "line 1: SyntaxError" in state.errors["lfs.py"]
+    assert "lfs.py, line 1: SyntaxError" in state.problems[0]
 
 
 def test_a_failing_function_is_told_with_its_row_and_the_others_vote(space: Workspace):
@@ -245,7 +245,7 @@ def test_labels_of_a_class_that_is_gone_are_told(empty: Workspace):
 
 def test_the_score_of_a_state_is_kept_with_it(space: Workspace):
     space.accept(log_in())
-    space.lf_set.note(space.score())
+    space.lf_set.note(space.score(), space.cast.state)
     figures = space.lf_set.history()[-1].figures
     assert figures["accuracy"] > 0.5
     assert figures["lfs"] == 3
