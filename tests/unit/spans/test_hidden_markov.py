@@ -185,6 +185,20 @@ def test_a_link_carries_a_span_on():
     assert after > 0
 
 
+def test_a_vote_for_apart_carries_no_span_on():
+    """Only `together` lets a token without a vote be inside of the span before it."""
+    said, documents = [[0], [-1], [1], [-1]] * 10, Documents.from_words([["w"] * 4] * 10)
+    tags = VoteMatrix.from_dense(said, LABELS.tags)
+
+    def inside(link: int) -> float:
+        links = VoteMatrix.from_dense([[-1], [-1], [-1], [link]] * 10, TOGETHER, ["link"])
+        votes = TokenVotes(documents, tags, links)
+        return float(HiddenMarkov().fit(votes).predict_proba(votes)[3::4, 2].max())
+
+    assert inside(0) == 0
+    assert inside(1) > 0
+
+
 def test_a_document_of_a_million_tokens_is_one_document():
     n_tokens = 1_000_000
     pointers = np.array([0, n_tokens])
