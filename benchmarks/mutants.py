@@ -53,7 +53,13 @@ TESTS = (
     *(f"tests/unit/{room}" for room in ROOMS),
     *(f"src/wiesel/{room}" for room in ROOMS),
     *(f"src/wiesel/{name}" for name in SINGLE_FILES),
-    *(f"tests/unit/test_{name}.py" for name in ("aggregate", "compare", "explain", "votes")),
+    *(
+        f"tests/unit/test_{name}.py"
+        for name in ("aggregate", "compare", "explain", "option_bounds")
+    ),
+    "tests/unit/test_votes.py",
+    "tests/unit/io/test_vote_parts.py",
+    "tests/unit/io/test_votes_on_disk.py",
     "tests/contracts",
     "tests/parity",
     "tests/properties",
@@ -210,13 +216,13 @@ class _Calls:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         """Note what a test calls and costs."""
         before = time.process_time()
-        self.called.clear()
         result = yield
         calls = {
             f"{code.co_filename[len(self.package) :]}|{code.co_qualname.partition('.<')[0]}"
             for code in list(self.called)
             if code.co_filename.startswith(self.package) and not code.co_name.startswith("<mod")
         }
+        self.called.clear()  # what importing the tests calls counts for the first
         self.tests[item.nodeid] = {
             "passed": item.nodeid not in self.failed,
             "seconds": round(time.process_time() - before, 3),
@@ -259,6 +265,7 @@ def _try_all(
             continue
         of_name[one.key] = (one, chosen, sum_of_tests)
         jobs.append(_trial(one, chosen, seconds, root))
+    jobs.sort(key=lambda job: job.seconds)
     print(f"{len(jobs)} of {len(sample)} changes to try", flush=True)
     for key, outcome in _run_all(jobs, copies):
         one, chosen, sum_of_tests = of_name[key]
