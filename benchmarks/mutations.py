@@ -155,6 +155,12 @@ class _MarkedPlaces(ast.NodeVisitor):
             if node is not None:
                 self.visit(node)
 
+    def visit_Call(self, node: ast.Call) -> None:
+        # NumPy takes every negative size for the one that is left.
+        reshapes = isinstance(node.func, ast.Attribute) and node.func.attr == "reshape"
+        args = [arg for arg in node.args if not (reshapes and ast.unparse(arg) == "-1")]
+        self._all([node.func, *args, *node.keywords])
+
     def visit_keyword(self, node: ast.keyword) -> None:
         if node.arg not in ("repr", "strict"):  # neither changes a number
             self.generic_visit(node)

@@ -17,6 +17,7 @@ from wiesel.spans import (
     load_span_model,
 )
 from wiesel.spans.forward_backward import Chain, Layout, smooth
+from wiesel.spans.hidden_markov import _joined
 from wiesel.spans.votes import TOGETHER
 from wiesel.votes import VoteMatrix
 
@@ -183,6 +184,13 @@ def test_a_link_carries_a_span_on():
     after = HiddenMarkov().fit(tied).predict_proba(tied)[2, 2]
     assert before == 0
     assert after > 0
+
+
+def test_neighbors_are_together_inside_of_one_span_or_outside_of_all():
+    # From O, B-PER, I-PER, B-LOC, I-LOC (rows) to the same: no border before an I, or in O O.
+    before_inside = [0, 0, 1, 0, 1]
+    expected = [[1, 0, 1, 0, 1], *[before_inside] * 4]
+    assert np.array_equal(_joined(LABELS), expected)
 
 
 def test_a_vote_for_apart_carries_no_span_on():
