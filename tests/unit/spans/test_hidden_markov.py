@@ -110,6 +110,20 @@ def test_evidence_a_thousand_times_apart_does_not_underflow():
     assert np.allclose(found.proba, [[0, 1, 0], [0, 0, 1]])
 
 
+@pytest.mark.parametrize("shift", [-1000.0, 1000.0])
+def test_votes_that_are_unlikely_under_every_tag_change_only_the_evidence(shift):
+    rng = np.random.default_rng(5)
+    chain = Chain(np.array([0.5, 0.5, 0.0]), rng.dirichlet(np.ones(3), size=3), JOINED)
+    log_emission, log_links = rng.normal(size=(9, 3)), rng.normal(size=(9, 2))
+    layout = Layout.of(np.array([0, 4, 9]))
+    plain = smooth(log_emission, layout, chain, log_links)
+    moved = smooth(log_emission + shift, layout, chain, log_links + shift)
+    for name in ("proba", "starts", "transitions", "joined"):
+        assert np.allclose(getattr(moved, name), getattr(plain, name)), name
+    # Nine tokens, and seven pairs of neighbors.
+    assert moved.evidence == pytest.approx(plain.evidence + 16 * shift)
+
+
 @dataclass(eq=False, kw_only=True)
 class Independent(HiddenMarkov):
     """The chain forgets: every tag is as likely after every other."""
