@@ -58,15 +58,15 @@ MODULE_ERRORS = (
 """The errors that a module raises on inputs of the wrong kind."""
 
 _TRIED_ITEMS = 8
-_WHOLE_NUMBERS = {"batch_size": 2, "seed": 0}
 _OPTIONAL_NUMBERS = {"epochs": 1, "epoch_size": 2, "patience": 1}
 """The smallest allowed values of options that are whole numbers or None."""
 
 
 def check_training_numbers(model: Any) -> None:
     """Refuse invalid values of the numeric training options."""
-    for name, low in {**_WHOLE_NUMBERS, **_OPTIONAL_NUMBERS}.items():
-        if getattr(model, name) is not None or name in _WHOLE_NUMBERS:
+    check_number(model, "batch_size", model.batch_size, low=2, whole=True)
+    for name, low in _OPTIONAL_NUMBERS.items():
+        if getattr(model, name) is not None:
             check_number(model, name, getattr(model, name), low=low, whole=True)
     check_number(model, "lr", model.lr, low=0)
     check_number(model, "weight_decay", model.weight_decay, low=0)
