@@ -6,25 +6,21 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
 
-from wiesel.errors import LabelingFunctionError, ParameterError, listed
+from wiesel.errors import LabelingFunctionError, ParameterError
 from wiesel.labels import LabelSpace
+from wiesel.lfs.answer_reading import Unreadable, read_answer
 from wiesel.lfs.ballots import read_ballots
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.chat import ChatClient, ChatError
 from wiesel.lfs.column_votes import ColumnVotes
+from wiesel.lfs.completions import Completion, Question, answer_schema
 from wiesel.lfs.failures import Failure
 from wiesel.lfs.function import slug
 from wiesel.lfs.rules import Rule, build, need_columns
 
 __all__ = ["Prompt", "Unreadable", "prompt"]
 
-_SILENT = {"abstain", "none", "unknown", "unsure", "n/a"}
-_YES, _NO = {"yes", "true"}, {"no", "false"}
 _NUMBER_FORMAT = re.compile(r"[,_]?(\.[0-9]{1,2})?[a-zA-Z%]?")
-
-
-class Unreadable(Exception):
-    """An answer that names no class; the message is the recorded reason."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,16 +89,14 @@ class Prompt(Rule):
         >>> prompt(["ham", "spam"], "Spam or ham? {text}", client=client).vote("It is Spam.")
         'spam'
         """
-        plain = answer.strip().strip("\"'`*.!").strip().casefold()
-        if plain in _SILENT or (len(self.labels) == 1 and plain in _NO):
-            return None
-        if len(self.labels) == 1 and plain in _YES:
-            return self.labels[0]
-        exact = [name for name in self.labels if name.casefold() == plain]
-        found = exact or [name for name in self.labels if _names(plain, name)]
-        if len(found) == 1:
-            return found[0]
-        raise Unreadable(f"the answer {answer[:80]!r} names {len(found)} of {listed(self.labels)}")
+        return read_answer(answer, self.labels)
+
+    def _asked(self, row: Mapping[str, Any]) -> Question:
+        """The question about a row, and the answers that are allowed."""
+        if not self.client.constrained:
+            return Question(self.question(row))
+        values = ("yes", "no") if len(self.labels) == 1 else (*self.labels, "abstain")
+        return Question(self.question(row), answer_schema(values))
 
     @classmethod
     def run_together(
@@ -117,30 +111,33 @@ class Prompt(Rule):
         complete = [k for k, row in enumerate(rows) if all(v is not None for v in row.values())]
         ballots: list[str | None] = [None] * len(rows)
         failures: dict[int, Failure] = {}
-        answers = self.client.ask_all([self.question(rows[place]) for place in complete])
+        answers = self.client.ask_all([self._asked(rows[place]) for place in complete])
         for number, answer in answers:
             place = complete[number]
             try:
                 ballots[place] = self._ballot(answer)
             except (Unreadable, ChatError) as error:
                 failure = batch.failure(self.name, place, str(error))
-                failures[place] = replace(failure, stops=isinstance(error, ChatError))
+                kind = error.kind if isinstance(error, Unreadable) else ""
+                failures[place] = replace(failure, stops=not kind, kind=kind)
                 if batch.stop_at_failure and failures[place].stops:
                     answers.close()
                     break
         votes = read_ballots(ballots, labels, self.name, batch)
         return replace(votes, failures=tuple(failures[place] for place in sorted(failures)))
 
-    def _ballot(self, answer: str | ChatError) -> str | None:
+    def _ballot(self, answer: Completion | ChatError) -> str | None:
         if isinstance(answer, ChatError):
             raise answer
-        return self.vote(answer)
+        if answer.refused:
+            raise Unreadable(answer.text, "is a refusal", "refusal")
+        return read_answer(answer.text, self.labels, finished=not answer.cut_off[0])
 
     def __call__(self, row: Mapping[str, Any]) -> str | None:
         """Return the vote on one row, None for abstain."""
         try:
             return self._ballot(
-                next(answer for _, answer in self.client.ask_all([self.question(row)]))
+                next(answer for _, answer in self.client.ask_all([self._asked(row)]))
             )
         except ChatError as error:
             raise LabelingFunctionError(f"{self.name!r} failed: {error}.") from error
@@ -190,7 +187,3 @@ def _fields(template: str) -> list[str]:
                 f"such as {{price:.2f}}; got {form or conversion!r:.80} after {name!r:.80}."
             )
     return [str(name) for _, name, _, _ in fields]
-
-
-def _names(answer: str, label: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(label.casefold())}(?!\w)", answer) is not None
