@@ -8,7 +8,8 @@ import ipaddress
 import os
 import re
 import threading
-from collections.abc import Generator, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,7 +21,9 @@ from wiesel.lfs.completions import Completion, Question
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.rules import check_fields
 from wiesel.lfs.sending import ChatError, send
+from wiesel.lfs.spending import BudgetReached, Spending, current_spending
 from wiesel.parameters import check_number
+from wiesel.progress import progress
 
 __all__ = ["ChatClient", "ChatError", "host_of", "is_this_machine"]
 
@@ -106,39 +109,59 @@ class ChatClient:
             places.setdefault(_as_question(question), []).append(place)
         answers = AnswerCache(self.cache)
         known = answers.get([self.key(question) for question in places])
+        spent = current_spending()
+        spent.cached += len(known)
         for question, own in places.items():
             if self.key(question) in known:
                 yield from ((place, known[self.key(question)]) for place in own)
         open_questions = [q for q in places if self.key(q) not in known]
-        for question, answer in self._requested(open_questions, answers):
+        for question, answer in self._requested(open_questions, answers, spent):
             yield from ((place, answer) for place in places[question])
 
     def _requested(
-        self, questions: Sequence[Question], answers: "AnswerCache"
+        self, questions: Sequence[Question], answers: "AnswerCache", spent: Spending
     ) -> Iterator[tuple[Question, Completion | ChatError]]:
         stopped = threading.Event()
         if questions:
             self.read_key()  # refused here, once, rather than in every thread
+            spent.check(self)
 
         def attempt(question: Question) -> Completion | ChatError:
+            answer = None
             try:
-                answer = self.ask(question, stopped)
+                reserved = spent.reserve(self, question, stopped)
+            except BudgetReached as reached:
+                return reached
+            try:
+                answer = self.ask(question, stopped, spent.retried)
+                answers.put(self.key(question), answer)  # here, so that no paid answer is lost
             except ChatError as error:
                 return error
-            answers.put(self.key(question), answer)  # here, so that no paid answer is lost
+            finally:
+                spent.settle(reserved, self, question, answer)
             return answer
 
-        yield from ask_in_threads(attempt, questions, self.concurrency, stopped)
+        total, started = len(questions), time.monotonic()
+        with progress(f"asking {self.model}", total, "questions") as show:
+            asked = ask_in_threads(attempt, questions, self.concurrency, stopped)
+            for done, (question, answer) in enumerate(asked, start=1):
+                show(done, spent.note(done, total, started))
+                yield question, answer
 
-    def ask(self, question: Question | str, stopped: threading.Event | None = None) -> Completion:
+    def ask(
+        self,
+        question: Question | str,
+        stopped: threading.Event | None = None,
+        retried: Callable[[], None] = lambda: None,
+    ) -> Completion:
         """Return the answer to one question, with retries if the network or the service fails.
 
-        There are no retries once `stopped` is set.
+        There are no retries once `stopped` is set; `retried` is called before each.
         """
         asked, stop = _as_question(question), stopped or threading.Event()
-        answer = send(self, asked, stop)
+        answer = send(self, asked, stop, retried)
         while len(answer.texts) < asked.samples:  # a server that gives one answer at a time
-            answer = answer.with_samples_of(send(self, replace(asked, samples=1), stop))
+            answer = answer.with_samples_of(send(self, replace(asked, samples=1), stop, retried))
         return answer
 
     def key(self, question: Question) -> str:

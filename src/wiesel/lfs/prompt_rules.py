@@ -6,6 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
 
+import polars as pl
+
 from wiesel.errors import LabelingFunctionError, ParameterError
 from wiesel.labels import LabelSpace
 from wiesel.lfs.answer_reading import Unreadable, read_answer
@@ -17,6 +19,7 @@ from wiesel.lfs.completions import Completion, Question, answer_schema
 from wiesel.lfs.failures import Failure
 from wiesel.lfs.function import slug
 from wiesel.lfs.rules import Rule, build, need_columns
+from wiesel.lfs.spending import BudgetReached
 
 __all__ = ["Prompt", "Unreadable", "prompt"]
 
@@ -67,6 +70,11 @@ class Prompt(Rule):
         return self.labels
 
     @property
+    def samples(self) -> int:
+        """How many answers are asked for about a row."""
+        return 1
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """The columns that the template names."""
         return tuple(dict.fromkeys(_fields(self.template)))
@@ -105,17 +113,34 @@ class Prompt(Rule):
         """Return the votes of every prompt."""
         return [lf._votes(batch, labels) for lf in lfs]
 
-    def _votes(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
-        need_columns(batch.frame, self)
-        rows = batch.frame.select(self.reads).rows(named=True)
+    def questions(self, frame: pl.DataFrame) -> tuple[list[int], list[Question]]:
+        """Return the rows without missing values, and the question about each."""
+        need_columns(frame, self)
+        rows = frame.select(self.reads).rows(named=True)
         complete = [k for k, row in enumerate(rows) if all(v is not None for v in row.values())]
-        ballots: list[str | None] = [None] * len(rows)
+        return complete, [self._asked(rows[place]) for place in complete]
+
+    def _out_of_money(self, n_open: int, n_rows: int, reason: str) -> LabelingFunctionError:
+        file = self.client.cache or "the user's cache folder"
+        return LabelingFunctionError(
+            f"{self.name!r} stopped: {reason}. {n_rows - n_open:,} of {n_rows:,} rows have "
+            f"answers, which are kept in {file}. The same with a higher budget asks only for the "
+            "rest; on_error='abstain' goes on without it."
+        )
+
+    def _votes(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
+        complete, questions = self.questions(batch.frame)
+        ballots: list[str | None] = [None] * len(batch)
         failures: dict[int, Failure] = {}
-        answers = self.client.ask_all([self._asked(rows[place]) for place in complete])
+        answers = self.client.ask_all(questions)
+        n_open, reached = 0, ""
         for number, answer in answers:
             place = complete[number]
             try:
                 ballots[place] = self._ballot(answer)
+            except BudgetReached as error:
+                n_open, reached = n_open + 1, str(error)
+                failures[place] = batch.failure(self.name, place, reached)
             except (Unreadable, ChatError) as error:
                 failure = batch.failure(self.name, place, str(error))
                 kind = error.kind if isinstance(error, Unreadable) else ""
@@ -123,6 +148,8 @@ class Prompt(Rule):
                 if batch.stop_at_failure and failures[place].stops:
                     answers.close()
                     break
+        if n_open and batch.stop_at_failure:
+            raise self._out_of_money(n_open, len(complete), reached)
         votes = read_ballots(ballots, labels, self.name, batch)
         return replace(votes, failures=tuple(failures[place] for place in sorted(failures)))
 

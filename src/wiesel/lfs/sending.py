@@ -115,7 +115,9 @@ class _Attempts:
         return True
 
 
-def send(client: "ChatClient", question: Question, stopped: threading.Event) -> Completion:
+def send(
+    client: "ChatClient", question: Question, stopped: threading.Event, retried: Callable[[], None]
+) -> Completion:
     """Return the answer to a question, with retries if the network or the service fails.
 
     There are no retries once `stopped` is set.
@@ -143,6 +145,7 @@ def send(client: "ChatClient", question: Question, stopped: threading.Event) -> 
             return replace(answer, left_out=tuple(sorted(attempts.left_out)))
         finally:
             server.pace.leave(entered, limited, wait)
+        retried()
         stopped.wait(wait)
 
 
