@@ -194,15 +194,19 @@ def _tokens(logprobs: Any) -> tuple[tuple[str, tuple[tuple[str, float], ...]], .
         return tuple(
             (
                 str(entry["token"]),
-                tuple(
-                    (str(each["token"]), float(each["logprob"]))
-                    for each in entry.get("top_logprobs") or [entry]
-                ),
+                tuple((str(each["token"]), float(each["logprob"])) for each in _with_own(entry)),
             )
             for entry in logprobs["content"]
         )
     except (LookupError, TypeError, ValueError, AttributeError):
         return ()
+
+
+def _with_own(entry: Any) -> list[Any]:
+    """The alternatives of a token, and the token itself."""
+    others = list(entry.get("top_logprobs") or ())
+    own = [] if any(each["token"] == entry["token"] for each in others) else [entry]
+    return others + own
 
 
 def _count(value: Any) -> int | None:

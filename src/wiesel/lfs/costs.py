@@ -140,7 +140,7 @@ def _cost(lf: Prompt, rows: Any, prices: PriceTable) -> PromptCost:
             real += answer.tokens_in
             estimated += tokens
             out += answer.tokens_out
-    most_out = lf.client.max_tokens * lf.samples * n_open
+    most_out = lf.client.max_tokens * lf.n_answers * n_open
     counted = "counted by the tokenizer" if tokenizer else "estimated"
     tokens_in, tokens_out = guess, most_out
     if estimated:
