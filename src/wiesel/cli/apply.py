@@ -25,6 +25,7 @@ from wiesel.cli.prompt_costs import (
     counted,
     planned,
 )
+from wiesel.cli.prompt_records import prompts_before, tell_changes
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
 from wiesel.progress import listening
@@ -85,7 +86,14 @@ def apply(  # noqa: PLR0913 - the options of the command line
     from wiesel.io import write_votes
     from wiesel.io.rows import matching_files, refuse_overwriting
     from wiesel.io.vote_files import check_votes_target
-    from wiesel.lfs import Access, VoteCache, apply_lfs, load_lfs, read_batch_answers
+    from wiesel.lfs import (
+        Access,
+        VoteCache,
+        apply_lfs,
+        load_lfs,
+        prompt_records,
+        read_batch_answers,
+    )
 
     access = Access.of_user(allow_host or (), allow_key or ())
     how: dict[str, Any] = {"engine": _engine(engine), "on_error": on_error, "ids": id_column}
@@ -113,10 +121,12 @@ def apply(  # noqa: PLR0913 - the options of the command line
     # What labeling functions and Ray print is not the answer.
     with redirect_stdout(sys.stderr), counted(budget, prices) as spent:
         votes = apply_lfs(loaded, data, labels=space, cache=kept, **how)
-    write_votes(votes, output)
+    sources, earlier = prompt_records(loaded, data, spent.prices), prompts_before(output)
+    write_votes(votes, output, sources=sources)
     if kept is not None:
         tell(f"{kept.hits} of {kept.hits + kept.misses} parts were in the cache.")
     tell(f"Wrote {output}.")
+    tell_changes(earlier, votes, sources)
     table = summarize(votes)
     result = {"output": output, "n_items": votes.n_items, "n_votes": votes.n_votes}
     result |= {"covered": float(votes.covered.mean()), "voters": table.to_records()}

@@ -8,6 +8,7 @@ import typer
 from wiesel.cli.annotation_files import Question, describe_annotations
 from wiesel.cli.lf_options import IdColumn, LabelNames
 from wiesel.cli.multilabel import inspect_labels
+from wiesel.cli.prompt_records import describe_prompts
 from wiesel.cli.row_tables import describe_rows
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.cli.vote_sources import is_many, votes_in
@@ -34,6 +35,9 @@ def inspect(
     id_column: IdColumn = None,
     labels: LabelNames = None,
     question: Question = None,
+    before: Annotated[
+        Path | None, typer.Option(help="Earlier votes: shows which ones changed, side by side.")
+    ] = None,
 ) -> Answer:
     """Describe votes, answers, rows, a saved model, or a project.
 
@@ -65,7 +69,8 @@ def inspect(
         votes = _read(path, columns, split_names(labels), id_column)
         is_answers = columns is not None
     truth = None if gold is None else _gold_of(votes, gold, id_column or "id", label_column)
-    return _votes_answer(path, votes, truth, is_answers)
+    answer = _votes_answer(path, votes, truth, is_answers)
+    return _with_sources(answer, path, votes, before) if path.is_file() else answer
 
 
 def _answer_columns(path: Path) -> tuple["AnswerColumns | None", bool]:
@@ -130,6 +135,25 @@ def _votes_answer(path: Path, votes: "VoteSource", gold: Any, is_answers: bool) 
     if is_answers:
         step = command_line("wiesel", "aggregate", path, "-o", "labels.csv")
     return Answer(data, text, step)
+
+
+def _with_sources(answer: Answer, path: Path, votes: Any, before: Path | None) -> Answer:
+    """Add where votes come from, and which ones changed since earlier votes."""
+    from wiesel.analysis import changed_votes
+    from wiesel.io import read_votes
+    from wiesel.io.vote_files import vote_note
+
+    note = vote_note(path)
+    sources = dict(note.sources) if note else {}
+    parts, data = [answer.text], dict(answer.data)
+    if sources:
+        parts.append(describe_prompts(sources))
+        data["sources"] = sources
+    if before is not None:
+        changes = changed_votes(read_votes(before, labels=votes.labels), votes)
+        parts.append(f"Before ({before}) and after:\n{changes.to_text()}")
+        data["changes"] = changes.to_records()
+    return Answer(data, "\n\n".join(parts), answer.next_step)
 
 
 def _gold_of(votes: "VoteSource", path: Path, id_column: str, label_column: str) -> Any:

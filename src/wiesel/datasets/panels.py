@@ -30,8 +30,9 @@ def make_panel(
 
     All judges read the same item, which points to its class in a share `ceiling` of all cases: no
     combination of judges is better than that. What a judge makes of it has an error; a share
-    `shared` of its variance is common to the judges of a family. Ratings are too sure, and each judge has a habit. `accuracies` are the lowest and the highest that
-    judges would have without habits. Judges refuse some items, and the same ones more often.
+    `shared` of its variance is common to the judges of a family. Ratings are too sure, and each
+    judge has a habit. `accuracies` are the lowest and the highest that judges would have without
+    habits. Judges refuse some items, and the same ones more often.
 
     >>> votes, gold = make_panel(1000, 5)
     >>> votes.voters, votes.distribution is not None

@@ -16,6 +16,7 @@ from wiesel.lfs.model_function import from_model
 from wiesel.lfs.preprocessing import Preprocessor, preprocessor
 from wiesel.lfs.prices import PriceTable
 from wiesel.lfs.prompt_rules import prompt
+from wiesel.lfs.provenance import prompt_records
 from wiesel.lfs.python_function import PythonFunction, labeling_function, votes_by_index
 from wiesel.lfs.rules_file import rule_from_dict
 from wiesel.lfs.spending import spending
@@ -48,6 +49,7 @@ __all__ = [
     "lookup",
     "preprocessor",
     "prompt",
+    "prompt_records",
     "read_batch_answers",
     "regex",
     "rule_from_dict",

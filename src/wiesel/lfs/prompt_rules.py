@@ -147,7 +147,7 @@ class Prompt(Rule):
         for number, answer in answers:
             place = complete[number]
             try:
-                ballots[place] = _spread(self._ballot(answer), labels)
+                ballots[place] = _spread(self.ballot(answer), labels)
             except BudgetReached as error:
                 n_open, reached = n_open + 1, str(error)
                 failures[place] = batch.failure(self.name, place, reached)
@@ -163,7 +163,7 @@ class Prompt(Rule):
         votes = read_ballots(ballots, labels, self.name, batch)
         return replace(votes, failures=tuple(failures[place] for place in sorted(failures)))
 
-    def _ballot(self, answer: Completion | ChatError) -> str | Mapping[str, float] | None:
+    def ballot(self, answer: Completion | ChatError) -> str | Mapping[str, float] | None:
         """The vote of an answer: a class, or the probability of each class if graded."""
         if isinstance(answer, ChatError):
             raise answer
@@ -176,7 +176,7 @@ class Prompt(Rule):
     def __call__(self, row: Mapping[str, Any]) -> Any:
         """Return the vote on one row, None for abstain; with a grade, probabilities."""
         try:
-            return self._ballot(
+            return self.ballot(
                 next(answer for _, answer in self.client.ask_all([self._asked(row)]))
             )
         except ChatError as error:

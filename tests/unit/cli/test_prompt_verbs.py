@@ -112,3 +112,49 @@ def test_plans_and_several_labels_do_not_go_together(rules, wiesel):
     result = wiesel(*WORDS, "--multi", "--dry-run")
     assert result.exit_code == 1
     assert "leave --multi out" in result.stderr
+
+
+def test_inspect_shows_where_the_votes_come_from(rules, wiesel, wiesel_json, server):
+    server.refuses = {"response_format": "not supported"}
+    server.answer = lambda q: {
+        "message": {
+            "content": "Not spam"
+            if "8" in q
+            else "I'm sorry, I can't assist."
+            if "see" in q
+            else "spam"
+        },
+        "finish_reason": "stop",
+    }
+    assert wiesel(*WORDS).exit_code == 0
+    shown = wiesel("inspect", "votes.parquet").stdout
+    assert f"ask: asked tiny on 127.0.0.1:{server.server_port}, prompt version " in shown
+    assert "temperature 0.0, max_tokens 32, constrained True" in shown
+    assert "prompt: '{text}'" in shown
+    assert "answers: rows 3, votes 1, abstentions 0, unanswered 0" in shown
+    assert "unreadable: negation 1, refusal 1" in shown
+    assert "answered by: tiny-2026 3" in shown
+    assert "left out: response_format 3" in shown
+    assert "tokens in, 3 out; price 0." in shown
+    source = wiesel_json("inspect", "votes.parquet")["sources"]["ask"]
+    assert source["unreadable"] == {"negation": 1, "refusal": 1}
+    assert source["tokens_out"] == 3
+
+
+def test_a_changed_prompt_shows_votes_before_and_after(rules, wiesel, server):
+    Path("first.parquet").write_bytes(b"")
+    assert wiesel(*WORDS).exit_code == 0
+    Path("votes.parquet").rename("first.parquet")
+    wiesel(*WORDS)
+    server.answer = lambda q: "spam" if "see" in q or "8" in q else "ham"
+    rules.write_text(rules.read_text().replace("{text}", "Now: {text}"))
+    told = wiesel(*WORDS).stderr
+    assert "Changed since the file was written: ask (tiny " in told
+    assert "2 of 3 votes changed (ask: 2)." in told
+    shown = wiesel("inspect", "votes.parquet", "--before", "first.parquet").stdout
+    assert "2 of 3 votes changed (ask: 2)." in shown
+    assert [line.split() for line in shown.splitlines() if line.split()[:1] == ["ask"]][-2:] == [
+        ["ask", "ham", "spam", "1", "1"],
+        ["ask", "spam", "ham", "1", "0"],
+    ]
+    assert "Changed since" not in wiesel(*WORDS).stderr
