@@ -33,11 +33,11 @@ def changed_votes(before: VoteMatrix, after: VoteMatrix) -> Table:
         raise VoteError(f"The votes before have {before.labels!r}, those after {after.labels!r}.")
     voters = [name for name in after.voters if name in before.voters]
     places = {str(item): row for row, item in enumerate(before.ids)}
-    common = [row for row, item in enumerate(after.ids) if str(item) in places]
-    old_rows = [places[str(after.ids[row])] for row in common]
-    new = after.select(voters)[common].dense() if voters else np.empty((len(common), 0))
-    old = before.select(voters)[old_rows].dense() if voters else np.empty((len(common), 0))
-    ids = after.ids[common]
+    shared = [row for row, item in enumerate(after.ids) if str(item) in places]
+    old_rows = [places[str(after.ids[row])] for row in shared]
+    new = after.select(voters)[shared].dense() if voters else np.empty((len(shared), 0))
+    old = before.select(voters)[old_rows].dense() if voters else np.empty((len(shared), 0))
+    ids = after.ids[shared]
     rows = []
     for place, voter in enumerate(voters):
         for first, second in np.unique(np.stack([old[:, place], new[:, place]]), axis=1).T.tolist():
