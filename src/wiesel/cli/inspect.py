@@ -8,6 +8,7 @@ import typer
 from wiesel.cli.annotation_files import Question, describe_annotations
 from wiesel.cli.lf_options import LabelNames
 from wiesel.cli.multilabel import inspect_labels
+from wiesel.cli.prompt_records import describe_prompts
 from wiesel.cli.row_tables import describe_rows
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
 from wiesel.cli.vote_sources import is_many, votes_in
@@ -36,6 +37,9 @@ def inspect(
     ] = None,
     labels: LabelNames = None,
     question: Question = None,
+    before: Annotated[
+        Path | None, typer.Option(help="Earlier votes: shows which ones changed, side by side.")
+    ] = None,
 ) -> Answer:
     """Describe votes, answers, rows, a saved model, or a project.
 
@@ -68,11 +72,11 @@ def inspect(
         votes, columns = _read(path, columns, split_names(labels), id_column)
     truth = None if gold is None else _gold_of(votes, gold, id_column, label_column, columns)
     if columns is None:
-        return _votes_answer(
-            votes, truth, command_line(*fit, *given_options(labels=labels, id=id_column))
-        )
-    again = given_options(labels=labels, item=id_column)
-    return _votes_answer(votes, truth, command_line(*aggregate, *again))
+        again = command_line(*fit, *given_options(labels=labels, id=id_column))
+    else:
+        again = command_line(*aggregate, *given_options(labels=labels, item=id_column))
+    answer = _votes_answer(votes, truth, again)
+    return _with_sources(answer, path, votes, before) if path.is_file() else answer
 
 
 def _answer_columns(path: Path) -> tuple["AnswerColumns | None", bool]:
@@ -137,6 +141,25 @@ def _votes_answer(votes: "VoteSource", gold: Any, step: str) -> Answer:
         "pairs": pairs.to_records(),
     }
     return Answer(data, text, step)
+
+
+def _with_sources(answer: Answer, path: Path, votes: Any, before: Path | None) -> Answer:
+    """Add where votes come from, and which ones changed since earlier votes."""
+    from wiesel.analysis import changed_votes
+    from wiesel.io import read_votes
+    from wiesel.io.vote_files import vote_note
+
+    note = vote_note(path)
+    sources = dict(note.sources) if note else {}
+    parts, data = [answer.text], dict(answer.data)
+    if sources:
+        parts.append(describe_prompts(sources))
+        data["sources"] = sources
+    if before is not None:
+        changes = changed_votes(read_votes(before, labels=votes.labels), votes)
+        parts.append(f"Before ({before}) and after:\n{changes.to_text()}")
+        data["changes"] = changes.to_records()
+    return Answer(data, "\n\n".join(parts), answer.next_step)
 
 
 def _gold_of(

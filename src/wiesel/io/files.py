@@ -27,6 +27,7 @@ __all__ = [
     "read_text",
     "replacing",
     "table_format",
+    "write_text",
 ]
 
 FilePath = str | PathLike[str]
@@ -134,6 +135,12 @@ def read_text(path: FilePath) -> str:
         raise DataError(
             f"{found}, line {line}: this is not UTF-8 text. Save it as UTF-8."
         ) from None
+
+
+def write_text(path: FilePath, text: str) -> None:
+    """Write a text file in UTF-8, which appears when it is complete."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
