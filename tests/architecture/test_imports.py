@@ -30,6 +30,7 @@ LEVELS = (
         "version",
         "memory",
         "threads",
+        "forks",
         "progress",
         "unfinished",
     ),
