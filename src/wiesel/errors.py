@@ -13,6 +13,7 @@ __all__ = [
     "CollapseWarning",
     "DataError",
     "FeatureError",
+    "ForkError",
     "LabelingFunctionError",
     "MissingExtraError",
     "NotFittedError",
@@ -68,6 +69,10 @@ class SavedModelError(WieselError):
 
 class MissingExtraError(WieselError, ImportError):
     """An optional package is missing; the message has the install command."""
+
+
+class ForkError(WieselError, RuntimeError):
+    """A forked process lacks the threads that this work needs."""
 
 
 class WieselWarning(UserWarning):

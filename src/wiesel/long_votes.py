@@ -8,10 +8,21 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import VoteError, listed, other_spelling
+from wiesel.forks import check_polars_threads
 from wiesel.labels import LabelSpace
+from wiesel.tables import as_frame, require_columns
 from wiesel.vote_entries import Entries, make_entries, normalized, voter_list
 
-__all__ = ["blank_to_null", "long_entries", "without_blanks"]
+__all__ = ["answer_table", "blank_to_null", "long_entries", "without_blanks"]
+
+
+def answer_table(table: Any, item: str, voter: str, label: str) -> pl.DataFrame:
+    """Return the columns `item`, `voter` (text) and `label` of a table; blank cells are null."""
+    check_polars_threads("VoteMatrix.from_long")
+    frame = as_frame(table)
+    require_columns(frame, (item, voter, label), "named in from_long")
+    answers = frame.select(item=item, voter=pl.col(voter).cast(pl.String), label=label)
+    return blank_to_null(answers, answers.columns)
 
 
 def blank_to_null(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
@@ -20,6 +31,7 @@ def blank_to_null(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     >>> blank_to_null(pl.DataFrame({"label": ["cat", " ", ""]}), ["label"])["label"].to_list()
     ['cat', None, None]
     """
+    check_polars_threads("A long table of votes")
     kinds = (pl.String, pl.Categorical, pl.Enum)
     texts = [pl.col(name).cast(pl.String) for name in columns if table.schema[name] in kinds]
     numbers = [pl.col(name) for name in columns if table.schema[name].is_float()]

@@ -11,9 +11,8 @@ import polars as pl
 
 from wiesel.errors import VoteError, listed, suggest
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.long_votes import blank_to_null, long_entries
+from wiesel.long_votes import answer_table, long_entries
 from wiesel.row_ids import index_ids
-from wiesel.tables import as_frame, require_columns
 from wiesel.vote_entries import (
     Entries,
     Rows,
@@ -158,10 +157,7 @@ class VoteMatrix:
         abstains. A list of probabilities as label is a probabilistic vote. `duplicates` says what
         to do if a voter answered an item twice: `all` adds up the answers in one vote.
         """
-        frame = as_frame(table)
-        require_columns(frame, (item, voter, label), "named in from_long")
-        answers = frame.select(item=item, voter=pl.col(voter).cast(pl.String), label=label)
-        answers = blank_to_null(answers, answers.columns)
+        answers = answer_table(table, item, voter, label)
         if items is None:
             items = answers["item"].drop_nulls().unique(maintain_order=True)
         entries, space, names = long_entries(answers, labels, pl.Series(items), voters, duplicates)

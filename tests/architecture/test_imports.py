@@ -31,6 +31,7 @@ LEVELS = (
         "version",
         "memory",
         "threads",
+        "forks",
         "progress",
         "unfinished",
     ),

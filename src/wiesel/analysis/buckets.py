@@ -9,6 +9,7 @@ import polars as pl
 from wiesel.analysis.disagreements import class_names
 from wiesel.analysis.table import Table, count, percent, text
 from wiesel.errors import DataError, ParameterError, suggest
+from wiesel.forks import check_polars_threads
 from wiesel.labels import LabelSpace
 from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame
@@ -99,6 +100,7 @@ def label_buckets(
     >>> buckets.rows(gold="ham", predicted="spam")["text"].to_list()
     ['see www']
     """
+    check_polars_threads("label_buckets")
     rows = in_order_of(votes, rows, "rows")
     frame = as_frame(rows)
     space = LabelSpace.of(labels) if labels is not None else getattr(votes, "labels", None)

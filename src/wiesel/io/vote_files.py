@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, VoteError, suggest
+from wiesel.forks import check_polars_threads
 from wiesel.io.files import FilePath, existing_file, explained, replacing, table_format
 from wiesel.io.rows import read_rows, refuse_oversized
 from wiesel.io.vote_tables import id_array, matching_names, votes_of_table
@@ -60,6 +61,7 @@ def write_votes(
     >>> read_votes(path).equals(votes)
     True
     """
+    check_polars_threads(f"Writing {path}")
     check_votes_target(path)
     chosen = _chosen_layout(votes, layout)
     frame, note = _as_table(votes, chosen, sources)
@@ -116,6 +118,7 @@ def read_votes(
     >>> read_votes(path, labels=["ham", "spam"], id_column="mail", voters="lf_*").dense().tolist()
     [[1, -1], [-1, 0]]
     """
+    check_polars_threads(f"Reading {path}")
     file = existing_file(path).absolute()  # Polars would take `file:votes.parquet` for an address
     with explained(path):
         note = vote_note(file)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wiesel.errors import ParameterError, VoteError, listed, suggest
+from wiesel.forks import check_polars_threads
 from wiesel.io import FilePath, VoteParts
 from wiesel.io.vote_folders import vote_into_folder
 from wiesel.labels import LabelSpace
@@ -148,6 +149,7 @@ def _job(
     cache: VoteCache | None,
     timeout: float | None,
 ) -> Job:
+    check_polars_threads("apply_lfs")
     space = LabelSpace.of(labels)
     functions = as_lfs(lfs)
     check_classes(functions, space)
