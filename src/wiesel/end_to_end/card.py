@@ -1,5 +1,6 @@
 """CARD.md: the model card of a saved model."""
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from wiesel.errors import listed
@@ -15,6 +16,8 @@ __all__ = ["model_card"]
 def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) -> str:
     """Return a short description of a fitted model in Markdown."""
     names = ", ".join(f"`{name}`" for name in model.labels_)
+    portable = copy(model)
+    portable.checkpoint = None  # a place on the machine that trained it
     lines = [
         f"# {type(model).__name__} model",
         "",
@@ -28,7 +31,7 @@ def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) ->
         "## Options",
         "",
         "```",
-        repr(model),
+        repr(portable),
         "```",
         "",
         "## Use it",
