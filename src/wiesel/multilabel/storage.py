@@ -192,6 +192,7 @@ def _model(saved: Saved) -> MultiLabelModel:
     if name not in METHODS:
         raise SavedModelError(f"There is no multi-label method {name!r}. {suggest(name, METHODS)}")
     options = decoded(manifest["parameters"])
+    options.pop("checkpoint", None)  # `fit` would write it: not where a stranger's model says
     cls = METHODS[name]
     if "members" in manifest:
         model = _of_members(cls, options, saved)
