@@ -101,6 +101,26 @@ def test_cells_that_occur_are_as_good_as_whole_tables(monkeypatch):
     np.testing.assert_allclose(seen_gradient, gradient, atol=1e-12)
 
 
+@pytest.mark.parametrize("cost", [0, 1e9])
+def test_what_was_seen_and_is_held_impossible_costs_a_finite_loss(cost, monkeypatch):
+    monkeypatch.setattr(class_balance, "LOOK_UP_COST", cost)
+    votes = VoteMatrix.from_dense([[0, 1, 1], [1, 1, 1]], ["a", "b"])
+    (tables,) = votes.sum(_TripleCounts(np.array([0, 1, 2]), 1))
+    model = _TripleModel(tables)
+    loss, gradient = model(1e4 * model.start())  # groups are always right
+    # One of two items is impossible; its probability is taken as 1e-300. The other's is 1/2.
+    assert loss == pytest.approx((300 * np.log(10) + np.log(2)) / 2)
+    assert np.isfinite(gradient).all()
+
+
+def test_the_start_has_equal_classes_and_groups_that_are_mostly_right():
+    model = _TripleModel(np.ones((4, 4, 4, 4)))
+    prior, outcomes = model.unpack(model.start())
+    assert prior == pytest.approx(np.full(3, 1 / 3))
+    # 7 right for 3 of each other class and 5 without an outcome.
+    assert np.allclose(outcomes, np.array([[7, 3, 3, 5], [3, 7, 3, 5], [3, 3, 7, 5]]) / 18)
+
+
 def test_the_work_for_many_classes_is_bounded_by_the_items():
     votes, _ = make_votes(1000, 7, 40, coverage=0.8, seed=0)
     groups = _deal(vote_totals(votes), votes.voters)
