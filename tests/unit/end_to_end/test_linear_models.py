@@ -10,7 +10,7 @@ import torch
 
 from wiesel import FeatureEM, VoteMatrix, load_model
 from wiesel.end_to_end import linear_models
-from wiesel.end_to_end.linear_models import InputVectors
+from wiesel.end_to_end.linear_models import InputVectors, LinearModel
 from wiesel.errors import FeatureError
 from wiesel.training import as_inputs
 
@@ -147,3 +147,17 @@ def test_what_is_no_vector_is_not_read(monkeypatch: pytest.MonkeyPatch):
     assert InputVectors.of(as_inputs(np.zeros((4, 2, 2), dtype=np.int64))) is None
     monkeypatch.setattr(linear_models, "_WIDEST_OF_ALL", 100)
     assert InputVectors.of(as_inputs(token_ids())) is None
+
+
+@pytest.mark.parametrize("at_once", [4_000_000, 20])
+def test_a_linear_model_adds_up_columns_and_random_units(at_once: int, monkeypatch):
+    monkeypatch.setattr(linear_models, "_AT_ONCE", at_once)
+    rng = np.random.default_rng(8)
+    X, units = rng.normal(size=(9, 3)), rng.normal(size=(4, 5))
+    coefficients, intercept = rng.normal(size=(8, 2)), rng.normal(size=2)
+    hidden = np.maximum(X @ units[:3] + units[3], 0)  # the last row of the units is their offset
+    expected = X @ coefficients[:3] + hidden @ coefficients[3:] + intercept
+    found = LinearModel(coefficients, intercept, units).predict(as_inputs(X))
+    assert np.allclose(found, expected, atol=1e-5)
+    alone = LinearModel(coefficients[:3], intercept).predict(as_inputs(X))
+    assert np.allclose(alone, X @ coefficients[:3] + intercept, atol=1e-5)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import beta
+from sklearn.base import clone
 
-from wiesel import GLAD, DawidSkene, OneCoin, VoteMatrix
+from wiesel import GLAD, MACE, DataProgramming, DawidSkene, LabelModel, OneCoin, VoteMatrix
 from wiesel.datasets.synthetic import make_votes
 from wiesel.label_models.dawid_skene import PSEUDO_ITEMS
 from wiesel.label_models.glad import _best_abilities
@@ -94,8 +95,28 @@ def test_glads_abilities_are_where_their_log_density_is_flat():
     assert np.abs(slope).max() < 1e-6
 
 
+def test_data_programming_adds_the_log_density_of_its_accuracies():
+    votes, balance = some_votes(), np.array([0.5, 0.3, 0.2])
+    model = DataProgramming(accuracy=0.6, smoothing=3.0, max_iter=3).fit(votes, balance)
+    right = model.accuracies_
+    confusions = np.where(np.eye(3) == 1, right[:, None, None], (1 - right)[:, None, None] / 2)
+    density = 3 * (0.6 * np.log(right) + 0.4 * np.log(1 - right)).sum()
+    expected = density + log_likelihood(votes.dense().astype(int), balance, confusions)
+    assert model.evidence_[-1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("model", [DawidSkene(), OneCoin(), DataProgramming(), GLAD(), MACE()])
+def test_em_ends_with_the_first_step_that_gains_less_than_the_tolerance(model: LabelModel):
+    votes, _ = make_votes(400, 6, 3, coverage=0.7, accuracies=0.75, seed=3)
+    model = clone(model, safe=False).set_params(tol=1e-3, max_iter=300).fit(votes)
+    gains = np.diff(model.evidence_) / votes.covered.sum()
+    assert len(gains) > 1
+    assert gains[-1] < 1e-3
+    assert gains[:-1].min() >= 1e-3
+
+
 def test_maces_divergence_of_two_shares_is_that_of_beta_distributions():
-    parameters = np.array([[3.0, 2.0], [0.7, 1.5]])
+    parameters = np.array([[3.0, 2.0], [0.7, 1.5], [4.0, 1.1]])
     expected = 0.0
     for own in parameters:
         density, prior = beta(*own), beta(0.5, 0.5)
