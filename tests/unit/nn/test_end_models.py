@@ -99,7 +99,7 @@ def test_a_cnn_is_two_padded_convolutions_and_a_linear_layer():
     images = torch.randn(2, 2, 9, 8, generator=torch.Generator().manual_seed(0))
     weights = dict(cnn.named_parameters())
     first, second, last = (
-        [weights[f"layers.{k}.{n}"] for n in ("weight", "bias")] for k in (0, 3, 8)
+        (weights[f"layers.{k}.weight"], weights[f"layers.{k}.bias"]) for k in (0, 3, 8)
     )
     values = functional.max_pool2d(functional.conv2d(images, *first, padding=1).relu(), 2)
     values = functional.conv2d(values, *second, padding=1).relu()
