@@ -21,7 +21,7 @@ from wiesel.parameters import check_number
 from wiesel.tables import as_frame, require_columns
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Suggestion", "Suggestions", "suggest_lfs"]
+__all__ = ["Suggestion", "Suggestions", "gold_of", "no_votes", "suggest_lfs", "text_column_of"]
 
 _MOST_ROWS = 30_000
 """Rules are mined from a sample of this many rows."""
@@ -126,10 +126,10 @@ def suggest_lfs(
     check_number(Suggestions, "n", n, low=1, whole=True)
     frame = as_frame(rows)
     if votes is None:
-        votes = _no_votes(frame, labels)
+        votes = no_votes(frame, labels)
     if len(frame) != votes.n_items:
         raise DataError(f"There are {len(frame):,} rows but votes on {votes.n_items:,} items.")
-    known = _gold(gold, votes)
+    known = gold_of(gold, votes)
     sample = _sample(known, votes)
     frame, votes, known = frame[sample], votes[sample], known[sample]
     X = None if features is None else np.asarray(features, dtype=np.float32)[sample]
@@ -179,14 +179,16 @@ def rule_words(lf: LabelRule) -> str:
     return ", ".join(f"{k} {v}" for k, v in data.items() if k not in ("kind", "label", "name"))
 
 
-def _no_votes(frame: pl.DataFrame, labels: LabelSpace | Sequence[str] | None) -> VoteMatrix:
+def no_votes(frame: pl.DataFrame, labels: LabelSpace | Sequence[str] | None) -> VoteMatrix:
+    """Return votes of nobody on the rows."""
     if labels is None:
         raise ParameterError("Without votes, say what the classes are: labels=['ham', 'spam'].")
     empty = np.full((len(frame), 1), ABSTAIN)
     return VoteMatrix.from_dense(empty, LabelSpace.of(labels), ["nobody"])
 
 
-def _gold(gold: Any, votes: VoteMatrix) -> npt.NDArray[np.int64]:
+def gold_of(gold: Any, votes: VoteMatrix) -> npt.NDArray[np.int64]:
+    """Return the class index of every row, negative where it is unknown."""
     if gold is None:
         return np.full(votes.n_items, ABSTAIN, dtype=np.int64)
     known = votes.labels.indices(gold, allow_unknown=True)
