@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wiesel.multilabel.training import MultiLabelModel
     from wiesel.multilabel.two_stage import MultiLabelTwoStage
     from wiesel.multilabel.weasel import MultiLabelWeaSEL
+from wiesel.multilabel.prompting import prompt_labels
 
 __all__ = [
     "MultiLabelCommittee",
@@ -50,6 +51,7 @@ __all__ = [
     "exhaustive",
     "load_multilabel_lfs",
     "multilabel_function",
+    "prompt_labels",
     "read_multilabel_votes",
     "write_multilabel_votes",
 ]
