@@ -223,7 +223,7 @@ def test_a_worker_that_is_gone_is_told_from_other_errors():
             worker._group = None  # its process ends
             return None
         with pytest.raises(PeerLost, match="does not answer"):
-            worker.add_up(torch.ones(2))
+            worker.all_reduce(torch.ones(2))
         return "told"
 
     assert in_workers(2, work) == ["told", None]
