@@ -22,12 +22,12 @@ from wiesel.training.batches import Batch, StackedItems, TrainingData, batch_bou
 from wiesel.training.checkpoint import (
     Checkpoint,
     described,
+    progress_of,
     read_checkpoint,
-    standings_of,
 )
 from wiesel.training.engines import TrainingJob
 from wiesel.training.objective import Record
-from wiesel.training.state import TrainingState, alone, side_by_side
+from wiesel.training.state import TrainingState, single_state, stacked_state
 
 __all__ = ["PartState", "state_of_part"]
 
@@ -96,12 +96,12 @@ class PartState(TrainingState):
             except KeyboardInterrupt:
                 interrupted = True
             # Only the leader keeps the best weights.
-            return json.dumps([[described(m.standing) for m in self.members], interrupted]).encode()
+            return json.dumps([[described(m.progress) for m in self.members], interrupted]).encode()
 
-        standings, interrupted = json.loads(self.worker.from_leader(found))
+        progress, interrupted = json.loads(self.worker.from_leader(found))
         if not self.worker.leads:
-            for member, standing in zip(self.members, standings_of(standings), strict=True):
-                member.standing = standing
+            for member, its in zip(self.members, progress_of(progress), strict=True):
+                member.progress = its
         # Machines may round differently; this gives all workers the same weights again.
         for vector in self.parameters.vectors:
             self.worker.broadcast(vector)
@@ -130,9 +130,9 @@ class PartState(TrainingState):
 def state_of_part(job: TrainingJob, worker: Worker) -> PartState:
     """Return the initial state for training a job as one of several workers."""
     if len(job.objectives) > 1:
-        state = side_by_side(job.objectives, job.options, job.random_states)
+        state = stacked_state(job.objectives, job.options, job.random_states)
     else:
-        state = alone(job.objectives[0], job.options[0])
+        state = single_state(job.objectives[0], job.options[0])
     streams = PartStreams(job.random_states, worker)
     see_whole_batches(state.objective, worker, streams)
     known = {one.name: getattr(state, one.name) for one in fields(state)}
