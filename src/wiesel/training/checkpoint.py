@@ -142,7 +142,7 @@ def described(progress: MemberProgress) -> dict[str, Any]:
 def progress_of(
     about: list[Any], best: Mapping[int, dict[str, Tensor]] = MappingProxyType({})
 ) -> list[MemberProgress]:
-    """Return the progress of the members from the data of `described`, with each network's best weights."""
+    """Return the progress from the data of `described`, with each network's best weights."""
     return [
         MemberProgress(
             History.from_dict(one["history"]), one["best_score"], best.get(k), one["stopped"]
