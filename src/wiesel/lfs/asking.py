@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 Answers: TypeAlias = "queue.SimpleQueue[tuple[str, Answer | None, BaseException | None]]"
 """Each question with its answer or its exception."""
 
-_MOMENT = 0.1
+_POLL_SECONDS = 0.1
 """Seconds between two checks for Ctrl-C, which does not interrupt a wait without a timeout once
 Polars has been imported."""
 
@@ -71,6 +71,6 @@ def _work(
 def _next(answers: "Answers[Answer]") -> tuple[str, Answer | None, BaseException | None]:
     while True:
         try:
-            return answers.get(timeout=_MOMENT)
+            return answers.get(timeout=_POLL_SECONDS)
         except queue.Empty:
             continue
