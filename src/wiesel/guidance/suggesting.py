@@ -23,7 +23,7 @@ from wiesel.row_ids import in_order_of, index_ids
 from wiesel.tables import as_frame, require_columns
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Suggestion", "Suggestions", "gold_of", "no_votes", "suggest_lfs", "text_column_of"]
+__all__ = ["Suggestion", "Suggestions", "no_votes", "suggest_lfs", "text_column_of"]
 
 _MOST_ROWS = 30_000
 """Rules are mined from a sample of this many rows."""
