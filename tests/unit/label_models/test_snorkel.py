@@ -265,3 +265,14 @@ def _written_squares(votes):
     pairs = one_hot.T @ one_hot / len(one_hot)
     own = np.kron(np.eye(votes.n_voters), np.ones((votes.n_classes, votes.n_classes)))
     return float(np.square(pairs * (1 - own)).sum())
+
+
+def test_pairs_kept_without_their_zeros_give_the_same_fit(monkeypatch):
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 40, 600)
+    dense = np.where(rng.random((600, 4)) < 0.97, gold[:, None], rng.integers(0, 40, (600, 4)))
+    many = VoteMatrix.from_dense(dense, [f"c{number}" for number in range(40)])
+    expected = Snorkel().fit(many).conditionals_
+    monkeypatch.setattr("wiesel.label_models.moment_matching._LARGE", 0)
+    assert sp.issparse(moments_of(many).pairs)
+    assert np.allclose(Snorkel().fit(many).conditionals_, expected, atol=1e-6)
