@@ -290,3 +290,14 @@ def test_errors_of_voters_with_few_votes_are_spread_evenly():
     share = 10 / (10 + np.array([20, 12, 8]))
     assert np.allclose(found[0], (1 - share) * first + share * even)
     assert np.allclose(found[1], second)
+
+
+def test_pairs_kept_without_their_zeros_give_the_same_fit(monkeypatch):
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 40, 600)
+    dense = np.where(rng.random((600, 4)) < 0.97, gold[:, None], rng.integers(0, 40, (600, 4)))
+    many = VoteMatrix.from_dense(dense, [f"c{number}" for number in range(40)])
+    expected = Snorkel().fit(many).conditionals_
+    monkeypatch.setattr("wiesel.label_models.moment_matching._LARGE", 0)
+    assert sp.issparse(moments_of(many).pairs)
+    assert np.allclose(Snorkel().fit(many).conditionals_, expected, atol=1e-6)
