@@ -14,14 +14,13 @@ from torch.nn.parameter import is_lazy
 
 from wiesel.end_to_end.plan import FitInputs, GoldSet
 from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError, listed
-from wiesel.labels import LabelSpace
 from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.parameters import check_number
+from wiesel.tasks import Task
 from wiesel.threads import fitting_threads
 from wiesel.training import Objective, Validation, as_inputs
 from wiesel.training.inputs import Batchable, Inputs, column_names, is_matrix, move
 from wiesel.training.state import NOTHING_TO_TRAIN
-from wiesel.votes import VoteMatrix
 
 __all__ = [
     "MODULE_ERRORS",
@@ -123,20 +122,28 @@ def network_copy(end_model: nn.Module, inputs: Inputs) -> nn.Module:
     return network
 
 
-def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int, name: str = "X") -> None:
+def check_end_model(end_model: nn.Module, inputs: Inputs, task: Task, name: str = "X") -> None:
     """Call the end model on a few items and refuse it if it does not return logits."""
     if not isinstance(end_model, nn.Module):
         raise ParameterError(
             f"The end model must be a torch.nn.Module that returns logits; got {end_model!r:.80}."
         )
+    last = list(end_model.modules())[-1]
+    if isinstance(last, task.refused_layers):
+        raise FeatureError(
+            f"The end model ends with {type(last).__name__}; it must return one logit for each "
+            f"{task.output}. Drop that layer."
+        )
+    n_outputs = len(task.labels)
     rows = np.arange(min(_TRIED_ITEMS, len(inputs)))
     with explained(end_model, inputs, name):
         logits = _tried(end_model, inputs, rows)
-    if tuple(logits.shape) != (len(rows), n_classes):
-        advice = " For two classes, return two logits." if n_classes == 2 else ""
+    if tuple(logits.shape) != (len(rows), n_outputs):
+        two_classes = task.output == "class" and n_outputs == 2
+        advice = " For two classes, return two logits." if two_classes else ""
         raise FeatureError(
-            f"The end model must return logits of the shape (items, {n_classes}), one for each "
-            f"class; for {len(rows)} items it returned {tuple(logits.shape)}.{advice}"
+            f"The end model must return logits of the shape (items, {n_outputs}), one for each "
+            f"{task.output}; for {len(rows)} items it returned {tuple(logits.shape)}.{advice}"
         )
     if _looks_like_probabilities(logits):
         raise FeatureError(
@@ -146,7 +153,7 @@ def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int, name: 
 
 
 def gold_validation(
-    validation: GoldSet | None, labels: LabelSpace, end_model: nn.Module | None
+    validation: GoldSet | None, task: Task, end_model: nn.Module | None
 ) -> Validation | None:
     """Return the validation set, checked, or None."""
     if validation is None:
@@ -157,32 +164,33 @@ def gold_validation(
             "these items."
         )
     inputs = as_inputs(validation[0], "validation X")
-    gold = labels.indices(validation[1])
-    if len(gold) != len(inputs) or not len(gold):
+    held_out = task.held_out(inputs, validation[1])
+    n_gold = len(held_out.gold)
+    if n_gold != len(inputs) or not n_gold:
         raise FeatureError(
-            f"The validation set has {len(inputs)} inputs and {len(gold)} gold labels; "
-            "it needs one label for each, and at least one item."
+            f"The validation set has {len(inputs)} inputs and gold labels of {n_gold} items; "
+            "it needs those of each, and at least one item."
         )
     if end_model is not None:
-        check_end_model(end_model, inputs, len(labels), "validation X")
-    return Validation(inputs, gold, len(labels))
+        check_end_model(end_model, inputs, task, "validation X")
+    return held_out
 
 
-def gold_votes(validation: GoldSet | None, votes: VoteMatrix | None) -> VoteMatrix | None:
+def gold_votes(validation: GoldSet | None, held_out: Validation | None, votes: Any) -> Any:
     """Return the votes on the validation items, if they were given, checked against `votes`."""
-    if validation is None or len(validation) == 2 or votes is None:
+    if validation is None or held_out is None or len(validation) == 2 or votes is None:
         return None
     found = validation[2]
-    if not isinstance(found, VoteMatrix):
+    if type(found) is not type(votes):
         raise ParameterError(
-            "The third part of validation must be a VoteMatrix, the votes on its items; "
+            f"The third part of validation must be {type(votes).__name__}, the votes on its items; "
             f"got {type(found).__name__}."
         )
     found.check_same_voters(votes.voters, votes.labels)
-    if found.n_items != len(validation[1]):
+    if found.n_items != len(held_out.gold):
         raise FeatureError(
-            f"The validation set has {len(validation[1])} gold labels, and votes on "
-            f"{found.n_items} items."
+            f"The validation set has gold labels of {len(held_out.gold)} items, and votes on "
+            f"{found.n_items}."
         )
     return found
 

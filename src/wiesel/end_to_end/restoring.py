@@ -14,8 +14,6 @@ from torch.nn.modules.module import (
 )
 
 from wiesel.errors import FeatureError, SavedModelError, WieselError
-from wiesel.labels import ABSTAIN
-from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
@@ -98,7 +96,7 @@ def try_out(model: "EndToEndModel", spec: Any) -> None:
         if found is None:
             continue
         fits = found.shape == (*shape, len(model.labels_)) and np.isfinite(found).all()
-        if not fits or not np.allclose(found.sum(axis=1), 1, atol=1e-4):
+        if not fits or not model.task_.are_probabilities(found):
             raise SavedModelError(f"The saved model's {what} is not a distribution: {found!r:.80}")
 
 
@@ -124,8 +122,7 @@ def _soft_labels(model: "EndToEndModel", inputs: Any) -> Any:
     """The soft labels for votes on these items; None if the method needs further inputs."""
     if not hasattr(model, "soft_labels") or not model.voters_:
         return None
-    rows = [[ABSTAIN] * len(model.voters_), *([[0] * len(model.voters_)] * (len(inputs) - 1))]
-    votes = VoteMatrix.from_dense(rows, model.labels_, model.voters_)
+    votes = model.task_.sample_votes(len(inputs), model.voters_)
     try:
         return model.soft_labels(inputs, votes)
     except WieselError:  # an encoder with features of its own

@@ -150,6 +150,16 @@ class PerLabel(Parameterized):
         self.labels_, self.voters_ = votes.labels, votes.voters
         return self
 
+    @classmethod
+    def of_models(
+        cls, label_model: LabelModel, votes: MultiLabelVotes, models: Mapping[str, LabelModel]
+    ) -> Self:
+        """Return the fitted label models of all labels as one."""
+        fitted = cls(copy.deepcopy(label_model))
+        fitted.models_ = {label: models[label] for label in votes.labels}
+        fitted.labels_, fitted.voters_ = votes.labels, votes.voters
+        return fitted
+
     def predict_proba(self, votes: MultiLabelVotes) -> npt.NDArray[np.float64]:
         """Return P(present | votes): (n_items, n_labels), in the order of the labels."""
         self.check_fitted()

@@ -9,15 +9,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from wiesel.end_to_end.base import ExplainedModel
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.crowd.voter_models import VoterModel
-from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, check_one_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries, vote_entries
 from wiesel.errors import SavedModelError, VoteError, suggest
 from wiesel.label_models.base import normalized_exp
 from wiesel.nn.end_models import logits_of
+from wiesel.tasks.explaining import VoteEffects, check_one_item
 from wiesel.training import Objective, Record, TrainingData, as_inputs
 from wiesel.training.objective import prediction_record
 from wiesel.training.validation import predict_logits

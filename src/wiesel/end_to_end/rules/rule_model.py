@@ -9,10 +9,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from wiesel.end_to_end.base import ExplainedModel
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.crowd.crowd_model import CrowdObjective
 from wiesel.end_to_end.crowd.representation import find_last_layer, represent, representation_width
-from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, check_one_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries
@@ -20,6 +20,8 @@ from wiesel.errors import FeatureError
 from wiesel.labels import ABSTAIN
 from wiesel.nn.end_models import Dropout
 from wiesel.parameters import check_number
+from wiesel.tasks import Task
+from wiesel.tasks.explaining import VoteEffects, check_one_item
 from wiesel.training import Batch, Objective, TrainingData
 from wiesel.training.engines import TrainingEngine
 from wiesel.votes import VoteMatrix
@@ -116,7 +118,7 @@ class RuleModel(ExplainedModel):
         """
         given = replace(self.fit_inputs(X, votes), engine=engine)
         if gold is not None:
-            known = self._label_space(votes).indices(gold, allow_unknown=True)
+            known = self._task(given).labels.indices(gold, allow_unknown=True)
             if len(known) != len(given.inputs):
                 raise FeatureError(
                     f"gold needs a label for each of the {len(given.inputs)} items, None where it "
@@ -171,8 +173,8 @@ class RuleModel(ExplainedModel):
         `weights` are the weights of the votes, then those of the end model on every item.
         """
 
-    def _items(self, given: FitInputs) -> npt.NDArray[np.int64]:
-        covered = super()._items(given)
+    def _items(self, given: FitInputs, task: Task) -> npt.NDArray[np.int64]:
+        covered = super()._items(given, task)
         if given.gold is None:
             return covered
         labeled = np.flatnonzero(given.gold != ABSTAIN)
