@@ -44,6 +44,7 @@ from wiesel.labels import LabelSpace
 from wiesel.parameters import check_number
 from wiesel.scikit_learn import Classifier
 from wiesel.tasks import OneLabelTask, Task, task_of, task_of_votes
+from wiesel.tasks.explaining import check_one_item
 from wiesel.training import (
     History,
     Objective,
@@ -193,10 +194,10 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         proba = self.predict_proba(X)
         return self.task_.decide(proba, self.threshold_)
 
-    def evaluate(self, X: Any, y: Any, *, n_resamples: int = 1000, seed: int = 0) -> Any:
-        """Return the report on the predictions for items with gold labels."""
+    def one(self, label: str) -> Any:
+        """With several labels, return the binary classifier of one of them."""
         self.check_fitted()
-        return self.task_.evaluate(self, X, y, n_resamples, seed)
+        return self.task_.one(self, label)
 
     def fine_tune(
         self, X: Any, y: Any, epochs: int = 40, lr: float | None = None, batch_size: int = 16
@@ -430,6 +431,7 @@ class ExplainedModel(EndToEndModel):
     def explain(self, x: Any, votes: Any) -> Any:
         """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""
         self.check_votes(votes)
+        check_one_item(votes)
         one = self.input_of(x)
         return self.task_.explanation(self, one, votes, self.vote_effects(one, votes))
 

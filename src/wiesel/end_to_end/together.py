@@ -159,7 +159,8 @@ def _train_group(fits: Sequence[ReadyFit], quiet: bool) -> list[History]:
         try:
             return _train_stack(fits)
         except NotStackable as reason:
-            if not quiet:
+            # A user can change the network, but not that a method has no stacked form.
+            if not quiet and vars(type(fits[0].objective)).get("stackable", False):
                 name = type(fits[0].model).__name__
                 message = f"The {len(fits)} networks of {name} are trained one by one: {reason}."
                 warn_user(message, WieselWarning)

@@ -12,6 +12,7 @@ from wiesel.evaluation import metrics
 from wiesel.evaluation.intervals import percentile_interval, resampled_figures
 from wiesel.evaluation.report import ClassScores, Report, Score
 from wiesel.labels import LabelSpace
+from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Classifier", "checked_proba", "evaluate", "evaluate_proba", "labels_of", "model_proba"]
@@ -33,10 +34,11 @@ def evaluate(
     *,
     n_resamples: int = 1000,
     seed: int = 0,
-) -> Report:
+) -> Any:
     """Return a report on how well a model predicts gold labels, with 95 % bootstrap intervals.
 
-    `model` needs `predict_proba(X)` and its classes in `labels_` (or scikit-learn's `classes_`).
+    It is a `Report`, or a `MultiLabelReport` if the model predicts several labels for each item;
+    `y` contains a set of labels for each item then. `model` needs `predict_proba(X)` and its classes in `labels_` (or scikit-learn's `classes_`).
     If it has a `threshold_`, the second class is predicted at or above that probability. `y`
     contains names or indices; items with an unknown label (None, NaN, -1) are left out and counted.
     With `votes`, items with and without a vote are also evaluated separately.
@@ -46,12 +48,14 @@ def evaluate(
     >>> evaluate(model, votes, ["ham", "spam", "spam", "spam"]).accuracy
     Score(0.5000, 0.0000 to 1.0000)
     """
-    if hasattr(model, "thresholds_"):
-        raise ParameterError(
-            f"{type(model).__name__} predicts several labels for one item: use "
-            "model.evaluate(X, gold), or evaluate(model.one(label), X, y) for one of them."
-        )
     labels = labels_of(model)
+    if isinstance(labels, MultiLabelSpace):
+        from wiesel.multilabel.report import evaluate_presence
+
+        proba, threshold = model_proba(model, X), getattr(model, "threshold_", None)
+        return evaluate_presence(
+            proba, y, labels, thresholds=threshold, n_resamples=n_resamples, seed=seed
+        )
     return evaluate_proba(
         model_proba(model, X),
         _gold_of(model, y),

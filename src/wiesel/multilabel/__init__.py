@@ -16,7 +16,7 @@ from wiesel.multilabel.functions import (
     multilabel_function,
 )
 from wiesel.multilabel.label_models import OneSided, PerLabel
-from wiesel.multilabel.report import MultiLabelReport, evaluate_multilabel, evaluate_presence
+from wiesel.multilabel.report import MultiLabelReport, evaluate_presence
 from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.votes import MultiLabelVotes
 
@@ -30,7 +30,6 @@ __all__ = [
     "PerLabel",
     "against",
     "apply_multilabel_lfs",
-    "evaluate_multilabel",
     "evaluate_presence",
     "exhaustive",
     "load_multilabel_lfs",
@@ -44,6 +43,7 @@ _RENAMED = {
     "MultiLabelTwoStage": "wiesel.TwoStage",
     "MultiLabelWeaSEL": "wiesel.WeaSEL",
     "MultiLabelModel": "wiesel.EndToEndModel",
+    "evaluate_multilabel": "wiesel.evaluate",
     "default_label_members": "wiesel.end_to_end.default_members",
 }
 """Earlier names, and what does the same for every kind of task today."""

@@ -16,7 +16,7 @@ from wiesel.evaluation.metrics import average_precision
 from wiesel.evaluation.report import Score, known
 from wiesel.multilabel.space import MultiLabelSpace, Presence
 
-__all__ = ["FIGURES", "MultiLabelReport", "evaluate_multilabel", "evaluate_presence"]
+__all__ = ["FIGURES", "MultiLabelReport", "evaluate_presence"]
 
 FIGURES = ("micro_f1", "macro_f1", "average_precision", "exact_match", "cell_accuracy")
 """The scores over all labels, in the order of printing."""
@@ -95,32 +95,6 @@ class MultiLabelReport:
 
     def _repr_html_(self) -> str:
         return self.totals.to_html() + self.table.to_html()
-
-
-def evaluate_multilabel(
-    model: Any, X: Any, gold: Any, *, n_resamples: int = 1000, seed: int = 0
-) -> MultiLabelReport:
-    """Return how well a model predicts sets of labels, with 95 % bootstrap intervals.
-
-    `model` has `predict_proba(X)`, which returns P(present) as (n_items, n_labels), and its labels
-    in `labels_`. If it has `thresholds_`, a label is predicted from that probability on, else
-    above 0.5. `gold` contains a set of labels for each item, None if unknown.
-
-    >>> from wiesel import MajorityVote
-    >>> from wiesel.multilabel import MultiLabelVotes, PerLabel
-    >>> votes = MultiLabelVotes.from_dense([[[1, 0], [1, 1]], [[0, 0], [0, 1]]], ["a", "b"])
-    >>> model = PerLabel(MajorityVote()).fit(votes)
-    >>> evaluate_multilabel(model, votes, [{"a", "b"}, set()], n_resamples=0).exact_match
-    Score(0.5000, nan to nan)
-    """
-    return evaluate_presence(
-        model.predict_proba(X),
-        gold,
-        MultiLabelSpace.of(model.labels_),
-        thresholds=getattr(model, "thresholds_", None),
-        n_resamples=n_resamples,
-        seed=seed,
-    )
 
 
 def evaluate_presence(

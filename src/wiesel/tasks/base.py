@@ -179,8 +179,8 @@ class Task(ABC):
         """Return the predictions in the user's form."""
 
     @abstractmethod
-    def evaluate(self, model: Any, X: Any, y: Any, n_resamples: int, seed: int) -> Any:
-        """Return the report on a model's predictions."""
+    def one(self, model: Any, label: str) -> Any:
+        """Return the binary classifier of one of several labels."""
 
     @abstractmethod
     def explanation(self, model: Any, one: Any, votes: Any, effects: Any) -> Any:

@@ -18,6 +18,7 @@ from wiesel.votes import VoteMatrix
 __all__ = [
     "VoteEffects",
     "check_one_item",
+    "each_left_out",
     "explain_item",
     "label_model_effects",
     "log_proba",
@@ -55,13 +56,13 @@ def label_model_effects(label_model: LabelModel, one: Any, votes: VoteMatrix) ->
     A vote's weight is the change of the label model's log-probabilities without this vote.
     """
     repeated = as_inputs(one).take(np.zeros(votes.n_votes + 1, dtype=np.int64))
-    proba = proba_of_votes(label_model, _each_left_out(votes), repeated)
+    proba = proba_of_votes(label_model, each_left_out(votes), repeated)
     added = log_proba(proba[0]) - log_proba(proba[1:])
     return VoteEffects(added, np.abs(added).max(axis=1, initial=0), proba[0])
 
 
-def _each_left_out(votes: VoteMatrix) -> VoteMatrix:
-    """One item's votes, followed by a copy for each vote with that vote removed."""
+def each_left_out(votes: VoteMatrix) -> VoteMatrix:
+    """Return one item's votes, followed by a copy for each vote with that vote removed."""
     repeated = votes[np.zeros(votes.n_votes + 1, dtype=np.int64)].vote_rows()
     cells = np.zeros((votes.n_votes + 1, votes.n_voters, votes.n_classes), dtype=np.float32)
     cells[:, votes.voter_index] = repeated.reshape(len(cells), votes.n_votes, votes.n_classes)
@@ -120,7 +121,7 @@ def _plain(item: Any) -> Any:
     return item.item() if isinstance(item, np.generic) else item
 
 
-def check_one_item(votes: VoteMatrix) -> None:
+def check_one_item(votes: Any) -> None:
     """Refuse to explain several items at once."""
     if votes.n_items != 1:
         raise FeatureError(

@@ -22,7 +22,6 @@ from wiesel.nn.end_models import Ensemble
 from wiesel.tasks.base import Array, FitLabelModel, Task
 from wiesel.tasks.explaining import (
     VoteEffects,
-    check_one_item,
     explain_item,
     label_model_effects,
     mean_effects,
@@ -119,7 +118,6 @@ class OneLabelTask(Task):
 
     def label_model_effects(self, fitted: LabelModel, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return what each vote adds to the log-probabilities of the label model."""
-        check_one_item(votes)
         return label_model_effects(fitted, one, votes)
 
     def label_model_contents(self, fitted: LabelModel) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -218,11 +216,9 @@ class OneLabelTask(Task):
             raise SavedModelError("The weights of the saved committee are not shares.")
         return found  # type: ignore[return-value]
 
-    def evaluate(self, model: Any, X: Any, y: Any, n_resamples: int, seed: int) -> Any:
-        """Return the `Report` of `wiesel.evaluate`."""
-        from wiesel.evaluation import evaluate
-
-        return evaluate(model, X, y, n_resamples=n_resamples, seed=seed)
+    def one(self, model: Any, label: str) -> Any:
+        """Refuse: the model is the classifier."""
+        raise ParameterError("The model has one label for each item: use the model itself.")
 
     def explanation(self, model: Any, one: Any, votes: VoteMatrix, effects: VoteEffects) -> Any:
         """Return the `Explanation` of one item."""

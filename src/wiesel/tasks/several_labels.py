@@ -27,7 +27,6 @@ from wiesel.multilabel.votes import MultiLabelVotes
 from wiesel.tasks.base import Array, FitLabelModel, Task
 from wiesel.tasks.explaining import (
     VoteEffects,
-    check_one_item,
     explain_item,
     label_model_effects,
     mean_effects,
@@ -226,7 +225,6 @@ class SeveralLabelsTask(Task):
         self, fitted: PerLabel, one: Any, votes: MultiLabelVotes
     ) -> dict[str, tuple[VoteMatrix, VoteEffects]]:
         """Return the votes on each label of one item, and their effects."""
-        check_one_item(votes.matrices[0])
         found = {}
         for label, model in fitted.models_.items():
             own = votes[label].select(model.voters_)
@@ -367,16 +365,10 @@ class SeveralLabelsTask(Task):
             raise SavedModelError(f"The saved {what} do not fit the labels.")
         return array
 
-    def evaluate(self, model: Any, X: Any, y: Any, n_resamples: int, seed: int) -> Any:
-        """Return a `MultiLabelReport`: each label, and all labels together."""
-        return evaluate_presence(
-            model.predict_proba(X),
-            y,
-            self.labels,
-            thresholds=model.threshold_,
-            n_resamples=n_resamples,
-            seed=seed,
-        )
+    def one(self, model: Any, label: str) -> "OneLabel":
+        """Return the binary classifier of a label, for any tool that accepts a classifier."""
+        self.labels.index(label)
+        return OneLabel(model, label)
 
     def explanation(
         self,

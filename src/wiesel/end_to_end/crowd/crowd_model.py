@@ -18,7 +18,7 @@ from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries, vote_entr
 from wiesel.errors import SavedModelError, VoteError, suggest
 from wiesel.label_models.base import normalized_exp
 from wiesel.nn.end_models import logits_of
-from wiesel.tasks.explaining import VoteEffects, check_one_item
+from wiesel.tasks.explaining import VoteEffects
 from wiesel.training import Objective, Record, TrainingData, as_inputs
 from wiesel.training.objective import prediction_record
 from wiesel.training.validation import predict_logits
@@ -95,7 +95,6 @@ class CrowdModel(ExplainedModel):
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return the effects of the votes on one item; `one` is the item as a batch."""
-        check_one_item(votes)
         accuracies = np.einsum("jcc->jc", self._confusions(votes.voter_index.astype(np.int64)))
         weights = accuracies @ self.class_balance_
         return VoteEffects(self._added(votes), weights, self.soft_labels(one, votes)[0])

@@ -21,7 +21,7 @@ from wiesel.labels import ABSTAIN
 from wiesel.nn.end_models import Dropout
 from wiesel.parameters import check_number
 from wiesel.tasks import Task
-from wiesel.tasks.explaining import VoteEffects, check_one_item
+from wiesel.tasks.explaining import VoteEffects
 from wiesel.training import Batch, Objective, TrainingData
 from wiesel.training.engines import TrainingEngine
 from wiesel.votes import VoteMatrix
@@ -139,7 +139,6 @@ class RuleModel(ExplainedModel):
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return the effects of the votes on one item; `one` is the item as a batch."""
-        check_one_item(votes)
         together, weights = self._weighed(one, votes)
         return VoteEffects(weights[:, None] * votes.vote_rows(), weights, together[0])
 

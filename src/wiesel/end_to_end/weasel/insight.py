@@ -14,7 +14,7 @@ from wiesel.end_to_end.weasel.several_labels import weigh_labels
 from wiesel.errors import FeatureError
 from wiesel.label_models.pair_statistics import place_statistics
 from wiesel.nn.encoders import encode_votes, label_logits
-from wiesel.tasks.explaining import VoteEffects, check_one_item
+from wiesel.tasks.explaining import VoteEffects
 from wiesel.training import TrainingData
 from wiesel.votes import VoteMatrix
 
@@ -65,7 +65,6 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: Any, encoder_X: Any) -> Weighed
 
 def weigh_item(model: "WeaSEL", one: Any, votes: VoteMatrix, encoder_X: Any) -> VoteEffects:
     """Return the effects of the votes on one item; `one` is the item as a batch."""
-    check_one_item(votes)
     accuracies, soft_labels = weigh_voters(model, one, votes, encoder_X)
     # One column for each class, or a single one for all classes.
     all_of_them = accuracies[0] if accuracies.ndim == 3 else accuracies[0][:, None]

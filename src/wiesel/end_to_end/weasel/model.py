@@ -61,6 +61,7 @@ from wiesel.nn.losses import AGREEMENT_LOSSES
 from wiesel.nn.shapes import shapes_only
 from wiesel.parameters import check_choice, check_number
 from wiesel.tasks import OneLabelTask, SeveralLabelsTask
+from wiesel.tasks.explaining import check_one_item
 from wiesel.training import Objective, as_inputs
 from wiesel.training.engines import TrainingEngine
 
@@ -217,6 +218,7 @@ class WeaSEL(ExplainedModel):
     def explain(self, x: Any, votes: Any, encoder_X: Any = None) -> Any:
         """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""
         self.check_votes(votes)
+        check_one_item(votes)
         one, features = self.input_of(x), None if encoder_X is None else as_batch(encoder_X)
         return self.task_.explanation(self, one, votes, self._effects(one, votes, features))
 

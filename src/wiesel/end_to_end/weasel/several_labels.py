@@ -32,7 +32,7 @@ from wiesel.nn.encoders import (
     label_logits,
 )
 from wiesel.nn.graph_encoder import GraphLayers, NodeShape
-from wiesel.tasks.explaining import VoteEffects, check_one_item, label_model_effects
+from wiesel.tasks.explaining import VoteEffects, label_model_effects
 from wiesel.tasks.presence import SoftPresenceObjective, presence_loss
 from wiesel.training import Batch, Inputs, TrainingData
 from wiesel.votes import VoteMatrix
@@ -241,7 +241,6 @@ def explain_labels(
     weighed: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
 ) -> dict[str, tuple[VoteMatrix, VoteEffects]]:
     """Return the votes on each label of one item, and their effects; `one` is a batch."""
-    check_one_item(votes.matrices[0])
     weights, proba = weighed
     effects = {}
     for place, (label, voters) in enumerate(model.grid_.voters_on.items()):  # type: ignore[union-attr]
