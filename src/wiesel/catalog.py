@@ -60,20 +60,23 @@ def load_model(
         if manifest.get("class") == "PerLabel":
             return restore_per_label(manifest, files)
         manifest, files = upgraded(manifest, files)
-    classes = registered_classes(object)
-    cls = classes.get(str(manifest.get("class")))
-    if cls is None:
-        name = manifest.get("class")
-        raise SavedModelError(
-            f"{path} holds an unknown kind of model, {name!r}. {suggest(name, classes)} A method "
-            "that is not Wiesel's own must be installed, or registered with wiesel.register."
-        )
+    cls = _class_of(path, manifest.get("class"))
     if issubclass(cls, LabelModel):
         return _label_model(manifest, files)
     if not issubclass(cls, EndToEndModel):
         raise SavedModelError(f"{path} holds a {cls.__name__}, which cannot be loaded.")
     modules = {"end_model": end_model, "encoder": encoder}
     return restore_end_to_end(cls, Saved(manifest, files, modules))
+
+
+def _class_of(path: str | Path, name: Any) -> type:
+    classes = registered_classes(object)
+    if str(name) not in classes:
+        raise SavedModelError(
+            f"{path} holds an unknown kind of model, {name!r}. {suggest(name, classes)} A method "
+            "that is not Wiesel's own must be installed, or registered with wiesel.register."
+        )
+    return classes[str(name)]
 
 
 def _label_model(manifest: dict[str, Any], files: dict[str, bytes]) -> LabelModel:

@@ -38,7 +38,8 @@ def evaluate(
     """Return a report on how well a model predicts gold labels, with 95 % bootstrap intervals.
 
     It is a `Report`, or a `MultiLabelReport` if the model predicts several labels for each item;
-    `y` contains a set of labels for each item then. `model` needs `predict_proba(X)` and its classes in `labels_` (or scikit-learn's `classes_`).
+    `y` contains a set of labels for each item then. `model` needs `predict_proba(X)` and its
+    classes in `labels_` (or scikit-learn's `classes_`).
     If it has a `threshold_`, the second class is predicted at or above that probability. `y`
     contains names or indices; items with an unknown label (None, NaN, -1) are left out and counted.
     With `votes`, items with and without a vote are also evaluated separately.

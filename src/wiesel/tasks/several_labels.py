@@ -20,7 +20,6 @@ from wiesel.label_models.copies import find_copies, merge_copies
 from wiesel.labels import ABSTAIN, class_prior
 from wiesel.multilabel.explaining import MultiLabelExplanation
 from wiesel.multilabel.label_models import PerLabel, fit_each, label_balance
-from wiesel.multilabel.report import evaluate_presence
 from wiesel.multilabel.space import MultiLabelSpace, Presence
 from wiesel.multilabel.storage import label_models_contents, restored_label_models
 from wiesel.multilabel.votes import MultiLabelVotes

@@ -43,9 +43,7 @@ def network(n_labels=3):
 def models():
     return {
         "two_stage": TwoStage(MajorityVote(), network(), **FAST),
-        "weasel": WeaSEL(
-            network(), encoder=(8,), start=MajorityVote(), warm_up=2, **FAST
-        ),
+        "weasel": WeaSEL(network(), encoder=(8,), start=MajorityVote(), warm_up=2, **FAST),
     }
 
 
