@@ -20,8 +20,7 @@ import torch
 from experiments.framework.runner import RESULTS, Record, Run, finished, run_all
 from experiments.studies.multilabel_rules import LABELS, Part, part, rules
 from wiesel import Committee, FeatureChecked, MajorityVote, Snorkel, TwoStage, WeaSEL
-from wiesel.multilabel import evaluate_presence
-from wiesel.multilabel.report import MultiLabelReport
+from wiesel.evaluation import MultiLabelReport, evaluate_presence
 from wiesel.nn import MLP
 
 LABEL_MODELS: dict[str, Any] = {

@@ -11,8 +11,8 @@ from wiesel.errors import FeatureError, ParameterError
 from wiesel.evaluation import metrics
 from wiesel.evaluation.intervals import percentile_interval, resampled_figures
 from wiesel.evaluation.report import ClassScores, Report, Score
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import LabelSpace
-from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Classifier", "checked_proba", "evaluate", "evaluate_proba", "labels_of", "model_proba"]
@@ -51,7 +51,7 @@ def evaluate(
     """
     labels = labels_of(model)
     if isinstance(labels, MultiLabelSpace):
-        from wiesel.multilabel.report import evaluate_presence
+        from wiesel.evaluation.several_labels import evaluate_presence
 
         proba, threshold = model_proba(model, X), getattr(model, "threshold_", None)
         return evaluate_presence(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.multilabel.applying import apply_multilabel_lfs
 from wiesel.multilabel.explaining import MultiLabelExplanation
 from wiesel.multilabel.files import (
@@ -16,21 +17,17 @@ from wiesel.multilabel.functions import (
     multilabel_function,
 )
 from wiesel.multilabel.label_models import OneSided, PerLabel
-from wiesel.multilabel.report import MultiLabelReport, evaluate_presence
-from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.votes import MultiLabelVotes
 
 __all__ = [
     "MultiLabelExplanation",
     "MultiLabelFunction",
-    "MultiLabelReport",
     "MultiLabelSpace",
     "MultiLabelVotes",
     "OneSided",
     "PerLabel",
     "against",
     "apply_multilabel_lfs",
-    "evaluate_presence",
     "exhaustive",
     "load_multilabel_lfs",
     "multilabel_function",
@@ -44,6 +41,8 @@ _RENAMED = {
     "MultiLabelWeaSEL": "wiesel.WeaSEL",
     "MultiLabelModel": "wiesel.EndToEndModel",
     "evaluate_multilabel": "wiesel.evaluate",
+    "MultiLabelReport": "wiesel.evaluation.MultiLabelReport",
+    "evaluate_presence": "wiesel.evaluation.evaluate_presence",
     "default_label_members": "wiesel.end_to_end.default_members",
 }
 """Earlier names, and what does the same for every kind of task today."""
@@ -51,5 +50,5 @@ _RENAMED = {
 
 def __getattr__(name: str) -> Any:
     if name in _RENAMED:
-        raise AttributeError(f"{name} is {_RENAMED[name]} now: it takes MultiLabelVotes, too.")
+        raise AttributeError(f"{name} is {_RENAMED[name]} now, which knows several labels, too.")
     raise AttributeError(f"module 'wiesel.multilabel' has no attribute {name!r}")

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from wiesel.errors import ParameterError, VoteError, listed, suggest
 from wiesel.label_models import LabelModel
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import FloatArray, class_prior
-from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.votes import MultiLabelVotes
 from wiesel.parameters import Parameterized
 from wiesel.registry import Method, Registry

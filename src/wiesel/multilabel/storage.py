@@ -12,7 +12,7 @@ from wiesel.label_models.storage import (
     label_model_values,
     unfitted_label_model,
 )
-from wiesel.multilabel.space import MultiLabelSpace
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.saving import write_folder
 from wiesel.version import __version__
 

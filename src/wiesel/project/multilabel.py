@@ -12,12 +12,11 @@ import polars as pl
 
 from wiesel.end_to_end import EndToEndModel
 from wiesel.errors import DataError, ParameterError, listed
-from wiesel.evaluation import evaluate
+from wiesel.evaluation import MultiLabelReport, evaluate
 from wiesel.io import Split, explained, read_rows, write_rows
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import VoteCache
 from wiesel.multilabel import (
-    MultiLabelReport,
     MultiLabelSpace,
     MultiLabelVotes,
     apply_multilabel_lfs,

@@ -3,8 +3,8 @@
 from typing import Any
 
 from wiesel.errors import SavedModelError, suggest
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import LabelSpace
-from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.votes import MultiLabelVotes
 from wiesel.tasks.base import Task
 from wiesel.tasks.one_label import OneLabelTask

@@ -18,10 +18,10 @@ from wiesel import (
 )
 from wiesel.analysis.table import UNKNOWN
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, VoteError
+from wiesel.evaluation import evaluate_presence
 from wiesel.multilabel import (
     MultiLabelVotes,
     PerLabel,
-    evaluate_presence,
 )
 from wiesel.nn import MLP
 

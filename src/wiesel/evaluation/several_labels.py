@@ -10,11 +10,11 @@ import polars as pl
 
 from wiesel.analysis.table import UNKNOWN, Column, Table, count, number, text
 from wiesel.errors import FeatureError
-from wiesel.evaluation import Report, evaluate_proba
 from wiesel.evaluation.intervals import percentile_interval
 from wiesel.evaluation.metrics import average_precision
-from wiesel.evaluation.report import Score, known
-from wiesel.multilabel.space import MultiLabelSpace, Presence
+from wiesel.evaluation.report import Report, Score, known
+from wiesel.evaluation.scoring import evaluate_proba
+from wiesel.label_sets import MultiLabelSpace, Presence
 
 __all__ = ["FIGURES", "MultiLabelReport", "evaluate_presence"]
 
