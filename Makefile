@@ -16,7 +16,7 @@ NUMERIC_TESTS := tests/contracts tests/parity tests/unit/analysis tests/unit/end
 	tests/unit/training tests/unit/test_compare.py tests/unit/test_explain.py src/wiesel
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test browser test-unit test-cost test-shuffled test-jitter fuzz check format bench repro docs clean
+.PHONY: help setup demo test browser test-unit test-cost test-shuffled test-jitter fuzz mutants check format bench repro docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -68,6 +68,10 @@ test-jitter: $(READY) ## the numeric tests with noise and without vector instruc
 FUZZ_SECONDS ?= 3600
 fuzz: $(READY) ## hostile files, killed processes, any votes: an hour of them (FUZZ_SECONDS=300 for less)
 	WIESEL_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -q -s --timeout 0 tests/fuzz
+
+MUTANTS ?= 300
+mutants: $(READY) ## would a wrong line be seen? changes 300 tokens and prints what no test sees (hours; resumes)
+	$(BIN)/python -m benchmarks.mutants --seed $(SEED) --size $(MUTANTS)
 
 check: $(READY) ## format, lint and types, without the tests
 	$(BIN)/ruff format --check .

@@ -28,7 +28,8 @@ INTRODUCTION = """\
 # The command line
 
 `wiesel VERB ...`. Results go to stdout, progress and messages to stderr. Every verb has `--json`,
-which prints one object with `ok`, the result, and `next`, the command to run next; an error is
+which prints one object with `ok`, the result, and `next`, the command to run next (words in
+capitals are for you to fill in); an error is
 `{"ok": false, "error": "..."}`. Exit codes: 0 done, 1 the data, a labeling function or an option is
 wrong (one line says what to do; `--debug` shows the traceback), 2 the command line itself is wrong,
 130 interrupted (run it again: what was finished is kept).

@@ -28,7 +28,8 @@ def hard_votes(draw: st.DrawFn, max_items: int = 6, max_voters: int = 5) -> Vote
     labels = draw(label_spaces())
     shape = draw(st.tuples(st.integers(0, max_items), st.integers(0, max_voters)))
     dense = draw(hnp.arrays(np.int64, shape, elements=st.integers(-1, len(labels) - 1)))
-    return VoteMatrix.from_dense(dense, labels, _voters(draw, shape[1]), _ids(draw, shape[0]))
+    voters, ids = _voters(draw, shape[1]), _ids(draw, shape[0])
+    return VoteMatrix.from_dense(labels.from_indices(dense), labels, voters, ids)
 
 
 @st.composite

@@ -181,7 +181,7 @@ again = load_model("review-model")
 print(again.predict(features.transform(["A wonderful film. I loved every minute."])))
 
 # For daily use, make it a project: a folder with the texts as CSV files, the LFs in `lfs.py` or `rules.toml`, and a short
-# [wiesel.toml](../reference/wiesel-toml.md). The next block writes these files. You would use an editor.
+# `wiesel.toml` (all its settings are in the reference of the site). The next block writes these files. You would use an editor.
 
 project = Path("review-project")
 project.mkdir(exist_ok=True)

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -22,10 +22,10 @@ from wiesel.errors import (
     suggest,
 )
 from wiesel.evaluation.rendering import html_fragment
-from wiesel.io.answer_columns import AnswerColumns, find_answer_columns
-from wiesel.label_models import REGISTRY, DawidSkene, LabelModel
+from wiesel.io.answer_columns import AnswerColumns
+from wiesel.io.answers import crowd_answers
+from wiesel.label_models import REGISTRY, DawidSkene, LabelModel, MajorityVote
 from wiesel.labels import LabelSpace
-from wiesel.long_votes import blank_to_null
 from wiesel.tables import as_frame
 from wiesel.votes import VoteMatrix
 
@@ -46,7 +46,8 @@ def aggregate(
 ) -> "Aggregation":
     """Return the label of every item and a rating of every worker, from a table of answers.
 
-    Ties between classes are decided by Dawid-Skene, which knows how reliable each worker is; the
+    The column `tie` names classes that are equally probable. A majority vote gives such an item no
+    label. With other methods, Dawid-Skene decides, which knows how reliable each worker is; the
     confidence stays that of a tie.
 
     Parameters
@@ -54,7 +55,7 @@ def aggregate(
     answers
         One row per answer: a Polars or pandas table, a dict of columns, or a list of dicts.
     item, worker, label
-        The columns; columns that are not given are guessed from their names.
+        The columns; columns that are not given are recognized by their names and contents.
     method
         A label model or the name of one: `wiesel methods` lists them.
     labels
@@ -67,7 +68,7 @@ def aggregate(
     >>> rows += [("t2", "ann", "dog"), ("t2", "bob", "dog"), ("t2", "eve", "dog")]
     >>> table = [dict(zip(("task", "worker", "answer"), row)) for row in rows]
     >>> aggregate(table, method="majority_vote").labels.rows()
-    [('t1', 'cat', 0.666..., 3, 0.333...), ('t2', 'dog', 1.0, 3, 0.0)]
+    [('t1', 'cat', 0.666..., 3, 0.333..., None), ('t2', 'dog', 1.0, 3, 0.0, None)]
     """
     unfitted = _label_model(method)
     if repeated not in get_args(Repeated):
@@ -76,8 +77,7 @@ def aggregate(
     frame = as_frame(answers)
     if frame.is_empty():
         raise DataError("There are no answers: the table has no rows.")
-    columns = find_answer_columns(frame.columns, item, worker, label)
-    frame = blank_to_null(frame, columns)
+    frame, columns, n_rejected, n_trimmed = crowd_answers(frame, item, worker, label)
     n_complete = frame.drop_nulls(list(columns)).height
     votes = _votes(frame, columns, labels, repeated)
     model = unfitted.fit(votes)
@@ -92,6 +92,8 @@ def aggregate(
         n_complete - votes.n_votes,
         repeated == "all",
         frame.height - n_complete,
+        n_rejected,
+        n_trimmed,
     )
 
 
@@ -115,12 +117,17 @@ class Aggregation:
     """Whether repeated answers count; otherwise one answer of each worker to an item does."""
     n_incomplete: int = 0
     """Rows without an item, a worker or an answer, which do not count."""
+    n_rejected: int = 0
+    """Rows of assignments that were rejected on MTurk, which do not count."""
+    n_trimmed: int = 0
+    """Rows with blanks around the item, the worker or the answer, which were removed."""
 
     @property
     def labels(self) -> Any:
-        """A row per item: its label, its confidence, the number of answers, and their disagreement.
+        """A row per item: its label, confidence, number of answers, disagreement, and tie.
 
-        Disagreement is the share of the answers that name another class than the label.
+        Disagreement is the share of the answers that name another class than the most probable.
+        A tie is the names of equally probable classes. A majority vote that ties has no label.
         """
         return self._as_given(self.label_frame)
 
@@ -143,24 +150,46 @@ class Aggregation:
         agreeing = counts[np.arange(len(best)), best]
         apart = 1 - np.divide(agreeing, n_answers, out=np.ones(len(best)), where=covered)
         names = pl.Series(self.votes.labels.names, dtype=pl.String).gather(best)
-        known = pl.Series(covered)
+        known, labeled = pl.Series(covered), pl.Series(self.labeled)
         return pl.DataFrame(
             {
                 self.columns.item: pl.Series(self.votes.ids.tolist()),
-                self._free("label"): _typed(names, self.label_dtype),
+                self._free("label"): _typed(names, self.label_dtype).set(~labeled, None),
                 self._free("confidence"): self.proba.max(axis=1),
                 self._free("answers"): n_answers,
                 self._free("disagreement"): np.maximum(apart, 0.0),
+                self._free("tie"): pl.Series(self._ties(), dtype=pl.String),
             }
         ).with_columns(
             pl.when(known).then(pl.col(name)).alias(name)
-            for name in map(self._free, ("label", "confidence", "disagreement"))
+            for name in map(self._free, ("confidence", "disagreement"))
         )
 
     @cached_property
     def best_class(self) -> npt.NDArray[np.int64]:
-        """The index of the label of every item."""
+        """The index of the most probable class of every item; Dawid-Skene decides ties."""
         return _best_class(self.votes, self.proba)
+
+    @property
+    def decided_proba(self) -> npt.NDArray[np.float64]:
+        """P(class), with the label of every item alone on top."""
+        decided, place = self.proba.copy(), np.arange(len(self.proba))
+        decided[place, self.best_class] = np.nextafter(decided.max(axis=1), 2)
+        return decided
+
+    @property
+    def labeled(self) -> npt.NDArray[np.bool_]:
+        """Which items have a label: those with answers, unless a majority vote is tied."""
+        covered = self.votes.covered
+        tied = _tied(self.proba).sum(axis=1) > 1
+        return covered & ~tied if isinstance(self.model, MajorityVote) else covered
+
+    def _ties(self) -> list[str | None]:
+        names, tied = np.array(self.votes.labels.names), _tied(self.proba)
+        several = self.votes.covered & (tied.sum(axis=1) > 1)
+        return [
+            ", ".join(names[row]) if tie else None for row, tie in zip(tied, several, strict=True)
+        ]
 
     @property
     def n_answers(self) -> int:
@@ -178,8 +207,8 @@ class Aggregation:
         return worker_mistakes(self.model, self.votes, self.proba)
 
     def class_shares(self) -> dict[str, float]:
-        """Return the share of every class among the labels of items with answers."""
-        best = self.best_class[self.votes.covered]
+        """Return the share of every class among the labels."""
+        best = self.best_class[self.labeled]
         counts = np.bincount(best, minlength=self.votes.n_classes)
         return dict(zip(self.votes.labels.names, counts / max(1, len(best)), strict=True))
 
@@ -205,24 +234,23 @@ class Aggregation:
         return [*lines, *self.notes()]
 
     def notes(self) -> list[str]:
-        """Return sentences on repeated answers, incomplete rows and classes with similar names."""
-        return [*self._repeats(), *self._incomplete(), *self._similar_classes()]
-
-    def _incomplete(self) -> list[str]:
+        """Return sentences on answers left out, repeats, ties, and names spelled alike."""
         n, (item, worker, label) = self.n_incomplete, self.columns
-        rows = "row" if n == 1 else "rows"
-        return [f"Left out: {n:,} {rows} without {item}, {worker} or {label}"] if n else []
-
-    def _similar_classes(self) -> list[str]:
-        """A worker who writes 'Cat' for 'cat' would count as one who is wrong."""
-        alike: dict[str | float, list[str]] = {}
-        for name in self.votes.labels:
-            alike.setdefault(_without_spelling(name), []).append(name)
+        n_tied = int((self.votes.covered & ~self.labeled).sum())
+        told = {
+            f"Left out: {n:,} {_rows(n)} without {item}, {worker} or {label}": n,
+            f"Left out: {self.n_rejected:,} {_rows(self.n_rejected)} of assignments that were "
+            "rejected": self.n_rejected,
+            f"Blanks around a {item}, {worker} or {label} were removed in {self.n_trimmed:,} "
+            f"{_rows(self.n_trimmed)}": self.n_trimmed,
+            f"Ties, which have no label: {n_tied:,} of {self.votes.n_items:,} items (column "
+            f"{self._free('tie')})": n_tied,
+        }
         return [
-            f"The classes {listed(names)} differ only in their spelling: if they are one, "
-            "write them alike and aggregate again"
-            for names in alike.values()
-            if len(names) > 1
+            *self._repeats(),
+            *(sentence for sentence, count in told.items() if count),
+            *_alike("classes", self.votes.labels),
+            *_alike("workers", self.votes.voters),
         ]
 
     def _repeats(self) -> list[str]:
@@ -244,6 +272,23 @@ class Aggregation:
         if self.kind != "pandas":
             return frame
         return sys.modules["pandas"].DataFrame(frame.to_dict(as_series=False))
+
+
+def _rows(n: int) -> str:
+    return "row" if n == 1 else "rows"
+
+
+def _alike(kind: str, names: Iterable[str]) -> list[str]:
+    """A worker who writes 'Cat' for 'cat' would count as one who is wrong."""
+    alike: dict[str | float, list[str]] = {}
+    for name in names:
+        alike.setdefault(_without_spelling(name), []).append(name)
+    return [
+        f"The {kind} {listed(several)} differ only in their spelling: if they are one, "
+        "write them alike and aggregate again"
+        for several in alike.values()
+        if len(several) > 1
+    ]
 
 
 def _without_spelling(name: str) -> str | float:
@@ -294,12 +339,17 @@ def _votes(
         raise VoteError(str(error).replace("duplicates=", "repeated=")) from None
 
 
+def _tied(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Which classes of every item are the most probable one."""
+    return proba >= proba.max(axis=1, keepdims=True) - 1e-6
+
+
 def _best_class(votes: VoteMatrix, proba: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """The most probable class of every item; ties are decided by Dawid-Skene.
 
     The first class would be favored otherwise, and lots ignore how reliable each worker is.
     """
-    tied = proba >= proba.max(axis=1, keepdims=True) - 1e-9
+    tied = _tied(proba)
     if not (tied[votes.covered].sum(axis=1) > 1).any():
         return proba.argmax(axis=1)
     with warnings.catch_warnings(action="ignore", category=WieselWarning):

@@ -17,6 +17,7 @@ from wiesel.evaluation import Report, commonest_class, evaluate
 from wiesel.label_models import LabelModel
 from wiesel.labels import LabelSpace
 from wiesel.nn.names import end_model_by_name
+from wiesel.row_ids import in_order_of
 from wiesel.training.progress import one_line
 from wiesel.votes import VoteMatrix
 
@@ -140,7 +141,7 @@ def _references(task: Mapping[str, Any], end_model: Any, seed: int) -> list[dict
     if task.get("validation") is None or end_model is None:
         return rows
     X, y = task["validation"][:2]
-    gold = labels.indices(y, allow_unknown=True)
+    gold = labels.indices(in_order_of(X, y, "y", "X"), allow_unknown=True)
     if len(set(gold[gold >= 0].tolist())) < 2:
         return rows
     if isinstance(end_model, str):

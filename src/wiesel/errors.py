@@ -13,6 +13,7 @@ __all__ = [
     "CollapseWarning",
     "DataError",
     "FeatureError",
+    "ForkError",
     "LabelingFunctionError",
     "MissingExtraError",
     "NotFittedError",
@@ -70,6 +71,10 @@ class MissingExtraError(WieselError, ImportError):
     """An optional package is missing; the message has the install command."""
 
 
+class ForkError(WieselError, RuntimeError):
+    """A forked process lacks the threads that this work needs."""
+
+
 class WieselWarning(UserWarning):
     """Base class of all warnings."""
 
@@ -87,10 +92,26 @@ def suggest(name: object, options: Iterable[str]) -> str:
     "Allowed: 'epochs', 'lr'."
     """
     options = list(options)
-    close = difflib.get_close_matches(str(name), options, n=1)
+    alike = {option.casefold(): option for option in reversed(options)}
+    close = difflib.get_close_matches(str(name).strip().casefold(), alike, n=1)
     if close:
-        return f"Did you mean {close[0]!r}?"
+        return f"Did you mean {alike[close[0]]!r}?"
     return f"Allowed: {listed(options)}."
+
+
+def other_spelling(value: object, names: Iterable[str]) -> str:
+    """Return a sentence with the name that a value is in other letters or with blanks; or nothing.
+
+    >>> other_spelling(" Spam", ["ham", "spam"])
+    " ' Spam' is 'spam' in another spelling: write it like the class."
+    >>> other_spelling("eggs", ["ham", "spam"])
+    ''
+    """
+    plain = str(value).strip().casefold()
+    alike = [name for name in names if name.strip().casefold() == plain]
+    if not isinstance(value, str) or not alike:
+        return ""
+    return f" {value!r:.80} is {alike[0]!r} in another spelling: write it like the class."
 
 
 def listed(values: Iterable[object], limit: int = 12) -> str:

@@ -1,7 +1,9 @@
 """Translates between class names, which users see, and class indices."""
 
+import math
+import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,19 +12,21 @@ import numpy.typing as npt
 
 from wiesel.errors import (
     DataError,
+    FeatureError,
     ParameterError,
-    WieselWarning,
     listed,
     suggest,
-    warn_user,
 )
 
 __all__ = [
     "ABSTAIN",
+    "ClassIndices",
     "FloatArray",
     "IntArray",
     "LabelSpace",
+    "as_indices",
     "by_name",
+    "checked_proba",
     "class_prior",
     "is_missing",
     "is_name",
@@ -34,10 +38,47 @@ ABSTAIN = -1
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
 
+_UNKNOWN_NAME = ABSTAIN - 1
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_LONGEST = 15
+"""The most characters of a name that is a number: longer ones are not exact in a column."""
+
+
+class ClassIndices(np.ndarray[Any, Any]):
+    """An integer array of class indices, which is never read as an array of names.
+
+    If classes are named by numbers, Wiesel's gold labels and dense votes are such arrays. So are
+    rows of one, and several that are concatenated; what is computed from one is a plain array.
+    `LabelSpace.from_indices` makes one.
+
+    >>> stars = LabelSpace("1", "2", "3")
+    >>> stars.indices([1, 2]), stars.indices(stars.from_indices([1, 2]))
+    (array([0, 1]), array([1, 2]))
+    """
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """Return the result of a computation, which are no class indices."""
+        plain = np.asarray(array)
+        return plain[()] if return_scalar else plain
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Keep class indices class indices when they are concatenated."""
+        found = super().__array_function__(func, types, args, kwargs)
+        if func is not np.concatenate:
+            return found
+        same = all(isinstance(part, ClassIndices) for part in args[0])
+        return found.view(ClassIndices if same else np.ndarray)
+
+    def __repr__(self) -> str:
+        return repr(self.view(np.ndarray))
+
 
 @dataclass(frozen=True, init=False)
 class LabelSpace:
     """The classes of a task, in order.
+
+    If all classes are numbers, or True and False, they become names: `LabelSpace(0, 1).names` is
+    `('0', '1')`.
 
     >>> labels = LabelSpace("ham", "spam")
     >>> labels.index("spam"), len(labels), "eggs" in labels
@@ -48,21 +89,22 @@ class LabelSpace:
 
     names: tuple[str, ...]
 
-    def __init__(self, *names: str) -> None:
-        for name in names:
+    def __init__(self, *names: str | int | bool) -> None:
+        texts = _all_as_text(names)
+        for name in texts:
             if not is_name(name):
                 advice = " A list goes to LabelSpace.of(names)." if isinstance(name, list) else ""
                 raise ParameterError(
                     f"Class names must be non-empty strings; got {name!r:.80}.{advice}"
                 )
-        if len(names) < 2:
+        if len(texts) < 2:
             raise ParameterError(
-                f"A task needs at least two classes; got {listed(names) or 'none'}."
+                f"A task needs at least two classes; got {listed(texts) or 'none'}."
             )
-        repeated = sorted(name for name, n in Counter(names).items() if n > 1)
+        repeated = sorted(name for name, n in Counter(texts).items() if n > 1)
         if repeated:
             raise ParameterError(f"Each class is named once; {listed(repeated)} is repeated.")
-        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "names", texts)
 
     @classmethod
     def of(cls, labels: "LabelSpace | Sequence[str]") -> "LabelSpace":
@@ -95,65 +137,127 @@ class LabelSpace:
         """Return class indices of gold labels given as names or as indices.
 
         With `allow_unknown`, `None`, NaN and -1 mean that the label is unknown; the result is -1.
-        Numbers are indices. If the classes are named by other numbers and one of the labels is
-        no index but all are names, they are names.
+        If all classes are named by numbers, numbers are names; otherwise they are indices. Numbers
+        are refused if only some of the classes are named by numbers, so that 1 could be either.
+
+        >>> LabelSpace("1", "2", "3").indices([1, 3])
+        array([0, 2])
         """
         array = _as_vector(values)
-        lowest = ABSTAIN if allow_unknown else 0
-        if array.dtype.kind in "iub":
-            found = self._indices_of_numbers(array.astype(np.int64), lowest)
-        elif array.dtype.kind == "f":
-            found = self._indices_of_numbers(_whole_numbers(array), lowest)
-        else:
-            found = self._indices_of_names(array)
-        bad = (found < lowest) | (found >= len(self))
+        found = self.codes(array)
+        bad = (found < (ABSTAIN if allow_unknown else 0)) | (found >= len(self))
         if bad.any():
             raise DataError(self._label_problem(array, int(np.flatnonzero(bad)[0]), allow_unknown))
-        return found
+        return self.from_indices(found.astype(np.int64))
 
-    def _indices_of_names(self, array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        known: dict[object, int] = {name: index for index, name in enumerate(self.names)}
-        # A list of indices that contains None also gets here: NumPy makes it an object array.
-        known.update({index: index for index in range(ABSTAIN, len(self))})
-        known.update({None: ABSTAIN})
-        unknown_name = ABSTAIN - 1
-        found = (_plain(value) for value in array)
-        # A list in a cell is no name, and cannot be looked up.
-        names = (value if isinstance(value, Hashable) else unknown_name for value in found)
-        return np.array([known.get(name, unknown_name) for name in names], dtype=np.int64)
+    def from_indices(self, indices: Any) -> npt.NDArray[Any]:
+        """Return class indices (-1: unknown, or an abstention) as an array that says so.
 
-    def _indices_of_numbers(
-        self, numbers: npt.NDArray[np.int64], lowest: int
-    ) -> npt.NDArray[np.int64]:
-        """Return numbers unchanged, or the indices of the classes that they can only name."""
-        named = {int(name): index for index, name in enumerate(self.names) if _is_whole(name)}
-        if len(named) < len(self) or list(named) == list(range(len(self))):
-            return numbers
-        unknown = {ABSTAIN} - set(named)
-        used = set(np.unique(numbers).tolist()) - unknown
-        if not used or not used <= set(named):
-            return numbers
-        if min(used) >= lowest and max(used) < len(self):
-            self._warn_of_indices(next(number for number in used if named[number] != number))
-            return numbers
-        return np.array([named.get(number, ABSTAIN) for number in numbers.tolist()], dtype=np.int64)
+        This is needed only if the classes are named by numbers, because plain numbers are names
+        then. Otherwise the array is returned as it is.
 
-    def _warn_of_indices(self, number: int) -> None:
-        meaning = "unknown" if number == ABSTAIN else f"the class {self.names[number]!r}"
-        warn_user(
-            f"The classes have numbers as names ({listed(self.names)}), and the labels are "
-            f"numbers, too. They are read as indices: {number} is {meaning}. If they are names, "
-            "give them as text: y.astype(str).",
-            WieselWarning,
+        >>> labels = LabelSpace("1", "0")
+        >>> labels.indices([0, 1]), labels.indices(labels.from_indices([0, 1]))
+        (array([1, 0]), array([0, 1]))
+        """
+        array = np.asarray(indices)
+        array = array if array.size else array.astype(np.int64)
+        low, high = ABSTAIN, len(self) - 1
+        if array.dtype.kind not in "iu" or ((array < low) | (array > high)).any():
+            raise DataError(
+                f"Class indices are whole numbers from {low} to {high}; got {indices!r:.80}."
+            )
+        return array if self._numbers() == _identity(self) else array.view(ClassIndices)
+
+    def codes(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the class index of every value of an array of any shape, without checking it.
+
+        A missing value, a blank text and -1 become -1, unless a class is named -1. What is no class
+        becomes another number that is no index.
+        """
+        numbers = self._numbers()
+        same = array.dtype.kind in "iu" and numbers == _identity(self)
+        if same or isinstance(array, ClassIndices):
+            return np.asarray(array)
+        places: dict[object, int] = {name: index for index, name in enumerate(self.names)}
+        truths = self._read_by(_truth)
+        if truths is None and not any(_truth(name) is not None for name in self.names):
+            truths = numbers
+
+        def code(value: object) -> int:
+            value = _plain(value)
+            if isinstance(value, str) or value is None:
+                is_blank = value is None or not value.strip()
+                return places.get(value, ABSTAIN if is_blank else _UNKNOWN_NAME)
+            if not isinstance(value, (int, float)):
+                return _UNKNOWN_NAME
+            known = truths if isinstance(value, bool) else numbers
+            if known is None and value != ABSTAIN:
+                raise DataError(self._ambiguous(value))
+            return (known or {}).get(value, ABSTAIN if value == ABSTAIN else _UNKNOWN_NAME)
+
+        if array.dtype.kind == "O":
+            return np.array([code(v) for v in array.ravel()], np.int64).reshape(array.shape)
+        distinct, inverse = np.unique(array, return_inverse=True)
+        return np.array([code(v) for v in distinct], np.int64)[inverse].reshape(array.shape)
+
+    def _numbers(self) -> dict[float, int] | None:
+        """The index of the class that a number stands for; None if numbers are ambiguous."""
+        named = self._read_by(_number)
+        if named is not None:
+            return named
+        read = [_truth(name) if self._read_by(_truth) else _number(name) for name in self.names]
+        clear = all(value is None or value == index for index, value in enumerate(read))
+        return _identity(self) if clear else None
+
+    @property
+    def named_values(self) -> dict[float, int]:
+        """The index of each class by its number or truth value, if all names are such.
+
+        >>> LabelSpace(True, False).named_values, LabelSpace("ham", "spam").named_values
+        ({True: 0, False: 1}, {})
+        """
+        return self._read_by(_number) or self._read_by(_truth) or {}
+
+    def _read_by(self, read: Callable[[str], float | None]) -> dict[float, int] | None:
+        """The classes by what their names mean; None if a name has no meaning of its own."""
+        values = [read(name) for name in self.names]
+        known = {value: index for index, value in enumerate(values) if value is not None}
+        return known if len(known) == len(self) else None
+
+    def _ambiguous(self, number: object) -> str:
+        names = "truth values, y.astype(bool)" if self._read_by(_truth) else "text, y.astype(str)"
+        return (
+            f"The classes are {listed(self.names)}, so the label {number!r} could be a name or an "
+            f"index. Give names as {names}, or say that they are indices: "
+            "labels.from_indices(y)."
         )
 
     def _label_problem(self, array: npt.NDArray[Any], row: int, allow_unknown: bool) -> str:
-        value = _plain(array[row])
+        index = f"or its index 0 to {len(self) - 1}"
+        if self.named_values:
+            index = "and numbers are names here: give indices as labels.from_indices(y)"
         unknown = ", or None where it is not known" if allow_unknown else ""
         return (
-            f"The label of row {row} is {value!r:.80}; it must be one of {listed(self.names)}, "
-            f"or its index 0 to {len(self) - 1}{unknown}."
+            f"The label of row {row} is {_plain(array[row])!r:.80}; it must be one of "
+            f"{listed(self.names)}, {index}{unknown}."
         )
+
+
+def as_indices(numbers: Any) -> npt.NDArray[Any]:
+    """Return numbers, which are class indices in some file format, so that they are read as such.
+
+    NaN becomes -1. What is no whole number is returned as it is, to be refused with its place.
+
+    >>> LabelSpace("1", "2").codes(as_indices([1.0, np.nan]))
+    array([ 1, -1])
+    """
+    array = np.asarray(numbers)
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), ABSTAIN, array)
+        whole = (np.abs(array) < 2**31).all() and (array == np.floor(array)).all()
+        array = array.astype(np.int64) if whole else array
+    return array.view(ClassIndices) if array.dtype.kind in "iu" else array
 
 
 def is_name(value: object) -> bool:
@@ -192,13 +296,14 @@ def class_prior(
     n_classes = len(labels)
     if balance is None:
         return np.full(n_classes, 1 / n_classes)
-    balance = by_name(balance)
+    balance = by_name(balance, labels)
     if isinstance(balance, Mapping):
-        if set(balance) != set(labels.names):
+        shares = dict(zip(_all_as_text(balance), balance.values(), strict=True))
+        if set(shares) != set(labels.names):
             raise ParameterError(
                 f"The class balance names {listed(balance)}; it must name {listed(labels.names)}."
             )
-        balance = [balance[name] for name in labels]
+        balance = [shares[name] for name in labels]
     try:
         prior = np.asarray(balance, dtype=np.float64)
     except (ValueError, TypeError):
@@ -212,21 +317,79 @@ def class_prior(
     return normal
 
 
-def by_name(values: Any) -> Any:
+def checked_proba(
+    proba: Any,
+    labels: Sequence[str] | LabelSpace,
+    source: str,
+    n_items: int | None = None,
+    *,
+    zeros: bool = False,
+) -> npt.NDArray[np.float64]:
+    """Return probabilities of classes as a float64 array, or raise an error that names the source.
+
+    `zeros` allows rows of zeros, which say nothing about their item.
+
+    >>> checked_proba([[0.5, 0.6]], ["ham", "spam"], "The soft labels by PeerVote")
+    Traceback (most recent call last):
+    wiesel.errors.FeatureError: The soft labels by PeerVote of row 0 are [0.5, 0.6]; ...
+    """
+    try:
+        array = np.asarray(proba, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    n_rows = len(array) if n_items is None and array.ndim else n_items
+    if array.shape != (n_rows, len(labels)):
+        raise FeatureError(
+            f"{source} must be items x {len(labels)} classes, numbers of the shape "
+            f"({n_rows}, {len(labels)}); got {type(proba).__name__} of the shape {array.shape}."
+        )
+    bad = ~(np.isfinite(array) & (array >= 0)).all(axis=1) | (np.abs(array.sum(axis=1) - 1) > 1e-3)
+    if zeros:
+        bad &= (array != 0).any(axis=1)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise FeatureError(
+            f"{source} of row {row} are {array[row].tolist()}; they must be finite, non-negative "
+            f"and sum to 1, in the order {listed(labels)}. Logits need a softmax first."
+        )
+    return array
+
+
+def by_name(values: Any, labels: LabelSpace | None = None) -> Any:
     """Return a pandas Series as a dict by its index, unless it only counts; else the values.
+
+    If `labels` are named by the numbers of the index, the index does not count.
 
     `value_counts` sorts by frequency: its order is not that of the classes.
     """
     index = getattr(values, "index", None)
     if index is None or callable(index) or not hasattr(values, "to_dict"):
         return values
-    return values if list(index) == list(range(len(values))) else values.to_dict()
+    named = set(labels.named_values) if labels is not None else set()
+    counts = list(index) == list(range(len(values))) and not set(index) <= named
+    return values if counts else values.to_dict()
 
 
-def _is_whole(name: str) -> bool:
-    """Whether a class name is a whole number as Python writes it, such as '-1' or '5'."""
-    digits = name.removeprefix("-")
-    return digits.isdecimal() and len(digits) < 10 and str(int(name)) == name
+def _all_as_text(names: Iterable[Any]) -> tuple[Any, ...]:
+    """Classes given as whole numbers, or as True and False, as names; others unchanged."""
+    plain = tuple(map(_plain, names))
+    kinds = set(map(type, plain))
+    return tuple(map(str, plain)) if kinds in ({int}, {bool}) else plain
+
+
+def _identity(labels: LabelSpace) -> dict[float, int]:
+    return {index: index for index in range(len(labels))}
+
+
+def _truth(name: str) -> bool | None:
+    return {"true": True, "false": False}.get(name.lower())
+
+
+def _number(name: str) -> float | None:
+    if len(name) > _LONGEST or not _NUMBER.fullmatch(name):
+        return None
+    value = float(name)
+    return value if math.isfinite(value) else None
 
 
 def _as_vector(values: Any) -> npt.NDArray[Any]:
@@ -238,29 +401,12 @@ def _as_vector(values: Any) -> npt.NDArray[Any]:
         values = values.to_numpy()
     elif hasattr(values, "numpy"):
         values = values.numpy(force=True)
-    array = np.asarray(values)
+    array = np.asanyarray(values)
     if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
         array = np.array(values, dtype=object)  # NumPy turned a NaN among names into 'nan'
-    if array.dtype.kind == "O":
-        array = _without_gaps(array)
     if array.ndim != 1:
         raise DataError(f"Labels must be one-dimensional; got the shape {array.shape}.")
     return array
-
-
-def _without_gaps(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an object array of numbers and missing values as numbers, with NaN for missing."""
-    plain = [_plain(value) for value in array.ravel()]
-    if plain and all(value is None or isinstance(value, (int, float)) for value in plain):
-        return np.array(plain, dtype=np.float64).reshape(array.shape)  # None becomes NaN
-    return array
-
-
-def _whole_numbers(array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Convert float indices to integers: NaN is unknown, a fraction is not a class."""
-    numbers = np.where(np.isnan(array), ABSTAIN, array)
-    whole = (np.abs(numbers) < 2**31) & (np.floor(numbers) == numbers)
-    return np.where(whole, numbers, ABSTAIN - 1).astype(np.int64)
 
 
 def _plain(value: object) -> object:

@@ -7,11 +7,22 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import VoteError, listed
-from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.errors import VoteError, listed, other_spelling
+from wiesel.forks import check_polars_threads
+from wiesel.labels import LabelSpace
+from wiesel.tables import as_frame, require_columns
 from wiesel.vote_entries import Entries, make_entries, normalized, voter_list
 
-__all__ = ["blank_to_null", "long_entries"]
+__all__ = ["answer_table", "blank_to_null", "long_entries", "without_blanks"]
+
+
+def answer_table(table: Any, item: str, voter: str, label: str) -> pl.DataFrame:
+    """Return the columns `item`, `voter` (text) and `label` of a table; blank cells are null."""
+    check_polars_threads("VoteMatrix.from_long")
+    frame = as_frame(table)
+    require_columns(frame, (item, voter, label), "named in from_long")
+    answers = frame.select(item=item, voter=pl.col(voter).cast(pl.String), label=label)
+    return blank_to_null(answers, answers.columns)
 
 
 def blank_to_null(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
@@ -20,6 +31,7 @@ def blank_to_null(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     >>> blank_to_null(pl.DataFrame({"label": ["cat", " ", ""]}), ["label"])["label"].to_list()
     ['cat', None, None]
     """
+    check_polars_threads("A long table of votes")
     kinds = (pl.String, pl.Categorical, pl.Enum)
     texts = [pl.col(name).cast(pl.String) for name in columns if table.schema[name] in kinds]
     numbers = [pl.col(name) for name in columns if table.schema[name].is_float()]
@@ -27,6 +39,15 @@ def blank_to_null(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
         *(pl.when(text.str.strip_chars() != "").then(text) for text in texts),
         *(number.fill_nan(None) for number in numbers),
     )
+
+
+def without_blanks(column: pl.Series) -> pl.Series:
+    """Return a column with null for texts of white space only, and for NaN.
+
+    >>> without_blanks(pl.Series(["cat", " ", ""])).to_list()
+    ['cat', None, None]
+    """
+    return blank_to_null(pl.DataFrame({"values": column}), ["values"])["values"].alias(column.name)
 
 
 def long_entries(
@@ -41,10 +62,11 @@ def long_entries(
     probabilistic = answers["label"].dtype.base_type() in (pl.List, pl.Array)
     space = _label_space(answers["label"], labels, probabilistic)
     if probabilistic:
-        # As in a dense array of probabilities, zeros mean abstain.
-        answers = answers.filter(
-            ~answers["label"].cast(pl.List(pl.Float64)).list.eval(pl.element() == 0).list.all()
-        )
+        # As in a dense array of probabilities, zeros and NaN mean abstain.
+        shares = answers["label"].cast(pl.List(pl.Float64))
+        zeros = shares.list.eval(pl.element() == 0).list.all()
+        unknown = shares.list.eval(pl.element().is_null() | pl.element().is_nan()).list.all()
+        answers = answers.filter(~(zeros | unknown))
     names = sorted(answers["voter"].unique()) if voters is None else voter_list(voters)
     coded = answers.with_columns(
         item_code=_codes(answers["item"], items, "item"),
@@ -105,20 +127,20 @@ def _codes(values: pl.Series, allowed: pl.Series, what: str) -> pl.Series:
 
 
 def _class_codes(coded: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
-    """Class indices of labels; integers are names if all are class names, else indices."""
+    """Class indices of labels, which are names or, as in `LabelSpace.indices`, numbers."""
     column = coded["label"]
-    as_text = column.cast(pl.String)
-    if column.dtype.is_integer() and not set(as_text.unique()) <= set(labels):
-        codes = column.cast(pl.Int64)
-        bad = (codes < 0) | (codes >= len(labels))
-    else:
-        codes = as_text.replace_strict(list(labels), list(range(len(labels))), default=ABSTAIN)
-        bad = codes == ABSTAIN
+    if not (column.dtype.is_integer() or column.dtype == pl.Boolean):
+        column = column.cast(pl.String)
+    distinct = column.unique()
+    found = labels.codes(distinct.to_numpy())
+    codes = column.replace_strict(distinct, found.tolist(), return_dtype=pl.Int64)
+    bad = (codes < 0) | (codes >= len(labels))
     if bad.any():
         row = coded.row(int(bad.arg_true()[0]), named=True)
         raise VoteError(
             f"{row['voter']!r:.80} voted {row['label']!r:.80} on item {row['item']!r:.80}; "
             f"it must be one of {listed(labels)}, or missing to abstain."
+            f"{other_spelling(row['label'], labels)}"
         )
     return codes.to_numpy()
 

@@ -94,6 +94,8 @@ got 'no'.
         for option in fields(self):  # type: ignore[arg-type]
             if option.init and option.type in (bool, "bool"):
                 _check_flag(self, option.name, getattr(self, option.name))
+            if option.init and option.name == "seed":
+                check_number(self, "seed", getattr(self, "seed", 0), low=0, whole=True)
         self._check_options()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

@@ -15,8 +15,8 @@ Show = Callable[..., None]
 """`show(done, note)`: shows how much is done, with a short note."""
 
 _LISTENER: ContextVar[tuple[Listener, float] | None] = ContextVar("listener", default=None)
-_DRAWING: ContextVar[bool] = ContextVar("drawing", default=False)
-"""Whether a bar is already drawn: a terminal has only one last line."""
+_DRAWING: ContextVar[Show | None] = ContextVar("drawing", default=None)
+"""The line that is already drawn, if any: a terminal has only one last line."""
 
 
 @contextmanager
@@ -48,7 +48,11 @@ def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterato
         listener = _rarely(*current)
         yield lambda done, note="": listener(_report_text(what, done, total, unit, note))
         return
-    if _DRAWING.get() or not sys.stderr.isatty():
+    outer = _DRAWING.get()
+    if outer is not None:  # work inside the work that has the line
+        yield lambda done, note="": outer(None, _report_text(what, done, total, unit, note))
+        return
+    if not sys.stderr.isatty():
         yield lambda done, note="": None
         return
     from rich.console import Console
@@ -57,13 +61,16 @@ def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterato
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as line:
         task = line.add_task(what, total=total)
+        known = 0
 
-        def show(done: int, note: str = "") -> None:
+        def show(done: int | None, note: str = "") -> None:
+            nonlocal known
+            known = known if done is None else done
             line.update(
-                task, completed=done, description=_report_text(what, done, total, unit, note)
+                task, completed=known, description=_report_text(what, known, total, unit, note)
             )
 
-        token = _DRAWING.set(True)
+        token = _DRAWING.set(show)
         try:
             yield show
         finally:

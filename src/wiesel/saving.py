@@ -164,6 +164,8 @@ def decoded(value: Any) -> Any:
         if "$array" in value:
             return np.array(value["$array"], dtype=_plain_dtype(value["dtype"]))
         if "$labels" in value:
+            if not all(isinstance(name, str) for name in value["$labels"]):
+                raise TypeError("class names are stored as text")
             return LabelSpace(*value["$labels"])
         if "$tuple" in value:
             return tuple(decoded(part) for part in value["$tuple"])

@@ -2,20 +2,22 @@
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import FeatureError, NotFittedError
-from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.errors import DataError, FeatureError, NotFittedError, ParameterError, listed
+from wiesel.labels import ABSTAIN, LabelSpace, is_missing
 from wiesel.parameters import Parameterized
+from wiesel.row_ids import in_order_of
 from wiesel.votes import VoteMatrix, require_votes
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["Classifier", "agreement_with_votes"]
+__all__ = ["Classifier", "SortedClassifier", "agreement_with_votes"]
 
 
 class Classifier(Parameterized):
@@ -23,6 +25,9 @@ class Classifier(Parameterized):
 
     It does not derive from `BaseEstimator`, because importing scikit-learn takes a second. It has
     the same interface: `get_params`, tags, `classes_`, `score`.
+
+    scikit-learn sorts the classes. A fitted model whose classes have another order says so in an
+    error where scikit-learn would mix them up; `as_classifier` sorts them.
     """
 
     labels_: LabelSpace
@@ -47,9 +52,31 @@ class Classifier(Parameterized):
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
-        """The names of the classes, in the order of the columns of `predict_proba`."""
+        """The names of the classes, sorted, in the order of the columns of `predict_proba`."""
         self.check_fitted()
+        problem = _order_problem(self)
+        if problem:
+            raise _ClassOrderError(problem)
         return np.array(self.labels_.names, dtype=object)
+
+    def as_classifier(self, values: Mapping[str, Any] | type | None = None) -> "SortedClassifier":
+        """Return this model for scikit-learn, which sorts the classes and may know them as values.
+
+        `values` are what `y` contains: `int`, `bool` or `str` if the names of the classes are such
+        values, or a dict of the value of each class.
+
+        >>> from wiesel import MajorityVote
+        >>> votes = VoteMatrix.from_dense([[0], [1], [1]], ["ordinary", "fraud"])
+        >>> model = MajorityVote().fit(votes)
+        >>> model.as_classifier().classes_
+        array(['fraud', 'ordinary'], dtype=object)
+        >>> model.as_classifier({"ordinary": False, "fraud": True}).predict(votes)
+        array([False,  True,  True])
+        """
+        wrapped = SortedClassifier(self, values)
+        if hasattr(self, "labels_"):
+            wrapped.model_ = self
+        return wrapped
 
     @property
     def n_features_in_(self) -> int:
@@ -72,6 +99,11 @@ class Classifier(Parameterized):
             raise AttributeError(f"X had no {name.replace('_', ' ')} in fit.")
         return seen[name]
 
+    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the logarithm of P(class), -inf where it is 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))  # type: ignore[attr-defined]
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy on gold labels `y`, given as names or indices.
 
@@ -79,6 +111,7 @@ class Classifier(Parameterized):
         cross-validation without gold, the score is the share of an item's votes that agree with
         the prediction, averaged over the items with votes. `sample_weight` weights the items.
         """
+        y = in_order_of(X, y, "y", "X")
         predicted = self.labels_.indices(self.predict(X))  # type: ignore[attr-defined]
         if isinstance(y, VoteMatrix):
             right = agreement_with_votes(predicted, y, self.labels_)
@@ -97,12 +130,194 @@ class Classifier(Parameterized):
     def __sklearn_tags__(self) -> "Tags":
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
+        problem = _order_problem(self)
         return Tags(
-            estimator_type="classifier",
+            estimator_type=_Unsorted(problem) if problem else "classifier",
             target_tags=TargetTags(required=True),
             classifier_tags=ClassifierTags(),
             input_tags=InputTags(sparse=True, three_d_array=True, dict=True),
         )
+
+
+@dataclass(eq=False)
+class SortedClassifier(Parameterized):
+    """A model as scikit-learn expects a classifier: its classes are sorted.
+
+    `classes_`, the columns of `predict_proba` and the results of `predict` follow scikit-learn, so
+    that its metrics, calibration and ensembles are right for every order of the classes. `fit` fits
+    a copy of the model. `model.as_classifier()` makes one of a fitted or an unfitted model.
+
+    >>> from sklearn.metrics import get_scorer
+    >>> from wiesel import MajorityVote
+    >>> votes = VoteMatrix.from_dense([[0], [1], [1]], ["ordinary", "fraud"])
+    >>> model = SortedClassifier(MajorityVote()).fit(votes)
+    >>> float(get_scorer("roc_auc")(model, votes, ["ordinary", "fraud", "fraud"]))
+    1.0
+    """
+
+    model: Any
+    """The model: an end-to-end method or a label model."""
+    values: Mapping[str, Any] | type | None = None
+    """What `y` contains: `int`, `bool` or `str` if the names of the classes are such values; a dict
+    of the value of each class; None if `y` contains the names."""
+
+    model_: Any = field(init=False, repr=False)
+    """The fitted model."""
+
+    def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
+        """Fit a copy of the model; `y` are votes, or gold labels where the model takes these."""
+        from sklearn.base import clone
+
+        given = (
+            y if y is None or isinstance(y, VoteMatrix) or self.values is None else self._names(y)
+        )
+        self.model_ = clone(self.model).fit(X, *([] if given is None else [given]), **options)
+        return self
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return P(class), in the order of `classes_`."""
+        values = self._values()
+        proba: npt.NDArray[np.float64] = self.model_.predict_proba(X)
+        return proba[:, sorted(range(len(values)), key=values.__getitem__)]
+
+    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return log P(class), in the order of `classes_`."""
+        with np.errstate(divide="ignore"):
+            logarithms: npt.NDArray[np.float64] = np.log(self.predict_proba(X))
+        return logarithms
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the value of the predicted class of every item."""
+        known = self._values()
+        values = dict(zip(self.model_.labels_, known, strict=True))
+        return _as_array([values[name] for name in self.model_.predict(X)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on the values `y`, or the agreement with votes, as the model does."""
+        self._values()
+        given = y if isinstance(y, VoteMatrix) or self.values is None else self._names(y)
+        return float(self.model_.score(X, given, sample_weight))
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The values of the classes, sorted."""
+        return _as_array(sorted(self._values()))
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of features in `fit`."""
+        self.check_fitted()
+        return int(self.model_.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """The names of the features, if they had names in `fit`."""
+        self.check_fitted()
+        names: npt.NDArray[Any] = self.model_.feature_names_in_
+        return names
+
+    def check_fitted(self) -> None:
+        """Raise `NotFittedError` unless `fit` has run, or `as_classifier` got a fitted model."""
+        if not hasattr(self, "model_"):
+            name = type(self.model).__name__
+            raise _known_to_scikit_learn(
+                NotFittedError(
+                    f"This classifier of a {name} is not fitted yet: call fit(...) first, or "
+                    "make it from a fitted model with model.as_classifier()."
+                )
+            )
+
+    def _values(self) -> list[Any]:
+        """The value of every class, in the order of the model's classes."""
+        self.check_fitted()
+        labels: LabelSpace = self.model_.labels_
+        if self.values is None:
+            if _text_and_numbers_differ(labels):
+                raise ParameterError(_order_problem(self.model_))
+            return list(labels)
+        if isinstance(self.values, Mapping):
+            found = [self.values.get(name) for name in labels]
+        elif self.values is str:
+            found = list(labels)
+        else:
+            known = {index: value for value, index in labels.named_values.items()}
+            found = [known.get(index) for index in range(len(labels))]
+            found = [value if value is None else self.values(value) for value in found]
+        if None in found or len(set(found)) < len(found):
+            raise ParameterError(
+                f"values must give another value to each of {listed(labels)}: a dict, or int, bool "
+                f"or str if the names are such values; got {self.values!r:.80}."
+            )
+        return found
+
+    def _names(self, y: Any) -> list[Any]:
+        """The names of the classes with the values `y`; None where one is missing."""
+        plain = [getattr(value, "item", lambda own=value: own)() for value in y]
+        if isinstance(self.values, Mapping):
+            names = {value: name for name, value in self.values.items()}
+            wrong = [value for value in plain if not is_missing(value) and value not in names]
+            if wrong:
+                raise DataError(f"{wrong[0]!r:.80} is none of the values {listed(names)}.")
+            return [names.get(value) for value in plain]
+        return [None if is_missing(value) else str(self.values(value)) for value in plain]  # type: ignore[misc]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> "Tags":
+        tags: Tags = self.model.__sklearn_tags__()
+        tags.estimator_type = "classifier"
+        return tags
+
+
+class _ClassOrderError(ParameterError, AttributeError):
+    """An AttributeError, so that what lists the attributes of an estimator leaves classes_ out."""
+
+
+class _Unsorted(str):
+    """The type of an estimator with unsorted classes: an error if it matters to scikit-learn.
+
+    Some of scikit-learn's ensembles read `predict_proba` without looking at `classes_`, but ask
+    before whether the estimator is a classifier.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if other == "classifier":
+            raise ParameterError(str(self))
+        return False
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+
+def _order_problem(model: Any) -> str:
+    """Why scikit-learn would mix up the classes of a fitted model; empty if it would not."""
+    labels: LabelSpace | None = getattr(model, "labels_", None)
+    if labels is None:
+        return ""
+    if _text_and_numbers_differ(labels):
+        return (
+            f"scikit-learn sorts the classes {listed(labels)}, which have another order as text "
+            "than as numbers. Say what y contains: model.as_classifier(int), or "
+            "model.as_classifier(str)."
+        )
+    if list(labels) == sorted(labels):
+        return ""
+    return (
+        f"scikit-learn sorts the classes, and this {type(model).__name__} has them in another "
+        f"order: {listed(labels)}. Give scikit-learn model.as_classifier(), which sorts them (in a "
+        "pipeline: as the last step)."
+    )
+
+
+def _text_and_numbers_differ(labels: LabelSpace) -> bool:
+    numbers = {labels.names[index]: value for value, index in labels.named_values.items()}
+    return bool(numbers) and sorted(numbers) != sorted(numbers, key=numbers.__getitem__)
+
+
+def _as_array(values: list[Any]) -> npt.NDArray[Any]:
+    """An array of numbers or truth values, or of texts as objects."""
+    return np.array(values, dtype=object if any(isinstance(v, str) for v in values) else None)
 
 
 def agreement_with_votes(

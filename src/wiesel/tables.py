@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from wiesel.errors import DataError, listed, suggest
+from wiesel.forks import check_polars_threads
 
 __all__ = ["as_frame", "require_columns"]
 
@@ -26,6 +27,7 @@ def as_frame(table: Any) -> pl.DataFrame:
     if isinstance(table, pl.DataFrame):
         return table
     if isinstance(table, pl.LazyFrame):
+        check_polars_threads("A lazy frame")
         return table.collect()
     try:
         return _converted(table)

@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from wiesel.forks import torch_threads_are_lost
+
 __all__ = ["fitting_threads", "map_in_threads", "one_thread", "usable_cores"]
 
 Piece = TypeVar("Piece")
@@ -39,8 +41,13 @@ class _BlasLimit:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._before: list[tuple[Any, int]] | None = None
+        self._renew()
+        if hasattr(os, "register_at_fork"):  # a forked process has no thread to release the lock
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
 
     def set(self) -> bool:
         """Set the limit; return whether there was none, so that the caller has to lift it."""
@@ -106,6 +113,7 @@ def fitting_threads(module: Any) -> Iterator[None]:
 
     The matrices of a small network are so small that distributing them to threads takes longer
     than multiplying them. With two threads the paper's networks take several times the CPU time.
+    A forked process has no other threads, and runs every network on one.
 
     >>> import torch
     >>> before = torch.get_num_threads()
@@ -122,7 +130,8 @@ def fitting_threads(module: Any) -> Iterator[None]:
         return
     is_lazy = torch.nn.parameter.is_lazy
     known = [parameter for parameter in module.parameters() if not is_lazy(parameter)]
-    if sum(parameter.numel() for parameter in known) < _SMALL:
+    n_numbers = sum(parameter.numel() for parameter in known)
+    if n_numbers < _SMALL or torch_threads_are_lost():
         with one_thread():
             yield
     else:

@@ -1,19 +1,22 @@
 """The sorted sparse entries of a vote matrix: from arrays of votes, and the checks of them."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import VoteError, listed
+from wiesel.errors import VoteError, listed, other_spelling
 from wiesel.labels import ABSTAIN, LabelSpace, is_name
 
 __all__ = [
     "Entries",
     "Rows",
+    "check_array_request",
     "check_entries",
     "check_voters",
     "dense_array",
@@ -44,7 +47,7 @@ class Entries(NamedTuple):
 def dense_array(array: Any) -> npt.NDArray[Any]:
     """Return an items x voters array, from an array, nested lists or a table."""
     try:
-        dense = np.asarray(array)
+        dense = np.asanyarray(array)
         if dense.dtype.kind == "U" and not isinstance(array, np.ndarray):
             dense = np.array(array, dtype=object)  # NumPy turned a NaN among names into 'nan'
     except ValueError as error:
@@ -59,12 +62,14 @@ def dense_entries(dense: npt.NDArray[Any], labels: LabelSpace, voters: tuple[str
     classes = _dense_class_indices(dense, labels)
     bad = (classes < ABSTAIN) | (classes >= len(labels))
     if bad.any():
+        hint = f"index 0 to {len(labels) - 1}"
+        if labels.named_values:
+            hint = "numbers are names here; give indices as labels.from_indices(array)"
         item, voter = np.argwhere(bad)[0]
-        value = dense[item, voter]
+        value = getattr(dense[item, voter], "item", lambda: dense[item, voter])()
         raise VoteError(
-            f"{voters[voter]!r:.80} voted {getattr(value, 'item', lambda: value)()!r:.80} on row "
-            f"{item}; allowed are the classes {listed(labels)} (index 0 to {len(labels) - 1}), "
-            "or -1 to abstain."
+            f"{voters[voter]!r:.80} voted {value!r:.80} on row {item}; allowed are the classes "
+            f"{listed(labels)} ({hint}), or -1 to abstain.{other_spelling(value, labels)}"
         )
     item, voter = np.nonzero(classes != ABSTAIN)
     return make_entries(item, voter, classes[item, voter], len(dense))
@@ -163,6 +168,27 @@ def id_series(ids: npt.NDArray[Any]) -> pl.Series:
     return pl.Series("item", values, dtype=pl.String if is_text else pl.Object)
 
 
+def check_array_request(copy: bool | None) -> None:
+    """Refuse votes as an array without a copy, or for a stratified splitter of scikit-learn.
+
+    The splitter's own error speaks of targets. Only the stack tells who asks for the array.
+    """
+    if copy is False:
+        raise ValueError("Votes are sparse: a dense array of them is always a copy.")
+    if "sklearn.model_selection" not in sys.modules:
+        return
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        splitter = frame.f_locals.get("self") if frame.f_code.co_name == "split" else None
+        name = type(splitter).__name__
+        if splitter is not None and name.startswith(("Stratified", "RepeatedStratified")):
+            raise VoteError(
+                f"{name} needs one class for each item, but got votes. Split by the majority: "
+                f"cv=list({name}(...).split(X, MajorityVote().fit(votes).predict(votes)))."
+            )
+        frame = frame.f_back
+
+
 def row_indices(rows: Rows, n_items: int) -> npt.NDArray[np.int64]:
     """Return the positions that an index, a slice, indices or a mask select."""
     if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
@@ -216,26 +242,19 @@ def make_entries(
 
 def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDArray[Any]:
     """Class indices; values that are neither a class nor an abstention become -2."""
-    unknown = ABSTAIN - 1
-    if dense.dtype == np.int16:
-        return dense  # as in files of votes: no wider copy of millions of items
-    if dense.dtype.kind in "iu":
-        return dense.astype(np.int64)
-    known: dict[object, int] = {name: index for index, name in enumerate(labels)}
-    known.update({index: index for index in range(ABSTAIN, len(labels))})
-    cells = dense.ravel().tolist()
-    try:
-        flat = [ABSTAIN if _is_missing(v) else known.get(v, unknown) for v in cells]
-    except (TypeError, ValueError):
-        strange = next(v for v in cells if isinstance(v, (list, dict, set, np.ndarray)))
-        raise VoteError(
-            f"A vote is the name or the index of a class, or missing; got {strange!r:.80}."
-        ) from None
-    return np.array(flat, dtype=np.int64).reshape(dense.shape)
+    cells = dense.flat if dense.dtype.kind == "O" else ()
+    for cell in cells:
+        if isinstance(cell, (list, dict, set, np.ndarray)):
+            raise VoteError(
+                f"A vote is the name or the index of a class, or missing; got {cell!r:.80}."
+            )
+    return labels.codes(dense)
 
 
 def _is_missing(value: object) -> bool:
-    return value is None or value != value  # NaN is the only value unequal to itself
+    """Whether a cell is empty: None, NaN (the only value unequal to itself), or a blank text."""
+    is_blank = isinstance(value, str) and not value.strip()
+    return is_blank or value is None or value != value
 
 
 def normalized(
@@ -248,7 +267,7 @@ def normalized(
         first = int(np.flatnonzero(bad)[0])
         raise VoteError(
             f"The probabilistic vote of {where(first)} is {rows[first].tolist()}; it must be "
-            "non-negative numbers that sum to 1, or all zeros to abstain."
+            "non-negative numbers that sum to 1, or all zeros or NaN to abstain."
         )
     normal: npt.NDArray[np.float32] = rows / total
     return normal

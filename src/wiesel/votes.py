@@ -11,11 +11,12 @@ import polars as pl
 
 from wiesel.errors import VoteError, listed, suggest
 from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.long_votes import blank_to_null, long_entries
-from wiesel.tables import as_frame, require_columns
+from wiesel.long_votes import answer_table, long_entries
+from wiesel.row_ids import index_ids
 from wiesel.vote_entries import (
     Entries,
     Rows,
+    check_array_request,
     check_entries,
     check_voters,
     dense_array,
@@ -106,15 +107,16 @@ class VoteMatrix:
     ) -> "VoteMatrix":
         """Make votes from an (n_items, n_voters) array of class indices (-1 abstains) or names.
 
-        The columns of a table are the voters.
+        The columns of a table are the voters, and the index of a pandas table are the ids. Numbers
+        are read as by `LabelSpace.indices`.
         """
         labels = LabelSpace.of(labels)
         dense = dense_array(array)
         if voters is None and hasattr(array, "columns"):
             voters = [str(name) for name in array.columns]
         names = voter_names(voters, dense.shape[1])
-        entries = dense_entries(dense, labels, names)
-        return cls._of(entries, labels, names, item_ids(ids, len(dense)))
+        ids = item_ids(index_ids(array) if ids is None else ids, len(dense))
+        return cls._of(dense_entries(dense, labels, names), labels, names, ids)
 
     @classmethod
     def from_proba(
@@ -155,10 +157,7 @@ class VoteMatrix:
         abstains. A list of probabilities as label is a probabilistic vote. `duplicates` says what
         to do if a voter answered an item twice: `all` adds up the answers in one vote.
         """
-        frame = as_frame(table)
-        require_columns(frame, (item, voter, label), "named in from_long")
-        answers = frame.select(item=item, voter=pl.col(voter).cast(pl.String), label=label)
-        answers = blank_to_null(answers, answers.columns)
+        answers = answer_table(table, item, voter, label)
         if items is None:
             items = answers["item"].drop_nulls().unique(maintain_order=True)
         entries, space, names = long_entries(answers, labels, pl.Series(items), voters, duplicates)
@@ -224,8 +223,7 @@ class VoteMatrix:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         # For NumPy and scikit-learn. Without it NumPy would treat items as sequences.
-        if copy is False:
-            raise ValueError("Votes are sparse: a dense array of them is always a copy.")
+        check_array_request(copy)
         return self.dense().astype(dtype or np.int16, copy=False)
 
     def __repr__(self) -> str:
@@ -254,7 +252,7 @@ class VoteMatrix:
         """Return an (n_items, n_voters) array of class indices, -1 if a voter abstains."""
         array = np.full((self.n_items, self.n_voters), ABSTAIN, dtype=np.int16)
         array[self.item_index, self.voter_index] = self.class_index
-        return array
+        return self.labels.from_indices(array)
 
     def one_hot(self) -> "sp.csr_array[np.float32, tuple[int, int]]":
         """Return (n_items, n_voters * n_classes), column `voter * n_classes + class`, float32.

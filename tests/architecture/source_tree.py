@@ -72,16 +72,6 @@ def parts() -> frozenset[str]:
     return frozenset(source.part for source in sources()) - {"__init__"}
 
 
-def body_length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """How many lines the statements of a function take, without its docstring."""
-    statements = function.body
-    if ast.get_docstring(function, clean=False) is not None:
-        statements = statements[1:]
-    if not statements:
-        return 0
-    return (statements[-1].end_lineno or 0) - statements[0].lineno + 1
-
-
 def n_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """How many arguments a caller can give."""
     arguments = function.args

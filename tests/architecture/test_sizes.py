@@ -1,16 +1,15 @@
-"""Functions and files stay small: style.md section 1, where the targets come from."""
+"""Files and lists of parameters stay readable; `test_walks.py` counts what one has to read."""
 
-import statistics
+from package_size import code_lines
+from source_tree import n_parameters, sources
 
-from source_tree import body_length, n_parameters, sources
-
-# Why each may be longer or take more: nothing else in the package may.
-LONG_BODIES: dict[str, str] = {}
+# Why each may take more: nothing else in the package may.
 MANY_PARAMETERS = {
     "from_long": "every keyword names a column or fixes an order",
     "apply": "every parameter of the verb is an option of the command line",
     "aggregate": "every parameter of the verb is an option of the command line",
     "write_predictions": "three of them are names that the annotation tool has",
+    "fit_votes": "every parameter of the verb is an option of the command line",
     "fit_tagger": "every parameter of the verb is an option of the command line",
     "apply_lfs": "five keywords that most calls leave out, each with a meaning of its own",
     "apply_lfs_to_folder": "those of apply_lfs, with a folder",
@@ -18,27 +17,9 @@ MANY_PARAMETERS = {
 }
 
 
-def test_half_of_all_functions_have_ten_lines_or_fewer():
-    lengths = [body_length(function) for source in sources() for function in source.functions()]
-    assert len(lengths) > 200
-    assert statistics.median(lengths) <= 10
-    assert statistics.quantiles(lengths, n=10)[-1] <= 30
-
-
-def test_no_function_is_longer_than_sixty_lines():
-    checked, long = 0, []
-    for source in sources():
-        for function in source.functions():
-            checked += 1
-            if body_length(function) > 60 and function.name not in LONG_BODIES:
-                long.append(f"{source.name}:{function.lineno} {function.name}")
-    assert checked > 200
-    assert not long, "\n".join(long)
-
-
-def test_no_file_is_longer_than_four_hundred_lines():
+def test_no_file_is_longer_than_six_hundred_lines():
     assert len(sources()) > 50
-    long = [f"{source.name}: {source.n_lines}" for source in sources() if source.n_lines > 400]
+    long = [f"{source.name}: {source.n_lines}" for source in sources() if source.n_lines > 600]
     assert not long, "\n".join(long)
 
 
@@ -63,10 +44,15 @@ def test_a_folder_holds_three_files_or_more():
     assert not [folder.name for folder in folders if len(list(folder.glob("*.py"))) < 3]
 
 
-def test_the_length_of_a_body_leaves_out_the_docstring():
+def test_documentation_is_no_code():
+    code = '"""A."""\n\n# why\nclass B:\n    """C.\n\n    D."""\n\n    e: int = 1\n    """F."""\n'
+    assert code_lines(code) == 2
+    assert code_lines("x = (\n    1,  # one\n)\n") == 3
+
+
+def test_parameters_are_counted_without_self():
     import ast
 
-    code = 'def f(a, *, b):\n    """One.\n\n    Two.\n    """\n    x = a\n    return x + b\n'
-    function = ast.parse(code).body[0]
+    function = ast.parse("def f(self, a, *, b):\n    return a + b\n").body[0]
     assert isinstance(function, ast.FunctionDef)
-    assert (body_length(function), n_parameters(function)) == (2, 2)
+    assert n_parameters(function) == 2

@@ -1,5 +1,6 @@
 """Every example in README.md and docs/ runs, and every command in them exists."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,11 @@ def test_commands_are_told_from_their_output(code: str, commands: list[str]):
 def test_commands_that_cannot_work_are_found(command: str, problem: str | None):
     found = problem_of(command)
     assert (found is None) if problem is None else problem in str(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_of_a_page_lead_to_files_of_the_repository(page: Path):
+    """Pages are read in a clone, too, where pages that the site generates do not exist."""
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", page.read_text(encoding="utf-8"))
+    own = [link for link in links if not re.match(r"[a-z]+:", link)]
+    assert [link for link in own if not (page.parent / link).exists()] == []

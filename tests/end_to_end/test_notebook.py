@@ -1,5 +1,6 @@
 """Real notebooks, run by a real kernel: what a person sees after each cell."""
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -36,6 +37,14 @@ model = wiesel.WeaSEL(torch.nn.Linear(3, 2), epochs=2, warm_up=1, **short).fit(X
 three, truth = make_votes(90, n_voters=4, n_classes=3, seed=1)
 committee = wiesel.Committee(torch.nn.Linear(3, 3), epochs=1, **short)
 _ = committee.fit(make_features(truth, n_features=3), three)
+""",
+    "fit with gold": """
+committee = wiesel.Committee(torch.nn.Linear(3, 2), epochs=9, networks=1, epoch_size=64)
+_ = committee.fit(X, votes, validation=(X[:60], gold[:60]))
+""",
+    "compare": """
+quick = {"epochs": 2, "members": 1, "lr": 0.02}
+_ = wiesel.compare({"majority_vote": quick, "snorkel": quick}, X, votes, test=(X, gold))
 """,
     "silent fit": "model.set_params(progress=False).fit(X, votes).labels_",
     "interrupted fit": """
@@ -106,13 +115,19 @@ def test_a_table_gives_its_data(outputs):
 
 
 @pytest.mark.parametrize(
-    ("name", "epochs"), [("fit", "2 epochs"), ("fit in two stacks", "1 epoch")]
+    ("name", "epochs"),
+    [("fit", "2 epochs"), ("fit in two stacks", "1 epoch"), ("fit with gold", "9 epochs")],
 )
 def test_fit_shows_one_line_that_ends_cleanly(outputs, name: str, epochs: str):
     (shown,) = outputs[name]
     assert shown.output_type == "display_data"
     assert shown.data["text/plain"].startswith(f"Trained {epochs} in ")
     assert "loss" in shown.data["text/html"]
+
+
+def test_a_line_for_several_models_names_no_epochs_and_no_losses(outputs):
+    (shown,) = outputs["compare"]
+    assert re.fullmatch(r"Trained for \d+\.\d s", shown.data["text/plain"])
 
 
 @pytest.mark.parametrize("name", ["figure", "figure beside pyplot"])

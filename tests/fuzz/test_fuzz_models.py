@@ -16,6 +16,7 @@ from wiesel.end_to_end import EndToEndModel
 from wiesel.errors import SavedModelError
 from wiesel.features import Standardizer
 from wiesel.io import write_votes
+from wiesel.labels import as_indices
 from wiesel.multilabel import MultiLabelSpace, MultiLabelVotes, PerLabel
 from wiesel.nn import LSTM, MLP, Linear
 from wiesel.project import read_project, run_project
@@ -75,7 +76,7 @@ def used(model: Any) -> None:
         assert np.isfinite(model.predict_proba(np.array([[0.0, 1, 2], [-3, 3, 1]]))).all()
         return
     cells = [[0] * len(model.voters_), [1] * len(model.voters_)]
-    matrix = VoteMatrix.from_dense(cells, model.labels_, model.voters_)
+    matrix = VoteMatrix.from_dense(as_indices(cells), model.labels_, model.voters_)
     if not isinstance(model, EndToEndModel):
         assert np.isfinite(model.predict_proba(matrix)).all()
         return

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from wiesel import DawidSkene, MajorityVote, VoteMatrix, aggregate
+from wiesel import DawidSkene, MajorityVote, OneCoin, VoteMatrix, aggregate
 from wiesel.analysis.crowd import judge_workers
 from wiesel.cli.main import app
 from wiesel.errors import DataError, ParameterError, VoteError
@@ -97,7 +97,7 @@ def test_labels_have_confidence_answers_and_disagreement():
         "label": [5, 5, 7, 7, 7, None],
     }
     found = aggregate(table, method="majority_vote").labels
-    assert found.columns == ["task", "label", "confidence", "answers", "disagreement"]
+    assert found.columns == ["task", "label", "confidence", "answers", "disagreement", "tie"]
     assert found["label"].to_list() == [5, 7, None]
     assert found["answers"].to_list() == [3, 2, 0]
     assert found["confidence"].to_list() == pytest.approx([2 / 3, 1, None])
@@ -129,7 +129,7 @@ def test_repeated_answers_are_kept_as_asked():
     assert every.n_repeated == 1
     assert every.votes.voters == ("ann", "bob")
     assert every.votes.counts().tolist() == [[2, 1]]
-    assert every.labels.rows() == [(1, "x", pytest.approx(2 / 3), 3, pytest.approx(1 / 3))]
+    assert every.labels.rows() == [(1, "x", pytest.approx(2 / 3), 3, pytest.approx(1 / 3), None)]
     assert "1 repeated answer counts, too" in str(every)
     last = aggregate(table, method="majority_vote", repeated="last")
     assert last.labels["answers"].to_list() == [2]
@@ -154,7 +154,7 @@ def test_blank_answers_workers_and_items_are_missing_and_counted():
     assert "Left out: 4 rows without task, worker or label" in str(found)
 
 
-@pytest.mark.parametrize("spellings", [("Cat ", "cat"), ("Yes", "yes"), ("1", "1.0")])
+@pytest.mark.parametrize("spellings", [("Cat", "cat"), ("Yes", "yes"), ("1", "1.0")])
 def test_classes_that_differ_only_in_their_spelling_are_reported(spellings):
     first, second = spellings
     table = {"task": [1, 1, 2], "worker": ["ann", "bob", "bob"], "label": [first, second, "dog"]}
@@ -178,8 +178,8 @@ def test_nan_among_numbers_is_no_repeated_answer():
 
 def test_a_time_is_not_taken_for_the_item():
     with pytest.raises(DataError, match="which column holds the task"):
-        find_answer_columns(["time", "worker", "answer"])
-    assert find_answer_columns(["task", "worker", "score"]).label == "score"
+        columns_of("time", "worker", "answer")
+    assert columns_of("task", "worker", "score").label == "score"
 
 
 def test_a_repeated_answer_counts_like_that_of_a_worker_with_the_same_confusions(answers):
@@ -200,6 +200,13 @@ def test_methods_that_learn_from_pairs_read_the_shares_of_repeated_answers(answe
     np.testing.assert_allclose(twice, once, atol=1e-4)
 
 
+class TiesOfVotes(OneCoin):
+    """A model with the probabilities of a majority vote."""
+
+    def _predict_proba(self, votes):
+        return MajorityVote().fit_predict_proba(votes)
+
+
 def test_ties_go_to_the_class_of_the_workers_who_are_right_more_often():
     """Ann and bob are always right, eve is wrong half of the time; ann and eve tie on the last."""
     truth = ["b", "a"] * 20
@@ -212,23 +219,123 @@ def test_ties_go_to_the_class_of_the_workers_who_are_right_more_often():
         ("tie 2", "eve", "b"),
     ]
     table = [dict(zip(("task", "worker", "label"), map(str, row), strict=True)) for row in rows]
-    found = aggregate(table, method="majority_vote").labels.tail(2)
-    assert found["label"].to_list() == ["b", "a"]
-    assert found["confidence"].to_list() == [0.5, 0.5]
+    judged = aggregate(table, method=TiesOfVotes())
+    assert judged.labels.tail(2)["label"].to_list() == ["b", "a"]
+    assert judged.labels.tail(2)["confidence"].to_list() == [0.5, 0.5]
+    assert judged.labels.tail(2)["tie"].to_list() == ["a, b", "a, b"]
+    assert judged.labels["tie"].drop_nulls().len() == 2
+    assert judged.decided_proba.argmax(axis=1).tolist() == judged.best_class.tolist()
+    assert np.abs(judged.decided_proba - judged.proba).max() < 1e-9
+
+
+def test_a_majority_vote_that_ties_has_no_label():
+    rows = [("t1", "ann", "a"), ("t1", "bob", "b"), ("t2", "ann", "b"), ("t2", "bob", "b")]
+    found = aggregate(crowd("task worker label", *rows), method="majority_vote")
+    assert found.labels["label"].to_list() == [None, "b"]
+    assert found.labels["tie"].to_list() == ["a, b", None]
+    assert found.labels["confidence"].to_list() == [0.5, 1.0]
+    assert found.class_shares() == {"a": 0.0, "b": 1.0}
+    assert "Ties, which have no label: 1 of 2 items (column tie)" in str(found)
+    assert "a, b" in crowd_html(found)
+
+
+def columns_of(*names, **given):
+    return find_answer_columns(pl.DataFrame(schema=list(names)), **given)
 
 
 def test_columns_are_found_by_name_or_asked_for():
-    found = find_answer_columns(["INPUT:image", "WorkerId", "OUTPUT:result", "seconds"])
+    found = columns_of("INPUT:image", "WorkerId", "OUTPUT:result", "seconds")
     assert found == ("INPUT:image", "WorkerId", "OUTPUT:result")
-    assert find_answer_columns(["a", "worker", "label"]).item == "a"
-    assert find_answer_columns(["a", "b", "c"], item="c", voter="a").label == "b"
+    assert columns_of("a", "worker", "label").item == "a"
+    assert columns_of("a", "b", "c", item="c", voter="a").label == "b"
     assert looks_like_answers(["id", "lf_link", "lf_free"]) is None
-    export = ["text", "id", "kind", "annotator", "annotation_id", "created_at", "lead_time"]
-    assert find_answer_columns(export) == ("text", "annotator", "kind")
     with pytest.raises(DataError, match=r"the task or the worker.*'x', 'y'.*item=, worker="):
-        find_answer_columns(["x", "y", "label"])
+        columns_of("x", "y", "label")
     with pytest.raises(DataError, match=r"no column 'wroker'.*'worker'"):
-        find_answer_columns(["task", "worker", "label"], voter="wroker")
+        columns_of("task", "worker", "label", voter="wroker")
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ("id text worker label", ("id", "worker", "label")),
+        ("text item_id worker label", ("item_id", "worker", "label")),
+        ("sentence HITId WorkerId Answer.label", ("HITId", "WorkerId", "Answer.label")),
+        ("question task_id worker answer", ("task_id", "worker", "answer")),
+        ("text tweet_id worker answer", ("tweet_id", "worker", "answer")),
+        ("text task worker answer_time answer", ("task", "worker", "answer")),
+        ("text worker label", ("text", "worker", "label")),
+        ("id text kind annotator annotation_id created_at", ("id", "annotator", "kind")),
+        (
+            "HITId HITTypeId Title AssignmentId WorkerId AssignmentStatus Input.text Answer.kind",
+            ("HITId", "WorkerId", "Answer.kind"),
+        ),
+    ],
+)
+def test_an_id_is_the_item_rather_than_a_text(columns, expected):
+    assert columns_of(*columns.split()) == expected
+    assert columns_of(*reversed(columns.split())) == expected
+
+
+def crowd(columns, *rows):
+    return pl.DataFrame(rows, schema=columns.split(), orient="row")
+
+
+def test_a_column_of_texts_is_recognized_by_its_content():
+    rows = [("Is this a good film?", "f1", "ann", "y"), ("Is that a good film?", "f2", "ann", "n")]
+    found = find_answer_columns(crowd("question film_id worker label", *rows))
+    assert found.item == "film_id"
+
+
+def test_an_id_that_numbers_the_answers_is_no_item():
+    rows = [(1, "t1", "ann", "y"), (2, "t1", "bob", "y"), (3, "t2", "ann", "n")]
+    assert find_answer_columns(crowd("id task worker label", *rows)).item == "task"
+    # Where every item has one answer, an id differs in every row, too.
+    assert find_answer_columns(crowd("id task worker label", rows[0], rows[2])).item == "id"
+
+
+def test_two_items_with_one_text_are_not_merged_in_silence():
+    same, other = "the same words", "some other words"
+    rows = [(1, same, w, "pos") for w in "abc"] + [(2, same, w, "neg") for w in "abc"]
+    # The text is no candidate, so that a single text for all rows says nothing.
+    labels = aggregate(crowd("id text worker label", *rows)).labels
+    assert labels.select("id", "label").rows() == [(1, "pos"), (2, "neg")]
+    rows.append((3, other, "a", "pos"))
+    with pytest.raises(DataError, match=r"text 'the same words' has 2.*'id': '1', '2'.*item='id'"):
+        aggregate(crowd("id text worker label", *rows))
+    assert len(aggregate(crowd("id text worker label", *rows), item="id").labels) == 3
+    merged = aggregate(crowd("id text worker label", *rows), item="text", method="majority_vote")
+    assert len(merged.labels) == 2
+
+
+def test_an_item_with_two_texts_is_refused():
+    rows = [(1, "one text", "ann", "pos"), (1, "two texts", "bob", "neg")]
+    with pytest.raises(DataError, match=r"The id 1 has 2 different values of 'text'"):
+        aggregate(crowd("id text worker label", *rows))
+
+
+def test_rejected_assignments_of_mturk_are_left_out_and_said():
+    columns = "HITId AssignmentId WorkerId AssignmentStatus Answer.label Reject"
+    rows = [
+        ("h1", "1", "ann", "Approved", "cat", ""),
+        ("h1", "2", "bob", "Submitted", "cat", None),
+        ("h1", "3", "eve", "Rejected", "dog", None),
+        ("h1", "4", "sam", "Submitted", "dog", "random answers"),
+    ]
+    found = aggregate(crowd(columns, *rows), labels=["cat", "dog"])
+    assert found.votes.voters == ("ann", "bob")
+    assert found.n_rejected == 2
+    assert "Left out: 2 rows of assignments that were rejected" in str(found)
+
+
+def test_blanks_around_names_make_no_other_worker():
+    rows = [("t1", " ann", "cat"), ("t2", "ann", "dog "), ("t1 ", "bob", "cat"), ("t2", "Bob", "x")]
+    found = aggregate(crowd("task worker label", *rows), method="majority_vote")
+    assert found.votes.voters == ("Bob", "ann", "bob")
+    assert found.votes.ids.tolist() == ["t1", "t2"]
+    assert found.votes.labels.names == ("cat", "dog", "x")
+    assert "removed in 3 rows" in str(found)
+    assert "The workers 'Bob', 'bob' differ only in their spelling" in str(found)
 
 
 def test_wrong_methods_and_empty_tables_are_refused_and_models_are_copied(answers):
@@ -287,3 +394,43 @@ def test_inspect_reads_answers_without_being_told_the_classes(answers, tmp_path)
     assert data["classes"] == sorted(CLASSES)
     assert data["n_voters"] == 12
     assert data["next"].startswith("wiesel aggregate")
+
+
+def test_inspect_finds_the_columns_of_answers_and_gold_that_aggregate_finds(tmp_path):
+    answers, gold = tmp_path / "answers.csv", tmp_path / "gold.csv"
+    rows = [("h1", "one", "ann", "x"), ("h1", "one", "bob", "y"), ("h2", "two", " ann", "y")]
+    crowd("HITId Input.text WorkerId Answer.label", *rows).write_csv(answers)
+    gold.write_text("HITId,truth\nh2,y\nh1,x\n")
+    done = CliRunner().invoke(app, ["inspect", str(answers), "--gold", str(gold), "--json"])
+    assert done.exit_code == 0, done.output
+    voters = {row["voter"]: row["precision"] for row in json.loads(done.stdout)["voters"]}
+    assert voters == {"ann": 1.0, "bob": 0.0}
+    named = ["inspect", str(answers), "--id", "HITId", "--gold", str(gold)]
+    assert CliRunner().invoke(app, named).exit_code == 0
+
+
+def test_an_item_that_cannot_be_told_is_asked_for_in_the_words_of_the_command_line(tmp_path):
+    rows = [("1", "one", "ann", "x"), ("2", "one", "bob", "y"), ("3", "two", "ann", "y")]
+    crowd("id text worker label", *rows).write_csv(tmp_path / "answers.csv")
+    for verb in ("aggregate", "inspect"):
+        done = CliRunner().invoke(app, [verb, str(tmp_path / "answers.csv")])
+        assert done.exit_code == 1
+        assert "--item 'id' or --item 'text'" in done.stderr
+        assert (
+            CliRunner().invoke(app, [verb, str(tmp_path / "answers.csv"), "--item", "id"]).exit_code
+            == 0
+        )
+
+
+def test_a_folder_of_doccano_is_read_and_ties_do_not_go_back(tmp_path):
+    folder, back = tmp_path / "export", tmp_path / "back.jsonl"
+    folder.mkdir()
+    for name, labels in {"ann": "xx", "bob": "xy"}.items():
+        lines = [{"id": k, "text": f"text {k}", "label": [one]} for k, one in enumerate(labels)]
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    words = ["aggregate", str(folder), "--method", "majority_vote", "-o", str(back)]
+    done = CliRunner().invoke(app, [*words, "--format", "doccano"])
+    assert done.exit_code == 0, done.output
+    assert "Left out because their votes are tied: 1 items." in done.stderr
+    written = [json.loads(line) for line in back.read_text().splitlines()]
+    assert [(row["id"], row["label"]) for row in written] == [(0, ["x"])]

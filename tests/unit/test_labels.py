@@ -1,5 +1,6 @@
 """Class names and indices."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from wiesel import ABSTAIN, LabelSpace, VoteMatrix
-from wiesel.errors import DataError, ParameterError, WieselWarning
+from wiesel.errors import DataError, ParameterError
 from wiesel.labels import class_prior
 
 LABELS = LabelSpace("ham", "spam")
@@ -193,27 +194,94 @@ def test_a_series_is_a_class_balance_by_its_index() -> None:
         class_prior(LABELS, pd.Series([1, 0, 1]).value_counts())
 
 
-@pytest.mark.parametrize("make", [np.array, list, pd.Series])
-def test_numbers_that_can_only_be_names_are_names(make: Any) -> None:
-    stars = LabelSpace("1", "2", "3", "4", "5")
-    assert stars.indices(make([1, 5, 2])).tolist() == [0, 4, 1]
-    assert stars.indices(make([0, 4, 2])).tolist() == [0, 4, 2]
+STARS = LabelSpace("1", "2", "3", "4", "5")
+
+
+@pytest.mark.parametrize("make", [np.array, list, pd.Series, pl.Series, torch.tensor])
+def test_numbers_are_names_if_the_classes_are_named_by_numbers(make: Any) -> None:
+    assert STARS.indices(make([1, 5, 2])).tolist() == [0, 4, 1]
+    assert STARS.indices(make([1, 4, 2, 3])).tolist() == [0, 3, 1, 2], "not indices, without 5 too"
+    assert STARS.indices(make([1.0, 4.0])).tolist() == [0, 3]
+    assert LabelSpace("1", "0").indices(make([1, 0])).tolist() == [0, 1]
     assert LabelSpace("-1", "1").indices(make([-1, 1])).tolist() == [0, 1]
+    assert LabelSpace("0", "1", "2").indices(make([2, 0])).tolist() == [2, 0]
+    assert LabelSpace("0.5", "2").indices(make([0.5, 2.0])).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("names", "gold", "message"),
-    [
-        (("1", "2", "3"), [1, 2, 2], "1 is the class '2'"),
-        (("-1", "1"), [-1, 1], "-1 is unknown"),
-        (("1", "0"), [1, 0], "the class"),
-    ],
-)
-def test_numbers_that_may_be_names_or_indices_are_read_with_a_warning(
-    names: tuple[str, ...], gold: list[int], message: str
-) -> None:
-    with pytest.warns(WieselWarning, match=message):
-        assert LabelSpace(*names).indices(gold, allow_unknown=True).tolist() == gold
+@pytest.mark.parametrize("names", [("True", "False"), ("1", "0"), ("yes", "no")])
+def test_true_and_false_are_names_numbers_or_indices(names: tuple[str, str]) -> None:
+    found = LabelSpace(*names).indices(np.array([True, False]))
+    assert found.tolist() == ([1, 0] if names == ("yes", "no") else [0, 1])
+    assert LabelSpace(*names).indices([False, True]).tolist() == found.tolist()[::-1]
+    with pytest.raises(DataError, match=r"label (True|False) could be"):
+        LabelSpace("yes", "true").indices([False, True, True])
+
+
+def test_minus_one_is_unknown_unless_it_is_a_class() -> None:
+    assert STARS.indices([1, -1, 5], allow_unknown=True).tolist() == [0, -1, 4]
+    assert LabelSpace("-1", "1").indices([1, -1, None], allow_unknown=True).tolist() == [1, 0, -1]
+    with pytest.raises(DataError, match="row 1 is -1"):
+        STARS.indices([1, -1])
+
+
+def test_a_number_that_is_no_name_is_refused_with_the_way_to_give_indices() -> None:
+    with pytest.raises(DataError, match=r"row 1 is 0; .*numbers are names.*from_indices\(y\)"):
+        STARS.indices([4, 0, 2])
+    assert STARS.indices(STARS.from_indices([4, 0, 2])).tolist() == [4, 0, 2]
+
+
+@pytest.mark.parametrize("names", [("1", "2", "other"), ("other", "0"), ("01", "1")])
+def test_numbers_that_may_be_names_or_indices_are_refused(names: tuple[str, ...]) -> None:
+    labels = LabelSpace(*names)
+    with pytest.raises(DataError, match=r"label [01] could be .*astype\(str\).*from_indices"):
+        labels.indices([0, 1] if names[1] == "0" else [1, 1])
+    assert labels.indices([*names, None], allow_unknown=True)[-1] == -1
+    assert labels.indices(labels.from_indices([1, 0])).tolist() == [1, 0]
+
+
+def test_numbers_that_mean_the_same_as_names_and_as_indices_are_read() -> None:
+    assert LabelSpace("0", "1", "other").indices([2, 1, 0]).tolist() == [2, 1, 0]
+    assert LabelSpace("false", "true").indices([1, 0]).tolist() == [1, 0]
+    with pytest.raises(DataError, match="could be"):
+        LabelSpace("true", "false").indices([1, 0])
+
+
+def test_indices_stay_indices_when_rows_are_chosen_and_joined() -> None:
+    gold = STARS.indices(["5", "2", "1"])
+    for part in (gold[:2], gold[[0, 1]], gold[gold > 0], gold[:2].copy(), pickled(gold)[:2]):
+        assert STARS.indices(part).tolist() == [4, 1]
+    assert STARS.indices(np.concatenate([gold, gold[:1]])).tolist() == [4, 1, 0, 4]
+    assert STARS.indices(np.r_[gold, gold]).tolist() == [4, 1, 0] * 2
+    assert type(gold + 1) is type(gold == 1) is type(np.concatenate([gold, [1]])) is np.ndarray
+    assert STARS.indices(gold + 1).tolist() == gold.tolist(), "numbers of stars again"
+    assert type(LABELS.indices(["ham"])) is np.ndarray
+    assert repr(gold) == "array([4, 1, 0])"
+
+
+def pickled(array: Any) -> Any:
+    return pickle.loads(pickle.dumps(array))  # noqa: S301
+
+
+@pytest.mark.parametrize("given", [[0, 5], [-2], [0.0], ["1"], [True]])
+def test_what_is_no_index_is_refused(given: Any) -> None:
+    with pytest.raises(DataError, match="Class indices are whole numbers from -1 to 4"):
+        STARS.from_indices(given)
+
+
+def test_classes_given_as_numbers_or_truth_values_are_named_by_them() -> None:
+    assert LabelSpace(1, 0).names == LabelSpace.of(np.array([1, 0])).names == ("1", "0")
+    assert LabelSpace(False, True).names == ("False", "True")
+    assert LabelSpace.of(np.array([True, False])).names == ("True", "False")
+    for mixed in ((1, "0"), (1, True), (1.5, 2.5)):
+        with pytest.raises(ParameterError, match="non-empty strings"):
+            LabelSpace(*mixed)
+
+
+def test_a_class_balance_may_name_classes_by_their_numbers() -> None:
+    labels = LabelSpace(1, 0)
+    assert class_prior(labels, {1: 3, 0: 1}).tolist() == [0.75, 0.25]
+    shares = pd.Series([1, 1, 1, 0]).value_counts().sort_index()
+    assert class_prior(labels, shares).tolist() == [0.75, 0.25]
 
 
 def test_missing_values_of_pandas_are_unknown() -> None:

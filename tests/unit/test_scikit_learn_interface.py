@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError as UnfittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
+    StratifiedKFold,
     cross_val_predict,
     cross_val_score,
     train_test_split,
@@ -32,8 +34,8 @@ from wiesel import (
     WeaSEL,
 )
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.errors import FeatureError, NotFittedError, VoteError
-from wiesel.features import ImageFeatures, Standardizer, TabularFeatures
+from wiesel.errors import DataError, FeatureError, NotFittedError, ParameterError, VoteError
+from wiesel.features import ImageFeatures, Standardizer, TabularFeatures, TokenFeatures
 from wiesel.nn import Linear
 from wiesel.scikit_learn import agreement_with_votes
 
@@ -241,3 +243,106 @@ def test_an_array_instead_of_votes_is_refused_with_the_cure(model):
 def test_gold_labels_in_place_of_votes_are_pointed_to_supervised(y):
     with pytest.raises(VoteError, match=r"gold labels.*Supervised\(net\)\.fit"):
         MajorityVote().fit(y)
+
+
+def test_classes_in_another_order_disturb_only_what_would_mix_them_up():
+    votes = VoteMatrix.from_dense(VOTES.dense(), ["ordinary", "fraud"])
+    names = np.array(votes.labels.names, dtype=object)[GOLD]
+    model = make_pipeline(StandardScaler(), TwoStage(MajorityVote(), LogisticRegression()))
+    model.fit(X, votes)
+    check_is_fitted(model)
+    assert "TwoStage" in model._repr_html_()
+    assert model.score(X, names) == np.mean(model.predict(X) == names) > 0.6
+    assert cross_val_score(clone(model), X, votes, cv=2, error_score="raise").shape == (2,)
+    assert not hasattr(model, "classes_")
+    with pytest.raises(ParameterError, match=r"another order: 'ordinary', 'fraud'.*as_classifier"):
+        model[-1].classes_  # noqa: B018
+    with pytest.raises(ParameterError, match="in a pipeline: as the last step"):
+        is_classifier(model)
+
+
+def test_a_classifier_for_scikit_learn_checks_its_values():
+    votes = VoteMatrix.from_dense(np.array([9, 10, None])[VOTES.dense()], [9, 10])
+    model = MajorityVote().fit(votes)
+    with pytest.raises(ParameterError, match=r"as text than as numbers.*as_classifier\(int\)"):
+        model.as_classifier().predict(votes)
+    assert model.as_classifier(int).classes_.tolist() == [9, 10]
+    assert model.as_classifier(str).classes_.tolist() == ["10", "9"]
+    wrapped = model.as_classifier({"9": False, "10": True})
+    again = pickle.loads(pickle.dumps(wrapped))  # noqa: S301
+    assert np.array_equal(again.predict(votes), wrapped.predict(votes))
+    assert np.allclose(np.exp(again.predict_log_proba(votes)), model.predict_proba(votes))
+    assert again.score(votes, GOLD == 1) == model.score(votes, np.array([9, 10])[GOLD])
+    assert again.score(votes, votes) == model.score(votes, votes), "agreement with votes"
+    for values in (bool, {"9": 1}, {"9": 1, "10": 1}):
+        with pytest.raises(ParameterError, match="values must give another value to each of '9'"):
+            model.as_classifier(values).predict(votes)
+    with pytest.raises(DataError, match="5 is none of the values False, True"):
+        again.score(votes, [5] * 120)
+    for unfitted in (clone(again), MajorityVote().as_classifier()):
+        with pytest.raises(UnfittedError, match="call fit"):
+            unfitted.predict(votes)
+    assert clone(again).fit(votes).feature_names_in_.tolist() == list(votes.voters)
+
+
+def test_stratified_folds_of_votes_are_refused_with_the_way_to_make_them():
+    with pytest.raises(VoteError, match=r"StratifiedKFold needs one class.*cv=list\(Stratified"):
+        cross_val_score(two_stage(), X, VOTES, cv=StratifiedKFold(2), error_score="raise")
+    majority = MajorityVote().fit(VOTES).predict(VOTES)
+    folds = list(StratifiedKFold(2).split(X, majority))
+    assert cross_val_score(two_stage(), X, VOTES, cv=folds, error_score="raise").shape == (2,)
+    assert np.asarray(VOTES).shape == VOTES.shape
+
+
+def test_log_probabilities_are_logarithms():
+    for model, items in ((two_stage().fit(X, VOTES), X), (MajorityVote().fit(VOTES), VOTES)):
+        with np.errstate(divide="ignore"):
+            expected = np.log(model.predict_proba(items))
+        assert np.array_equal(model.predict_log_proba(items), expected)
+
+
+TEXTS = ["good film", "bad film", "good plot", "bad plot"] * 5
+TABLE = pd.DataFrame({"text": TEXTS, "x": np.arange(20.0), "c": ["a", "b"] * 10})
+
+
+@pytest.mark.parametrize(
+    ("features", "items", "names"),
+    [
+        (TextFeatures(min_count=1, n_dimensions=2), TABLE["text"], ["textfeatures0"]),
+        (TokenFeatures(length=3, min_count=1), TABLE["text"], ["tokenfeatures0"]),
+        (TabularFeatures(numeric=["x"], categorical=["c"]), TABLE, ["x", "c=a", "c=b"]),
+        (Standardizer(), TABLE[["x"]], ["x"]),
+        (ImageFeatures(layout="flat"), np.zeros((20, 2, 2)), ["imagefeatures0"]),
+    ],
+)
+def test_features_name_their_columns_and_fill_the_container_one_asks_for(features, items, names):
+    plain = clone(features).fit_transform(items)
+    for kind in ("pandas", "polars"):
+        own = clone(features).set_output(transform=kind)
+        assert own.set_output() is own
+        table = clone(own).fit_transform(items)
+        assert type(table).__module__.partition(".")[0] == kind
+        assert list(table.columns)[: len(names)] == names
+        np.testing.assert_array_equal(table.to_numpy(), plain)
+    assert list(own.fit(items).get_feature_names_out(["x"])) == list(table.columns)
+    with pytest.raises(ParameterError, match="'default', 'pandas', 'polars'; got 'arrow'"):
+        features.set_output(transform="arrow")
+    with pytest.raises(NotFittedError):
+        clone(features).get_feature_names_out()
+
+
+def test_a_pipeline_and_a_column_transformer_pass_names_on():
+    index = [f"row {k}" for k in range(20)]
+    parts = [("text", TextFeatures(min_count=1, n_dimensions=2), "text")]
+    columns = ColumnTransformer([*parts, ("number", Standardizer(), ["x"])])
+    table = columns.set_output(transform="pandas").fit_transform(TABLE.set_axis(index))
+    names = ["text__textfeatures0", "text__textfeatures1", "number__x"]
+    assert (list(table.columns), list(table.index)) == (names, index)
+    pipeline = make_pipeline(TextFeatures(min_count=1, n_dimensions=2), LogisticRegression())
+    fitted = pipeline.set_output(transform="pandas").fit(TEXTS, [0, 1] * 10)
+    assert list(fitted[-1].feature_names_in_) == ["textfeatures0", "textfeatures1"]
+
+
+def test_images_that_are_no_table_are_refused_as_a_table():
+    with pytest.raises(FeatureError, match=r"set_output\(transform='default'\)"):
+        ImageFeatures().set_output(transform="pandas").fit_transform(np.zeros((3, 2, 2)))

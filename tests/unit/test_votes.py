@@ -428,3 +428,13 @@ def test_a_long_text_in_the_place_of_a_vote_is_cut_in_the_message() -> None:
 def test_half_a_character_is_no_name_of_a_voter() -> None:
     with pytest.raises(VoteError, match=r"Voter names must be .* got '\\ud83d'"):
         VoteMatrix.from_dense([[0, 1]], LABELS, ["a", "\ud83d"])
+
+
+def test_as_an_array_votes_are_small_whole_numbers_unless_others_are_asked_for(
+    small: VoteMatrix,
+) -> None:
+    assert np.asarray(small).dtype == np.int16
+    assert np.asarray(small).tolist() == DENSE
+    assert np.asarray(small, dtype=np.float64).dtype == np.float64
+    with pytest.raises(ValueError, match="always a copy"):
+        np.array(small, copy=False)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -99,3 +100,84 @@ def test_an_address_that_names_no_selection_shows_all_rows(serve_once, hostile_p
     for number in ("²", "9" * 5_000, "-1", "0", "1e3", "\x00"):
         with urllib.request.urlopen(f"{server.address}/?selection={quote(number)}") as answer:
             assert answer.status == 200
+
+
+RUN = """x" :innerHTML="window.pwned=8" :onVnodeMounted="()=>{window.pwned=9}" y='<b>&run=z#"""
+EVIL = """:x="window.pwned=10" <b>' onclick='window.pwned=11' <img src=x onerror=window.pwned=12>"""
+
+
+@pytest.fixture(scope="module")
+def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained project of a stranger: every name in it, and the folder of its run, is hostile."""
+    from wiesel.project.pipeline import run_project
+    from wiesel.project.runs import keep_run
+    from wiesel.project.settings import read_project
+
+    folder = tmp_path_factory.mktemp("stranger") / "hostile"
+    folder.mkdir()
+    names = [f"{EVIL} a", f"{EVIL} b"]
+    texts = ["free prize now", "see you at eight", "a prize", "you and me"] * 5
+    for split in ("train", "dev"):
+        rows = [
+            {f"{EVIL} id": f"{split}{k} {EVIL}", "text": text, EVIL: EVIL, "label": names[k % 2]}
+            for k, text in enumerate(texts)
+        ]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rules = [(names[0], "prize"), (names[1], "you")]
+    (folder / "rules.toml").write_text(
+        "".join(
+            f'[[lf]]\nkind = "keywords"\nlabel = {json.dumps(label)}\nkeywords = ["{word}"]\n'
+            f'column = "text"\nname = {json.dumps(f"{EVIL} {word}")}\n'
+            for label, word in rules
+        )
+    )
+    (folder / "wiesel.toml").write_text(
+        f"name = {json.dumps(EVIL)}\nclasses = {json.dumps(names)}\n"
+        '[data]\ntrain = "train.jsonl"\ndev = "dev.jsonl"\nlabel = "label"\n'
+        f"id = {json.dumps(f'{EVIL} id')}\n"
+        '[votes]\nlfs = ["rules.toml"]\n[features]\nn_dimensions = 3\nmin_count = 1\n'
+        '[end_model]\nname = "linear"\n[method]\nname = "majority_vote"\nbaselines = []\n'
+        "[training]\nepochs = 2\nepoch_size = 40\n"
+    )
+    project = read_project(folder)
+    for name in ("plain", "other"):
+        kept = keep_run(run_project(project), name)
+    about = json.loads((kept.folder / "run.json").read_bytes())
+    about["rows"][0]["method"], about["methods"] = EVIL, [EVIL]
+    (kept.folder / "run.json").write_text(json.dumps(about))
+    kept.folder.rename(kept.folder.with_name(RUN))
+    return folder
+
+
+def test_no_name_of_a_strangers_run_runs_or_becomes_markup(serve_once, open_page, hostile_run):
+    server = serve_once(hostile_run)
+    page = open_page(f"{server.address}/train")
+    page.wait_for_selector(".train-runs tbody tr")
+    links = page.locator(".train-runs a")
+    targets = [links.nth(k).get_attribute("href") for k in range(links.count())]
+    assert sorted(targets) == sorted(["/results?run=plain", "/results?" + urlencode({"run": RUN})])
+    page.wait_for_selector(".train-state >> text=finished")
+    page.click(".train-runs a:has-text('innerHTML')")
+    page.wait_for_selector(".results >> text=rows with gold")
+    assert page.locator(".q-select >> nth=0").inner_text().count("innerHTML")
+    for address, shown in (
+        ("/", ".data-rows.w-ready .w-chip"),
+        ("/lfs", ".lf-table .w-chip"),
+        ("/label", ".label-row .q-btn"),
+        ("/results", ".results td"),
+        ("/train", ".train-runs td"),
+    ):
+        page.goto(server.address + address)
+        if address == "/label":
+            page.wait_for_selector(".label-row >> text=Who are you?")
+            page.fill(".label-person input", EVIL)
+        page.wait_for_selector(shown)
+        assert page.evaluate("window.pwned") is None, address
+        assert page.locator("main b, main img, header b, header img").count() == 0
+        assert page.evaluate("document.querySelectorAll('[onclick], [onerror]').length") == 0
+    page.goto(server.address)
+    page.wait_for_selector(".data-rows.w-ready")
+    page.click("tr.w-open >> nth=0")
+    page.wait_for_selector(".row-text")
+    assert page.evaluate("window.pwned") is None
+    assert page.locator(".q-dialog b, .q-dialog img").count() == 0

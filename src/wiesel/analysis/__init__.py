@@ -2,6 +2,7 @@
 
 from wiesel.analysis.agreement import agreement
 from wiesel.analysis.buckets import Buckets, label_buckets
+from wiesel.analysis.changes import changed_votes
 from wiesel.analysis.disagreements import disagreements
 from wiesel.analysis.findings import findings
 from wiesel.analysis.summary import summarize
@@ -12,6 +13,7 @@ __all__ = [
     "Buckets",
     "Table",
     "agreement",
+    "changed_votes",
     "disagreements",
     "findings",
     "label_buckets",

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from wiesel.analysis.table import Table, count, number, percent, text
 from wiesel.errors import VoteError
+from wiesel.forks import check_polars_threads
 from wiesel.memory import memory_size
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
@@ -61,6 +62,7 @@ def agreement(votes: VoteSource, near: float = 0.95) -> Table:
      link      length      2      50.0 %    0.00   25.0 %   –
      keyword   length      1     100.0 %       –   25.0 %   –
     """
+    check_polars_threads("agreement")
     frame = _pair_frame(votes, near).sort(
         pl.col("both") >= SHARED_ITEMS, "same", "both", descending=True, maintain_order=True
     )

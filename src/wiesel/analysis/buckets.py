@@ -9,7 +9,9 @@ import polars as pl
 from wiesel.analysis.disagreements import class_names
 from wiesel.analysis.table import Table, count, percent, text
 from wiesel.errors import DataError, ParameterError, suggest
+from wiesel.forks import check_polars_threads
 from wiesel.labels import LabelSpace
+from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame
 from wiesel.votes import VoteMatrix
 
@@ -98,6 +100,8 @@ def label_buckets(
     >>> buckets.rows(gold="ham", predicted="spam")["text"].to_list()
     ['see www']
     """
+    check_polars_threads("label_buckets")
+    rows = in_order_of(votes, rows, "rows")
     frame = as_frame(rows)
     space = LabelSpace.of(labels) if labels is not None else getattr(votes, "labels", None)
     if space is None:
@@ -105,6 +109,7 @@ def label_buckets(
     given: dict[str, pl.Series] = {}
     for name, values in ((GOLD, gold), (PREDICTED, predicted)):
         if values is not None:
+            values = in_order_of(rows if votes is None else votes, values, name)
             indices = space.indices(values, allow_unknown=True)
             _check_length(frame, len(indices), name)
             given[name] = class_names(name, space, indices)

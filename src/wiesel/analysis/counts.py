@@ -1,12 +1,13 @@
 """Counts per voter and per item, computed in one pass over the votes."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import DataError
 from wiesel.labels import ABSTAIN, FloatArray, IntArray
+from wiesel.row_ids import in_order_of
 from wiesel.votes import Statistics, VoteMatrix, VoteSource
 
 __all__ = [
@@ -88,9 +89,14 @@ def conflicted(votes: VoteMatrix) -> npt.NDArray[np.bool_]:
     return disputed
 
 
-def gold_indices(votes: VoteSource, gold: object) -> IntArray:
-    """Return gold labels (names or indices) as indices; -1 if unknown."""
-    known = votes.labels.indices(gold, allow_unknown=True)
+def gold_indices(votes: VoteSource, gold: Any) -> npt.NDArray[np.int64]:
+    """Return gold labels (names or indices) as indices, in the order of the votes.
+
+    -1 is unknown; without gold, every label is.
+    """
+    if gold is None:
+        return np.full(votes.n_items, ABSTAIN, dtype=np.int64)
+    known = votes.labels.indices(in_order_of(votes, gold, "gold"), allow_unknown=True)
     if len(known) != votes.n_items:
         raise DataError(
             f"There are {len(known):,} gold labels for {votes.n_items:,} items; give one for each "

@@ -20,6 +20,7 @@ from wiesel.analysis.counts import ratio, wilson_interval
 from wiesel.analysis.table import Table, count, interval, number, percent, text
 from wiesel.analysis.workers import confusion_reader, skill_of
 from wiesel.errors import ParameterError
+from wiesel.forks import check_polars_threads
 from wiesel.labels import FloatArray
 from wiesel.votes import VoteMatrix
 
@@ -86,6 +87,7 @@ def judge_workers(
     >>> found.select("worker", "flag").head(2).rows()
     [('voter_4', 'adversary'), ('voter_3', 'spammer')]
     """
+    check_polars_threads("judge_workers")
     judged = _judge(model, votes, proba)
     accuracy = ratio(judged.right, judged.counted)  # type: ignore[arg-type]
     low, high = wilson_interval(judged.right, judged.counted)

@@ -9,7 +9,9 @@ import polars as pl
 
 from wiesel.analysis.counts import conflicted, gold_indices
 from wiesel.errors import DataError, ParameterError
+from wiesel.forks import check_polars_threads
 from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame
 from wiesel.votes import VoteMatrix
 
@@ -47,7 +49,8 @@ def disagreements(
     >>> disagreements(votes, rows, ["keyword", "link"]).to_dicts()
     [{'item': 1, 'text': 'see www', 'vote: keyword': 'ham', 'vote: link': 'spam'}]
     """
-    frame = as_frame(rows)
+    check_polars_threads("disagreements")
+    frame = as_frame(in_order_of(votes, rows, "rows"))
     if len(frame) != votes.n_items:
         raise DataError(f"There are {len(frame):,} rows but votes on {votes.n_items:,} items.")
     if finding is not None:

@@ -11,6 +11,7 @@ from wiesel.analysis.gold_findings import balance_finding, gold_findings
 from wiesel.analysis.pair_findings import pair_findings
 from wiesel.analysis.peer_findings import peer_findings
 from wiesel.analysis.table import Table, text
+from wiesel.forks import check_polars_threads
 from wiesel.labels import class_prior
 from wiesel.votes import VoteSource, require_votes
 
@@ -51,6 +52,7 @@ def findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> 
 
 def vote_findings(votes: VoteSource, gold: Any = None, class_balance: Any = None) -> list[Finding]:
     """Return the `Finding` objects, the most serious first."""
+    check_polars_threads("findings")
     require_votes(votes)
     found = [*_class_findings(votes), *_voter_findings(votes)]
     trusted: set[str] = set()

@@ -17,6 +17,7 @@ from wiesel.analysis.counts import (
 )
 from wiesel.analysis.table import Column, Table, count, interval, percent, text
 from wiesel.errors import DataError
+from wiesel.forks import check_polars_threads
 from wiesel.labels import FloatArray, IntArray, LabelSpace
 from wiesel.vote_entries import check_voters
 from wiesel.votes import VoteSource, require_votes
@@ -58,6 +59,7 @@ def summarize(votes: VoteSource, gold: Any = None, label_model: FittedModel | No
      length    ham, spam     50.0 %    50.0 %     25.0 %         1   100.0 % (21–100)
     """
     require_votes(votes)
+    check_polars_threads("summarize")
     frame = _vote_columns(votes)
     columns: list[Column] = [
         text("voter"),

@@ -10,6 +10,7 @@ import polars as pl
 from wiesel.analysis.summary import FittedModel
 from wiesel.analysis.table import Column, Table, count, number, percent, text
 from wiesel.errors import ParameterError
+from wiesel.forks import check_polars_threads
 from wiesel.labels import FloatArray
 from wiesel.votes import VoteMatrix
 
@@ -43,6 +44,7 @@ def rank_workers(
     >>> ranked.frame.select("voter", "flag").rows()
     [('voter_0', ''), ('voter_1', ''), ('voter_2', 'spammer'), ('voter_3', 'adversary')]
     """
+    check_polars_threads("rank_workers")
     model.check_fitted()
     n_voters = len(model.voters_)
     answers = None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.annotation_files import (
+    LabelSource,
     OutputFormat,
     Question,
     annotated_labels,
@@ -14,11 +15,12 @@ from wiesel.cli.annotation_files import (
 )
 from wiesel.cli.completion import label_model_name
 from wiesel.cli.lf_options import LabelNames
-from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
+from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
 from wiesel.errors import ParameterError
 
 if TYPE_CHECKING:
     from wiesel.aggregate import Aggregation
+    from wiesel.io import Annotations
 
 __all__ = ["aggregate"]
 
@@ -63,6 +65,16 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
     from wiesel.io.rows import refuse_overwriting
 
     refuse_overwriting([answers], output, workers, html)
+    given = given_options(
+        method=None if method == "dawid_skene" else method,
+        item=item,
+        worker=worker,
+        label=label,
+        labels=labels,
+        repeated=None if repeated == "all" else repeated,
+        question=question,
+        format=output_format,
+    )
     annotations, classes = None, split_names(labels)
     if is_annotation_file(answers):
         annotations = describe_annotations(answers, classes, question)
@@ -84,7 +96,7 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
     written: dict[str, Path] = {}
     if output is not None:
         if annotations is not None and (output_format or output.suffix == ".json"):
-            source = annotated_labels(annotations, found.votes, found.proba)
+            source = _without_ties(annotations, found)
             write_labels(output, output_format or annotations.tool, source)
         elif output_format is not None:
             raise ParameterError("--format needs answers in a file of an annotation tool.")
@@ -101,7 +113,15 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
         written["report"] = html
     for what, path in written.items():
         tell(f"Wrote the {what} to {path}")
-    return Answer(_data(found, output is None), _text(found), _next(answers, written))
+    return Answer(_data(found, output is None), _text(found), _next(answers, given, written))
+
+
+def _without_ties(annotations: "Annotations", found: "Aggregation") -> LabelSource:
+    """Return the labels for the tool; its format has no room for a tie."""
+    is_tie = found.votes.covered & ~found.labeled
+    if is_tie.any():
+        tell(f"Left out because their votes are tied: {int(is_tie.sum()):,} items.")
+    return annotated_labels(annotations, found.votes[~is_tie], found.decided_proba[~is_tie])
 
 
 def _flat(found: "Aggregation") -> Any:
@@ -120,6 +140,8 @@ def _data(found: "Aggregation", with_labels: bool) -> dict[str, Any]:
         "n_answers": found.n_answers,
         "n_repeated": found.n_repeated,
         "n_incomplete": found.n_incomplete,
+        "n_rejected": found.n_rejected,
+        "notes": found.notes(),
         "class_shares": found.class_shares(),
         "workers": found.worker_table.to_records(),
         "mistakes": found.mistake_frame.to_dicts(),
@@ -140,11 +162,10 @@ def _text(found: "Aggregation") -> str:
     )
 
 
-def _next(answers: Path, written: dict[str, Path]) -> str:
+def _next(answers: Path, given: list[str], written: dict[str, Path]) -> str:
+    """Return the same command with the next output."""
+    output = written.get("labels", Path("labels.csv"))
+    step = command_line("wiesel", "aggregate", answers, *given, "-o", output)
     if "labels" not in written:
-        return command_line("wiesel", "aggregate", answers, "-o", "labels.csv")
-    if "report" not in written:
-        return command_line(
-            "wiesel", "aggregate", answers, "-o", written["labels"], "--html", "crowd.html"
-        )
-    return ""
+        return step
+    return "" if "report" in written else f"{step} --html crowd.html"

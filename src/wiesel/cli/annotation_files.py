@@ -57,6 +57,8 @@ def describe_annotations(
         f"Answers of {found.tool.replace('_', ' ').title()}: {found.votes.n_voters:,} annotators "
         f"and models answered {found.question!r}."
     )
+    if found.n_ours:
+        tell(f"Left out: {found.n_ours:,} predictions that Wiesel wrote, which are no answers.")
     return found
 
 

@@ -16,6 +16,16 @@ from wiesel.cli.lf_options import (
     classes_of,
 )
 from wiesel.cli.multilabel import apply_labels
+from wiesel.cli.prompt_costs import (
+    BatchAnswers,
+    BatchRequests,
+    BudgetLimit,
+    DryRun,
+    Prices,
+    counted,
+    planned,
+)
+from wiesel.cli.prompt_records import prompts_before, tell_changes
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
 from wiesel.progress import listening
@@ -65,13 +75,25 @@ def apply(  # noqa: PLR0913 - the options of the command line
     multi: Annotated[
         bool, typer.Option("--multi", help="An item may have several of the labels, or none.")
     ] = False,
+    dry_run: DryRun = False,
+    budget: BudgetLimit = None,
+    prices: Prices = None,
+    batch_requests: BatchRequests = None,
+    batch_answers: BatchAnswers = None,
 ) -> Answer:
     """Run labeling functions and write their votes."""
     from wiesel.analysis import summarize
     from wiesel.io import write_votes
     from wiesel.io.rows import matching_files, refuse_overwriting
     from wiesel.io.vote_files import check_votes_target
-    from wiesel.lfs import Access, VoteCache, apply_lfs, load_lfs
+    from wiesel.lfs import (
+        Access,
+        VoteCache,
+        apply_lfs,
+        load_lfs,
+        prompt_records,
+        read_batch_answers,
+    )
 
     access = Access.of_user(allow_host or (), allow_key or ())
     how: dict[str, Any] = {"engine": _engine(engine), "on_error": on_error, "ids": id_column}
@@ -79,24 +101,36 @@ def apply(  # noqa: PLR0913 - the options of the command line
     matching_files(data)  # a misspelled name is found before the functions are loaded
     refuse_overwriting([data], output)
     if multi:
-        with redirect_stdout(sys.stderr):
+        _refuse_plans(dry_run, batch_requests, batch_answers)
+        with redirect_stdout(sys.stderr), counted(budget, prices):
             return apply_labels(data, lfs, output, split_names(labels), access, cache=cache, **how)
     loaded = load_lfs(*lfs, access=access)
     space = classes_of(loaded, split_names(labels))
+    if batch_answers:
+        tell(str(read_batch_answers(loaded, data, *batch_answers)))
+    if dry_run or batch_requests is not None:
+        words = [word for path in lfs for word in ("--lfs", path)]
+        step = command_line("wiesel", "apply", data, *words, "-o", output)
+        return planned(loaded, data, prices, batch_requests, step)
     if not output.suffix:
         _refuse_cache(cache)
-        return _into_folder(loaded, data, output, space, how)
+        with counted(budget, prices):
+            return _into_folder(loaded, data, output, space, how)
     check_votes_target(output)
     kept = VoteCache.of(cache)
-    with redirect_stdout(sys.stderr):  # what labeling functions and Ray print is not the answer
+    # What labeling functions and Ray print is not the answer.
+    with redirect_stdout(sys.stderr), counted(budget, prices) as spent:
         votes = apply_lfs(loaded, data, labels=space, cache=kept, **how)
-    write_votes(votes, output)
+    sources, earlier = prompt_records(loaded, data, spent.prices), prompts_before(output)
+    write_votes(votes, output, sources=sources)
     if kept is not None:
         tell(f"{kept.hits} of {kept.hits + kept.misses} parts were in the cache.")
     tell(f"Wrote {output}.")
+    tell_changes(earlier, votes, sources)
     table = summarize(votes)
     result = {"output": output, "n_items": votes.n_items, "n_votes": votes.n_votes}
     result |= {"covered": float(votes.covered.mean()), "voters": table.to_records()}
+    result |= {"spent": spent.to_dict()} if spent.requests or spent.cached else {}
     return Answer(result, table.to_text(), command_line("wiesel", "inspect", output))
 
 
@@ -115,6 +149,14 @@ def _into_folder(lfs: Any, data: Path, folder: Path, labels: Any, how: dict[str,
     result["covered"] = item_counts(votes).covered / max(1, votes.n_items)
     result["voters"] = table.to_records()
     return Answer(result, table.to_text(), command_line("wiesel", "inspect", folder))
+
+
+def _refuse_plans(*plans: object) -> None:
+    if any(plans):
+        raise ParameterError(
+            "--dry-run and batch files are for tasks with one label per item: leave --multi out, "
+            "and use the same functions one by one."
+        )
 
 
 def _refuse_cache(cache: Path | None) -> None:

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from wiesel.cli.project_options import HERE, ProjectFolder
-from wiesel.cli.verb import Answer, command_line, split_names, verb
+from wiesel.cli.project_options import HERE, ProjectFolder, open_workspace
+from wiesel.cli.verb import Answer, command_line, given_options, split_names, verb
 
 __all__ = ["blame"]
 
@@ -21,11 +21,13 @@ def blame(
         str | None, typer.Option(help="Voters to leave out, to see the effect: a,b.")
     ] = None,
 ) -> Answer:
-    """Show which votes led to a prediction."""
-    from wiesel.project.rows import find_item
-    from wiesel.project.workspace import Workspace
+    """Show which votes led to a prediction.
 
-    workspace = Workspace(project)
+    As with `wiesel run`, this runs the Python code of the project.
+    """
+    from wiesel.project.rows import find_item
+
+    workspace = open_workspace(project)
     split, row = find_item(workspace.splits, item)
     found = workspace.blame(row, label, split)
     data: dict[str, Any] = {
@@ -45,10 +47,8 @@ def blame(
             f"\nWithout {', '.join(names)}: P({found.label}) is {100 * left[place]:.0f} % instead "
             f"of {100 * found.proba[place]:.0f} %"
         )
-    step = command_line("wiesel", "blame", project, "--item", item, "--without", _first(found))
-    return Answer(data, text, "" if names else step)
-
-
-def _first(found: Any) -> str:
-    rows = found.voters.to_records()
-    return str(rows[0]["voter"]) if rows else "VOTER"
+    step = ""
+    if data["voters"] and not names:
+        options = given_options(item=item, label=label, without=str(data["voters"][0]["voter"]))
+        step = command_line("wiesel", "blame", project, *options)
+    return Answer(data, text, step)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.completion import method_list, project_or_methods
-from wiesel.cli.run import announce, say_stage
+from wiesel.cli.project_options import announce
+from wiesel.cli.run import say_stage
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
 from wiesel.errors import ParameterError
 

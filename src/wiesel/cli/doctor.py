@@ -5,7 +5,8 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from wiesel.cli.verb import Answer, verb
+from wiesel.cli.project_options import free_folder
+from wiesel.cli.verb import Answer, command_line, verb
 from wiesel.version import __version__
 
 __all__ = ["doctor"]
@@ -72,4 +73,6 @@ def _extra_line(extra: str, parts: dict[str, str | None]) -> str:
 
 def _next_step(required: dict[str, str | None]) -> str:
     missing = [name for name, found in required.items() if found is None]
-    return f"pip install {' '.join(missing)}" if missing else "wiesel init my-project"
+    if missing:
+        return command_line("pip", "install", *missing)
+    return command_line("wiesel", "init", free_folder())

@@ -8,9 +8,10 @@ import typer
 
 from wiesel.cli.model_options import EndModelName, load_named
 from wiesel.cli.multilabel import explain_labels
+from wiesel.cli.project_options import announce
 from wiesel.cli.span_projects import explain_marked, is_span_model
 from wiesel.cli.terminal import plain_text
-from wiesel.cli.verb import Answer, command_line, verb
+from wiesel.cli.verb import Answer, command_line, given_options, verb
 
 __all__ = ["explain"]
 
@@ -33,14 +34,17 @@ def explain(
     folder, and you have run it before or confirm.
     """
     from wiesel.project.explaining import explained_by
+    from wiesel.project.settings import read_project
 
+    if project is not None:
+        announce(read_project(project))
     if is_span_model(model):
         return explain_marked(model, item, project, _is_wanted)
     bundle = load_named(model, end_model)
     explanation, row = explained_by(bundle, item, project, confirm=_is_wanted)
     lines = [f"{name}: {str(value)[:_SHOWN]}" for name, value in row.items() if name != "id"]
     text = "\n".join([*lines, "", str(explanation)])
-    step = command_line("wiesel", "predict", model, "new.csv")
+    step = command_line("wiesel", "predict", model, "FILE", *given_options(end_model=end_model))
     return Answer({"row": row, **_data(explanation)}, text, step)
 
 

@@ -6,18 +6,18 @@ from typing import Annotated, Any
 import typer
 
 from wiesel.cli.completion import end_model_name, method_name
-from wiesel.cli.lf_options import LabelNames
+from wiesel.cli.lf_options import IdColumn, LabelNames
 from wiesel.cli.model_options import read_array
 from wiesel.cli.multilabel import fit_labels
-from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
-from wiesel.cli.vote_sources import VotePlace, votes_in
+from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
+from wiesel.cli.vote_sources import VotePlace, is_many, votes_in
 from wiesel.errors import ParameterError
 
-__all__ = ["fit"]
+__all__ = ["fit_votes"]
 
 
 @verb
-def fit(
+def fit_votes(  # noqa: PLR0913 - the options of the command line
     method: Annotated[
         str, typer.Argument(help="A name of `wiesel methods`.", autocompletion=method_name)
     ],
@@ -31,6 +31,7 @@ def fit(
         ),
     ] = "mlp",
     labels: LabelNames = None,
+    id_column: IdColumn = None,
     option: Annotated[
         list[str] | None, typer.Option(help="An option of the method, epochs=30; repeatable.")
     ] = None,
@@ -50,7 +51,7 @@ def fit(
                 "by wiesel run, with multi = true in wiesel.toml."
             )
         return fit_labels(method, votes, output, split_names(labels), _options(option or []))
-    ballots = votes_in(votes, split_names(labels))
+    ballots = votes_in(votes, split_names(labels), id_column)
     options = _options(option or [])
     if features is None and found.needs == "votes":
         model: Any = found.cls(**options).fit(ballots)
@@ -65,7 +66,13 @@ def fit(
     tell(f"Wrote {output}.")
     fitted = {"method": method, "output": output, "options": options}
     text = f"{type(model).__name__} fitted on {ballots.n_items:,} items of {votes}."
-    return Answer(fitted, text, command_line("wiesel", "inspect", output))
+    if features is None:
+        target = "soft_labels" if is_many(votes) else "soft_labels.csv"
+        ids = given_options(id=id_column)
+        step = command_line("wiesel", "soft-labels", output, votes, *ids, "-o", target)
+    else:
+        step = command_line("wiesel", "predict", output, features)
+    return Answer(fitted, text, step)
 
 
 def _end_to_end(

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.annotation_files import Question, describe_annotations
-from wiesel.cli.lf_options import IdColumn, LabelNames
+from wiesel.cli.lf_options import LabelNames
 from wiesel.cli.multilabel import inspect_labels
+from wiesel.cli.prompt_records import describe_prompts
 from wiesel.cli.row_tables import describe_rows
-from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
+from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
 from wiesel.cli.vote_sources import is_many, votes_in
 from wiesel.errors import DataError, listed
 
@@ -30,10 +31,15 @@ def inspect(
         ),
     ],
     gold: Annotated[Path | None, typer.Option(help="A file with gold labels.")] = None,
-    label_column: Annotated[str, typer.Option(help="Its column of labels.")] = "label",
-    id_column: IdColumn = None,
+    label_column: Annotated[str | None, typer.Option(help="Its column of labels.")] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", "--item", help="The column of item ids.")
+    ] = None,
     labels: LabelNames = None,
     question: Question = None,
+    before: Annotated[
+        Path | None, typer.Option(help="Earlier votes: shows which ones changed, side by side.")
+    ] = None,
 ) -> Answer:
     """Describe votes, answers, rows, a saved model, or a project.
 
@@ -42,30 +48,35 @@ def inspect(
     from wiesel.io.annotation import is_annotation_file
     from wiesel.multilabel.files import is_multilabel_votes
 
+    aggregate = ["wiesel", "aggregate", path, "-o", "labels.csv"]
+    fit = ["wiesel", "fit", "snorkel", path, "-o", "model"]
     if path.suffix == ".toml" or (path / "wiesel.toml").is_file():
         return _project_answer(path)
     if is_annotation_file(path):
         found = describe_annotations(path, split_names(labels), question)
-        given = (
-            None if gold is None else _gold_of(found.votes, gold, id_column or "id", label_column)
-        )
+        given = None if gold is None else _gold_of(found.votes, gold, id_column, label_column)
         truth = given if given is not None else found.gold if (found.gold >= 0).any() else None
-        return _votes_answer(path, found.votes, truth, is_answers=True)
+        again = given_options(labels=labels, question=question)
+        return _votes_answer(found.votes, truth, command_line(*aggregate, *again))
+    columns = None
     if is_many(path):
         votes: VoteSource = votes_in(path, split_names(labels))
-        is_answers = False
     elif path.is_dir():
         return _model_answer(path)
     elif is_multilabel_votes(path):
-        return inspect_labels(path, split_names(labels), gold, label_column)
+        return inspect_labels(path, split_names(labels), gold, label_column or "label")
     else:
         columns, is_rows = _answer_columns(path)
         if is_rows and labels is None:
             return describe_rows(path)
-        votes = _read(path, columns, split_names(labels), id_column)
-        is_answers = columns is not None
-    truth = None if gold is None else _gold_of(votes, gold, id_column or "id", label_column)
-    return _votes_answer(path, votes, truth, is_answers)
+        votes, columns = _read(path, columns, split_names(labels), id_column)
+    truth = None if gold is None else _gold_of(votes, gold, id_column, label_column, columns)
+    if columns is None:
+        again = command_line(*fit, *given_options(labels=labels, id=id_column))
+    else:
+        again = command_line(*aggregate, *given_options(labels=labels, item=id_column))
+    answer = _votes_answer(votes, truth, again)
+    return _with_sources(answer, path, votes, before) if path.is_file() else answer
 
 
 def _answer_columns(path: Path) -> tuple["AnswerColumns | None", bool]:
@@ -87,29 +98,32 @@ def _read(
     columns: "AnswerColumns | None",
     names: list[str] | None,
     id_column: str | None,
-) -> "VoteMatrix":
+) -> "tuple[VoteMatrix, AnswerColumns | None]":
     """Return the votes in a file; with `columns`, it has one row per answer."""
     from wiesel.io import explained, read_rows, read_votes
+    from wiesel.io.answers import crowd_answers
     from wiesel.votes import VoteMatrix
 
     if columns is None:
-        return read_votes(path, labels=names, id_column=id_column)
-    tell(
-        f"One row for each answer: {columns.voter!r} answers {columns.item!r} ({columns.label!r})."
-    )
-    rows = read_rows(path, columns)
+        return read_votes(path, labels=names, id_column=id_column), None
+    table = read_rows(path)
     with explained(path):
-        return VoteMatrix.from_long(
+        rows, found, n_rejected, _ = crowd_answers(table, item=id_column)
+        votes = VoteMatrix.from_long(
             rows,
-            item=id_column or columns.item,
-            voter=columns.voter,
-            label=columns.label,
+            item=found.item,
+            voter=found.voter,
+            label=found.label,
             labels=names,
             duplicates="last",
         )
+    tell(f"One row for each answer: {found.voter!r} answers {found.item!r} ({found.label!r}).")
+    if n_rejected:
+        tell(f"Left out: {n_rejected:,} rows of assignments that were rejected.")
+    return votes, found
 
 
-def _votes_answer(path: Path, votes: "VoteSource", gold: Any, is_answers: bool) -> Answer:
+def _votes_answer(votes: "VoteSource", gold: Any, step: str) -> Answer:
     from wiesel.analysis import agreement, findings, summarize
     from wiesel.analysis.counts import item_counts
 
@@ -126,19 +140,44 @@ def _votes_answer(path: Path, votes: "VoteSource", gold: Any, is_answers: bool) 
         "findings": found.to_records(),
         "pairs": pairs.to_records(),
     }
-    step = command_line("wiesel", "fit", "snorkel", path, "-o", "model")
-    if is_answers:
-        step = command_line("wiesel", "aggregate", path, "-o", "labels.csv")
     return Answer(data, text, step)
 
 
-def _gold_of(votes: "VoteSource", path: Path, id_column: str, label_column: str) -> Any:
+def _with_sources(answer: Answer, path: Path, votes: Any, before: Path | None) -> Answer:
+    """Add where votes come from, and which ones changed since earlier votes."""
+    from wiesel.analysis import changed_votes
+    from wiesel.io import read_votes
+    from wiesel.io.vote_files import vote_note
+
+    note = vote_note(path)
+    sources = dict(note.sources) if note else {}
+    parts, data = [answer.text], dict(answer.data)
+    if sources:
+        parts.append(describe_prompts(sources))
+        data["sources"] = sources
+    if before is not None:
+        changes = changed_votes(read_votes(before, labels=votes.labels), votes)
+        parts.append(f"Before ({before}) and after:\n{changes.to_text()}")
+        data["changes"] = changes.to_records()
+    return Answer(data, "\n\n".join(parts), answer.next_step)
+
+
+def _gold_of(
+    votes: "VoteSource",
+    path: Path,
+    id_column: str | None,
+    label_column: str | None,
+    answers: "AnswerColumns | None" = None,
+) -> Any:
     """Return the gold labels of the items, matched by id, or in order if the file has no ids."""
     import numpy as np
 
     from wiesel.io import read_gold, scan_rows
+    from wiesel.io.answer_columns import find_gold_columns
 
     columns = scan_rows(path).collect_schema().names()
+    known = find_gold_columns(columns, answers)
+    id_column, label_column = id_column or known[0], label_column or known[1]
     if id_column in columns:
         ids = np.concatenate([part.ids for part in votes.parts()])
         return read_gold(path, votes.labels, ids, id_column=id_column, label_column=label_column)
@@ -188,10 +227,9 @@ def _model_answer(path: Path) -> Answer:
     others = other_files(path, manifest)
     if others:
         lines.append(f"NOT PART OF THE MODEL (loading refuses it): {listed(others)}")
-    new = "new.jsonl" if manifest.get("kind") == "spans" else "new.csv"
-    step = command_line("wiesel", "predict", path, new)
+    step = command_line("wiesel", "predict", path, "FILE")
     if learned:
-        step = command_line("wiesel", "soft-labels", path, "votes.parquet", "-o", "soft_labels.csv")
+        step = command_line("wiesel", "soft-labels", path, "VOTES", "-o", "soft_labels.csv")
     data = {"manifest": _unmarked(manifest), "bytes": sizes, "others": others}
     return Answer(data, "\n".join(lines), step)
 

@@ -13,7 +13,7 @@ from wiesel.cli.compare import compare
 from wiesel.cli.doctor import doctor
 from wiesel.cli.evaluate import evaluate
 from wiesel.cli.explain import explain
-from wiesel.cli.fit import fit
+from wiesel.cli.fit import fit_votes
 from wiesel.cli.init import init
 from wiesel.cli.inspect import inspect
 from wiesel.cli.methods import methods
@@ -50,7 +50,7 @@ for _name, _function in {
     "apply": apply,
     "inspect": inspect,
     "aggregate": aggregate,
-    "fit": fit,
+    "fit": fit_votes,
     "soft-labels": soft_labels,
     "workbench": workbench,
     "suggest": suggest,

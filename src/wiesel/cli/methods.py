@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.completion import method_name
-from wiesel.cli.verb import Answer, verb
+from wiesel.cli.verb import Answer, command_line, verb
 
 if TYPE_CHECKING:
     from wiesel.registry import Method
@@ -33,7 +33,9 @@ def methods(
         {**_facts(found), "options": list(found.cls.option_names())}  # type: ignore[attr-defined]
         for found in METHODS.values()
     ]
-    return Answer({"methods": data}, _listed(data, paper), "wiesel methods NAME")
+    return Answer(
+        {"methods": data}, _listed(data, paper), command_line("wiesel", "methods", "NAME")
+    )
 
 
 def _facts(method: "Method") -> dict[str, Any]:
@@ -80,7 +82,8 @@ def _one(method: "Method") -> Answer:
     if issubclass(method.cls, LabelModel):
         note = "With features it is the first of two stages and takes the options of both:"
         lines += ["", f"{note} wiesel methods two_stage"]
-    return Answer({"method": data}, "\n".join(lines), f"wiesel run PROJECT --method {method.name}")
+    step = command_line("wiesel", "run", "PROJECT", "--method", method.name)
+    return Answer({"method": data}, "\n".join(lines), step)
 
 
 def _wrapped(words: str) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wiesel.cli.project_options import OPEN
+from wiesel.cli.project_options import OPEN, a_file_of
 from wiesel.cli.verb import Answer, command_line, tell
 from wiesel.errors import ParameterError
 
@@ -43,7 +43,7 @@ def run_labels(settings: "Project", methods: list[str] | None, say: "Say") -> An
     parts.append(str(explain.explain(taken(data.vectors.train, row), votes[row])))
     answer = {"output": folder, "report": folder / "report.html", **outcome.to_dict()}
     page = command_line(OPEN, folder / "report.html")
-    step = command_line("wiesel", "predict", folder / "model", "new.csv")
+    step = command_line("wiesel", "predict", folder / "model", a_file_of(settings))
     return Answer(answer, "\n\n".join(parts), f"{page}, or: {step}")
 
 
@@ -105,7 +105,7 @@ def write_soft_labels(model: Any, path: Path, output: Path, output_format: str |
     tell(f"Wrote {output}.")
     text = f"{votes.n_items:,} items, labels {', '.join(model.labels_)}."
     result = {"output": output, "n_items": votes.n_items, "labels": list(model.labels_)}
-    return Answer(result, text, command_line("wiesel", "inspect", path))
+    return Answer(result, text)
 
 
 def inspect_labels(path: Path, labels: list[str] | None, gold: Path | None, column: str) -> Answer:

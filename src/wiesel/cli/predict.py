@@ -12,7 +12,7 @@ from wiesel.cli.model_options import EndModelName, ModelFolder, frame_and_inputs
 from wiesel.cli.span_projects import is_span_model
 from wiesel.cli.spans import predict_spans
 from wiesel.cli.terminal import json_text
-from wiesel.cli.verb import Answer, command_line, tell, verb
+from wiesel.cli.verb import Answer, command_line, given_options, tell, verb
 from wiesel.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def predict(
     ] = "local",
 ) -> Answer | None:
     """Predict the classes of rows, or the spans of texts."""
+    from wiesel.io.files import check_table_target
     from wiesel.io.rows import refuse_overwriting
 
     if is_span_model(model):
@@ -55,6 +56,7 @@ def predict(
     refuse_overwriting([data], output)
     if engine != "local":
         return _on_cluster(model, data, output, id_column, (engine, end_model))
+    check_table_target(output)
     bundle = load_named(model, end_model, data)
     if data == "-":
         _stream(bundle)
@@ -73,7 +75,13 @@ def predict(
         tell(f"Wrote {output}.")
     counts = frame["prediction"].value_counts(sort=True).rows()
     text = "\n".join(f"{count:>8,}  {name}" for name, count in counts)
-    step = command_line("wiesel", "evaluate", model, data)
+    options = given_options(end_model=end_model)
+    step = ""
+    if rows is not None and "label" in rows.columns and rows["label"].null_count() < len(rows):
+        step = command_line("wiesel", "evaluate", model, data, *options)
+    elif output is None:
+        again = [*given_options(id=id_column), *options, "-o", "predictions.csv"]
+        step = command_line("wiesel", "predict", model, data, *again)
     result: dict[str, Any] = {"n_items": len(frame), "counts": dict(counts)}
     if output is None:
         result["predictions"] = frame.to_dicts()

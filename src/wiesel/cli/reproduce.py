@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wiesel.cli.verb import Answer, tell, verb
+from wiesel.cli.verb import Answer, command_line, tell, verb
 from wiesel.errors import MissingExtraError, ParameterError, suggest
 
 __all__ = ["reproduce"]
@@ -27,7 +27,8 @@ def reproduce(
     """Rerun a table or a figure of the paper."""
     names = _experiments()
     if table is None:
-        return Answer({"experiments": names}, "\n".join(names), f"wiesel reproduce {names[0]}")
+        step = command_line("wiesel", "reproduce", names[0])
+        return Answer({"experiments": names}, "\n".join(names), step)
     if table not in names:
         raise ParameterError(f"There is no experiment {table!r}. {suggest(table, names)}")
     options = ["--full"] if full else []
@@ -35,7 +36,7 @@ def reproduce(
     _run(table, [*options, "--jobs", str(jobs)])
     page = Path("experiments/results") / f"{table}.md"
     text = page.read_text(encoding="utf-8") if page.exists() else ""
-    return Answer({"experiment": table, "page": str(page)}, text, "wiesel reproduce")
+    return Answer({"experiment": table, "page": str(page)}, text)
 
 
 def _experiments() -> list[str]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wiesel.cli.project_options import free_folder
 from wiesel.cli.verb import Answer, command_line
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def describe_rows(path: Path) -> Answer:
     )
     data = {"n_rows": len(rows), "columns": table.to_records()}
     text = f"{table.to_text()}\n\n{note}"
-    return Answer(data, text, command_line("wiesel", "init", "project"))
+    return Answer(data, text, command_line("wiesel", "init", free_folder()))
 
 
 def column_table(rows: "pl.DataFrame") -> "Table":

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from wiesel.cli.project_options import HERE, ProjectFolder
+from wiesel.cli.project_options import HERE, ProjectFolder, open_workspace
 from wiesel.cli.verb import Answer, command_line, verb
 
 __all__ = ["rows_to_label"]
@@ -19,10 +19,11 @@ def rows_to_label(
     ] = "helpful",
     seed: Annotated[int, typer.Option(help="The seed of the random rows.")] = 0,
 ) -> Answer:
-    """List the rows whose labels would help most."""
-    from wiesel.project.workspace import Workspace
+    """List the rows whose labels would help most.
 
-    workspace = Workspace(project)
+    As with `wiesel run`, this runs the Python code of the project.
+    """
+    workspace = open_workspace(project)
     table = workspace.to_label(n, way, seed=seed)
     step = command_line("wiesel", "workbench", project)
     return Answer({"rows": table.to_records()}, table.to_text(), step)

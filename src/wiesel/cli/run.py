@@ -9,16 +9,15 @@ import typer
 
 from wiesel.cli.completion import method_list
 from wiesel.cli.multilabel import run_labels
-from wiesel.cli.project_options import HERE, OPEN, ProjectFolder
+from wiesel.cli.project_options import HERE, OPEN, ProjectFolder, announce
 from wiesel.cli.span_projects import run_spans
 from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
-from wiesel.errors import listed
 
 if TYPE_CHECKING:
     from wiesel.project.judging import Outcome
     from wiesel.project.settings import Project
 
-__all__ = ["announce", "run", "say_stage"]
+__all__ = ["run", "say_stage"]
 
 _EXPLAINED, _FINDINGS = 1, 3
 _PATIENCE = 5.0
@@ -89,21 +88,6 @@ def _ran(
 
 def _say_progress(text: str) -> None:
     say_stage("...", text)
-
-
-def announce(settings: "Project") -> None:
-    """Warn before the first run of a folder that its code is executed."""
-    from wiesel.project.seen import code_files, remember, was_run
-
-    files = code_files(settings)
-    if not files or was_run(settings.file):
-        return
-    names = listed([str(file) for file in files], limit=3)
-    tell(
-        f"First run of {settings.folder}: the Python code in {names} is run with all your rights. "
-        f"{command_line('wiesel', 'inspect', settings.folder)} shows a project without running it."
-    )
-    remember(settings.file)
 
 
 def _text(outcome: "Outcome") -> str:

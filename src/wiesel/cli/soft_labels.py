@@ -13,8 +13,9 @@ from wiesel.cli.annotation_files import (
     labels_of_rows,
     write_labels,
 )
+from wiesel.cli.lf_options import IdColumn
 from wiesel.cli.multilabel import write_soft_labels
-from wiesel.cli.verb import Answer, command_line, tell, verb
+from wiesel.cli.verb import Answer, tell, verb
 from wiesel.cli.vote_sources import VotePlace, votes_in
 from wiesel.errors import ParameterError
 
@@ -39,6 +40,7 @@ def soft_labels(
         Path | None, typer.Option(help="The rows of the votes, by 'id', for --format.")
     ] = None,
     question: Question = None,
+    id_column: IdColumn = None,
 ) -> Answer:
     """Write the soft labels of a label model.
 
@@ -65,7 +67,11 @@ def soft_labels(
     annotations = None
     if is_annotation_file(votes):
         annotations = describe_annotations(votes, loaded.labels_.names, question)
-    source = votes_in(votes) if annotations is None else annotations.votes
+    source = (
+        votes_in(votes, loaded.labels_.names, id_column)
+        if annotations is None
+        else annotations.votes
+    )
     if output_format is not None:
         _write_for_tool(loaded, source, annotations, rows, (output, output_format))
     elif isinstance(source, VoteParts):
@@ -76,7 +82,7 @@ def soft_labels(
     tell(f"Wrote {output}.")
     text = f"{source.n_items:,} items, classes {', '.join(loaded.labels_)}."
     result = {"output": output, "n_items": source.n_items, "classes": list(loaded.labels_)}
-    return Answer(result, text, command_line("wiesel", "inspect", votes))
+    return Answer(result, text)
 
 
 def _write_for_tool(

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wiesel.cli.project_options import OPEN
+from wiesel.cli.project_options import OPEN, a_file_of
 from wiesel.cli.verb import Answer, command_line
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def run_spans(settings: "Project", methods: list[str] | None, say: "Say") -> Ans
     parts += [] if split is None else [str(outcome.main.reports[split])]
     parts += ["\n".join(map(str, outcome.marked(_MARKED)))]
     page = command_line(OPEN, folder / "report.html")
-    step = command_line("wiesel", "predict", folder / "model", "new.jsonl")
+    step = command_line("wiesel", "predict", folder / "model", a_file_of(settings))
     answer = {"output": folder, "report": folder / "report.html", **outcome.to_dict()}
     return Answer(answer, "\n\n".join(parts), f"{page}, or: {step}")
 
@@ -64,7 +64,7 @@ def explain_marked(model: Path, item: str, project: Path | None, confirm: Any) -
         "spans": [_plain(each) for each in marked.spans],
         "passed_over": [_plain(each) for each in marked.passed_over],
     }
-    step = command_line("wiesel", "predict", model, "new.jsonl")
+    step = command_line("wiesel", "predict", model, "FILE")
     return Answer(data, str(marked), step)
 
 

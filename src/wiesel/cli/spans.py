@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from wiesel.cli.lf_options import IdColumn, LFFiles
-from wiesel.cli.verb import Answer, command_line, split_names, tell, verb
+from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
 from wiesel.errors import DataError
 
 if TYPE_CHECKING:
@@ -67,8 +67,11 @@ def apply(  # noqa: PLR0913 - the options of the command line
         "voters": table.to_records(),
         "output": output,
     }
-    step = ["wiesel", "spans", "fit", texts, *(w for file in lfs for w in ("--lfs", file))]
-    return Answer(result, text, command_line(*step, "--labels", labels, "-o", "tagger"))
+    options = given_options(
+        lfs=lfs, labels=labels, id=id_column, text=_other_than_text(text_column)
+    )
+    step = command_line("wiesel", "spans", "fit", texts, *options, "-o", "tagger")
+    return Answer(result, text, step)
 
 
 @spans.command("fit")
@@ -96,7 +99,8 @@ def fit_tagger(  # noqa: PLR0913 - the options of the command line
     last = model.history_.records[-1]["loss_end_model"]
     text = f"Trained on {votes.documents!r} for {epochs} epochs; the last loss was {last:.4f}."
     tell(f"Wrote {output}.")
-    step = command_line("wiesel", "predict", output, texts)
+    options = given_options(id=id_column, text=_other_than_text(text_column))
+    step = command_line("wiesel", "spans", "predict", output, texts, *options)
     return Answer({"output": output, "n_tokens": votes.documents.n_tokens}, text, step)
 
 
@@ -140,7 +144,7 @@ def predict_spans(
         lines.append(f"{len(found) - _SHOWN:,} more: write all of them with -o FILE")
     n_spans = sum(map(len, found))
     text = "\n".join([f"{n_spans:,} spans in {len(found):,} documents.", *lines])
-    step = command_line("wiesel", "evaluate", model, "gold.jsonl")
+    step = command_line("wiesel", "evaluate", model, "GOLD")
     return Answer({"n_spans": n_spans, "predictions": rows if output is None else []}, text, step)
 
 
@@ -182,6 +186,10 @@ def _moved(
         return None
     space = SpanLabels(tuple(labels))
     return target.spans_of(source.tags_of(spans, space), space)
+
+
+def _other_than_text(column: str) -> str | None:
+    return None if column == "text" else column
 
 
 def _documents(texts: Path, text_column: str, id_column: str | None) -> "Documents":

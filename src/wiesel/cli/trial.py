@@ -1,12 +1,16 @@
 """`wiesel try`: the votes of labeling functions on a few rows."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wiesel.cli.lf_options import AllowedHosts, AllowedKeys, LFFiles
-from wiesel.cli.verb import Answer, command_line, verb
+from wiesel.cli.verb import Answer, command_line, given_options, verb
+
+if TYPE_CHECKING:
+    from wiesel.lfs.loading import LoadedLFs
+    from wiesel.lfs.trying import Trial
 
 __all__ = ["trial"]
 
@@ -23,7 +27,21 @@ def trial(
     from wiesel.lfs import Access, load_lfs, try_lfs
 
     access = Access.of_user(allow_host or (), allow_key or ())
-    tried = try_lfs(load_lfs(*lfs, access=access), data, n=n)
-    files = [word for file in lfs for word in ("--lfs", file)]
-    step = command_line("wiesel", "apply", data, *files, "-o", "votes.parquet")
+    loaded = load_lfs(*lfs, access=access)
+    tried = try_lfs(loaded, data, n=n)
+    options = given_options(
+        lfs=lfs,
+        labels=None if loaded.labels is not None else _classes(loaded, tried),
+        allow_host=allow_host,
+        allow_key=allow_key,
+    )
+    step = command_line("wiesel", "apply", data, *options, "-o", "votes.parquet")
     return Answer({"lfs": tried.lfs, "rows": [row.to_dict() for row in tried]}, tried, step)
+
+
+def _classes(loaded: "LoadedLFs", tried: "Trial") -> str:
+    """Return the classes that the rules name, or that were voted for; a word to fill in if one."""
+    named = {name for lf in loaded for name in lf.classes or ()}
+    voted = {str(vote) for row in tried for vote in row.votes.values() if isinstance(vote, str)}
+    seen = sorted(named | voted)
+    return ",".join(seen) if len(seen) > 1 else "CLASSES"

@@ -16,7 +16,7 @@ from wiesel.cli.terminal import json_text, plain_text, print_rich
 from wiesel.cli.wording import in_command_words
 from wiesel.errors import WieselError, WieselWarning
 
-__all__ = ["Answer", "command_line", "split_names", "tell", "verb"]
+__all__ = ["Answer", "command_line", "given_options", "split_names", "tell", "verb"]
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -36,7 +36,7 @@ class Answer:
     text: Any = ""
     """The output without `--json`: a string, or an object that Rich can print."""
     next_step: str = ""
-    """The command to run next."""
+    """The command to run next, as it can be run. A word in capitals is for the user to fill in."""
 
 
 def verb(function: Callable[..., Answer | None]) -> Callable[..., None]:
@@ -85,6 +85,20 @@ def command_line(*words: object) -> str:
     import shlex
 
     return shlex.join(str(word) for word in words)
+
+
+def given_options(**options: object) -> list[str]:
+    """Return the options that were given, for a command that repeats them.
+
+    >>> given_options(labels="ham,spam", item=None, lfs=["a.py", "b.toml"])
+    ['--labels', 'ham,spam', '--lfs', 'a.py', '--lfs', 'b.toml']
+    """
+    words: list[str] = []
+    for name, value in options.items():
+        for each in value if isinstance(value, list) else [value]:
+            words += [] if each in (None, False) else [f"--{name.replace('_', '-')}"]
+            words += [] if each is None or isinstance(each, bool) else [str(each)]
+    return words
 
 
 @contextmanager

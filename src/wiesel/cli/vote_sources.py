@@ -37,7 +37,9 @@ def is_many(path: Path) -> bool:
     return is_pattern(path)
 
 
-def votes_in(path: Path, labels: Sequence[str] | None = None) -> "VoteMatrix | VoteParts":
+def votes_in(
+    path: Path, labels: Sequence[str] | None = None, id_column: str | None = None
+) -> "VoteMatrix | VoteParts":
     """Return the votes of one file, or of many files, which are read part by part."""
     from wiesel.errors import VoteError
     from wiesel.io import VoteParts, read_annotations, read_votes
@@ -47,7 +49,7 @@ def votes_in(path: Path, labels: Sequence[str] | None = None) -> "VoteMatrix | V
     if is_annotation_file(path):
         return read_annotations(path, labels=labels).votes
     if not is_many(path):
-        return read_votes(path, labels=labels)
+        return read_votes(path, labels=labels, id_column=id_column)
     parts = VoteParts(path)
     if parts.n_items >= _MANY_ITEMS:
         parts = VoteParts(path, keep=_place_for_sums(path))

@@ -23,6 +23,10 @@ _REWRITES: tuple[tuple[str, str], ...] = (
     (r"Name it by item=, label= ", "Name them by --item and --label "),
     (r"Name it by worker=, label= ", "Name them by --worker and --label "),
     (r"Name it by (item|worker|label)= ", r"Name it by --\1 "),
+    (
+        r"Say which column names the items: item=('[^']*') or item=('[^']*')",
+        r"Say which column names the items: --item \1 or --item \2",
+    ),
     (r"which to keep: repeated='first', 'last' or 'all'", "--repeated all, last or first"),
     (r"\brepeated must be one of", "--repeated must be one of"),
     (

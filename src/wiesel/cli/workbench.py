@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from wiesel.cli.project_options import HERE, ProjectFolder
+from wiesel.cli.project_options import HERE, ProjectFolder, announce
 from wiesel.cli.verb import Answer, verb
 
 __all__ = ["workbench"]
@@ -19,10 +19,16 @@ def workbench(
     ] = "127.0.0.1",
     show: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> Answer | None:
-    """Open the workbench of a project in the browser."""
+    """Open the workbench of a project in the browser.
+
+    As with `wiesel run`, this runs the Python code of the project.
+    """
+    from wiesel.project.settings import read_project
     from wiesel.workbench import serve
 
-    serve(project, host=host, port=port, show=show, say=_say)
+    settings = read_project(project)
+    announce(settings)
+    serve(settings, host=host, port=port, show=show, say=_say)
     return None
 
 

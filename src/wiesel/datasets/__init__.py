@@ -2,6 +2,7 @@
 
 from wiesel.datasets.folders import load_dataset, standardized
 from wiesel.datasets.movie_reviews import load_movie_reviews
+from wiesel.datasets.panels import make_panel
 from wiesel.datasets.synthetic import make_features, make_votes, planted_confusions
 from wiesel.io import Dataset, Split
 
@@ -11,6 +12,7 @@ __all__ = [
     "load_dataset",
     "load_movie_reviews",
     "make_features",
+    "make_panel",
     "make_votes",
     "planted_confusions",
     "standardized",

@@ -24,7 +24,7 @@ from wiesel.io import (
     read_json,
     read_rows,
 )
-from wiesel.labels import LabelSpace
+from wiesel.labels import LabelSpace, as_indices
 from wiesel.tables import require_columns
 from wiesel.votes import VoteMatrix
 
@@ -132,12 +132,12 @@ def _split(folder: Path, name: str, labels: LabelSpace, card: Mapping[str, Any])
         require_columns(table, ("id", "label"), "every split has it")
         voters = [column for column in table.columns if column.startswith(_VOTER_PREFIX)]
         votes = VoteMatrix.from_dense(
-            table.select(voters).to_numpy(),
+            as_indices(table.select(voters).to_numpy()),
             labels,
             [voter.removeprefix(_VOTER_PREFIX) for voter in voters],
             table["id"],
         )
-        gold = labels.indices(table["label"], allow_unknown=True)
+        gold = labels.indices(as_indices(table["label"]), allow_unknown=True)
     rows = table.drop("label", *voters)
     source = _shared_folder(folder, card)
     if source != folder:

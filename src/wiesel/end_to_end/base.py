@@ -17,6 +17,7 @@ from wiesel.end_to_end.checks import (
     check_lengths,
     check_same_features,
     check_training_numbers,
+    checked_objective,
     checked_proba,
     covered_items,
     explained,
@@ -24,6 +25,7 @@ from wiesel.end_to_end.checks import (
     gold_validation,
     gold_votes,
     network_copy,
+    predicted_proba,
 )
 from wiesel.end_to_end.diagnosis import warn_if_votes_are_ignored
 from wiesel.end_to_end.feature_reader import FeatureReader, ReadsFeatures
@@ -42,17 +44,11 @@ from wiesel.end_to_end.together import begun, plan_all, separate, train_all
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.labels import LabelSpace
 from wiesel.parameters import check_number
+from wiesel.row_ids import in_order_of
 from wiesel.scikit_learn import Classifier
 from wiesel.tasks import OneLabelTask, Task, task_of, task_of_votes
 from wiesel.tasks.explaining import check_one_item
-from wiesel.training import (
-    History,
-    Objective,
-    TrainingData,
-    Validation,
-    as_inputs,
-    seeded,
-)
+from wiesel.training import History, Objective, TrainingData, Validation, as_inputs, seeded
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.objective import resolve_device
 from wiesel.training.validation import predict_logits
@@ -153,8 +149,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         X
             What the end model reads: an array, a tensor, a dict of tensors, or a Dataset.
         votes
-            The votes on the same items, in the same order: a `VoteMatrix`, or `MultiLabelVotes` for
-            several labels.
+            The votes on the same items, matched by id if X has ids, else in the same order: a
+            `VoteMatrix`, or `MultiLabelVotes` for several labels.
         validation
             A few items with gold labels (names or indices, or sets of labels): (X, y), or (X, y,
             votes) where votes on them are at hand. `Committee` also trains networks on them.
@@ -180,7 +176,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """Return P(class) by every member, or by the one network: (members, n_items, n_classes)."""
         self.check_fitted()
         X = self.inputs_of(X)
-        return np.stack([member.predict_proba(X) for member in self.members_ or (self,)])
+        return np.stack([predicted_proba(member, X, len(X)) for member in self.members_ or (self,)])
 
     def spread(self, X: Any) -> Array:
         """Return how much the members disagree, (n_items, n_classes): a measure of uncertainty.
@@ -191,8 +187,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     def predict(self, X: Any) -> Any:
         """Return the name of the predicted class of every item, or its labels as a tuple."""
-        proba = self.predict_proba(X)
-        return self.task_.decide(proba, self.threshold_)
+        return self.task_.decide(predicted_proba(self, X), self.threshold_)
 
     def one(self, label: str) -> Any:
         """With several labels, return the binary classifier of one of them."""
@@ -212,7 +207,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         lr = self.lr if lr is None else lr
         check_number(self, "epochs", epochs, low=1, whole=True)
         check_number(self, "lr", lr, low=0)
-        return fine_tune(self, self.inputs_of(X), y, epochs, lr, batch_size)
+        gold = in_order_of(X, y, "y", "X")
+        return fine_tune(self, self.inputs_of(X), gold, epochs, lr, batch_size)
 
     def save(self, path: str | Path, features: Any = None, column: str = "text") -> None:
         """Write the model as a folder of data files; `wiesel.load_model` reads it.
@@ -284,7 +280,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """Return the arguments of `fit` as one value; by default only X and votes."""
         if encoder_X is not None:
             raise ParameterError(f"{type(self).__name__} has no encoder to read encoder_X.")
-        return FitInputs(as_inputs(X), votes)
+        return FitInputs(as_inputs(X, votes=votes), votes)
 
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on the result of `fit_inputs`: check, plan, train and store the results."""
@@ -303,7 +299,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             self.check_options()
             network = network_copy(self.network, given.inputs)
             plan = self._plan(given, validation, network) if plan is None else plan
-            objective = self._objective(network, plan)
+            objective = checked_objective(self, network, plan)
             check_divisible(self, objective, given.engine)
             options = train_options(self, plan, given.engine)
             return PlannedFit(self, plan, objective, plan.data, options)

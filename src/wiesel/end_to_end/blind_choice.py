@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.checks import predicted_proba
 from wiesel.errors import ParameterError
 from wiesel.label_models import OneCoin
 from wiesel.training import as_inputs
@@ -55,7 +56,7 @@ def choose_without_gold(
         raise ParameterError("There are no models to choose from.")
     if folds < 2:
         raise ParameterError(f"Held-out scores need at least two folds; got folds={folds!r}.")
-    inputs, rng = as_inputs(X), np.random.default_rng(seed)
+    inputs, rng = as_inputs(X, votes=votes), np.random.default_rng(seed)
     covered = rng.permutation(np.flatnonzero(votes.covered))
     voters = rng.permutation(votes.n_voters)
     from scipy.stats import rankdata
@@ -70,7 +71,7 @@ def choose_without_gold(
         of_models = []
         for model in models:
             fitted = clone(model, safe=False).fit(train, learn_from[kept])
-            proba = fitted.predict_proba(test)
+            proba = predicted_proba(fitted, test, len(held_out))
             of_models.append(_fold_losses(proba, votes[held_out], judges, held_out))
         for name in of_models[0]:
             found.setdefault(name, []).append([losses[name] for losses in of_models])

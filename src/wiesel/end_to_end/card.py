@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wiesel.errors import listed
+from wiesel.io.markdown import code_block, code_span
 from wiesel.version import __version__
 
 if TYPE_CHECKING:
@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["model_card"]
 
+_NAMED = 5
+"""The number of voters that a card names."""
+
 
 def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) -> str:
     """Return a short description of a fitted model in Markdown."""
-    names = ", ".join(f"`{name}`" for name in model.labels_)
+    names = ", ".join(map(code_span, model.labels_))
     lines = [
         f"# {type(model).__name__} model",
         "",
@@ -29,9 +32,7 @@ def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) ->
         "",
         "## Options",
         "",
-        "```",
-        repr(model),
-        "```",
+        code_block(repr(model)),
         "",
         "## Use it",
         "",
@@ -62,7 +63,9 @@ def _items(reader: "FeatureReader | None") -> str:
 def _source(model: "EndToEndModel") -> str:
     if not model.voters_:
         return " with gold labels"
-    voters = f"{len(model.voters_):,} voters ({listed(model.voters_, limit=5)})"
+    named = ", ".join(map(code_span, model.voters_[:_NAMED]))
+    more = f" and {len(model.voters_) - _NAMED:,} more" if len(model.voters_) > _NAMED else ""
+    voters = f"{len(model.voters_):,} voters ({named}{more})"
     return f" and the votes of {voters}, without looking at their labels"
 
 
@@ -91,5 +94,5 @@ def _threshold(model: "EndToEndModel") -> str:
         return "none, the most probable class is predicted"
     if np.ndim(model.threshold_):
         named = zip(model.labels_, model.threshold_, strict=True)
-        return "`" + "`, `".join(f"{name} {own:.4f}" for name, own in named) + "`"
-    return f"`{model.labels_.names[1]}` from a probability of {model.threshold_:.4f}"
+        return ", ".join(code_span(f"{name} {own:.4f}") for name, own in named)
+    return f"{code_span(model.labels_.names[1])} from a probability of {model.threshold_:.4f}"

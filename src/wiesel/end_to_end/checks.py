@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from wiesel.end_to_end.plan import FitInputs, GoldSet
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError, listed
 from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.parameters import check_number
-from wiesel.tasks import Task
+from wiesel.row_ids import in_order_of
+from wiesel.tasks import Task, task_of
 from wiesel.threads import fitting_threads
 from wiesel.training import Objective, Validation, as_inputs
 from wiesel.training.inputs import Batchable, Inputs, column_names, is_matrix, move
@@ -29,6 +30,7 @@ __all__ = [
     "check_lengths",
     "check_same_features",
     "check_training_numbers",
+    "checked_objective",
     "checked_proba",
     "covered_items",
     "explained",
@@ -37,7 +39,9 @@ __all__ = [
     "gold_validation",
     "gold_votes",
     "is_classifier",
+    "matched_gold",
     "network_copy",
+    "predicted_proba",
 ]
 
 MODULE_ERRORS = (
@@ -52,15 +56,15 @@ MODULE_ERRORS = (
 """The errors that a module raises on inputs of the wrong kind."""
 
 _TRIED_ITEMS = 8
-_WHOLE_NUMBERS = {"batch_size": 2, "seed": 0}
 _OPTIONAL_NUMBERS = {"epochs": 1, "epoch_size": 2, "patience": 1}
 """The smallest allowed values of options that are whole numbers or None."""
 
 
 def check_training_numbers(model: Any) -> None:
     """Refuse invalid values of the numeric training options."""
-    for name, low in {**_WHOLE_NUMBERS, **_OPTIONAL_NUMBERS}.items():
-        if getattr(model, name) is not None or name in _WHOLE_NUMBERS:
+    check_number(model, "batch_size", model.batch_size, low=2, whole=True)
+    for name, low in _OPTIONAL_NUMBERS.items():
+        if getattr(model, name) is not None:
             check_number(model, name, getattr(model, name), low=low, whole=True)
     check_number(model, "lr", model.lr, low=0)
     check_number(model, "weight_decay", model.weight_decay, low=0)
@@ -145,6 +149,12 @@ def check_end_model(end_model: nn.Module, inputs: Inputs, task: Task, name: str 
             f"The end model must return logits of the shape (items, {n_outputs}), one for each "
             f"{task.output}; for {len(rows)} items it returned {tuple(logits.shape)}.{advice}"
         )
+    if not torch.isfinite(logits).all():
+        row = int((~torch.isfinite(logits)).any(dim=1).nonzero()[0])
+        raise FeatureError(
+            f"The end model returns {logits[row].tolist()} for item {row} of {name} before "
+            "training; it must return finite logits."
+        )
     if _looks_like_probabilities(logits):
         raise FeatureError(
             "The end model returns probabilities (rows that sum to 1); it must return logits. "
@@ -163,8 +173,9 @@ def gold_validation(
             "validation must be (X, y), inputs and gold labels, or (X, y, votes) with the votes on "
             "these items."
         )
-    inputs = as_inputs(validation[0], "validation X")
-    held_out = task.held_out(inputs, validation[1])
+    X, y = matched_gold(validation)
+    inputs = as_inputs(X, "validation X")
+    held_out = task.held_out(inputs, y)
     n_gold = len(held_out.gold)
     if n_gold != len(inputs) or not n_gold:
         raise FeatureError(
@@ -174,6 +185,15 @@ def gold_validation(
     if end_model is not None:
         check_end_model(end_model, inputs, task, "validation X")
     return held_out
+
+
+def matched_gold(validation: Any) -> tuple[Any, Any]:
+    """Return the inputs and gold labels of a validation set in one order: that of its votes."""
+    X, y, *votes = validation
+    if votes:
+        X = in_order_of(votes[0], X, "validation X", "its votes", drop_ids=True)
+        y = in_order_of(votes[0], y, "validation y", "its votes")
+    return X, in_order_of(X, y, "validation y", "validation X")
 
 
 def gold_votes(validation: GoldSet | None, held_out: Validation | None, votes: Any) -> Any:
@@ -203,6 +223,29 @@ def _tried(
     device = next((p.device for p in end_model.parameters()), torch.device("cpu"))
     with torch.no_grad(), fitting_threads(end_model), evaluating(end_model):
         return logits_of(end_model, move(batch, device)).cpu().float()
+
+
+def predicted_proba(model: Any, X: Any, n_items: int | None = None) -> npt.NDArray[np.float64]:
+    """Return `model.predict_proba(X)`, checked: the model may be the user's own method."""
+    name = type(model).__name__
+    found = model.predict_proba(X)
+    return task_of(model.labels_).checked_proba(found, f"The probabilities by {name}", n_items)
+
+
+def checked_objective(model: Any, network: nn.Module, plan: FitPlan) -> Objective:
+    """Return a method's objective; it and its targets are checked, because both may be a user's."""
+    name = type(model).__name__
+    if plan.targets is not None:
+        n_items, source = len(plan.data.inputs), f"The targets by {name}"
+        plan.task.checked_proba(plan.targets, source, n_items, zeros=True)
+    objective = model._objective(network, plan)
+    if not isinstance(getattr(objective, "end_model", None), nn.Module):
+        raise TrainingError(
+            f"{name}._objective must return a wiesel.training.Objective with the network to train "
+            f"as its `end_model`; got {type(objective).__name__}."
+        )
+    made: Objective = objective
+    return made
 
 
 def checked_proba(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

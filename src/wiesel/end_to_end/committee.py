@@ -41,6 +41,7 @@ from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_u
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
+from wiesel.row_ids import in_order_of
 from wiesel.tasks import Task
 from wiesel.training import History, Objective, Validation
 
@@ -139,7 +140,7 @@ class Committee(ExplainedModel):
         only by networks that were not trained on it. Give the same items in the same order.
         """
         self.check_fitted()
-        gold = self.task_.held_out(self.inputs_of(X), y)
+        gold = self.task_.held_out(self.inputs_of(X), in_order_of(X, y, "y", "X"))
         probas = out_of_fold_probas(self.members_, gold.inputs, gold.gold)
         return _weighted(np.array(list(self.member_weights_.values())), probas)
 
@@ -147,11 +148,13 @@ class Committee(ExplainedModel):
         """Return the members' average soft labels: (n_items, n_classes)."""
         self.check_fitted()
         self.check_votes(votes)
-        merged, X = self.task_.without_copies(votes, self.copies_), self.inputs_of(X)
+        merged, X = self.task_.without_copies(votes, self.copies_), self.inputs_of(X, votes)
         members = self._label_members()
         total = sum(weight for _, _, weight in members)
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
-            parts = [weight / total * m.soft_labels(X, merged) for _, m, weight in members]
+            parts = [
+                weight / total * self._member_soft_labels(m, X, merged) for _, m, weight in members
+            ]
         return np.sum(parts, axis=0)
 
     def saved_values(self) -> dict[str, Any]:
@@ -225,6 +228,11 @@ class Committee(ExplainedModel):
         named = zip(self.member_weights_.items(), self.members_, strict=True)
         return [(name, m, weight) for (name, weight), m in named if not isinstance(m, Supervised)]
 
+    def _member_soft_labels(self, member: Any, X: Any, votes: Any) -> npt.NDArray[np.float64]:
+        """The soft labels of a member, which may be the user's own method."""
+        source = f"The soft labels by {type(member).__name__}"
+        return self.task_.checked_proba(member.soft_labels(X, votes), source, votes.n_items)
+
     def _average(self) -> nn.Module:
         networks = [member.end_model_ for member in self.members_]
         return self.task_.average(networks, list(self.member_weights_.values()))
@@ -251,7 +259,9 @@ class Committee(ExplainedModel):
             zip(fitted, weights.tolist() if weights.ndim == 1 else weights, strict=True)
         )
         self.end_model_ = self._average()
-        self.history_ = History.of_members([member.history_ for member in members])
+        # The member that learns from gold has other items, too: its curves compare with no other's.
+        losses = [(isinstance(m, Supervised), getattr(m, "loss", None)) for m in members]
+        self.history_ = History.of_members([member.history_ for member in members], losses)
         self.trained_on_ = members[0].trained_on_
         self._select_for_all(validation, proba)
         if validation is not None and _GOLD in fitted:

@@ -22,6 +22,7 @@ from wiesel.features import (
 )
 from wiesel.features.saved import STATE, decoded_state, encoded_state
 from wiesel.features.text import text_column
+from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame
 from wiesel.training.inputs import Inputs, as_inputs, is_ready
 
@@ -125,11 +126,11 @@ class ReadsFeatures:
     reader_: FeatureReader | None = None
     """The features saved with a loaded model; None if the model reads vectors."""
 
-    def inputs_of(self, X: Any) -> Inputs:
-        """Return the end model's inputs for the user's items."""
+    def inputs_of(self, X: Any, votes: Any = None) -> Inputs:
+        """Return the end model's inputs for the user's items, in the order of `votes`."""
         if self.reader_ is None or is_ready(X):
-            return as_inputs(X)
-        return as_inputs(self.reader_.read(X))
+            return as_inputs(X, votes=votes)
+        return as_inputs(self.reader_.read(in_order_of(votes, X, "X")))
 
     def input_of(self, x: Any) -> Inputs:
         """Return one item, such as `X[17]`, as inputs of length one."""

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.checks import predicted_proba
 from wiesel.errors import ParameterError
 from wiesel.training import as_inputs
 from wiesel.votes import VoteMatrix
@@ -29,7 +30,7 @@ def out_of_sample_proba(
     >>> out_of_sample_proba(model, make_features(gold, n_features=4), votes, folds=3).shape
     (60, 2)
     """
-    inputs = as_inputs(X)
+    inputs = as_inputs(X, votes=votes)
     if len(inputs) != len(votes):
         raise ParameterError(f"X has {len(inputs)} items, the votes have {len(votes)}.")
     if not 2 <= folds <= len(votes):
@@ -45,5 +46,5 @@ def out_of_sample_proba(
         held_out = np.sort(order[number::folds])
         kept = np.setdiff1d(order, held_out)
         fitted = clone(model, safe=False).fit(inputs.take(kept), votes[kept])
-        proba[held_out] = fitted.predict_proba(inputs.take(held_out))
+        proba[held_out] = predicted_proba(fitted, inputs.take(held_out), len(held_out))
     return proba

@@ -91,13 +91,14 @@ def try_out(model: "EndToEndModel", spec: Any) -> None:
         except FeatureError as error:
             raise SavedModelError(f"The saved model cannot predict: {error}") from error
         answers = {"prediction": proba, "soft label": _soft_labels(model, inputs)}
-    shape = (len(next(iter(inputs.values())) if isinstance(inputs, dict) else inputs),)
+    n_items = len(next(iter(inputs.values())) if isinstance(inputs, dict) else inputs)
     for what, found in answers.items():
         if found is None:
             continue
-        fits = found.shape == (*shape, len(model.labels_)) and np.isfinite(found).all()
-        if not fits or not model.task_.are_probabilities(found):
-            raise SavedModelError(f"The saved model's {what} is not a distribution: {found!r:.80}")
+        try:
+            model.task_.checked_proba(found, f"The saved model's {what}s", n_items)
+        except FeatureError as error:
+            raise SavedModelError(str(error)) from error
 
 
 def _inputs(spec: Mapping[str, Any]) -> Any:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.checks import predicted_proba
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.errors import WieselWarning, warn_user
 from wiesel.tasks import OneLabelTask, Task
@@ -97,7 +98,9 @@ def out_of_fold_probas(
     """
     return np.stack(
         [
-            m.out_of_fold_proba(X, gold) if isinstance(m, Supervised) else m.predict_proba(X)
+            m.out_of_fold_proba(X, gold)
+            if isinstance(m, Supervised)
+            else predicted_proba(m, X, len(gold))
             for m in members
         ]
     )

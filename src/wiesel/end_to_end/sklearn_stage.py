@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from wiesel.end_to_end.plan import FitPlan
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, listed
-from wiesel.labels import FloatArray
+from wiesel.labels import FloatArray, checked_proba
 from wiesel.nn.names import STORED_ESTIMATORS, stored_class
 from wiesel.threads import one_thread
 
@@ -51,7 +51,9 @@ class ClassifierModule(nn.Module):
         """Return log P(class) of a batch; a class absent from training gets almost zero."""
         proba = np.zeros((len(features), self.n_classes))
         known = np.asarray(self.classifier.classes_, dtype=np.int64)
-        proba[:, known] = self.classifier.predict_proba(features.numpy(force=True))
+        found = self.classifier.predict_proba(features.numpy(force=True))
+        source = f"The probabilities by {type(self.classifier).__name__}"
+        proba[:, known] = checked_proba(found, [str(k) for k in known], source, len(features))
         return torch.from_numpy(np.log(np.clip(proba, 1e-12, None)))
 
     def load_state_dict(self, *arguments: Any, **options: Any) -> Any:

@@ -16,6 +16,7 @@ from wiesel.end_to_end.together import reseeded, separate
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.parameters import check_number
+from wiesel.row_ids import in_order_of
 from wiesel.tasks import Task
 from wiesel.training import Objective, Validation, as_inputs
 from wiesel.training.engines import TrainingEngine
@@ -73,6 +74,7 @@ class Supervised(EndToEndModel):
         y = votes
         if isinstance(y, VoteMatrix):
             raise ParameterError("Supervised learns from gold labels; for votes use Committee.")
+        y = in_order_of(X, y, "y", "X")
         labels = self._classes(y)
         gold = labels.indices(y, allow_unknown=True)
         inputs = as_inputs(X)
@@ -102,8 +104,8 @@ class Supervised(EndToEndModel):
         Items of a fold that no network left out get equal probabilities.
         """
         self.check_fitted()
-        inputs = as_inputs(self.inputs_of(X))
-        gold = self.labels_.indices(y, allow_unknown=True)
+        inputs = self.inputs_of(X)
+        gold = self.labels_.indices(in_order_of(X, y, "y", "X"), allow_unknown=True)
         proba = np.full((len(gold), len(self.labels_)), 1 / len(self.labels_))
         for network in self.members_ or (self,):
             if network.fold is not None:

@@ -136,7 +136,7 @@ def train_all(fits: Sequence[ReadyFit], quiet: bool = False) -> None:
     for fit in fits:
         groups.setdefault(fit.model.stack_key(), []).append(fit)
     interrupted = False
-    with one_line():
+    with one_line(fit=True):
         for group in groups.values():
             histories = _not_begun(group) if interrupted else _train_group(group, quiet)
             interrupted = interrupted or any(history.interrupted for history in histories)
@@ -162,7 +162,9 @@ def _train_group(fits: Sequence[ReadyFit], quiet: bool) -> list[History]:
             # A user can change the network, but not that a method has no stacked form.
             if not quiet and vars(type(fits[0].objective)).get("stackable", False):
                 name = type(fits[0].model).__name__
-                message = f"The {len(fits)} networks of {name} are trained one by one: {reason}."
+                # The objective is internal: the user knows the method.
+                why = str(reason).replace(type(fits[0].objective).__name__, name)
+                message = f"The {len(fits)} networks of {name} are trained one by one: {why}."
                 warn_user(message, WieselWarning)
     histories: list[History] = []
     for number, fit in enumerate(fits):

@@ -25,10 +25,12 @@ from wiesel.end_to_end.storage import Saved
 from wiesel.errors import ParameterError
 from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.storage import unfitted_label_model
+from wiesel.labels import checked_proba
 from wiesel.parameters import check_choice
 from wiesel.tasks import OneLabelTask, SeveralLabelsTask
 from wiesel.training import History, Objective, Record
 from wiesel.training.validation import predict_logits
+from wiesel.votes import VoteMatrix
 
 __all__ = ["TwoStage", "fit_label_model"]
 
@@ -195,7 +197,7 @@ def fit_label_model(
     """
     fitted, votes = copy.deepcopy(label_model), plan.votes
     if not isinstance(fitted, EvidenceLabelModel):
-        return fitted, fitted.fit_predict_proba(votes, class_balance)
+        return fitted, _checked(fitted, fitted.fit_predict_proba(votes, class_balance), votes)
     gold = None
     if plan.gold_votes is not None and plan.validation is not None:
         gold = plan.gold_votes, plan.validation.gold
@@ -203,4 +205,11 @@ def fit_label_model(
     if given is not None and isinstance(fitted, FeatureLabelModel):
         linear = given.linear_models
     inputs = plan.data.inputs
-    return fitted, fitted.fit_predict_proba(votes, class_balance, inputs, gold, linear)
+    soft_labels = fitted.fit_predict_proba(votes, class_balance, inputs, gold, linear)
+    return fitted, _checked(fitted, soft_labels, votes)
+
+
+def _checked(label_model: LabelModel, proba: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    """The soft labels of a label model, which may be the user's own."""
+    source = f"The soft labels by {type(label_model).__name__}"
+    return checked_proba(proba, votes.labels, source, votes.n_items)

@@ -13,8 +13,9 @@ from wiesel.evaluation.intervals import percentile_interval, resampled_figures
 from wiesel.evaluation.metrics import figures, predicted_classes
 from wiesel.evaluation.rendering import TITLES, html_fragment, score_text, string_table
 from wiesel.evaluation.report import Score, known
-from wiesel.evaluation.scoring import Classifier, checked_proba, labels_of, model_proba
-from wiesel.labels import LabelSpace
+from wiesel.evaluation.scoring import Classifier, labels_of, model_proba
+from wiesel.labels import LabelSpace, checked_proba
+from wiesel.row_ids import in_order_of
 
 __all__ = ["Comparison", "compare_paired", "compare_paired_proba"]
 
@@ -98,7 +99,7 @@ def compare_paired(
     return compare_paired_proba(
         model_proba(first, X),
         model_proba(second, X),
-        y,
+        in_order_of(X, y, "y", "X"),
         labels,
         thresholds=(getattr(first, "threshold_", None), getattr(second, "threshold_", None)),
         n_resamples=n_resamples,
@@ -118,7 +119,7 @@ def compare_paired_proba(
 ) -> Comparison:
     """Return the comparison of two sets of predicted probabilities; see `compare_paired`."""
     labels = LabelSpace.of(labels)
-    pair = [checked_proba(proba, labels) for proba in (first, second)]
+    pair = [checked_proba(proba, labels, "The probabilities") for proba in (first, second)]
     gold = labels.indices(y, allow_unknown=True)
     if not len(pair[0]) == len(pair[1]) == len(gold):
         raise FeatureError(

@@ -12,10 +12,11 @@ from wiesel.evaluation import metrics
 from wiesel.evaluation.intervals import percentile_interval, resampled_figures
 from wiesel.evaluation.report import ClassScores, Report, Score
 from wiesel.label_sets import MultiLabelSpace
-from wiesel.labels import LabelSpace
+from wiesel.labels import LabelSpace, checked_proba
+from wiesel.row_ids import in_order_of
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Classifier", "checked_proba", "evaluate", "evaluate_proba", "labels_of", "model_proba"]
+__all__ = ["Classifier", "evaluate", "evaluate_proba", "labels_of", "model_proba"]
 
 
 class Classifier(Protocol):
@@ -50,6 +51,8 @@ def evaluate(
     Score(0.5000, 0.0000 to 1.0000)
     """
     labels = labels_of(model)
+    X, y = in_order_of(votes, X, "X"), in_order_of(votes, y, "y")
+    y = in_order_of(X, y, "y", "X")
     if isinstance(labels, MultiLabelSpace):
         from wiesel.evaluation.several_labels import evaluate_presence
 
@@ -59,7 +62,7 @@ def evaluate(
         )
     return evaluate_proba(
         model_proba(model, X),
-        _gold_of(model, y),
+        y,
         labels,
         threshold=getattr(model, "threshold_", None),
         covered=None if votes is None else votes.covered,
@@ -93,7 +96,9 @@ def evaluate_proba(
     ...
     """
     labels = LabelSpace.of(labels)
-    array = checked_proba(proba, labels)
+    array = checked_proba(proba, labels, "The probabilities")
+    if not len(array):
+        raise FeatureError("The probabilities must have at least one item; there is none.")
     if threshold is not None and len(labels) != 2:
         raise ParameterError(f"A threshold needs two classes; there are {len(labels)}.")
     gold = _checked_gold(y, labels, len(array))
@@ -121,41 +126,14 @@ def labels_of(model: Any) -> LabelSpace:
     )
 
 
-def _gold_of(model: Any, y: Any) -> Any:
-    """Return gold labels; those that are numbers of scikit-learn's `classes_` as indices."""
-    if hasattr(model, "labels_"):
-        return y
-    classes, given = np.asarray(model.classes_), np.asarray(y)
-    if classes.dtype.kind not in "iuf" or given.dtype.kind not in "iuf":
-        return y
-    return np.searchsorted(classes, given) if np.isin(given, classes).all() else y
-
-
 def model_proba(model: Classifier, X: Any) -> Any:
-    """Return `model.predict_proba(X)`; raise an error if the model has no such method."""
+    """Return `model.predict_proba(X)`, checked."""
     if not hasattr(model, "predict_proba"):
         raise ParameterError(
             f"{type(model).__name__} has no predict_proba, which evaluation needs."
         )
-    return model.predict_proba(X)
-
-
-def checked_proba(proba: Any, labels: LabelSpace) -> npt.NDArray[np.float64]:
-    """Return probabilities as a float64 array; raise an error if they are invalid."""
-    array = np.asarray(proba, dtype=np.float64)
-    if array.ndim != 2 or array.shape[1] != len(labels) or not len(array):
-        raise FeatureError(
-            f"Probabilities must be items x {len(labels)} classes, with at least one item; got the "
-            f"shape {array.shape}."
-        )
-    bad = ~(np.isfinite(array) & (array >= 0)).all(axis=1) | (np.abs(array.sum(axis=1) - 1) > 1e-3)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise FeatureError(
-            f"The probabilities of row {row} are {array[row].tolist()}; they must be non-negative "
-            "and sum to 1. Logits need a softmax first."
-        )
-    return array
+    found = model.predict_proba(X)
+    return checked_proba(found, labels_of(model), f"The probabilities by {type(model).__name__}")
 
 
 def _checked_gold(y: Any, labels: LabelSpace, n_items: int) -> npt.NDArray[np.int64]:

@@ -15,6 +15,7 @@ from wiesel.evaluation.metrics import average_precision
 from wiesel.evaluation.report import Report, Score, known
 from wiesel.evaluation.scoring import evaluate_proba
 from wiesel.label_sets import MultiLabelSpace, Presence
+from wiesel.labels import as_indices
 
 __all__ = ["FIGURES", "MultiLabelReport", "evaluate_presence"]
 
@@ -125,7 +126,7 @@ def evaluate_presence(
     reports = {
         label: evaluate_proba(
             np.stack([1 - array[:, k], array[:, k]], axis=1),
-            truth[:, k],
+            as_indices(truth[:, k]),
             space.binary(label),
             threshold=float(limits[k]),
             n_resamples=0,

@@ -24,6 +24,7 @@ class ThresholdCurve(NamedTuple):
 def choose_threshold(proba: FloatArray, gold: Any) -> float:
     """Return the threshold on P(second class) with the best F1; predict it if P >= threshold.
 
+    `gold` is 1 (or True) for items of the second class and 0 for the others, whatever their names.
     Among thresholds with equal F1, the one nearest to 0.5 is chosen. A threshold lies halfway
     between the scores it separates. If gold has only one class, F1 is undefined and the result is
     0.5.

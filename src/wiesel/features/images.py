@@ -1,5 +1,6 @@
 """Images as arrays for neural networks: standardized per channel, channels first or flat."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -69,6 +70,9 @@ class ImageFeatures(StoredFeatures, Parameterized):
         """Raise `NotFittedError` unless `fit` has run."""
         if not hasattr(self, "shape_"):
             raise NotFittedError("These ImageFeatures are not fitted yet: call fit(images) first.")
+
+    def _n_columns(self) -> int:
+        return math.prod(self.shape_)
 
     def to_state(self) -> FeatureState:
         """Return the options and the fitted values as plain data."""

@@ -71,6 +71,11 @@ class Standardizer(StoredFeatures, Parameterized):
         if not hasattr(self, "mean_"):
             raise NotFittedError("This Standardizer is not fitted yet: call fit(...) first.")
 
+    def _column_names(self, input_features: Any) -> list[str]:
+        if input_features is None:
+            return [f"x{k}" for k in range(len(self.mean_))]
+        return [str(name) for name in input_features]
+
     def to_state(self) -> FeatureState:
         """Return the fitted values as plain data."""
         self.check_fitted()

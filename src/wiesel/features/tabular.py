@@ -11,6 +11,7 @@ import polars as pl
 from wiesel.errors import FeatureError, NotFittedError, ParameterError, SavedModelError, listed
 from wiesel.features.standardize import Standardizer, column_scale
 from wiesel.features.state import FeatureState, StoredFeatures, check_kind, checked_names
+from wiesel.forks import check_polars_threads
 from wiesel.parameters import Parameterized, check_number
 from wiesel.tables import as_frame, require_columns
 
@@ -64,6 +65,7 @@ class TabularFeatures(StoredFeatures, Parameterized):
         if not (*self.numeric, *self.categorical):
             raise ParameterError(_columns_to_name(as_frame(table)))
         self.check_options()
+        check_polars_threads("TabularFeatures.fit")
         frame = self._columns(table)
         if frame.is_empty():
             raise FeatureError("TabularFeatures needs at least one row to fit on; got none.")
@@ -99,6 +101,9 @@ class TabularFeatures(StoredFeatures, Parameterized):
         """Raise `NotFittedError` unless `fit` has run."""
         if not hasattr(self, "categories_"):
             raise NotFittedError("These TabularFeatures are not fitted yet: call fit(table) first.")
+
+    def _column_names(self, input_features: Any) -> tuple[str, ...]:
+        return self.names_
 
     def to_state(self) -> FeatureState:
         """Return the options and the fitted values as plain data."""
@@ -158,7 +163,8 @@ class TabularFeatures(StoredFeatures, Parameterized):
     def _columns(self, table: Any) -> pl.DataFrame:
         frame = as_frame(table)
         require_columns(frame, (*self.numeric, *self.categorical), "a feature")
-        return frame.select(*self.numeric, *self.categorical)
+        # Not `select`, nor any expression: those need threads that a forked process lacks.
+        return pl.DataFrame([frame[name] for name in (*self.numeric, *self.categorical)])
 
     def _numbers(self, frame: pl.DataFrame) -> npt.NDArray[np.float64]:
         """The numeric columns, NaN where missing."""
@@ -171,8 +177,9 @@ class TabularFeatures(StoredFeatures, Parameterized):
                     f"The column {name!r} holds {frame[name].dtype}, not numbers: convert it, or "
                     "name it under categorical=[...]."
                 )
-        values = frame.select(pl.col(self.numeric).cast(pl.Float64).fill_null(float("nan")))
-        numbers = values.to_numpy().reshape(len(frame), len(self.numeric))
+        numbers = np.empty((len(frame), len(self.numeric)))
+        for place, name in enumerate(self.numeric):
+            numbers[:, place] = frame[name].cast(pl.Float64).to_numpy()  # missing becomes NaN
         if np.isinf(numbers).any():
             row, column = np.argwhere(np.isinf(numbers))[0]
             raise FeatureError(f"The column {self.numeric[column]!r} is infinite in row {row}.")
@@ -213,12 +220,7 @@ def _categories(column: pl.Series, limit: int) -> tuple[str | None, ...]:
 
 
 def _one_hot(column: pl.Series, names: tuple[str | None, ...]) -> npt.NDArray[np.bool_]:
-    values = column.cast(pl.String)
-    hits = [
-        (values.is_null() if name is None else (values == name).fill_null(False)) for name in names
-    ]
-    return (
-        np.column_stack([hit.to_numpy() for hit in hits])
-        if hits
-        else np.empty((len(column), 0), bool)
-    )
+    places = {name: place for place, name in enumerate(names)}
+    values = column.cast(pl.String).to_list()
+    codes = np.array([places.get(value, -1) for value in values], dtype=np.int64)
+    return codes[:, None] == np.arange(len(names))

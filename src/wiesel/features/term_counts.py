@@ -7,7 +7,7 @@ of several words are counted by scikit-learn itself.
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import polars as pl
 import scipy.sparse as sp
 
+from wiesel.forks import check_polars_threads, polars_threads_are_lost
 from wiesel.threads import map_in_threads
 
 __all__ = [
@@ -32,6 +33,9 @@ Counts = sp.csr_array[np.float32, tuple[int, int]]
 
 _BLOCK = 2_000
 """The number of texts that one thread counts at a time: their words must fit into memory."""
+_FEW = 200
+"""Up to this number of texts, Python counts known words as fast as Polars."""
+_WORD = re.compile(r"\w\w+")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -54,6 +58,7 @@ def count_words(
     >>> words, counts.toarray().tolist()
     (('bad', 'film', 'good'), [[0.0, 1.0, 1.0], [2.0, 1.0, 0.0]])
     """
+    check_polars_threads("Learning the words of texts")
     blocks = list(map_in_threads(_counted, _blocks(texts)))
     every = pl.concat([block.words for block in blocks]).unique().sort()
     kind = pl.Enum(every)
@@ -119,6 +124,8 @@ def count_terms(texts: Sequence[str], terms: Sequence[str]) -> Counts:
     >>> count_terms(["good film", "Bad film, bad!"], ["bad", "film"]).toarray().tolist()
     [[0.0, 1.0], [2.0, 1.0]]
     """
+    if len(texts) <= _FEW or polars_threads_are_lost():
+        return _count_in_python(texts, {term: place for place, term in enumerate(terms)})
     kind = pl.Enum(list(terms))
     count = partial(_count_known, kind=kind, n_terms=len(terms))
     return _stacked(list(map_in_threads(count, _blocks(texts))), len(terms))
@@ -134,6 +141,16 @@ def _counted(texts: Sequence[str]) -> _Block:
     words = tokens.unique().sort()
     codes = _places(tokens, pl.Enum(words))
     return _Block(words, _table(rows, codes, (len(texts), len(words))))
+
+
+def _count_in_python(texts: Sequence[str], places: Mapping[str, int]) -> Counts:
+    """The same counts without Polars, whose threads do not survive a fork."""
+    words = [_WORD.findall(text.lower()) for text in texts]
+    lengths = np.array([len(found) for found in words], dtype=np.int64)
+    rows = np.repeat(np.arange(len(texts)), lengths)
+    codes = np.array([places.get(word, -1) for found in words for word in found], dtype=np.int64)
+    known = codes >= 0
+    return _table(rows[known], codes[known], (len(texts), len(places)))
 
 
 def _count_known(texts: Sequence[str], kind: pl.Enum, n_terms: int) -> Counts:

@@ -134,6 +134,9 @@ class TextFeatures(StoredFeatures, Parameterized):
                 raise SavedModelError("The saved features disagree on the length of the vectors.")
         return features
 
+    def _n_columns(self) -> int:
+        return self.n_features
+
     def _check_options(self) -> None:
         check_choice(self, "kind", self.kind, ("tfidf", "minilm"))
         for name in ("n_dimensions", "max_terms", "min_count"):
@@ -214,17 +217,19 @@ def text_column(rows: pl.DataFrame, column: str, purpose: str = "the text") -> p
     """
     require_columns(rows, [column], purpose)
     texts = rows[column]
-    if texts.dtype.is_float():
-        texts = texts.fill_nan(None)
-    if texts.null_count() == len(texts):
+    gone = texts.dtype.is_float() and bool(np.isnan(texts.to_numpy()).all())
+    if gone or texts.null_count() == len(texts):
         # Where all texts of a batch are missing, nothing tells their type.
-        texts = texts.cast(pl.String)
+        return pl.Series(column, [""] * len(texts), pl.String)
     if texts.dtype != pl.String:
         raise DataError(
             f"The column {column!r} holds {texts.dtype}, not text. Where texts look like numbers, "
             "write the rows as JSONL or Parquet, with that column as text."
         )
-    return texts.fill_null("")
+    if not texts.null_count():
+        return texts
+    # Not `fill_null`, which needs threads that a forked process does not have.
+    return pl.Series(column, ["" if text is None else text for text in texts], pl.String)
 
 
 def _checked_options(cls: type[TextFeatures], options: Any) -> dict[str, Any]:

@@ -86,6 +86,9 @@ class TokenFeatures(StoredFeatures, Parameterized):
         if not hasattr(self, "vocabulary_"):
             raise NotFittedError("These TokenFeatures are not fitted yet: call fit(texts) first.")
 
+    def _n_columns(self) -> int:
+        return self.length
+
     def to_state(self) -> FeatureState:
         """Return the options and the fitted values as plain data."""
         self.check_fitted()

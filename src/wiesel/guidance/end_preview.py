@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wiesel.analysis.counts import gold_indices
 from wiesel.errors import FeatureError
 from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.row_ids import in_order_of
 from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix
 
@@ -80,10 +82,10 @@ def preview_end_model(X: Any, votes: VoteMatrix, gold: Any = None) -> EndPreview
     >>> preview_end_model(X, votes, gold=["ham", None, None, None]).soft_labels[0]
     array([1., 0.])
     """
-    inputs = with_ones(X)
+    inputs = with_ones(in_order_of(votes, X, "X", drop_ids=True))
     if len(inputs) != votes.n_items:
         raise FeatureError(f"There are features of {len(inputs):,} items, votes on {len(votes):,}.")
-    known = _gold(gold, votes)
+    known = gold_indices(votes, gold)
     counted = np.where(known != ABSTAIN, _GOLD_WEIGHT, votes.covered.astype(np.float64))
     if not counted.any():
         raise FeatureError(
@@ -115,15 +117,6 @@ def with_ones(X: Any) -> npt.NDArray[np.float32]:
             f"A preview needs a matrix of finite numbers, a row for each item; got {array.shape}."
         )
     return np.hstack([array, np.ones((len(array), 1), np.float32)])
-
-
-def _gold(gold: Any, votes: VoteMatrix) -> npt.NDArray[np.int64]:
-    if gold is None:
-        return np.full(votes.n_items, ABSTAIN, dtype=np.int64)
-    known = votes.labels.indices(gold, allow_unknown=True)
-    if len(known) != votes.n_items:
-        raise FeatureError(f"There are {len(known):,} gold labels for {votes.n_items:,} items.")
-    return known
 
 
 def _with_gold(soft: Floats, known: npt.NDArray[np.int64]) -> Floats:

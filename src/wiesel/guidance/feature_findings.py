@@ -13,6 +13,7 @@ from wiesel.guidance.blaming import without_votes
 from wiesel.guidance.clusters import Cluster, uncovered_clusters
 from wiesel.guidance.end_preview import preview_end_model
 from wiesel.guidance.terms import TermIndex, distinctive_terms
+from wiesel.row_ids import in_order_of
 from wiesel.votes import VoteMatrix
 
 __all__ = ["feature_findings"]
@@ -52,9 +53,11 @@ def feature_findings(
     rows = np.arange(n_items)
     if n_items > _SAMPLE:
         rows = np.sort(rng.choice(n_items, _SAMPLE, replace=False))
+    X = in_order_of(votes, X, "X", drop_ids=True)
     part, features = votes[rows], np.asarray(X, dtype=np.float32)[rows]
     index = None
     if texts is not None:
+        texts = list(in_order_of(votes, texts, "texts"))
         index = TermIndex.of([texts[int(row)] for row in rows], phrases=False)
     return [*_contradicted(features, part, rows), *_uncovered(features, part, index, rows, n_items)]
 

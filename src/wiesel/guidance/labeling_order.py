@@ -6,13 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.analysis.counts import conflicted
+from wiesel.analysis.counts import conflicted, gold_indices
 from wiesel.analysis.table import Table, number, text
-from wiesel.errors import FeatureError, ParameterError, suggest
+from wiesel.errors import ParameterError, suggest
 from wiesel.guidance.end_preview import preview_end_model
 from wiesel.label_models import DawidSkene, MajorityVote
 from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_number
+from wiesel.row_ids import in_order_of
 from wiesel.votes import VoteMatrix
 
 __all__ = ["WAYS", "rows_to_label"]
@@ -26,6 +27,9 @@ WAYS = {
     "uncertain": "the model is unsure",
 }
 """Ways to choose items, with the reason shown for each; a voter's name is also a way."""
+
+_AGREEMENT = 0.005
+"""Up to this distance, which prints as 0.00, label models agree."""
 
 _HONEST = "drawn at random, to evaluate on"
 
@@ -43,10 +47,10 @@ def rows_to_label(
     """Return the items whose label would help most, with the reason for each.
 
     `way` is `helpful` (majority vote, Dawid-Skene and a linear model on the features `X` disagree
-    on the item, so its label decides between them), `random`, `conflict`, `uncertain`, or the name
-    of a voter (items that it voted on). Items with known `gold` are not selected again. A share of
-    the items (`random_share`) is always drawn at random, with the purpose `evaluate`; only these
-    give unbiased metrics.
+    on the item, so its label decides between them; where all agree, items are drawn at random),
+    `random`, `conflict`, `uncertain`, or the name of a voter (items that it voted on). Items with
+    known `gold` are not selected again. A share of the items (`random_share`) is always drawn at
+    random, with the purpose `evaluate`; only these give unbiased metrics.
 
     >>> print(rows_to_label(votes, n=2, way="conflict", random_share=0).to_text(width=80))
     2 items to label, 0 of them drawn at random to evaluate on
@@ -57,10 +61,13 @@ def rows_to_label(
     """
     check_number(VoteMatrix, "n", n, low=1, whole=True)
     check_number(VoteMatrix, "random_share", random_share, low=0, high=1)
-    open_items = np.flatnonzero(_known(gold, votes) == ABSTAIN)
+    X = in_order_of(votes, X, "X", drop_ids=True)
+    open_items = np.flatnonzero(gold_indices(votes, gold) == ABSTAIN)
     rng = np.random.default_rng(seed)
     scores = _scores(votes, X, way, gold, rng)
     n_random = n if way == "random" else round(n * random_share)
+    if way == "helpful" and n_random:
+        n_random = max(n_random, n - int(np.isfinite(scores[open_items]).sum()))
     drawn = rng.permutation(open_items)[:n_random]
     rest = np.setdiff1d(open_items, drawn)
     rest = rest[np.isfinite(scores[rest])]
@@ -77,6 +84,8 @@ def rows_to_label(
         schema_overrides={"score": pl.Float64, "purpose": pl.String, "reason": pl.String},
     )
     caption = f"{len(frame)} items to label, {len(drawn)} of them drawn at random to evaluate on"
+    if not votes.n_votes:
+        caption += ". There are no votes yet"
     return Table(frame, (text("item"), text("purpose"), number("score"), text("reason")), caption)
 
 
@@ -91,21 +100,12 @@ def reading_disagreement(votes: VoteMatrix, X: Any = None, gold: Any = None) -> 
     estimates = [MajorityVote().fit(votes).predict_proba(votes)]
     if votes.n_voters > 2 and votes.covered.any():
         estimates.append(DawidSkene().fit(votes).predict_proba(votes))
-    if X is not None and (votes.covered.any() or (_known(gold, votes) != ABSTAIN).any()):
+    if X is not None and (votes.covered.any() or (gold_indices(votes, gold) != ABSTAIN).any()):
         preview = preview_end_model(X, votes, gold)
         estimates += [preview.proba, preview.soft_labels]
     stack = np.stack(estimates)
     apart: Floats = np.abs(stack - stack.mean(axis=0)).sum(axis=2).mean(axis=0) / 2
     return apart
-
-
-def _known(gold: Any, votes: VoteMatrix) -> npt.NDArray[np.int64]:
-    if gold is None:
-        return np.full(votes.n_items, ABSTAIN, dtype=np.int64)
-    known = votes.labels.indices(gold, allow_unknown=True)
-    if len(known) != votes.n_items:
-        raise FeatureError(f"There are {len(known):,} gold labels for {votes.n_items:,} items.")
-    return known
 
 
 def _scores(votes: VoteMatrix, X: Any, way: str, gold: Any, rng: np.random.Generator) -> Floats:
@@ -116,7 +116,8 @@ def _scores(votes: VoteMatrix, X: Any, way: str, gold: Any, rng: np.random.Gener
     if way == "conflict":
         return np.where(conflicted(votes), 1.0 + jitter, np.nan)
     if way == "helpful":
-        return reading_disagreement(votes, X, gold) + jitter
+        apart = reading_disagreement(votes, X, gold)
+        return np.where(apart > _AGREEMENT, apart + jitter, np.nan)
     if way == "uncertain":
         proba = _model_proba(votes, X, gold)
         return 1 - proba.max(axis=1) + jitter

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from wiesel.analysis.counts import gold_indices
 from wiesel.analysis.table import UNKNOWN, Column, Table, percent, text
 from wiesel.errors import DataError, ParameterError
 from wiesel.guidance.beliefs import row_beliefs
@@ -15,9 +16,10 @@ from wiesel.guidance.blanks import pair_of
 from wiesel.guidance.candidates import Candidates, mined_candidates
 from wiesel.guidance.choosing import ChosenRule, chosen_rules
 from wiesel.guidance.terms import TermIndex
-from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.parameters import check_number
+from wiesel.row_ids import in_order_of, index_ids
 from wiesel.tables import as_frame, require_columns
 from wiesel.votes import VoteMatrix
 
@@ -84,17 +86,38 @@ class Suggestions:
             },
             schema_overrides={"name": pl.String, "label": pl.String, "rule": pl.String},
         )
-        columns = (text("label", "votes for"), text("rule"), percent("coverage"))
+        columns = (text("name"), text("label", "votes for"), text("rule"), percent("coverage"))
         more = (percent("precision", "estimated precision"), _gold_column())
         return Table(frame, (*columns, *more), f"{len(frame)} suggested labeling functions")
 
-    def __str__(self) -> str:
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The suggestions as a Polars data frame."""
+        return self.table.frame
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return a dict per suggestion."""
+        return self.table.to_records()
+
+    def to_pandas(self) -> Any:
+        """Return the suggestions as a pandas data frame."""
+        return self.table.to_pandas()
+
+    def to_text(self) -> str:
+        """Return the suggestions as a table of text."""
         return self.table.to_text()
+
+    def to_html(self) -> str:
+        """Return the suggestions as a table of HTML."""
+        return self.table.to_html()
+
+    def __str__(self) -> str:
+        return self.to_text()
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return self.table.to_html()
+        return self.to_html()
 
 
 def suggest_lfs(
@@ -124,15 +147,18 @@ def suggest_lfs(
     ['ham', 'spam']
     """
     check_number(Suggestions, "n", n, low=1, whole=True)
-    frame = as_frame(rows)
     if votes is None:
-        votes = _no_votes(frame, labels)
+        votes = _no_votes(rows, labels)
+    frame = as_frame(in_order_of(votes, rows, "rows"))
     if len(frame) != votes.n_items:
         raise DataError(f"There are {len(frame):,} rows but votes on {votes.n_items:,} items.")
-    known = _gold(gold, votes)
+    known = gold_indices(votes, gold)
     sample = _sample(known, votes)
+    X = None
+    if features is not None:
+        features = in_order_of(votes, features, "features", drop_ids=True)
+        X = np.asarray(features, dtype=np.float32)[sample]
     frame, votes, known = frame[sample], votes[sample], known[sample]
-    X = None if features is None else np.asarray(features, dtype=np.float32)[sample]
     place = text_column_of(frame, column)
     index = TermIndex.empty(len(frame))
     if place is not None:
@@ -179,20 +205,11 @@ def rule_words(lf: LabelRule) -> str:
     return ", ".join(f"{k} {v}" for k, v in data.items() if k not in ("kind", "label", "name"))
 
 
-def _no_votes(frame: pl.DataFrame, labels: LabelSpace | Sequence[str] | None) -> VoteMatrix:
+def _no_votes(rows: Any, labels: LabelSpace | Sequence[str] | None) -> VoteMatrix:
     if labels is None:
         raise ParameterError("Without votes, say what the classes are: labels=['ham', 'spam'].")
-    empty = np.full((len(frame), 1), ABSTAIN)
-    return VoteMatrix.from_dense(empty, LabelSpace.of(labels), ["nobody"])
-
-
-def _gold(gold: Any, votes: VoteMatrix) -> npt.NDArray[np.int64]:
-    if gold is None:
-        return np.full(votes.n_items, ABSTAIN, dtype=np.int64)
-    known = votes.labels.indices(gold, allow_unknown=True)
-    if len(known) != votes.n_items:
-        raise DataError(f"There are {len(known):,} gold labels for {votes.n_items:,} rows.")
-    return known
+    empty = as_indices(np.full((len(as_frame(rows)), 1), ABSTAIN))
+    return VoteMatrix.from_dense(empty, LabelSpace.of(labels), ["nobody"], index_ids(rows))
 
 
 def _sample(known: npt.NDArray[np.int64], votes: VoteMatrix) -> npt.NDArray[np.int64]:

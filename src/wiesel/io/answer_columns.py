@@ -1,17 +1,20 @@
-"""Recognizes the columns of a table of crowd answers, by name or by elimination."""
+"""Recognizes the columns of a table of crowd answers, by name and content or by elimination."""
 
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import polars as pl
+
 from wiesel.errors import DataError, listed, suggest
 
-__all__ = ["AnswerColumns", "find_answer_columns", "looks_like_answers"]
+__all__ = ["AnswerColumns", "find_answer_columns", "find_gold_columns", "looks_like_answers"]
 
+_TEXTS = ("text", "sentence", "message", "tweet", "review", "post", "passage", "content", "body")
 _ROLES = {
     "item": (
-        "task", "item", "question", "example", "unit", "document", "doc", "row", "object", "image",
-        "instance", "sample", "sentence", "text", "id",
+        "task", "item", "hit", "question", "example", "unit", "document", "doc", "row", "object",
+        "image", "instance", "sample", "id", *_TEXTS,
     ),
     "voter": (
         "worker", "annotator", "voter", "rater", "labeler", "labeller", "user", "coder", "judge",
@@ -29,6 +32,12 @@ _ABOUT_THE_ANSWER = {
 }  # fmt: skip
 """Words of columns that tools write beside the answer."""
 
+_OTHER_IDS = {"assignment", "batch", "group", "project", "session", "type"}
+"""Words of ids that are neither of items nor of workers, as MTurk's AssignmentId."""
+
+_WORDS_OF_A_TEXT = 3
+"""From this mean number of words on, the values of a column are texts, not names."""
+
 
 class AnswerColumns(NamedTuple):
     """The columns of a table with one row per answer."""
@@ -39,17 +48,21 @@ class AnswerColumns(NamedTuple):
 
 
 def find_answer_columns(
-    columns: Sequence[str],
+    rows: pl.DataFrame,
     item: str | None = None,
     voter: str | None = None,
     label: str | None = None,
 ) -> AnswerColumns:
-    """Return the item, voter and label columns: as given, or recognized by their names.
+    """Return the item, voter and label columns: as given, or recognized.
 
-    >>> find_answer_columns(["workerId", "question", "answer", "seconds"])
-    AnswerColumns(item='question', voter='workerId', label='answer')
+    An item is recognized by an id rather than by another name, and by its text only if there is
+    nothing else. An id that contradicts the text is an error.
+
+    >>> rows = pl.DataFrame(schema=["workerId", "text", "HITId", "answer", "seconds"])
+    >>> find_answer_columns(rows)
+    AnswerColumns(item='HITId', voter='workerId', label='answer')
     """
-    given = {"item": item, "voter": voter, "label": label}
+    columns, given = rows.columns, {"item": item, "voter": voter, "label": label}
     for name in given.values():
         if name is not None and name not in columns:
             close = suggest(name, columns)
@@ -57,7 +70,7 @@ def find_answer_columns(
                 f"There is no column {name!r} in the answers. "
                 f"{close if close.startswith('Did') else ''} The table has {listed(columns)}."
             )
-    found = {role: name or _named(role, columns, given) for role, name in given.items()}
+    found = {role: name or _named(role, rows, given) for role, name in given.items()}
     missing = [role for role, name in found.items() if name is None]
     left = [name for name in columns if name not in found.values()]
     if len(missing) == 1:
@@ -75,7 +88,10 @@ def find_answer_columns(
             f"table has {listed(columns)}. Name it by "
             f"{', '.join(options[role] for role in missing)} (one row for each answer is needed)."
         )
-    return AnswerColumns(**{role: str(name) for role, name in found.items()})
+    chosen = AnswerColumns(**{role: str(name) for role, name in found.items()})
+    if item is None:
+        _check_texts(rows, chosen)
+    return chosen
 
 
 def looks_like_answers(columns: Sequence[str]) -> AnswerColumns | None:
@@ -89,7 +105,8 @@ def looks_like_answers(columns: Sequence[str]) -> AnswerColumns | None:
     True
     """
     nothing: dict[str, str | None] = {}
-    found = {role: _named(role, columns, nothing) for role in _ROLES}
+    names = pl.DataFrame(schema=list(columns))
+    found = {role: _named(role, names, nothing) for role in _ROLES}
     left = _nameless(columns)
     if found["label"] is None and len(left) == 1:
         found["label"] = left[0]
@@ -98,29 +115,109 @@ def looks_like_answers(columns: Sequence[str]) -> AnswerColumns | None:
     return AnswerColumns(**{role: str(name) for role, name in found.items()})
 
 
-def _named(role: str, columns: Sequence[str], given: dict[str, str | None]) -> str | None:
+def find_gold_columns(
+    columns: Sequence[str], answers: AnswerColumns | None = None
+) -> tuple[str, str]:
+    """Return the columns of ids and gold labels, which may have the names of those of the answers.
+
+    >>> find_gold_columns(["HITId", "truth"], AnswerColumns("HITId", "WorkerId", "Answer.label"))
+    ('HITId', 'truth')
+    """
+    ids, labels = ["id"], ["label", "gold", "truth"]
+    if answers is not None:
+        names = pl.DataFrame(schema=list(columns))
+        ids = [answers.item, "id", _named("item", names, {}) or "id"]
+        labels = [*labels, answers.label, _named("label", names, {}) or "label"]
+    return (
+        next((name for name in ids if name in columns), "id"),
+        next((name for name in labels if name in columns), "label"),
+    )
+
+
+def _named(role: str, rows: pl.DataFrame, given: dict[str, str | None]) -> str | None:
     """The column whose name matches the role best; the first one in case of a tie."""
     taken = {name for name in given.values() if name is not None}
-    free = [name for name in columns if name not in taken]
-    for word in _ROLES[role]:
-        for name in free:
-            if word in _words(name) and not _fits_another_role(role, name):
-                return name
-    return None
+    free = [name for name in rows.columns if name not in taken and _fits(role, name)]
+    if role == "item":
+        free = _without_row_numbers(rows, free)
+
+    def order(name: str) -> tuple[bool, bool, int]:
+        # `answer_time` is a time if there is also an `answer`.
+        is_about = bool(_words(name) & _ABOUT_THE_ANSWER)
+        own = _item_order(name, rows[name]) if role == "item" else (False, _rank(role, name))
+        return is_about, *own
+
+    return min(free, key=order, default=None)
+
+
+def _fits(role: str, name: str) -> bool:
+    """Whether no other role fits the name better: `worker_id` is not the id of an item."""
+    words = _words(name)
+    if "id" in words and (words & _OTHER_IDS or role == "label"):
+        return False  # `annotation_id` numbers the answers
+    place = {other: _rank(other, name) for other in _ROLES}
+    return place[role] < 99 and min(place, key=lambda other: place[other]) == role
+
+
+def _item_order(name: str, column: pl.Series) -> tuple[bool, int]:
+    """The smaller, the better: id, item_id, HITId, task, tweet_id, and texts last."""
+    words, rank = _words(name) - {"input"}, _rank("item", name)
+    is_text = ("id" not in words and bool(words & {*_TEXTS})) or _has_texts(column)
+    if words == {"id"}:
+        return is_text, -3
+    if "id" in words and all({word, word.removesuffix("s")} & {*_ROLES["item"]} for word in words):
+        return is_text, -1 if "hit" in words else -2
+    return is_text, rank
+
+
+def _has_texts(column: pl.Series) -> bool:
+    if column.dtype != pl.String:
+        return False
+    known = column.drop_nulls().head(1000).unique()
+    mean = known.str.split(" ").list.len().mean()
+    return isinstance(mean, float) and mean >= _WORDS_OF_A_TEXT
+
+
+def _without_row_numbers(rows: pl.DataFrame, names: list[str]) -> list[str]:
+    """The columns without ids that differ in every row, if another one repeats its values."""
+    shorter = [name for name in names if not _item_order(name, rows[name])[0]]
+    if len(shorter) < 2 or len(rows) < 2:
+        return names
+    different = {name: rows[name].n_unique() for name in shorter}
+    if not any(1 < n < len(rows) for n in different.values()):
+        return names
+    return [name for name in names if different.get(name, 0) < len(rows)]
+
+
+def _check_texts(rows: pl.DataFrame, columns: AnswerColumns) -> None:
+    """Refuse an item with several texts, and a text of several items: either may be the item."""
+    item = columns.item
+    for name in rows.columns:
+        words = _words(name)
+        if name in columns or not words & set(_TEXTS) or "id" in words:
+            continue
+        pairs = rows.select(item=item, text=name).drop_nulls().unique(maintain_order=True)
+        if pairs["text"].dtype != pl.String or pairs["text"].n_unique() < 2:
+            continue
+        for one, other in (("item", "text"), ("text", "item")):
+            several = pairs.filter(pl.col(one).is_duplicated())
+            if several.is_empty():
+                continue
+            value = several[one][0]
+            values = several.filter(pl.col(one) == value)[other].to_list()
+            shown = listed([f"{each!s:.40}" for each in values], limit=3)
+            of, column = (item, name) if one == "item" else (name, item)
+            raise DataError(
+                f"What is an item? The {of} {value!r:.60} has {len(values):,} different values of "
+                f"{column!r}: {shown}. Say which column names the items: item={item!r} or "
+                f"item={name!r}."
+            )
 
 
 def _nameless(columns: Sequence[str]) -> list[str]:
     """The columns whose names fit no role, nor what tools write beside the answer."""
-    every = _ABOUT_THE_ANSWER.union(*_ROLES.values())
+    every = _ABOUT_THE_ANSWER.union(_OTHER_IDS, *_ROLES.values())
     return [name for name in columns if not _words(name) & every]
-
-
-def _fits_another_role(role: str, name: str) -> bool:
-    """Whether the name fits another role better: `worker_id` is not the id of an item."""
-    if role == "label" and "id" in _words(name):
-        return True  # `annotation_id` numbers the answers
-    place = {other: _rank(other, name) for other in _ROLES}
-    return min(place, key=lambda other: place[other]) != role
 
 
 def _rank(role: str, name: str) -> int:
@@ -129,9 +226,7 @@ def _rank(role: str, name: str) -> int:
 
 
 def _words(name: str) -> set[str]:
-    """The words in a name such as workerId, task_id or INPUT:image; plurals become singular."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    words = re.split(r"[\W_]+", spaced.lower())
-    return {word.removesuffix("s") if len(word) > 3 else word for word in words if word} | set(
-        words
-    )
+    """The words in a name such as workerId, HITId or INPUT:image; plurals become singular."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
+    words = {word for word in re.split(r"[\W_]+", spaced.lower()) if word}
+    return words | {word.removesuffix("s") for word in words if len(word) > 3}

@@ -1,20 +1,68 @@
 """Reads long tables: crowd answers with one row each, and gold labels by item id."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, listed
-from wiesel.io.class_columns import class_column
+from wiesel.io.answer_columns import AnswerColumns, find_answer_columns
 from wiesel.io.files import FilePath, explained
 from wiesel.io.rows import read_rows
 from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.long_votes import blank_to_null
 from wiesel.votes import VoteMatrix
 
-__all__ = ["read_answers", "read_gold"]
+__all__ = ["CrowdAnswers", "crowd_answers", "read_answers", "read_gold"]
+
+
+class CrowdAnswers(NamedTuple):
+    """The rows of a table that are answers, and how they were read."""
+
+    rows: pl.DataFrame
+    columns: AnswerColumns
+    n_rejected: int
+    """Rows left out because the requester rejected the assignment on MTurk."""
+    n_trimmed: int
+    """Rows in which blanks around the item, the worker or the answer were removed."""
+
+
+def crowd_answers(
+    table: pl.DataFrame,
+    item: str | None = None,
+    voter: str | None = None,
+    label: str | None = None,
+) -> CrowdAnswers:
+    """Return the answers in a table with one row each; columns not given are recognized.
+
+    >>> rows = {"task": [1, 1], "worker": ["ann", " ann"], "label": ["cat", ""]}
+    >>> crowd_answers(pl.DataFrame(rows)).rows.rows()
+    [(1, 'ann', 'cat'), (1, 'ann', None)]
+    """
+    accepted = _without_rejected(table)
+    columns = find_answer_columns(accepted, item, voter, label)
+    rows = blank_to_null(accepted, columns)
+    texts = [name for name in dict.fromkeys(columns) if rows.schema[name] == pl.String]
+    trimmed = rows.with_columns(pl.col(name).str.strip_chars() for name in texts)
+    changed = [rows[name].ne_missing(trimmed[name]) for name in texts]
+    n_trimmed = int(pl.DataFrame(changed).select(pl.any_horizontal(pl.all())).sum().item() or 0)
+    return CrowdAnswers(trimmed, columns, len(table) - len(accepted), n_trimmed)
+
+
+def _without_rejected(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of MTurk's results without rejected assignments, and without those to reject."""
+    if not {"HITId", "AssignmentId"} & set(table.columns):
+        return table
+    rejected = pl.lit(value=False)
+    if "AssignmentStatus" in table.columns:
+        status = pl.col("AssignmentStatus").cast(pl.String).str.strip_chars().str.to_lowercase()
+        rejected |= (status == "rejected").fill_null(value=False)
+    if "Reject" in table.columns:
+        reason = pl.col("Reject").cast(pl.String).str.strip_chars()
+        rejected |= (reason != "").fill_null(value=False)
+    return table.filter(~rejected)
 
 
 def read_answers(
@@ -38,7 +86,7 @@ def read_answers(
     rows = read_rows(path, columns=(item, voter, label))
     with explained(path):
         return VoteMatrix.from_long(
-            rows,
+            crowd_answers(rows, item, voter, label).rows,
             item=item,
             voter=voter,
             label=label,
@@ -71,8 +119,8 @@ def read_gold(
     rows = read_rows(path, columns)
     with explained(path):
         space = LabelSpace.of(labels)
-        gold = space.indices(class_column(rows[label_column], space), allow_unknown=True)
-        return gold if ids is None else _aligned(rows[id_column], gold, ids)
+        gold = space.indices(rows[label_column], allow_unknown=True)
+        return gold if ids is None else space.from_indices(_aligned(rows[id_column], gold, ids))
 
 
 def _aligned(known_ids: pl.Series, gold: npt.NDArray[np.int64], ids: Any) -> npt.NDArray[np.int64]:

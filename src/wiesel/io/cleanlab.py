@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from wiesel.errors import DataError, MissingExtraError
-from wiesel.labels import ABSTAIN, LabelSpace
+from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.votes import VoteMatrix
 
 __all__ = ["from_cleanlab", "to_cleanlab"]
@@ -44,11 +44,13 @@ def from_cleanlab(answers: Any, labels: LabelSpace | Sequence[str]) -> VoteMatri
     ('given label',)
     """
     if getattr(answers, "ndim", np.ndim(answers)) == 1:
-        column = np.asarray(answers)[:, None]
+        column = as_indices(answers)[:, None]
         return VoteMatrix.from_dense(column, labels, ["given label"])
     if not hasattr(answers, "columns"):
-        return VoteMatrix.from_dense(answers, labels)
+        return VoteMatrix.from_dense(as_indices(answers), labels)
     if not answers.index.is_unique:
         raise DataError("The index of the answers has an item twice.")
     voters = [str(name) for name in answers.columns]
-    return VoteMatrix.from_dense(answers.to_numpy(), labels, voters, answers.index.to_numpy())
+    return VoteMatrix.from_dense(
+        as_indices(answers.to_numpy()), labels, voters, answers.index.to_numpy()
+    )

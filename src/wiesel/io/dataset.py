@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, listed
-from wiesel.labels import LabelSpace
+from wiesel.labels import LabelSpace, as_indices
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Dataset", "Split"]
@@ -30,7 +30,7 @@ class Split:
     rows: pl.DataFrame
     """`id`, `text` if there is text, and other columns that labeling functions read."""
     gold: npt.NDArray[np.int64]
-    """Class indices; -1 if the label is unknown."""
+    """Class indices; -1 if the label is unknown. A number is always an index."""
     votes: VoteMatrix | None = None
     """The votes that come with the data set."""
     features: npt.NDArray[Any] | None = None
@@ -39,6 +39,7 @@ class Split:
     """(n_items, height, width, channels); None if there are no images."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "gold", as_indices(self.gold))
         for name in ("gold", "votes", "features", "images"):
             part = getattr(self, name)
             if part is not None and len(part) != len(self.rows):

@@ -27,6 +27,7 @@ __all__ = [
     "read_text",
     "replacing",
     "table_format",
+    "write_text",
 ]
 
 FilePath = str | PathLike[str]
@@ -44,7 +45,7 @@ FORMATS = {
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 
 
-def table_format(path: FilePath) -> str:
+def table_format(path: FilePath, *, writing: bool = False) -> str:
     """Return `parquet`, `csv`, `tsv` or `jsonl`, based on the file extension.
 
     >>> table_format("reviews.ndjson")
@@ -53,6 +54,11 @@ def table_format(path: FilePath) -> str:
     extension = Path(path).suffix.lower()
     if extension not in FORMATS:
         what = f"the extension {extension!r}" if extension else "no extension"
+        if extension in _WORKBOOKS and writing:
+            raise DataError(
+                f"{path} would be a spreadsheet ({extension}), which Wiesel does not write. "
+                f"Write {Path(path).with_suffix('.csv')}, which spreadsheet programs open."
+            )
         if extension in _WORKBOOKS:
             raise DataError(
                 f"{path} is a spreadsheet ({extension}), which Wiesel does not read. "
@@ -63,6 +69,21 @@ def table_format(path: FilePath) -> str:
             f"{suggest(extension, FORMATS)}"
         )
     return FORMATS[extension]
+
+
+def check_table_target(*paths: FilePath | None) -> None:
+    """Refuse paths to which no table can be written, before time is spent on it.
+
+    >>> check_table_target("predictions.xlsx")
+    Traceback (most recent call last):
+    wiesel.errors.DataError: predictions.xlsx would be a spreadsheet (.xlsx), which Wiesel does...
+    """
+    for path in paths:
+        if path is None:
+            continue
+        table_format(path, writing=True)
+        if not Path(path).parent.is_dir():
+            raise DataError(f"{path} cannot be written: there is no folder {Path(path).parent}.")
 
 
 def existing_file(path: FilePath) -> Path:
@@ -114,6 +135,12 @@ def read_text(path: FilePath) -> str:
         raise DataError(
             f"{found}, line {line}: this is not UTF-8 text. Save it as UTF-8."
         ) from None
+
+
+def write_text(path: FilePath, text: str) -> None:
+    """Write a text file in UTF-8, which appears when it is complete."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def parse_toml(text: str) -> dict[str, Any]:

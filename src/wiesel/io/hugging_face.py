@@ -15,7 +15,7 @@ import polars as pl
 from wiesel.errors import DataError, MissingExtraError, listed
 from wiesel.io.files import FilePath, appearing_folder, existing_folder, explained, replacing
 from wiesel.io.hugging_face_card import card_text, feature_types
-from wiesel.labels import LabelSpace
+from wiesel.labels import LabelSpace, as_indices
 from wiesel.tables import as_frame
 
 __all__ = [
@@ -92,8 +92,8 @@ def write_hugging_face(
     """
     space = LabelSpace.of(labels)
     tables = splits if _is_splits(splits) else {"train": splits}
-    frames = {str(name): as_frame(table) for name, table in tables.items()}
-    _check_splits(frames, space)
+    frames = {str(name): _with_indices(as_frame(table), space) for name, table in tables.items()}
+    _check_splits(frames)
     files = {name: f"data/{name}-00000-of-00001.parquet" for name in frames}
     with appearing_folder(folder) as unfinished:
         (unfinished / "data").mkdir()
@@ -117,7 +117,7 @@ def read_hugging_face(
         with explained(file):
             note = pl.read_parquet_metadata(file).get(_KEY)
             named = _named_in(json.loads(note)["info"]["features"]) if note else None
-            return _soft_labeled(pl.read_parquet(file, glob=False), labels or named)
+            return _soft_labeled(pl.read_parquet(file, glob=False), labels or named, named)
     if hasattr(source, "keys") and not hasattr(source, "features"):
         source = source[split]  # a DatasetDict
     if not hasattr(source, "features") or not hasattr(source, "to_polars"):
@@ -125,7 +125,7 @@ def read_hugging_face(
             f"A data set is a folder or a datasets.Dataset; got {type(source).__name__}."
         )
     names = getattr(source.features.get(LABEL), "names", None)
-    return _soft_labeled(source.to_polars(), labels or names)
+    return _soft_labeled(source.to_polars(), labels or names, names)
 
 
 def to_hugging_face(rows: Any, labels: LabelSpace | Sequence[str]) -> Any:
@@ -142,8 +142,9 @@ def to_hugging_face(rows: Any, labels: LabelSpace | Sequence[str]) -> Any:
             "A Dataset needs the package datasets: pip install datasets. Without it, "
             "write_hugging_face writes a folder that load_dataset reads."
         )
-    frame = as_frame(rows)
-    types = feature_types(frame, LabelSpace.of(labels))
+    space = LabelSpace.of(labels)
+    frame = _with_indices(as_frame(rows), space)
+    types = feature_types(frame, space)
     return datasets.Dataset.from_polars(frame, features=datasets.Features.from_dict(types))
 
 
@@ -154,15 +155,27 @@ def _is_splits(splits: Any) -> bool:
     return all(hasattr(table, "columns") or isinstance(table, Mapping) for table in splits.values())
 
 
-def _check_splits(frames: Mapping[str, pl.DataFrame], labels: LabelSpace) -> None:
+def _with_indices(frame: pl.DataFrame, labels: LabelSpace) -> pl.DataFrame:
+    """Check the labels; those that are numbers become class indices, which the format stores."""
+    if LABEL not in frame.columns:
+        return frame
+    column = frame[LABEL]
+    if not column.dtype.is_integer():
+        labels.indices(column, allow_unknown=True)
+        return frame
+    # Beside soft labels are the indices of `soft_labeled_rows`.
+    given = as_indices(column) if SOFT_LABEL in frame.columns else column
+    indices = pl.Series(LABEL, labels.indices(given, allow_unknown=True), column.dtype)
+    return frame.with_columns(indices)
+
+
+def _check_splits(frames: Mapping[str, pl.DataFrame]) -> None:
     columns = next(iter(frames.values())).columns
     for name, frame in frames.items():
         if not re.fullmatch(r"\w+(\.\w+)*", name):
             raise DataError(f"A split is named by letters, digits and _; got {name!r}.")
         if frame.columns != columns:
             raise DataError(f"The split {name!r} has other columns than the first split.")
-        if LABEL in frame.columns:
-            labels.indices(frame[LABEL], allow_unknown=True)
 
 
 def _split_file(folder: Path, split: str) -> Path:
@@ -186,7 +199,11 @@ def _named_in(features: Mapping[str, Any]) -> list[str] | None:
     return kind.get("names") if isinstance(kind, Mapping) else None
 
 
-def _soft_labeled(frame: pl.DataFrame, labels: LabelSpace | Sequence[str] | None) -> SoftLabeled:
+def _soft_labeled(
+    frame: pl.DataFrame,
+    labels: LabelSpace | Sequence[str] | None,
+    named: Sequence[str] | None,
+) -> SoftLabeled:
     if labels is None:
         raise DataError("The data set does not say what its classes are: give labels=[...].")
     space = LabelSpace.of(labels)
@@ -196,7 +213,10 @@ def _soft_labeled(frame: pl.DataFrame, labels: LabelSpace | Sequence[str] | None
         if proba.shape != (len(frame), len(space)):
             raise DataError(f"The soft labels are not lists of {len(space)} numbers.")
     if LABEL in frame.columns:
-        label = space.indices(frame[LABEL], allow_unknown=True)
+        # Numbers of a column with class names are indices, as the format has it.
+        column = frame[LABEL]
+        given = as_indices(column) if named else column
+        label = space.indices(given, allow_unknown=True)
     elif proba is not None:
         label = proba.argmax(axis=1)
     else:

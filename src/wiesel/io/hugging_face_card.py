@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from wiesel.errors import DataError
+from wiesel.io.markdown import code_span
 from wiesel.labels import LabelSpace
 
 __all__ = ["card_text", "feature_types"]
@@ -93,8 +94,8 @@ def _features(frame: pl.DataFrame, labels: LabelSpace) -> Iterator[str]:
 def _sentences(
     frames: Mapping[str, pl.DataFrame], first: pl.DataFrame, labels: LabelSpace
 ) -> Iterator[str]:
-    sizes = ", ".join(f"{len(frame):,} in `{name}`" for name, frame in frames.items())
-    yield f"Rows: {sizes}. Classes, in order: {', '.join(f'`{name}`' for name in labels)}."
+    sizes = ", ".join(f"{len(frame):,} in {code_span(name)}" for name, frame in frames.items())
+    yield f"Rows: {sizes}. Classes, in order: {', '.join(map(code_span, labels))}."
     if "soft_label" in first.columns:
         yield ""
         yield (

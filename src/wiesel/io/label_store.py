@@ -90,6 +90,8 @@ class LabelStore:
     def undo(self, person: str) -> str | None:
         """Withdraw the last answer of a person and return its item; None if there is none."""
         with self._open() as connection, connection:
+            # Lock before reading: otherwise two could both withdraw the same answer.
+            connection.execute("BEGIN IMMEDIATE")
             row = connection.execute(
                 "SELECT number, item FROM labels WHERE person = ? AND withdrawn = 0 "
                 "ORDER BY number DESC LIMIT 1",

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from wiesel.errors import DataError, listed
+from wiesel.forks import check_polars_threads
 from wiesel.io.diagnosis import LONGEST_LINE, first_long_line
 from wiesel.io.dialects import Dialect, decoded_file, dialect_of
 from wiesel.io.files import (
@@ -85,6 +86,7 @@ def scan_rows(
     Column types are inferred from all rows, not just the first hundred, so a name late in a column
     of numbers causes no error.
     """
+    check_polars_threads(f"Reading {path}")
     with _explained_rows(path, matching_files(path)) as files:
         kind = table_format(files[0])
         if kind != "parquet":
@@ -133,7 +135,8 @@ def write_rows(rows: Any, path: FilePath) -> None:
     >>> read_rows(path).rows()
     [(1, 'spam')]
     """
-    frame, kind = as_frame(rows), table_format(path)
+    check_polars_threads(f"Writing {path}")
+    frame, kind = as_frame(rows), table_format(path, writing=True)
     if kind in ("csv", "tsv"):
         nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
         if nested:

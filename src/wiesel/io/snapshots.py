@@ -47,10 +47,23 @@ class SnapshotStore:
     """
 
     path: FilePath
+    _held: sqlite3.Connection | None = field(default=None, repr=False)
+
+    @contextmanager
+    def changing(self) -> Iterator["SnapshotStore"]:
+        """Yield the store for one change; other threads and processes wait until it is done.
+
+        What the block stores is kept only if the block ends without an error.
+        """
+        with self._open() as connection:
+            if self._held is None:
+                # Lock before reading: otherwise two could both start from the same version.
+                connection.execute("BEGIN IMMEDIATE")
+            yield SnapshotStore(self.path, connection)
 
     def add(self, text: str, change: str) -> int:
         """Store a version and return its number."""
-        with self._open() as connection, connection:
+        with self._open() as connection:
             done = connection.execute(
                 "INSERT INTO snapshots (text, change, time, figures) VALUES (?, ?, ?, '{}')",
                 (text, change, time.time()),
@@ -59,22 +72,17 @@ class SnapshotStore:
 
     def follow(self, text: str) -> None:
         """Store the text if it differs from the last version, as `start` or `changed outside`."""
-        with self._open() as connection, connection:
-            # Lock before reading: otherwise two processes could both add the same version.
-            connection.execute("BEGIN IMMEDIATE")
-            last = connection.execute(
-                "SELECT text FROM snapshots ORDER BY number DESC LIMIT 1"
-            ).fetchone()
+        with self.changing() as store:
+            with store._open() as connection:
+                last = connection.execute(
+                    "SELECT text FROM snapshots ORDER BY number DESC LIMIT 1"
+                ).fetchone()
             if last is None or last[0] != text:
-                change = "start" if last is None else "changed outside"
-                connection.execute(
-                    "INSERT INTO snapshots (text, change, time, figures) VALUES (?, ?, ?, '{}')",
-                    (text, change, time.time()),
-                )
+                store.add(text, "start" if last is None else "changed outside")
 
     def note(self, number: int, figures: Mapping[str, float]) -> None:
         """Store the scores of a version."""
-        with self._open() as connection, connection:
+        with self._open() as connection:
             connection.execute(
                 "UPDATE snapshots SET figures = ? WHERE number = ?",
                 (json.dumps(dict(figures)), number),
@@ -82,7 +90,7 @@ class SnapshotStore:
 
     def drop(self, number: int) -> None:
         """Delete a version that was undone."""
-        with self._open() as connection, connection:
+        with self._open() as connection:
             connection.execute("DELETE FROM snapshots WHERE number = ?", (number,))
 
     def all(self) -> list[Snapshot]:
@@ -98,7 +106,7 @@ class SnapshotStore:
 
     def refuse(self, entry: str) -> None:
         """Store an entry that must not be suggested again."""
-        with self._open() as connection, connection:
+        with self._open() as connection:
             connection.execute("INSERT OR REPLACE INTO refused VALUES (?, ?)", (entry, time.time()))
 
     def refused(self) -> set[str]:
@@ -108,10 +116,13 @@ class SnapshotStore:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
+        if self._held is not None:
+            yield self._held
+            return
         try:
-            with open_database(self.path, _SCHEMA) as connection:
+            with open_database(self.path, _SCHEMA) as connection, connection:
                 yield connection
-        except (sqlite3.Error, OSError) as error:
+        except sqlite3.Error as error:
             raise DataError(f"The history in {self.path} cannot be used: {error}.") from error
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, VoteError, suggest
+from wiesel.forks import check_polars_threads
 from wiesel.io.files import FilePath, existing_file, explained, replacing, table_format
 from wiesel.io.rows import read_rows, refuse_oversized
 from wiesel.io.vote_tables import id_array, matching_names, votes_of_table
@@ -36,13 +38,20 @@ _WIDE_VOTERS = 1_000
 _WIDE_CELLS = 50_000_000
 
 
-def write_votes(votes: VoteMatrix, path: FilePath, layout: Layout = "auto") -> None:
+def write_votes(
+    votes: VoteMatrix,
+    path: FilePath,
+    layout: Layout = "auto",
+    *,
+    sources: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
     """Write votes to a Parquet file; `read_votes` returns exactly the same votes.
 
     `wide` has a column per voter with the class names, null for abstentions; any tool can open it.
     `list` has one row per item with the indices of its voters and classes, and distributions if
     votes are probabilistic. `auto` uses `wide` for hard votes of up to 1,000 voters, unless the
-    table would be enormous. Class and voter names are in the file's metadata.
+    table would be enormous. Class and voter names are in the file's metadata, and so are `sources`:
+    where the votes of a voter come from (see `wiesel.lfs.prompt_records`).
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "votes.parquet"
@@ -52,9 +61,10 @@ def write_votes(votes: VoteMatrix, path: FilePath, layout: Layout = "auto") -> N
     >>> read_votes(path).equals(votes)
     True
     """
+    check_polars_threads(f"Writing {path}")
     check_votes_target(path)
     chosen = _chosen_layout(votes, layout)
-    frame, note = _as_table(votes, chosen)
+    frame, note = _as_table(votes, chosen, sources)
     # Fits read large list files repeatedly: LZ4 is twice as large, but twice as fast.
     compression: Literal["lz4", "zstd"] = "lz4" if chosen == "list" else "zstd"
     with replacing(path) as temporary:
@@ -63,18 +73,20 @@ def write_votes(votes: VoteMatrix, path: FilePath, layout: Layout = "auto") -> N
 
 def check_votes_target(path: FilePath) -> None:
     """Refuse a path to which votes cannot be written, before hours are spent on them."""
-    if table_format(path) != "parquet":
+    if table_format(path, writing=True) != "parquet":
         raise DataError(f"Votes are written as Parquet; give {path} the extension .parquet.")
     if not Path(path).parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {Path(path).parent}.")
 
 
-def _as_table(votes: VoteMatrix, chosen: str) -> tuple[pl.DataFrame, str]:
+def _as_table(
+    votes: VoteMatrix, chosen: str, sources: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[pl.DataFrame, str]:
     """The table of a vote file, and its metadata."""
     id_column = _free_name("id", votes.voters if chosen == "wide" else ())
     items = _id_column(votes.ids, id_column)
     columns = _wide_columns(votes) if chosen == "wide" else _list_columns(votes)
-    metadata = {
+    metadata: dict[str, Any] = {
         "format": _FORMAT,
         "kind": "votes",
         "layout": chosen,
@@ -83,6 +95,7 @@ def _as_table(votes: VoteMatrix, chosen: str) -> tuple[pl.DataFrame, str]:
         "voters": list(votes.voters),
         "probabilistic": votes.distribution is not None,
     }
+    metadata |= {"sources": sources} if sources else {}
     return pl.DataFrame([items, *columns]), json.dumps(metadata)
 
 
@@ -105,6 +118,7 @@ def read_votes(
     >>> read_votes(path, labels=["ham", "spam"], id_column="mail", voters="lf_*").dense().tolist()
     [[1, -1], [-1, 0]]
     """
+    check_polars_threads(f"Reading {path}")
     file = existing_file(path).absolute()  # Polars would take `file:votes.parquet` for an address
     with explained(path):
         note = vote_note(file)
@@ -202,6 +216,8 @@ class VoteNote(NamedTuple):
     labels: LabelSpace
     voters: tuple[str, ...]
     probabilistic: bool
+    sources: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    """Where the votes of a voter come from, by its name."""
 
 
 def vote_note(path: Path) -> VoteNote | None:
@@ -225,6 +241,7 @@ def _note_in(metadata: Mapping[str, str], path: FilePath) -> VoteNote | None:
                 LabelSpace(*found["labels"]),
                 tuple(found["voters"]),
                 bool(found["probabilistic"]),
+                {str(name): dict(own) for name, own in dict(found.get("sources", {})).items()},
             )
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} is not a file of votes: its metadata is {text[:80]!r}.") from error

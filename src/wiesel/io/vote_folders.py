@@ -15,6 +15,7 @@ from wiesel.io.rows import NoRowsError, matching_files
 from wiesel.io.vote_files import write_votes
 from wiesel.io.vote_parts import APPLIED, PLANNED, VoteParts
 from wiesel.progress import progress
+from wiesel.replacing import locked
 from wiesel.votes import VoteMatrix
 
 __all__ = ["vote_into_folder"]
@@ -35,7 +36,9 @@ def vote_into_folder(
     names = _names(files)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    note = _read_note(place, key) | {PLANNED: names}
+    with locked(place):  # votes of two sets of labeling functions that start at once would mix
+        note = _read_note(place, key) | {PLANNED: names}
+        _write_note(place, note)
     targets, n_before = [], 0
     with progress("votes", len(files), "files") as show:
         for number, (file, name) in enumerate(zip(files, names, strict=True)):

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, VoteError, listed
-from wiesel.io.class_columns import class_column
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.tables import require_columns
 from wiesel.votes import VoteMatrix
@@ -51,7 +50,7 @@ def votes_of_table(
     labels = LabelSpace.of(labels)
     ids = None if id_column is None else id_array(frame[id_column])
     # Do not use `select`, which reads a voter named "*" as all columns.
-    voted = pl.DataFrame([class_column(frame.get_column(name), labels) for name in chosen])
+    voted = pl.DataFrame([frame.get_column(name) for name in chosen])
     dense = _cells(voted, labels) if chosen else np.empty((len(frame), 0), np.int16)
     return VoteMatrix.from_dense(dense, labels, chosen, ids)
 
@@ -67,15 +66,21 @@ def matching_names(voters: str | Sequence[str], names: Sequence[str]) -> list[st
 
 
 def _cells(frame: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
-    """Indices if all cells are indices or class names, otherwise the unchanged cells."""
+    """Indices if all cells are class names, otherwise the unchanged cells."""
     kinds = set(frame.schema.dtypes())
-    if all(kind.is_integer() or kind == pl.Null for kind in kinds):
+    whole = all(kind.is_integer() or kind == pl.Null for kind in kinds)
+    if whole and ABSTAIN not in labels.named_values:
         return frame.cast(pl.Int64).fill_null(ABSTAIN).to_numpy()
     if kinds == {pl.Enum(labels.names)}:  # written by `write_votes`: the codes are the indices
-        return frame.select(pl.all().to_physical().cast(pl.Int16)).fill_null(ABSTAIN).to_numpy()
+        return _codes(frame, labels)
     named = frame.with_columns(pl.col(pl.Enum, pl.Categorical).cast(pl.String))
     if set(named.schema.dtypes()) <= {pl.String(), pl.Null()}:
         coded = named.cast(pl.Enum(labels.names), strict=False)
         if coded.null_count().row(0) == named.null_count().row(0):
-            return coded.select(pl.all().to_physical().cast(pl.Int16)).fill_null(ABSTAIN).to_numpy()
-    return named.to_numpy()  # `from_dense` reports the wrong voter and row
+            return _codes(coded, labels)
+    return named.to_numpy()  # `from_dense` reads numbers, and reports the wrong voter and row
+
+
+def _codes(frame: pl.DataFrame, labels: LabelSpace) -> npt.NDArray[Any]:
+    codes = frame.select(pl.all().to_physical().cast(pl.Int16)).fill_null(ABSTAIN)
+    return labels.from_indices(codes.to_numpy())

@@ -11,7 +11,7 @@ import polars as pl
 from wiesel.errors import DataError, listed
 from wiesel.io.dataset import Dataset, Split
 from wiesel.io.files import FilePath, existing_file, existing_folder, explained
-from wiesel.labels import LabelSpace
+from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.votes import VoteMatrix
 
 __all__ = ["load_wrench", "read_json"]
@@ -62,8 +62,9 @@ def _split(items: Any, labels: LabelSpace, voters: Sequence[str] | None) -> Spli
         if missing:
             raise DataError(f"The item {key!r} has no {listed(missing)}.")
     ids = list(items)
-    votes = VoteMatrix.from_dense(_weak_labels(items), labels, voters, ids)
-    gold = labels.indices([item["label"] for item in items.values()], allow_unknown=True)
+    votes = VoteMatrix.from_dense(as_indices(_weak_labels(items)), labels, voters, ids)
+    given = [ABSTAIN if item["label"] is None else item["label"] for item in items.values()]
+    gold = labels.indices(as_indices(given), allow_unknown=True)
     data = [dict(item["data"]) for item in items.values()]
     features = _features(data)
     rows = [{"id": key, **row} for key, row in zip(ids, data, strict=True)]

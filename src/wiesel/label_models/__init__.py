@@ -1,6 +1,7 @@
 """Votes to soft labels: NumPy and SciPy only, one file per method."""
 
 from wiesel.label_models.base import ClassBalance, LabelModel
+from wiesel.label_models.calibration import calibrate_votes
 from wiesel.label_models.class_balance import estimate_class_balance
 from wiesel.label_models.data_programming import DataProgramming
 from wiesel.label_models.dawid_skene import DawidSkene
@@ -33,6 +34,7 @@ __all__ = [
     "Triplet",
     "VoteCounts",
     "WeightedVote",
+    "calibrate_votes",
     "estimate_class_balance",
     "find_dependencies",
 ]

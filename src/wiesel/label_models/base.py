@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from wiesel.errors import VoteError, WieselWarning
 from wiesel.label_models.storage import save_label_model
-from wiesel.labels import FloatArray, LabelSpace, class_prior
+from wiesel.labels import FloatArray, LabelSpace, checked_proba, class_prior
 from wiesel.scikit_learn import Classifier
 from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix, VoteSource, require_votes
@@ -111,7 +111,9 @@ class LabelModel(Classifier, ABC):
     def _proba_of(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """P(class | votes) of checked votes, with a warning if the class balance outweighs them."""
         with one_thread():
-            proba = self._predict_proba(self._counted(votes))
+            found = self._predict_proba(self._counted(votes))
+            source = f"The soft labels by {type(self).__name__}"
+            proba = checked_proba(found, votes.labels, source, votes.n_items)
             warn_of_overruled(self, votes, proba, getattr(self, "balance_given_", False))
             return proba
 

@@ -256,7 +256,7 @@ def _gold_indices(gold: GoldItems | None, votes: VoteSource) -> dict[Any, int]:
         )
     if not gold:
         return {}
-    classes = votes.labels.indices(np.array(list(gold.values())))
+    classes = votes.labels.indices(list(gold.values()))
     known = dict(zip(gold, classes.tolist(), strict=True))
     if isinstance(votes, VoteMatrix):
         missing = known.keys() - set(votes.ids.tolist())

@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from wiesel.errors import SavedModelError, WieselError, suggest
-from wiesel.labels import ABSTAIN
+from wiesel.labels import ABSTAIN, as_indices
 from wiesel.registry import registered_classes
 from wiesel.saving import decoded, encoded, write_folder
 from wiesel.version import __version__
@@ -107,7 +107,7 @@ def try_label_model(model: "LabelModel") -> None:
     n_voters, n_classes = len(model.voters_), len(model.labels_)
     tried = range(min(n_classes, _TRIED_CLASSES))
     rows = [[ABSTAIN] * n_voters, *([label] * n_voters for label in tried)]
-    votes = VoteMatrix.from_dense(rows, model.labels_, model.voters_)
+    votes = VoteMatrix.from_dense(as_indices(rows), model.labels_, model.voters_)
     with np.errstate(all="ignore"):
         proba = model.predict_proba(votes)
     if proba.shape != (len(rows), n_classes) or not np.allclose(proba.sum(axis=1), 1):

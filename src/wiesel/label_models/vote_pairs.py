@@ -49,7 +49,7 @@ class VotePairs:
 
     def mean(self) -> float:
         """Return the mean of all moments, including zeros."""
-        return self.sum() / (self.shape[0] * self.shape[1])
+        return self.sum() / self.shape[0] ** 2
 
     @property
     def squares(self) -> float:

@@ -2,8 +2,10 @@
 
 from wiesel.lfs.access import Access
 from wiesel.lfs.apply import apply_lfs, apply_lfs_to_folder
+from wiesel.lfs.batch_files import read_batch_answers, write_batch_requests
 from wiesel.lfs.cache import VoteCache
 from wiesel.lfs.chat import ChatClient
+from wiesel.lfs.costs import estimate_cost
 from wiesel.lfs.engines import LocalEngine, RayEngine
 from wiesel.lfs.existing_votes import from_columns
 from wiesel.lfs.failures import Failure, FailureLog, LabelingFunctionWarning
@@ -12,9 +14,12 @@ from wiesel.lfs.loading import load_lfs
 from wiesel.lfs.lookup_rules import lookup
 from wiesel.lfs.model_function import from_model
 from wiesel.lfs.preprocessing import Preprocessor, preprocessor
+from wiesel.lfs.prices import PriceTable
 from wiesel.lfs.prompt_rules import prompt
+from wiesel.lfs.provenance import prompt_records
 from wiesel.lfs.python_function import PythonFunction, labeling_function, votes_by_index
 from wiesel.lfs.rules_file import rule_from_dict
+from wiesel.lfs.spending import spending
 from wiesel.lfs.table_rules import expression, threshold
 from wiesel.lfs.text_rules import keywords, regex
 from wiesel.lfs.trying import try_lfs
@@ -28,11 +33,13 @@ __all__ = [
     "LabelingFunctionWarning",
     "LocalEngine",
     "Preprocessor",
+    "PriceTable",
     "PythonFunction",
     "RayEngine",
     "VoteCache",
     "apply_lfs",
     "apply_lfs_to_folder",
+    "estimate_cost",
     "expression",
     "from_columns",
     "from_model",
@@ -42,9 +49,13 @@ __all__ = [
     "lookup",
     "preprocessor",
     "prompt",
+    "prompt_records",
+    "read_batch_answers",
     "regex",
     "rule_from_dict",
+    "spending",
     "threshold",
     "try_lfs",
     "votes_by_index",
+    "write_batch_requests",
 ]

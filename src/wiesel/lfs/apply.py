@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from wiesel.errors import ParameterError, suggest
+from wiesel.errors import ParameterError, VoteError, listed, suggest
+from wiesel.forks import check_polars_threads
 from wiesel.io import FilePath, VoteParts
 from wiesel.io.vote_folders import vote_into_folder
 from wiesel.labels import LabelSpace
@@ -18,6 +19,7 @@ from wiesel.lfs.failures import FailureLog
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction, as_lfs, check_classes
 from wiesel.lfs.sources import RowSource
+from wiesel.row_ids import index_ids
 from wiesel.vote_entries import item_ids
 from wiesel.votes import VoteMatrix
 
@@ -47,12 +49,13 @@ def apply_lfs(  # noqa: PLR0913 - keywords that most calls leave out
 
     `rows` is a Polars (eager or lazy), pandas or Arrow table, a list of dicts, or the path of a
     Parquet, CSV or JSONL file, which may be larger than memory. `ids` names the column of item
-    ids; without it items are numbered. `cache` is a file that stores votes: a labeling function
-    runs again only if it or the rows have changed. `on_error` decides what happens if a labeling
-    function raises: stop, or abstain on that row and warn (a `FailureLog` collects the failures
-    instead). `engine="isolated"` votes only in other processes, so a function that kills its
-    process on a row (a crash in compiled code, too little memory) is an ordinary failure.
-    `engine="ray"` votes on the machines of a Ray cluster, on rows in Parquet files.
+    ids; without it, they are the index of a pandas table, else row numbers. `cache` is a file that
+    stores votes: a labeling function runs again only if it or the rows have changed. `on_error`
+    decides what happens if a labeling function raises: stop, or abstain on that row and warn (a
+    `FailureLog` collects the failures instead). `engine="isolated"` votes only in other processes,
+    so a function that kills its process on a row (a crash in compiled code, too little memory) is
+    an ordinary failure. `engine="ray"` votes on the machines of a Ray cluster, on rows in Parquet
+    files.
 
     `timeout` is for functions that may never end on a row: the seconds that the functions may take
     for one batch of rows. Every engine then votes in other processes and kills one that takes
@@ -72,9 +75,11 @@ def apply_lfs(  # noqa: PLR0913 - keywords that most calls leave out
            [ 1,  0]], dtype=int16)
     """
     job = _job(lfs, RowSource(rows, ids), labels, on_error, VoteCache.of(cache), timeout)
-    votes = find_engine(engine).apply(job)
+    votes = _voted(find_engine(engine), job)
     if ids is not None:
         item_ids(votes.ids, votes.n_items)
+    elif (index := index_ids(rows)) is not None:
+        votes = replace(votes, ids=item_ids(index, votes.n_items))
     _warn(job, on_error)
     return votes
 
@@ -144,12 +149,30 @@ def _job(
     cache: VoteCache | None,
     timeout: float | None,
 ) -> Job:
+    check_polars_threads("apply_lfs")
     space = LabelSpace.of(labels)
     functions = as_lfs(lfs)
     check_classes(functions, space)
     log = on_error if isinstance(on_error, FailureLog) else FailureLog()
     source = replace(source, columns=needed_columns(functions))
     return Job(tuple(functions), source, space, cache, _stops(on_error), log, timeout)
+
+
+def _voted(engine: Engine, job: Job) -> VoteMatrix:
+    """The votes of an engine, which may be the user's own, checked to be those of the job."""
+    votes = engine.apply(job)
+    name = type(engine).__name__
+    if not isinstance(votes, VoteMatrix):
+        raise VoteError(f"{name}.apply must return a VoteMatrix; got {type(votes).__name__}.")
+    if (votes.voters, votes.labels) != (job.voters, job.labels):
+        raise VoteError(
+            f"{name}.apply must return the votes of {listed(job.voters)} for {job.labels!r}, in "
+            f"this order; got those of {listed(votes.voters)} for {votes.labels!r}."
+        )
+    n_rows = getattr(job.source.rows, "height", votes.n_items)
+    if votes.n_items != n_rows:
+        raise VoteError(f"{name}.apply got {n_rows:,} rows, and returned {votes.n_items:,} items.")
+    return votes
 
 
 def _warn(job: Job, on_error: OnError) -> None:

@@ -12,7 +12,8 @@ from typing import TypeAlias, TypeVar
 __all__ = ["ask_in_threads"]
 
 Answer = TypeVar("Answer")
-Answers: TypeAlias = "queue.SimpleQueue[tuple[str, Answer | None, BaseException | None]]"
+Asked = TypeVar("Asked")
+Answers: TypeAlias = "queue.SimpleQueue[tuple[Asked, Answer | None, BaseException | None]]"
 """Each question with its answer or its exception."""
 
 _MOMENT = 0.1
@@ -21,11 +22,11 @@ Polars has been imported."""
 
 
 def ask_in_threads(
-    ask: Callable[[str], Answer],
-    questions: Sequence[str],
+    ask: Callable[[Asked], Answer],
+    questions: Sequence[Asked],
     n_threads: int,
     stopped: threading.Event,
-) -> Iterator[tuple[str, Answer]]:
+) -> Iterator[tuple[Asked, Answer]]:
     """Yield every question with its answer, as answers arrive.
 
     If the iterator is closed or interrupted, `stopped` is set and no more questions are sent.
@@ -33,8 +34,8 @@ def ask_in_threads(
     >>> sorted(ask_in_threads(str.upper, ["a", "b"], 2, threading.Event()))
     [('a', 'A'), ('b', 'B')]
     """
-    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-    answers: Answers[Answer] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[Asked] = queue.SimpleQueue()
+    answers: Answers[Asked, Answer] = queue.SimpleQueue()
     for question in questions:
         waiting.put(question)
     for _ in range(min(n_threads, len(questions))):
@@ -51,9 +52,9 @@ def ask_in_threads(
 
 
 def _work(
-    ask: Callable[[str], Answer],
-    waiting: "queue.SimpleQueue[str]",
-    answers: "Answers[Answer]",
+    ask: Callable[[Asked], Answer],
+    waiting: "queue.SimpleQueue[Asked]",
+    answers: "Answers[Asked, Answer]",
     stopped: threading.Event,
 ) -> None:
     """Ask one question after another until none is left."""
@@ -68,7 +69,7 @@ def _work(
             answers.put((question, None, error))
 
 
-def _next(answers: "Answers[Answer]") -> tuple[str, Answer | None, BaseException | None]:
+def _next(answers: "Answers[Asked, Answer]") -> tuple[Asked, Answer | None, BaseException | None]:
     while True:
         try:
             return answers.get(timeout=_MOMENT)

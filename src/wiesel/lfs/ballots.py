@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import VoteError, listed
+from wiesel.errors import VoteError, listed, other_spelling
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
@@ -91,7 +91,9 @@ def read_proba(proba: npt.NDArray[Any], labels: LabelSpace, lf: str, batch: Batc
 
 def _codes_of(labels: LabelSpace, by_index: bool = False) -> dict[object, int]:
     classes = range(len(labels)) if by_index else labels
-    return {None: ABSTAIN, ABSTAIN: ABSTAIN} | {name: k for k, name in enumerate(classes)}
+    values = {} if by_index else labels.named_values
+    named = {name: k for k, name in enumerate(classes)}
+    return {None: ABSTAIN, ABSTAIN: ABSTAIN} | named | values
 
 
 def _read_mixed(
@@ -102,7 +104,8 @@ def _read_mixed(
     codes_of = _codes_of(labels, by_index)
     for position, ballot in enumerate(ballots):
         plain = isinstance(ballot, (str, int, float)) or ballot is None
-        code = codes_of.get(ballot) if plain and not isinstance(ballot, bool) else None
+        is_index = plain and not (by_index and isinstance(ballot, bool))
+        code = codes_of.get(ballot) if is_index else None
         if code is None:
             proba[position] = _distribution(ballot, labels, lf, batch, position, by_index)
         elif code != ABSTAIN:
@@ -142,6 +145,10 @@ def _problem(
     other = "" if isinstance(ballot, str) else " a distribution over them that sums to 1,"
     is_number = isinstance(scalar(ballot), int) and not isinstance(scalar(ballot), bool)
     cure = " If numbers are class indices, declare it: votes_by_index(lfs)." if is_number else ""
+    cure += other_spelling(ballot, labels)
+    shares = ballot if isinstance(ballot, Sequence) else ()
+    if any(isinstance(share, float) and share != share for share in shares):
+        cure = " NaN is no probability: write 0 for it, or None for the whole vote."
     return VoteError(f"{given} one of {listed(labels)},{other} or None to abstain.{cure}")
 
 

@@ -4,50 +4,34 @@ Only the standard library is used. The cache stores the model's answers under di
 questions; the rows themselves and the API key are never written.
 """
 
-import http.client
 import ipaddress
-import json
 import os
 import re
 import threading
-import urllib.error
-import urllib.request
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from wiesel.errors import ParameterError
 from wiesel.io.stores import KeyedStore
 from wiesel.lfs.asking import ask_in_threads
+from wiesel.lfs.completions import Completion, Question
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.rules import check_fields
+from wiesel.lfs.sending import ChatError, send
+from wiesel.lfs.spending import BudgetReached, Spending, current_spending
 from wiesel.parameters import check_number
+from wiesel.progress import progress
 
 __all__ = ["ChatClient", "ChatError", "host_of", "is_this_machine"]
 
-_LONGEST_WAIT = 60.0
-_LARGEST_ANSWER = 2**22
-"""Bytes of a chat completion that are read."""
 _ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?(/[!-~]*)?", re.I)
-_HIGHEST = {"temperature": 100, "backoff": 60, "timeout": 3600, "concurrency": 256, "retries": 100}
-_RETRIED = (408, 425, 429, 500, 502, 503, 504)
-_PASSING = (OSError, http.client.HTTPException)
-"""Transient network errors (URLError and time-outs are OSErrors)."""
-
-
-class ChatError(Exception):
-    """The endpoint gave no answer; the message says why."""
-
-
-class _RequestError(Exception):
-    """A failed attempt: whether to retry, and how long to wait before that."""
-
-    def __init__(self, reason: object, may_pass: bool = True, wait: float = 0.0) -> None:
-        super().__init__(str(reason))
-        self.may_pass = may_pass
-        self.wait = min(wait, _LONGEST_WAIT)
+_HIGHEST = {
+    **{"temperature": 100, "backoff": 60, "timeout": 3600, "concurrency": 256, "retries": 100},
+    "patience": 86_400,
+}
 
 
 @dataclass(frozen=True)
@@ -67,13 +51,19 @@ class ChatClient:
     temperature: float = 0.0
     max_tokens: int = 32
     concurrency: int = 8
-    """The number of concurrent requests."""
+    """The highest number of concurrent requests; fewer while the server asks for fewer."""
     retries: int = 4
     backoff: float = 0.5
     """Seconds before the first retry; each further one waits twice as long."""
+    patience: float = 600.0
+    """Seconds that a question waits in all for a server that asks for fewer requests. These waits
+    do not count as retries."""
     timeout: float = 60.0
     cache: str | None = ""
     """A SQLite file for the answers; empty for one in the user's cache folder, None for none."""
+    constrained: bool = True
+    """Whether to ask the server to allow only the classes as an answer (`response_format`). If it
+    refuses, the question is sent without."""
 
     def __post_init__(self) -> None:
         check_fields(self, "ChatClient")
@@ -90,106 +80,98 @@ class ChatClient:
         """The address that questions are sent to."""
         return self.url.rstrip("/") + "/chat/completions"
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is on this machine."""
+        return is_this_machine(host_of(self.url)[0])
+
     def read_key(self) -> str | None:
         """Return the key to send; refuse to send one to another machine without encryption."""
         key = os.environ.get(self.api_key_variable) if self.api_key_variable else None
         if not key:
             return None
-        if urlsplit(self.url).scheme != "https" and not is_this_machine(host_of(self.url)[0]):
+        if urlsplit(self.url).scheme != "https" and not self.is_local:
             raise ParameterError(
                 f"The client would send the key in {self.api_key_variable} without encryption to "
                 f"{self.url!r:.80}. Use https://, or api_key_variable = '' to send no key."
             )
         return key
 
-    def ask_all(self, questions: Sequence[str]) -> Generator[tuple[int, str | ChatError]]:
+    def ask_all(
+        self, questions: Sequence[Question | str]
+    ) -> Generator[tuple[int, Completion | ChatError]]:
         """Yield the position and the answer (or the error) of every question, as they arrive.
 
         Equal questions are sent once. Closing the iterator cancels the remaining requests.
         """
-        places: dict[str, list[int]] = {}
+        places: dict[Question, list[int]] = {}
         for place, question in enumerate(questions):
-            places.setdefault(question, []).append(place)
+            places.setdefault(_as_question(question), []).append(place)
         answers = AnswerCache(self.cache)
-        known = answers.get([self._key(question) for question in places])
+        known = answers.get([self.key(question) for question in places])
+        spent = current_spending()
+        spent.cached += len(known)
         for question, own in places.items():
-            if self._key(question) in known:
-                yield from ((place, known[self._key(question)]) for place in own)
-        open_questions = [q for q in places if self._key(q) not in known]
-        for question, answer in self._requested(open_questions):
-            if isinstance(answer, str):
-                answers.put(self._key(question), answer)
+            if self.key(question) in known:
+                yield from ((place, known[self.key(question)]) for place in own)
+        open_questions = [q for q in places if self.key(q) not in known]
+        for question, answer in self._requested(open_questions, answers, spent):
             yield from ((place, answer) for place in places[question])
 
-    def _requested(self, questions: Sequence[str]) -> Iterator[tuple[str, str | ChatError]]:
+    def _requested(
+        self, questions: Sequence[Question], answers: "AnswerCache", spent: Spending
+    ) -> Iterator[tuple[Question, Completion | ChatError]]:
         stopped = threading.Event()
         if questions:
             self.read_key()  # refused here, once, rather than in every thread
+            spent.check(self)
 
-        def attempt(question: str) -> str | ChatError:
+        def attempt(question: Question) -> Completion | ChatError:
+            answer = None
             try:
-                return self.ask(question, stopped)
+                reserved = spent.reserve(self, question, stopped)
+            except BudgetReached as reached:
+                return reached
+            try:
+                answer = self.ask(question, stopped, spent.retried)
+                answers.put(self.key(question), answer)  # here, so that no paid answer is lost
             except ChatError as error:
                 return error
+            finally:
+                spent.settle(reserved, self, question, answer)
+            return answer
 
-        yield from ask_in_threads(attempt, questions, self.concurrency, stopped)
+        total, started = len(questions), time.monotonic()
+        with progress(f"asking {self.model}", total, "questions") as show:
+            asked = ask_in_threads(attempt, questions, self.concurrency, stopped)
+            for done, (question, answer) in enumerate(asked, start=1):
+                show(done, spent.note(done, total, started))
+                yield question, answer
 
-    def ask(self, question: str, stopped: threading.Event | None = None) -> str:
+    def ask(
+        self,
+        question: Question | str,
+        stopped: threading.Event | None = None,
+        retried: Callable[[], None] = lambda: None,
+    ) -> Completion:
         """Return the answer to one question, with retries if the network or the service fails.
 
-        There are no retries once `stopped` is set.
+        There are no retries once `stopped` is set; `retried` is called before each.
         """
-        stopped = stopped or threading.Event()
-        attempt = 0
-        while True:
-            try:
-                return self._request(question)
-            except _RequestError as fault:
-                attempt += 1
-                if attempt > self.retries or not fault.may_pass or stopped.is_set():
-                    times = "once" if attempt == 1 else f"{attempt} times"
-                    problem = f"{self.endpoint} did not answer (tried {times}): {fault}"
-                    raise ChatError(problem) from fault
-                wait = min(self.backoff * 2.0 ** min(attempt - 1, 30), _LONGEST_WAIT)
-                stopped.wait(max(fault.wait, wait))
+        asked, stop = _as_question(question), stopped or threading.Event()
+        answer = send(self, asked, stop, retried)
+        while len(answer.texts) < asked.samples:  # a server that gives one answer at a time
+            answer = answer.with_samples_of(send(self, replace(asked, samples=1), stop, retried))
+        return answer
 
-    def _request(self, question: str) -> str:
-        body = {
-            "model": self.model,
-            "messages": [{"role": "user", "content": question}],
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-        }
-        headers = {"Content-Type": "application/json"}
-        key = self.read_key()
-        if key:
-            headers["Authorization"] = f"Bearer {key}"
-        request = urllib.request.Request(self.endpoint, json.dumps(body).encode(), headers)
-        try:
-            with self._urlopen(request, timeout=self.timeout) as response:
-                return _content(response.read(_LARGEST_ANSWER))
-        except urllib.error.HTTPError as error:
-            raise _response_error(error) from error
-        except _PASSING as error:
-            raise _RequestError(getattr(error, "reason", None) or error) from error
-
-    @property
-    def _urlopen(self) -> Callable[..., Any]:
-        """The function that sends requests: it follows no redirects."""
-        # A proxy of the environment would get the rows that are meant for this machine only.
-        direct = [urllib.request.ProxyHandler({})] if is_this_machine(host_of(self.url)[0]) else []
-        return urllib.request.build_opener(_NoRedirect, *direct).open
-
-    def _key(self, question: str) -> str:
-        return digest(self.endpoint, self.model, self.temperature, self.max_tokens, question)
+    def key(self, question: Question) -> str:
+        """Return the digest under which the cache has the answer to a question."""
+        options = (self.endpoint, self.model, self.temperature, self.max_tokens)
+        return digest(*options, question.text, question.schema, question.logprobs, question.samples)
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects: the rows and the key are meant only for the configured host."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Return no request, so that the status is an error like any other."""
-        return None
+def _as_question(question: Question | str) -> Question:
+    return Question(question) if isinstance(question, str) else question
 
 
 def host_of(url: str) -> tuple[str, int]:
@@ -231,36 +213,16 @@ class AnswerCache:
         file = Path(path) if path else _user_cache() / "answers.sqlite"
         self._store = None if path is None else KeyedStore(file)
 
-    def get(self, keys: Sequence[str]) -> dict[str, str]:
+    def get(self, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the cached answers."""
         known = {} if self._store is None else self._store.get(keys)
-        return {key: answer.decode() for key, answer in known.items()}
+        return {key: Completion.from_bytes(answer) for key, answer in known.items()}
 
-    def put(self, key: str, answer: str) -> None:
+    def put(self, key: str, answer: Completion) -> None:
         """Store an answer."""
         if self._store is not None:
-            self._store.put({key: answer.encode("utf-8", "replace")})
+            self._store.put({key: answer.to_bytes()})
 
 
 def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wiesel"
-
-
-def _response_error(error: urllib.error.HTTPError) -> _RequestError:
-    """The fault behind a status that is not 200, with what the service says about it."""
-    with error:  # it holds the connection
-        body = error.read(200).decode("utf-8", "replace").strip()
-    retry_after = error.headers.get("Retry-After", "")
-    wait = float(retry_after) if re.fullmatch("[0-9]+", retry_after) else 0.0
-    return _RequestError(
-        f"HTTP {error.code} {error.reason} {body}".strip(), error.code in _RETRIED, wait
-    )
-
-
-def _content(payload: bytes) -> str:
-    """The text of the first choice of a chat completion."""
-    try:
-        content = json.loads(payload)["choices"][0]["message"]["content"]
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise _RequestError(f"this is not a chat completion: {payload[:80]!r}") from error
-    return str(content or "")

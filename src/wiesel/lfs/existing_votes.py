@@ -13,6 +13,7 @@ from wiesel.lfs.ballots import read_column
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
 from wiesel.lfs.rules import Rule, need_columns
+from wiesel.long_votes import without_blanks
 
 __all__ = ["ColumnRule", "from_columns"]
 
@@ -42,7 +43,7 @@ class ColumnRule(Rule):
 
     def _votes(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
         need_columns(batch.frame, self)
-        column = batch.frame[self.column]
+        column = without_blanks(batch.frame[self.column])
         if not column.dtype.is_integer():
             return read_column(column, labels, self.name, batch)
         codes = column.cast(pl.Int64).fill_null(ABSTAIN).to_numpy()
@@ -55,15 +56,17 @@ class ColumnRule(Rule):
         return ColumnVotes.of_codes(codes)
 
     def __call__(self, row: Mapping[str, Any]) -> Any:
-        """Return the vote of the column on one row; -1 is None."""
+        """Return the vote of the column on one row; -1 and blank texts are None."""
         vote = row[self.column]
-        return None if isinstance(vote, int) and vote == ABSTAIN else vote
+        is_blank = isinstance(vote, str) and not vote.strip()
+        return None if is_blank or (isinstance(vote, int) and vote == ABSTAIN) else vote
 
 
 def from_columns(*columns: str | Sequence[str]) -> list[ColumnRule]:
     """Return one labeling function for each column of votes that the table already has.
 
-    A column holds class names or class indices (-1 or missing abstains), or distributions.
+    A column holds class names (missing or blank abstains), class indices (missing or -1 abstains),
+    or distributions (missing, zeros or NaN abstain).
 
     >>> from wiesel import apply_lfs
     >>> rows = {"lf_link": [1, -1], "worker": ["ham", None]}

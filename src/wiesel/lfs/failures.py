@@ -28,6 +28,9 @@ class Failure:
     """The row, shortened."""
     stops: bool = True
     """Whether it stops the job with `on_error="raise"`; an unreadable prompt answer does not."""
+    kind: str = ""
+    """Why the answer to a prompt gives no vote: `negation`, `refusal`, `unfinished`, `several` or
+    `nothing`."""
 
     def __str__(self) -> str:
         shown = f" The row: {self.row}" if self.row else ""
@@ -75,6 +78,16 @@ class FailureLog:
         """How many rows each labeling function failed on."""
         return dict(Counter(failure.lf for failure in self.failures))
 
+    @property
+    def kinds(self) -> dict[str, dict[str, int]]:
+        """How many answers each prompt could not use, by the reason."""
+        found: dict[str, dict[str, int]] = {}
+        for failure in self.failures:
+            if failure.kind:
+                own = found.setdefault(failure.lf, {})
+                own[failure.kind] = own.get(failure.kind, 0) + 1
+        return found
+
     def examples(self, lf: str, limit: int = _EXAMPLES) -> list[Failure]:
         """Return the first failures of one labeling function, one for each reason first."""
         own = [failure for failure in self.failures if failure.lf == lf]
@@ -88,7 +101,8 @@ class FailureLog:
     def _sentence(self, lf: str, count: int) -> str:
         shown = "; ".join(f"{each.item}: {each.reason}" for each in self.examples(lf))
         rows = "1 row" if count == 1 else f"{count:,} rows"
-        return f"{lf!r} failed on {rows}, for instance {shown}."
+        why = ", ".join(f"{n:,} {kind}" for kind, n in self.kinds.get(lf, {}).items())
+        return f"{lf!r} failed on {rows}{f' ({why})' if why else ''}, for instance {shown}."
 
     def warning(self) -> LabelingFunctionWarning:
         """Return the warning that gives counts and examples."""

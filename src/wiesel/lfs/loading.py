@@ -16,12 +16,12 @@ from wiesel.io import FilePath, existing_file
 from wiesel.labels import LabelSpace
 from wiesel.lfs.access import Access
 from wiesel.lfs.function import LabelingFunction, applied_elsewhere, as_lfs
-from wiesel.lfs.rules_file import read_off, read_rules
+from wiesel.lfs.rules_file import read_each_rule, read_off, read_rules
 
 __all__ = [
     "LoadedLFs",
     "is_lf_module",
-    "load_lf_file",
+    "load_each_lf",
     "load_lfs",
     "load_module",
     "module_functions",
@@ -87,9 +87,18 @@ def load_lfs(*paths: FilePath, access: Access | None = None) -> LoadedLFs:
     return LoadedLFs(tuple(voting), spaces[0] if spaces else None, tuple(off))
 
 
-def load_lf_file(path: FilePath, access: Access | None = None) -> list[LabelingFunction]:
-    """Return the labeling functions of one file in order, switched on or off."""
-    return list(_read(existing_file(path), access)[0])
+def load_each_lf(
+    path: FilePath,
+) -> tuple[list[LabelingFunction | LabelingFunctionError], LabelSpace | None]:
+    """Return the labeling functions of one file in order, on or off, and its classes.
+
+    In a rules file, an error is in the place of a broken rule. Other errors are raised.
+    """
+    file = existing_file(path)
+    if file.suffix != ".toml":
+        return _read(file, None)
+    found, labels = read_each_rule(file)
+    return [rule for rule, _ in found], labels
 
 
 def voting_and_off(

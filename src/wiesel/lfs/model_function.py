@@ -9,8 +9,8 @@ import numpy.typing as npt
 import polars as pl
 import polars.selectors as cs
 
-from wiesel.errors import DataError, ParameterError, VoteError, listed, suggest
-from wiesel.labels import LabelSpace
+from wiesel.errors import DataError, ParameterError, VoteError, suggest
+from wiesel.labels import LabelSpace, checked_proba
 from wiesel.lfs.ballots import read_proba
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
@@ -68,7 +68,7 @@ class ModelFunction(LabelingFunction):
 
     @property
     def _classes(self) -> Any:
-        return self.estimator.classes_
+        return _classes_of(self.estimator)
 
     def _proba(self, frame: pl.DataFrame) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """The rows without missing values, and the model's probabilities on them."""
@@ -82,7 +82,12 @@ class ModelFunction(LabelingFunction):
         inputs = complete.drop("position")
         if not len(inputs):
             return usable, np.zeros((0, len(self._classes)))
-        return usable, np.asarray(self.estimator.predict_proba(self._model_input(inputs)))
+        found = self.estimator.predict_proba(self._model_input(inputs))
+        names, source = (
+            [str(name) for name in self.classes_given],
+            f"The probabilities by {self.name!r}",
+        )
+        return usable, checked_proba(found, names, source, len(inputs))
 
     def _model_input(self, inputs: pl.DataFrame) -> Any:
         """The model's input: one column unchanged, several as a table of numbers."""
@@ -121,8 +126,12 @@ def from_model(
     >>> lf({"n_links": 9.0})["spam"] > 0.9, lf({"n_links": 2.0})
     (True, None)
     """
-    for needed in ("predict_proba", "classes_"):
-        if not hasattr(estimator, needed):
+    parts = {
+        "predict_proba": getattr(estimator, "predict_proba", None),
+        "classes_": _classes_of(estimator),
+    }
+    for needed, found in parts.items():
+        if found is None:
             raise ParameterError(
                 f"from_model needs a fitted model with predict_proba and classes_; "
                 f"{type(estimator).__name__} has no {needed}."
@@ -134,12 +143,15 @@ def from_model(
     return lf
 
 
+def _classes_of(estimator: Any) -> Any:
+    """The classes of a fitted model in the order of its probabilities; None if it has none."""
+    if isinstance(getattr(estimator, "labels_", None), LabelSpace):  # of Wiesel: in any order
+        return list(estimator.labels_)
+    return getattr(estimator, "classes_", None)
+
+
 def _class_index(name: Any, labels: LabelSpace, lf: str) -> int:
-    if isinstance(name, str) and name in labels:
-        return labels.index(name)
-    if isinstance(name, int) and not isinstance(name, bool) and 0 <= name < len(labels):
-        return name
-    raise VoteError(
-        f"The model of {lf!r} has the class {name!r}; it must be one of {listed(labels)}, "
-        f"or its index 0 to {len(labels) - 1}."
-    )
+    try:
+        return int(labels.indices([name])[0])
+    except DataError as error:
+        raise VoteError(f"The model of {lf!r} has the class {name!r}. {error}") from None

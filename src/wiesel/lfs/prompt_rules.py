@@ -6,25 +6,26 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
 
+import polars as pl
+
 from wiesel.errors import LabelingFunctionError, ParameterError, listed
 from wiesel.labels import LabelSpace
+from wiesel.lfs.answer_reading import Unreadable, read_answer
 from wiesel.lfs.ballots import read_ballots
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.chat import ChatClient, ChatError
 from wiesel.lfs.column_votes import ColumnVotes
+from wiesel.lfs.completions import Completion, Question
 from wiesel.lfs.failures import Failure
 from wiesel.lfs.function import slug
+from wiesel.lfs.grades import GRADES, Grade, graded_question, read_grade
 from wiesel.lfs.rules import Rule, build, need_columns
+from wiesel.lfs.spending import BudgetReached
+from wiesel.parameters import check_number
 
 __all__ = ["Prompt", "Unreadable", "prompt"]
 
-_SILENT = {"abstain", "none", "unknown", "unsure", "n/a"}
-_YES, _NO = {"yes", "true"}, {"no", "false"}
 _NUMBER_FORMAT = re.compile(r"[,_]?(\.[0-9]{1,2})?[a-zA-Z%]?")
-
-
-class Unreadable(Exception):
-    """An answer that names no class; the message is the recorded reason."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,6 +36,8 @@ class Prompt(Rule):
     labels: tuple[str, ...]
     template: str
     client: ChatClient
+    grade: str = ""
+    samples: int = 5
 
     def __post_init__(self) -> None:
         names = (self.labels,) if isinstance(self.labels, str) else self.labels
@@ -54,6 +57,16 @@ class Prompt(Rule):
                 f"The template must name a column in braces, such as {{text}}; got "
                 f"{self.template!r:.80}."
             )
+        if self.grade not in GRADES:
+            allowed = [name for name in GRADES if name]
+            raise ParameterError(
+                f"grade is one of {listed(allowed)}, or empty; got {self.grade!r}."
+            )
+        check_number(self, "samples", self.samples, low=2, high=100, whole=True)
+        if self.grade == "samples" and not self.client.temperature:
+            raise ParameterError(
+                "grade='samples' needs answers that differ: ChatClient(temperature=1.0)."
+            )
         super().__post_init__()
 
     def default_name(self) -> str:
@@ -71,6 +84,11 @@ class Prompt(Rule):
         return self.labels
 
     @property
+    def n_answers(self) -> int:
+        """How many answers are asked for about a row."""
+        return self.samples if self.grade == "samples" else 1
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """The columns that the template names."""
         return tuple(dict.fromkeys(_fields(self.template)))
@@ -81,10 +99,7 @@ class Prompt(Rule):
 
     def question(self, row: Mapping[str, Any]) -> str:
         """Return the question about a row."""
-        text = self.template.format_map({name: row[name] for name in self.reads})
-        if len(self.labels) == 1:
-            return f"{text}\n\nAnswer with yes or no only."
-        return f"{text}\n\nAnswer with one of these only: {', '.join(self.labels)}, or abstain."
+        return self._asked(row).text
 
     def vote(self, answer: str) -> str | None:
         """Return the class that an answer names, None for abstain; raise `Unreadable` if none.
@@ -93,16 +108,13 @@ class Prompt(Rule):
         >>> prompt(["ham", "spam"], "Spam or ham? {text}", client=client).vote("It is Spam.")
         'spam'
         """
-        plain = answer.strip().strip("\"'`*.!").strip().casefold()
-        if plain in _SILENT or (len(self.labels) == 1 and plain in _NO):
-            return None
-        if len(self.labels) == 1 and plain in _YES:
-            return self.labels[0]
-        exact = [name for name in self.labels if name.casefold() == plain]
-        found = exact or [name for name in self.labels if _names(plain, name)]
-        if len(found) == 1:
-            return found[0]
-        raise Unreadable(f"the answer {answer[:80]!r} names {len(found)} of {listed(self.labels)}")
+        return read_answer(answer, self.labels)
+
+    def _asked(self, row: Mapping[str, Any]) -> Question:
+        """The question about a row, and the form of its answer."""
+        text = self.template.format_map({name: row[name] for name in self.reads})
+        constrained = self.client.constrained
+        return graded_question(text, self.labels, self.grade, self.samples, constrained)
 
     @classmethod
     def run_together(
@@ -111,36 +123,61 @@ class Prompt(Rule):
         """Return the votes of every prompt."""
         return [lf._votes(batch, labels) for lf in lfs]
 
-    def _votes(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
-        need_columns(batch.frame, self)
-        rows = batch.frame.select(self.reads).rows(named=True)
+    def questions(self, frame: pl.DataFrame) -> tuple[list[int], list[Question]]:
+        """Return the rows without missing values, and the question about each."""
+        need_columns(frame, self)
+        rows = frame.select(self.reads).rows(named=True)
         complete = [k for k, row in enumerate(rows) if all(v is not None for v in row.values())]
-        ballots: list[str | None] = [None] * len(rows)
+        return complete, [self._asked(rows[place]) for place in complete]
+
+    def _out_of_money(self, n_open: int, n_rows: int, reason: str) -> LabelingFunctionError:
+        file = self.client.cache or "the user's cache folder"
+        return LabelingFunctionError(
+            f"{self.name!r} stopped: {reason}. {n_rows - n_open:,} of {n_rows:,} rows have "
+            f"answers, which are kept in {file}. The same with a higher budget asks only for the "
+            "rest; on_error='abstain' goes on without it."
+        )
+
+    def _votes(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:
+        complete, questions = self.questions(batch.frame)
+        ballots: list[Any] = [None] * len(batch)
         failures: dict[int, Failure] = {}
-        answers = self.client.ask_all([self.question(rows[place]) for place in complete])
+        answers = self.client.ask_all(questions)
+        n_open, reached = 0, ""
         for number, answer in answers:
             place = complete[number]
             try:
-                ballots[place] = self._ballot(answer)
+                ballots[place] = _spread(self.ballot(answer), labels)
+            except BudgetReached as error:
+                n_open, reached = n_open + 1, str(error)
+                failures[place] = batch.failure(self.name, place, reached)
             except (Unreadable, ChatError) as error:
                 failure = batch.failure(self.name, place, str(error))
-                failures[place] = replace(failure, stops=isinstance(error, ChatError))
+                kind = error.kind if isinstance(error, Unreadable) else ""
+                failures[place] = replace(failure, stops=not kind, kind=kind)
                 if batch.stop_at_failure and failures[place].stops:
                     answers.close()
                     break
+        if n_open and batch.stop_at_failure:
+            raise self._out_of_money(n_open, len(complete), reached)
         votes = read_ballots(ballots, labels, self.name, batch)
         return replace(votes, failures=tuple(failures[place] for place in sorted(failures)))
 
-    def _ballot(self, answer: str | ChatError) -> str | None:
+    def ballot(self, answer: Completion | ChatError) -> str | Mapping[str, float] | None:
+        """The vote of an answer: a class, or the probability of each class if graded."""
         if isinstance(answer, ChatError):
             raise answer
-        return self.vote(answer)
+        if self.grade:
+            return read_grade(answer, self.labels, self.grade)
+        if answer.refused:
+            raise Unreadable(answer.text, "is a refusal", "refusal")
+        return read_answer(answer.text, self.labels, finished=not answer.cut_off[0])
 
-    def __call__(self, row: Mapping[str, Any]) -> str | None:
-        """Return the vote on one row, None for abstain."""
+    def __call__(self, row: Mapping[str, Any]) -> Any:
+        """Return the vote on one row, None for abstain; with a grade, probabilities."""
         try:
-            return self._ballot(
-                next(answer for _, answer in self.client.ask_all([self.question(row)]))
+            return self.ballot(
+                next(answer for _, answer in self.client.ask_all([self._asked(row)]))
             )
         except ChatError as error:
             raise LabelingFunctionError(f"{self.name!r} failed: {error}.") from error
@@ -149,7 +186,13 @@ class Prompt(Rule):
 
 
 def prompt(
-    labels: str | Sequence[str], template: str, *, client: ChatClient, name: str = ""
+    labels: str | Sequence[str],
+    template: str,
+    *,
+    client: ChatClient,
+    name: str = "",
+    grade: Grade = "",
+    samples: int = 5,
 ) -> Prompt:
     r"""Return a labeling function that queries a language model about every row.
 
@@ -157,14 +200,27 @@ def prompt(
     in braces. An answer that names no class abstains, and the reason is recorded (see
     `FailureLog`). Answers are cached on disk, so each question is sent once.
 
+    With a `grade`, votes are probabilities: of the tokens that spell the classes (`"logprobs"`),
+    the shares of several answers (`"samples"`, of which there are `samples`), a rating from 0 to 9
+    (`"rating"`), or a class and how sure the model says it is (`"confidence"`). With one class,
+    "no" is then a vote for the others. See `wiesel.label_models.calibrate_votes`.
+
     >>> client = ChatClient("http://127.0.0.1:8000/v1", "llama-3")
     >>> lf = prompt("spam", "Is this message spam?\n{text}", client=client)
     >>> lf.question({"text": "Win!"})
     'Is this message spam?\nWin!\n\nAnswer with yes or no only.'
     """
-    return Prompt(
-        (labels,) if isinstance(labels, str) else tuple(labels), template, client, name=name
-    )
+    names = (labels,) if isinstance(labels, str) else tuple(labels)
+    return Prompt(names, template, client, grade, samples, name=name)
+
+
+def _spread(ballot: str | Mapping[str, float] | None, labels: LabelSpace) -> Any:
+    """A vote as probabilities of all classes: of one class, the others share the rest."""
+    if not isinstance(ballot, Mapping) or len(ballot) > 1:
+        return ballot
+    ((name, share),) = ballot.items()
+    rest = (1 - share) / (len(labels) - 1)
+    return {each: share if each == name else rest for each in labels}
 
 
 def _fields(template: str) -> list[str]:
@@ -190,7 +246,3 @@ def _fields(template: str) -> list[str]:
                 f"such as {{price:.2f}}; got {form or conversion!r:.80} after {name!r:.80}."
             )
     return [str(name) for _, name, _, _ in fields]
-
-
-def _names(answer: str, label: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(label.casefold())}(?!\w)", answer) is not None

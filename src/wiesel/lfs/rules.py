@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, ParameterError, listed, suggest
+from wiesel.forks import check_polars_threads
 from wiesel.labels import LabelSpace
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
@@ -33,6 +34,7 @@ class Rule(LabelingFunction):
     automatic_name: bool = field(default=False, init=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_polars_threads(f"A rule ({self.kind})")
         check_fields(self, self.kind)
         if not self.name:
             object.__setattr__(self, "name", self.default_name())
@@ -115,6 +117,7 @@ class LabelRule(Rule):
 
     def __call__(self, row: Mapping[str, Any]) -> str | None:
         """Return the vote on one row, None for abstain."""
+        check_polars_threads(f"The rule {self.name!r}")
         read = self.reads
         values = {name: row[name] for name in row if read is None or name in read}
         frame = pl.DataFrame([values], infer_schema_length=None)

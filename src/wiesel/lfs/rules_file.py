@@ -36,12 +36,24 @@ from wiesel.lfs.rules import Rule
 from wiesel.lfs.table_rules import Expression, Threshold
 from wiesel.lfs.text_rules import Keywords, Regex
 
-__all__ = ["RULES", "read_off", "read_rules", "read_rules_beside", "rule_from_dict", "rule_of_own"]
+__all__ = [
+    "HEAD",
+    "RULES",
+    "read_each_rule",
+    "read_off",
+    "read_rules",
+    "read_rules_beside",
+    "rule_from_dict",
+    "rule_of_own",
+]
 
 RULES: dict[str, type[Rule]] = {
     rule.kind: rule for rule in (Keywords, Regex, Expression, Threshold, Lookup, ColumnRule, Prompt)
 }
 """Every kind of declarative labeling function, by its name in rules files."""
+
+HEAD = re.compile(r"^[ \t]*\[\[[ \t]*lf[ \t]*\]\][^\n]*\n?", re.MULTILINE)
+"""The line with which a labeling function begins."""
 
 
 def rule_from_dict(
@@ -85,32 +97,78 @@ def read_rules_beside(
 
     These keys are not part of the rule, such as the meaning of its abstentions.
     """
-    text = read_text(path)
-    try:
-        content = parse_toml(text)
-    except ValueError as error:
-        raise LabelingFunctionError(f"{path}: this is not TOML: {error}.") from None
-    _check_top(path, content)
-    lines = _Lines(text, len(content["lf"]))
+    found, labels = read_each_rule(path, keys, access)
     rules = []
+    for rule, beside in found:
+        if isinstance(rule, LabelingFunctionError):
+            raise rule
+        rules.append((rule, beside))
+    return rules, labels
+
+
+def read_each_rule(
+    path: Path, keys: Sequence[str] = (), access: Access | None = None
+) -> tuple[list[tuple[Rule | LabelingFunctionError, dict[str, Any]]], LabelSpace | None]:
+    """Do the same as `read_rules_beside`, but with an error in the place of a broken rule."""
+    text = read_text(path)
+    content = _content(path, text)
+    lines = _Lines(text, len(content["lf"]))
+    found: list[tuple[Rule | LabelingFunctionError, dict[str, Any]]] = []
     for number, entry in enumerate(content["lf"]):
+        if isinstance(entry, LabelingFunctionError):
+            found.append((entry, {}))
+            continue
         beside = {name: entry[name] for name in keys if name in entry}
         own = {name: value for name, value in entry.items() if name not in beside}
         try:
-            rules.append((_rule(own, path.parent, access), beside))
+            found.append((_rule(own, path.parent, access), beside))
         except (ParameterError, DataError) as error:
             place = f"{path}{lines.of(number, str(error), entry)}"
-            raise LabelingFunctionError(f"{place}: {error}") from None
-    return rules, _labels(path, content)
+            found.append((LabelingFunctionError(f"{place}: {error}"), beside))
+    return found, _labels(path, content)
 
 
 def read_off(path: Path) -> tuple[str, ...]:
     """Return the names of the labeling functions that a rules file switches off."""
-    content = parse_toml(read_text(path))
-    names = content.get("off", [])
+    names = _content(path, read_text(path)).get("off", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise LabelingFunctionError(f"{path}: off is a list of names; got {names!r:.60}.")
     return tuple(names)
+
+
+def _content(path: Path, text: str) -> dict[str, Any]:
+    """The content of a rules file; in a file that is not TOML, errors for the broken entries."""
+    try:
+        content = parse_toml(text)
+    except ValueError as error:
+        return _content_by_entry(path, text, error)
+    _check_top(path, content)
+    return content
+
+
+def _content_by_entry(path: Path, text: str, problem: ValueError) -> dict[str, Any]:
+    """Read the text before the first entry, and every entry, as if it were a file of its own."""
+    heads = [match.start() for match in HEAD.finditer(text)]
+    if not heads:
+        raise LabelingFunctionError(f"{path}: this is not TOML: {problem}.")
+    entries: list[Any] = []
+    for start, end in zip(heads, [*heads[1:], len(text)], strict=True):
+        above = "\n" * text.count("\n", 0, start)  # so that errors name the right line
+        try:
+            part = parse_toml(above + text[start:end])
+        except ValueError as error:
+            entries.append(LabelingFunctionError(f"{path}: this is not TOML: {error}."))
+            continue
+        _check_top(path, part)
+        entries += part["lf"]
+    try:
+        top = parse_toml(text[: heads[0]])
+    except ValueError as error:
+        raise LabelingFunctionError(f"{path}: this is not TOML: {error}.") from None
+    if not any(isinstance(entry, LabelingFunctionError) for entry in entries):
+        raise LabelingFunctionError(f"{path}: this is not TOML: {problem}.")
+    _check_top(path, {**top, "lf": []})
+    return {**top, "lf": entries}
 
 
 def _rule(entry: Mapping[str, Any], folder: Path, access: Access | None) -> Rule:

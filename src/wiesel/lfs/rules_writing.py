@@ -8,10 +8,10 @@ from typing import Any
 
 from wiesel.errors import LabelingFunctionError
 from wiesel.lfs.rules import Rule
+from wiesel.lfs.rules_file import HEAD
 
 __all__ = ["rule_text", "with_off", "with_rule", "without_rule"]
 
-_HEAD = re.compile(r"^[ \t]*\[\[[ \t]*lf[ \t]*\]\][^\n]*\n?", re.MULTILINE)
 _OFF = re.compile(r"^off[ \t]*=[ \t]*\[[^\]]*\][ \t]*\n?", re.MULTILINE)
 _EMPTY = re.compile(r"^lf[ \t]*=[ \t]*\[[ \t]*\][ \t]*\n?", re.MULTILINE)
 
@@ -46,7 +46,7 @@ def without_rule(text: str, place: int) -> str:
     """Return a rules file without the rule at `place`."""
     before, _, after = _around(text, place)
     rest = before.rstrip("\n") + ("\n\n" if before.strip() and after else "\n") + after
-    if not _HEAD.search(rest):
+    if not HEAD.search(rest):
         rest = "lf = []\n" + rest if rest.strip() else "lf = []\n"
     return _checked(rest)
 
@@ -64,8 +64,8 @@ def with_off(text: str, names: Sequence[str]) -> str:
 
 def _around(text: str, place: int) -> tuple[str, str, str]:
     """The text before a rule, the rule, and the text after it."""
-    heads = [match.start() for match in _HEAD.finditer(text)]
-    n_rules = len(tomllib.loads(text).get("lf", []))
+    heads = [match.start() for match in HEAD.finditer(text)]
+    n_rules = len(tomllib.loads(_checked(text)).get("lf", []))
     if len(heads) != n_rules or not 0 <= place < len(heads):
         raise LabelingFunctionError(
             "This rules file cannot be changed from here: its labeling functions do not each "
@@ -80,7 +80,10 @@ def _checked(text: str) -> str:
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise LabelingFunctionError(f"The rule cannot be written as TOML: {error}.") from None
+        raise LabelingFunctionError(
+            f"This rules file cannot be changed from here, because it is not TOML: {error}. Change "
+            "it with an editor."
+        ) from None
     return text
 
 

@@ -51,7 +51,7 @@ def write_multilabel_votes(votes: MultiLabelVotes, path: FilePath) -> None:
     >>> read_multilabel_votes(path).equals(votes)
     True
     """
-    if table_format(path) != "parquet":
+    if table_format(path, writing=True) != "parquet":
         raise DataError(f"Votes are written as Parquet; give {path} the extension .parquet.")
     ids = id_series(item_ids(votes.ids, votes.n_items))
     if ids.dtype == pl.Object:

@@ -13,13 +13,14 @@ from wiesel.analysis import summarize
 from wiesel.analysis.table import Table, count, interval, percent, text
 from wiesel.errors import DataError, VoteError, listed
 from wiesel.label_sets import MultiLabelSpace
-from wiesel.labels import LabelSpace
+from wiesel.labels import LabelSpace, as_indices
 from wiesel.multilabel.long_tables import (
     answering_voters,
     check_answers,
     long_answers,
     votes_on_label,
 )
+from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame, require_columns
 from wiesel.vote_entries import Rows, item_ids, voter_names
 from wiesel.votes import VoteMatrix
@@ -113,7 +114,9 @@ class MultiLabelVotes:
         return cls(
             space,
             tuple(
-                VoteMatrix.from_dense(dense[:, :, place], space.binary(label), names, items)
+                VoteMatrix.from_dense(
+                    as_indices(dense[:, :, place]), space.binary(label), names, items
+                )
                 for place, label in enumerate(space)
             ),
         )
@@ -254,7 +257,7 @@ class MultiLabelVotes:
                 self.matrices[place].select(self.voters_on(label)) if self[label].n_votes else None
             )
             if own is not None:
-                known = None if truth is None else truth[:, place]
+                known = None if truth is None else as_indices(truth[:, place])
                 frame = summarize(own, known).frame
                 # Recall columns are named after the class, which differs between labels.
                 kept = frame.select(pl.exclude("^recall_.*$"))
@@ -280,7 +283,7 @@ class MultiLabelVotes:
         return Table(pl.DataFrame(rows), tuple(columns), f"{self.n_items:,} items")
 
     def _truth(self, gold: Any) -> npt.NDArray[np.int64] | None:
-        truth = None if gold is None else self.labels.presence(gold)
+        truth = None if gold is None else self.labels.presence(in_order_of(self, gold, "gold"))
         if truth is not None and len(truth) != self.n_items:
             raise DataError(
                 f"There are gold labels of {len(truth)} items, and votes on {self.n_items}."

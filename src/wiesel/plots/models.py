@@ -10,6 +10,7 @@ from wiesel.evaluation import Report
 from wiesel.evaluation.thresholds import threshold_curve
 from wiesel.labels import ABSTAIN
 from wiesel.plots.drawing import COLORS, SOFT, add_legend, color_of, empty_figure
+from wiesel.row_ids import in_order_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,7 +95,7 @@ def threshold(model: Any, X: Any, y: Any) -> "Figure":
         raise ParameterError(
             f"A decision threshold belongs to two classes; this model has {len(model.labels_)}."
         )
-    gold = model.labels_.indices(y, allow_unknown=True)
+    gold = model.labels_.indices(in_order_of(X, y, "y", "X"), allow_unknown=True)
     known = gold != ABSTAIN
     curve = threshold_curve(np.asarray(model.predict_proba(X))[known, 1], gold[known])
     figure = empty_figure(6.2, 4)

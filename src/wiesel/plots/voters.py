@@ -140,7 +140,7 @@ def _weights_by_item(model: Any, X: Any, votes: VoteMatrix) -> npt.NDArray[np.fl
     covered = np.flatnonzero(votes.covered)
     rows = covered[np.linspace(0, len(covered) - 1, min(len(covered), _EXPLAINED)).astype(int)]
     weights = np.full((len(rows), votes.n_voters), np.nan)
-    inputs = model.inputs_of(X)
+    inputs = model.inputs_of(X, votes)
     for row, item in enumerate(rows):
         one, own = as_inputs(inputs.take(np.array([item]))), votes[[item]]
         weights[row, own.voter_index] = model.vote_effects(one, own).weights
@@ -150,8 +150,8 @@ def _weights_by_item(model: Any, X: Any, votes: VoteMatrix) -> npt.NDArray[np.fl
 def _learned_accuracies(model: LabelModel, votes: VoteMatrix | None) -> Any:
     """Return the accuracies from `summarize`, which takes votes of the same voters, here empty."""
     if votes is None:
-        shape = (1, len(model.voters_))
-        votes = VoteMatrix.from_dense(np.full(shape, ABSTAIN), model.labels_, model.voters_)
+        silent = [[None] * len(model.voters_)]
+        votes = VoteMatrix.from_dense(silent, model.labels_, model.voters_)
     learned = summarize(votes, label_model=model).frame["learned"].fill_null(math.nan)
     if learned.is_nan().all():
         raise ParameterError(f"{type(model).__name__} learns nothing about single voters.")

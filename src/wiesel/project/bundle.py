@@ -67,6 +67,10 @@ class Bundle:
         """Return P(class) for every row of a table."""
         return self.model.predict_proba(self.inputs(rows))
 
+    def predict(self, rows: Any) -> npt.NDArray[Any]:
+        """Return the class of every row of a table, as the model predicts it."""
+        return self.model.predict(self.inputs(rows))
+
 
 def save_bundle(
     model: EndToEndModel,

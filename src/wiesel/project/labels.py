@@ -48,7 +48,7 @@ def labeled_gold(
     places = split.ids.cast(pl.String).to_frame("item").with_row_index("row")
     found = places.join(given, on="item", how="inner")
     gold[found["row"].to_numpy()] = labels.indices(found["label"].to_list())
-    return gold
+    return labels.from_indices(gold)
 
 
 def missing_dev_labels(project: Project, train: Split, labels: LabelSpace) -> str:

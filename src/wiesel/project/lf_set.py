@@ -2,16 +2,17 @@
 
 import inspect
 import linecache
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wiesel.errors import LabelingFunctionError, ParameterError, WieselError, suggest
 from wiesel.io import Snapshot, SnapshotStore
-from wiesel.io.files import content_of
-from wiesel.lfs import LabelingFunction, PythonFunction, load_lfs
+from wiesel.io.files import content_of, read_text
+from wiesel.labels import LabelSpace
+from wiesel.lfs import LabelingFunction, PythonFunction
 from wiesel.lfs.function import as_lfs
-from wiesel.lfs.loading import load_lf_file
+from wiesel.lfs.loading import load_each_lf
 from wiesel.lfs.rules import Rule
 from wiesel.lfs.rules_file import read_off
 from wiesel.lfs.rules_writing import with_off, with_rule, without_rule
@@ -35,6 +36,8 @@ class LFEntry:
     off: bool
     source: str
     """Its definition: the rule, or the Python code."""
+    problem: str = ""
+    """Why it cannot vote on the rows at all; then it counts as switched off."""
 
     @property
     def name(self) -> str:
@@ -44,22 +47,52 @@ class LFEntry:
 
 @dataclass(frozen=True)
 class LFState:
-    """All labeling functions of a project, and the errors of files that cannot be read."""
+    """All labeling functions of a project, and what is broken."""
 
     entries: tuple[LFEntry, ...]
-    errors: Mapping[str, str]
+    broken: tuple[str, ...] = ()
+    """What is wrong with each rule or Python file that cannot be read."""
+    off: Mapping[Path, tuple[str, ...]] = field(default_factory=dict)
+    """The names that each rules file switches off."""
+    labels: LabelSpace | None = None
+    """The classes, if a file names them."""
+    text: str = ""
+    """The text of the editable rules file."""
 
     @property
     def voting(self) -> list[LabelingFunction]:
         """The labeling functions that are switched on."""
-        return [entry.lf for entry in self.entries if not entry.off]
+        return [entry.lf for entry in self.entries if not (entry.off or entry.problem)]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is broken, and names in `off` that do not exist."""
+        found = (*self.broken, *(entry.problem for entry in self.entries if entry.problem))
+        if self.broken:
+            return found  # a name may be that of a broken rule
+        names = [entry.name for entry in self.entries]
+        return found + tuple(
+            f"{file}: off names {name!r}, which does not exist. {suggest(name, names)}"
+            for file, off in self.off.items()
+            for name in off
+            if name not in names
+        )
+
+    def without(self, problems: Mapping[str, str]) -> "LFState":
+        """Return the state in which some labeling functions cannot vote, and why."""
+        entries = tuple(
+            replace(entry, problem=problems.get(entry.name, "")) for entry in self.entries
+        )
+        return replace(self, entries=entries)
 
 
 class LFSet:
     """Reads and changes the labeling functions of a project; every change can be undone.
 
     Rules are written to the project's first rules file; Python files are only read. A missing rules
-    file counts as empty. A file that cannot be read is reported; the other files still count.
+    file counts as empty. A rule or a Python file that cannot be read is reported; the others still
+    count. Several threads and processes may change the rules at the same time: every change starts
+    from the state that the one before it left.
     """
 
     def __init__(self, project: Project) -> None:
@@ -70,58 +103,89 @@ class LFSet:
 
     def read(self) -> LFState:
         """Return the labeling functions in the current files."""
+        text = (
+            ""
+            if self.rules_file is None
+            else content_of(self.rules_file).decode("utf-8", "replace")
+        )
         found: list[tuple[Path, int | None, LabelingFunction]] = []
-        errors: dict[str, str] = {}
-        for file in map(self.project.path, self.project.votes.lfs):
+        off: dict[Path, tuple[str, ...]] = {}
+        broken: list[str] = []
+        spaces: list[LabelSpace] = []
+        for file in self._files():
             if file.suffix == ".toml" and not content_of(file).strip():
                 continue  # there are no rules yet
             try:
-                lfs = load_lf_file(file)
-            except WieselError as error:
-                errors[file.name] = str(error)
+                lfs, labels = load_each_lf(file)
+                off[file] = read_off(file) if file.suffix == ".toml" else ()
+            except (WieselError, OSError) as error:
+                broken.append(str(error))
                 continue
-            own = file == self.rules_file
-            found += [(file, place if own else None, lf) for place, lf in enumerate(lfs)]
-        off = self._off()
+            spaces += [] if labels is None else [labels]
+            for place, lf in enumerate(lfs):
+                if isinstance(lf, LabelingFunctionError):
+                    broken.append(str(lf))
+                elif _is_repeated(lf, [other for _, _, other in found]):
+                    broken.append(f"{file}: the name {lf.name!r} appears more than once.")
+                else:
+                    found.append((file, place if file == self.rules_file else None, lf))
         named = as_lfs([lf for _, _, lf in found]) if found else []
         entries = [
-            LFEntry(lf, file, place, lf.name in off, _source(lf))
+            LFEntry(lf, file, place, any(lf.name in names for names in off.values()), _source(lf))
             for lf, (file, place, _) in zip(named, found, strict=True)
         ]
-        return LFState(tuple(entries), errors)
+        labels = spaces[0] if spaces else None
+        return LFState(tuple(entries), tuple(broken), off, labels, text)
 
     def add(self, rule: Rule) -> str:
         """Add a rule to the file and return its name."""
-        names = [entry.name for entry in self.read().entries]
-        if rule.name in names:
-            rule = rule.renamed(_free(rule.name, names))
-        self._write(with_rule(self._text(), rule), f"added {rule.name}")
+        with self.store.changing() as store:
+            state = self.read()
+            names = [entry.name for entry in state.entries]
+            if rule.name in names:
+                rule = rule.renamed(_free(rule.name, names))
+            self._write(store, state, with_rule(self._text(), rule), f"added {rule.name}")
         return rule.name
 
-    def replace(self, name: str, rule: Rule) -> None:
-        """Replace one rule with another."""
-        entry = self._own(name)
-        self._write(with_rule(self._text(), rule, entry.place), f"changed {name}")
+    def replace(self, name: str, rule: Rule) -> str:
+        """Replace one rule with another and return its name."""
+        with self.store.changing() as store:
+            state = self.read()
+            text = with_rule(self._text(), rule, _own(state, name))
+            self._write(store, state, text, f"changed {name}")
+        return rule.name
 
-    def remove(self, name: str) -> None:
-        """Remove a rule."""
-        place = self._own(name).place or 0
-        off = [other for other in self._off() if other != name]
-        self._write(with_off(without_rule(self._text(), place), off), f"removed {name}")
+    def remove(self, name: str) -> str:
+        """Remove a rule and return its name."""
+        with self.store.changing() as store:
+            state = self.read()
+            text = without_rule(self._text(), _own(state, name))
+            self._write(store, state, with_off(text, self._off(state, name)), f"removed {name}")
+        return name
 
     def switch(self, name: str, on: bool) -> None:
         """Switch a labeling function on or off; it stays where it is."""
-        self._entry(name)
-        off = [other for other in self._off() if other != name] + ([] if on else [name])
-        self._write(with_off(self._text(), off), f"switched {name} {'on' if on else 'off'}")
+        with self.store.changing() as store:
+            state = self.read()
+            _entry(state, name)
+            for file, names in state.off.items():
+                if on and name in names and file != self.rules_file:
+                    raise ParameterError(
+                        f"{name!r} is switched off in {file.name}. Change that file in an editor."
+                    )
+            off = self._off(state, name) + ([] if on else [name])
+            change = f"switched {name} {'on' if on else 'off'}"
+            self._write(store, state, with_off(self._text(), off), change)
 
     def undo(self) -> str | None:
         """Take back the last change and return what it was; None if there is none."""
-        states = self.history()
-        if len(states) < 2:
-            return None
-        write_file(self._file(), states[-2].text.encode())
-        self.store.drop(states[-1].number)
+        with self.store.changing() as store:
+            store.follow(self._text())
+            states = store.all()
+            if len(states) < 2:
+                return None
+            write_file(self._file(), states[-2].text.encode())
+            store.drop(states[-1].number)
         return states[-1].change
 
     def history(self) -> list[Snapshot]:
@@ -132,28 +196,39 @@ class LFSet:
         self.store.follow(self._text())
         return self.store.all()
 
-    def note(self, figures: Mapping[str, float]) -> None:
-        """Keep how the present state scores."""
-        self.store.note(self.history()[-1].number, figures)
+    def note(self, figures: Mapping[str, float], state: LFState) -> None:
+        """Keep how a state scores, if it is still the present one."""
+        with self.store.changing() as store:
+            store.follow(self._text())
+            last = store.all()[-1]
+            if last.text == state.text:
+                store.note(last.number, figures)
 
-    def _write(self, text: str, change: str) -> None:
-        self.history()
+    def _write(self, store: SnapshotStore, before: LFState, text: str, change: str) -> None:
+        """Write the rules file; if that breaks anything, restore it and raise an error."""
+        store.follow(self._text())
         file = self._file()
-        before = content_of(file)
+        content = content_of(file)
         write_file(file, text.encode())
-        try:
-            if any(entry.off is False for entry in self.read().entries):
-                load_lfs(*(path for path in self._files() if content_of(path).strip()))
-        except LabelingFunctionError:
-            write_file(file, before)
-            raise
-        self.store.add(text, change)
+        after = self.read()
+        if len(after.broken) > len(before.broken) or file not in after.off:
+            write_file(file, content)
+            new = [each for each in after.broken if each not in before.broken]
+            own = [each for each in after.broken if each.startswith(str(file))]
+            raise LabelingFunctionError([*new, *own][0])
+        store.add(text, change)
 
     def _files(self) -> list[Path]:
         return [self.project.path(name) for name in self.project.votes.lfs]
 
     def _text(self) -> str:
-        return "" if self.rules_file is None else content_of(self.rules_file).decode("utf-8")
+        file = self.rules_file
+        return "" if file is None or not content_of(file) else read_text(file)
+
+    def _off(self, state: LFState, but: str) -> list[str]:
+        """The other names that the editable file switches off, also those of broken rules."""
+        own = state.off.get(self.rules_file, ()) if self.rules_file else ()
+        return [name for name in own if name != but]
 
     def _file(self) -> Path:
         if self.rules_file is None:
@@ -168,29 +243,31 @@ class LFSet:
             )
         return self.rules_file
 
-    def _off(self) -> list[str]:
-        files = [file for file in self._files() if file.suffix == ".toml" and content_of(file)]
-        try:
-            return [name for file in files for name in read_off(file)]
-        except (WieselError, ValueError):
-            return []
 
-    def _entry(self, name: str) -> LFEntry:
-        entries = self.read().entries
-        for entry in entries:
-            if entry.name == name:
-                return entry
-        hint = suggest(name, [entry.name for entry in entries])
-        raise ParameterError(f"There is no labeling function {name!r}. {hint}")
+def _is_repeated(lf: LabelingFunction, others: Sequence[LabelingFunction]) -> bool:
+    """Whether another one has the same name; generated names are numbered instead."""
+    return not lf.automatic_name and any(
+        other.name == lf.name and not other.automatic_name for other in others
+    )
 
-    def _own(self, name: str) -> LFEntry:
-        entry = self._entry(name)
-        if entry.place is None:
-            raise ParameterError(
-                f"{name!r} is in {entry.file.name}. Change that file in an editor; here you can "
-                "only switch the function off."
-            )
-        return entry
+
+def _entry(state: LFState, name: str) -> LFEntry:
+    for entry in state.entries:
+        if entry.name == name:
+            return entry
+    hint = suggest(name, [entry.name for entry in state.entries])
+    raise ParameterError(f"There is no labeling function {name!r}. {hint}")
+
+
+def _own(state: LFState, name: str) -> int:
+    """The position of a rule in the editable file."""
+    entry = _entry(state, name)
+    if entry.place is None:
+        raise ParameterError(
+            f"{name!r} is in {entry.file.name}. Change that file in an editor; here you can "
+            "only switch the function off."
+        )
+    return entry.place
 
 
 def _free(name: str, taken: list[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from wiesel.io import write_votes
+from wiesel.lfs import prompt_records
 from wiesel.project.bundle import save_bundle
 from wiesel.project.checking import check_project
 from wiesel.project.judging import Outcome, judge
@@ -72,7 +73,9 @@ def run_methods(
 def _write(outcome: Outcome, say: Say) -> None:
     data, main = outcome.prepared.data, outcome.main
     folder = data.project.output_folder
-    write_votes(outcome.prepared.votes.train, folder / "votes.parquet")
+    lfs, rows = outcome.prepared.lfs, data.splits["train"].rows
+    sources = prompt_records(lfs, rows) if lfs else {}
+    write_votes(outcome.prepared.votes.train, folder / "votes.parquet", sources=sources)
     write_predictions(data, main.model, outcome.proba, folder / "predictions.parquet")
     if outcome.soft_labels is None:
         # A file left by another method would be taken for this one's.

@@ -11,7 +11,6 @@ import polars as pl
 from wiesel.datasets import load_dataset, load_movie_reviews
 from wiesel.errors import DataError, ParameterError, listed, suggest
 from wiesel.io import Dataset, Split, explained, read_rows
-from wiesel.io.class_columns import class_column
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.lfs.loading import load_module
 from wiesel.project.settings import Project, located
@@ -102,11 +101,13 @@ def with_ids(frame: pl.DataFrame, column: str | None, prefix: str = "") -> pl.Da
     ids = frame["id"]
     if ids.null_count():
         raise DataError(f"{ids.null_count()} rows have no id.")
-    repeated = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
+    repeated = ids.filter(ids.is_duplicated())
     if len(repeated):
+        different = repeated.unique(maintain_order=True)
         raise DataError(
-            f"Item ids must be unique; {listed(repeated, limit=3)} appear more than once. "
-            "Name another column as id, or leave it out to number the rows."
+            f"Item ids must be unique; {len(repeated):,} rows share the "
+            f"{'id' if len(different) == 1 else 'ids'} {listed(different, limit=3)}. Name another "
+            "column as id, or leave it out to number the rows."
         )
     return frame
 
@@ -169,7 +170,7 @@ def _file_split(project: Project, name: str, path: Path, labels: LabelSpace) -> 
             require_columns(rows, [column], f"the gold labels of the {name} rows")
         gold = np.full(len(rows), ABSTAIN, dtype=np.int64)
         if column in rows.columns:
-            gold = labels.indices(class_column(rows[column], labels), allow_unknown=True)
+            gold = labels.indices(rows[column], allow_unknown=True)
         if name != "train" and (gold == ABSTAIN).all():
             raise DataError(f"None of the {name} rows has a gold label in {column!r}.")
         # Labeling functions must not see the labels they are evaluated on.

@@ -1,11 +1,13 @@
 """Kept runs of a project: settings, metrics and predictions."""
 
 import io
+import itertools
 import json
 import shutil
 import time
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,15 @@ from wiesel.saving import write_json
 if TYPE_CHECKING:
     from wiesel.project.judging import Outcome
 
-__all__ = ["KeptRun", "compare_runs", "keep_run", "kept_runs", "read_run", "run_folder"]
+__all__ = [
+    "KeptRun",
+    "claim_run",
+    "compare_runs",
+    "keep_run",
+    "kept_runs",
+    "read_run",
+    "run_folder",
+]
 
 _FILES = ("metrics.json", "predictions.parquet", "soft_labels.parquet", "votes.parquet")
 _ABOUT = "run.json"
@@ -74,6 +84,18 @@ def run_folder(project: Project) -> Path:
     return project.output_folder / "runs"
 
 
+def claim_run(project: Project) -> Path:
+    """Make the folder of a new run and return it; its name is the time, and nobody else's."""
+    now, runs = time.strftime("%Y%m%d-%H%M%S"), run_folder(project)
+    runs.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(1):
+        folder = runs / (now if number == 1 else f"{now}-{number}")
+        with suppress(FileExistsError):
+            folder.mkdir()
+            break
+    return folder
+
+
 def keep_run(outcome: "Outcome", name: str, about: Mapping[str, Any] | None = None) -> KeptRun:
     """Keep the files of a run under a name, next to earlier runs."""
     from wiesel.project.pipeline import metrics_of  # it loads torch; reading a run does not
@@ -102,6 +124,11 @@ def keep_run(outcome: "Outcome", name: str, about: Mapping[str, Any] | None = No
     }
     write_json(noted, folder / _ABOUT)
     return KeptRun(name, folder, noted)
+
+
+def is_kept(folder: Path) -> bool:
+    """Return whether the folder of a run is complete."""
+    return (folder / _ABOUT).is_file()
 
 
 def kept_runs(project: Project) -> list[KeptRun]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wiesel.project.settings import Project
+from wiesel.replacing import locked
 from wiesel.saving import write_file
 
 __all__ = ["code_files", "remember", "state_file", "was_run"]
@@ -34,8 +35,10 @@ def remember(file: Path) -> None:
     if place is None:
         return
     with suppress(OSError):
-        projects = {**_known(), str(file.resolve()): _identity(file)}
-        write_file(place, json.dumps({"projects": projects}, indent=1).encode())
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with locked(place.parent):  # two that start at once would forget each other's project
+            projects = {**_known(), str(file.resolve()): _identity(file)}
+            write_file(place, json.dumps({"projects": projects}, indent=1).encode())
 
 
 def state_file() -> Path | None:

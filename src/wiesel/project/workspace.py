@@ -7,7 +7,7 @@ that needs a value under computation waits for that value and for nothing else.
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ import polars as pl
 
 from wiesel.analysis import Table, summarize
 from wiesel.analysis.finding import finding_frame
-from wiesel.errors import DataError, FeatureError, LabelingFunctionError
+from wiesel.errors import FeatureError
 from wiesel.evaluation import evaluate_proba
 from wiesel.guidance import (
     Blame,
@@ -35,14 +35,13 @@ from wiesel.guidance import (
 )
 from wiesel.guidance.suggesting import text_column_of
 from wiesel.io import FilePath, Split
-from wiesel.labels import ABSTAIN, LabelSpace
-from wiesel.lfs import FailureLog, VoteCache, apply_lfs
-from wiesel.lfs.loading import LoadedLFs
+from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
 from wiesel.lfs.text_rules import Keywords
+from wiesel.project.casting import Cast, cast_lfs
 from wiesel.project.insights import project_findings
 from wiesel.project.labels import label_store, labeled_gold
-from wiesel.project.lf_set import LFSet, LFState
+from wiesel.project.lf_set import LFSet
 from wiesel.project.rows import read_splits, refuse_several_labels
 from wiesel.project.settings import Project, read_project
 from wiesel.project.vectors import make_vectors
@@ -58,20 +57,6 @@ _OF_ROWS_ALONE = ("vectors", "index")
 """Properties that stay valid when labels or labeling functions change."""
 _SUGGESTED = 30
 """The minimum number of suggestions to search for."""
-
-
-@dataclass(frozen=True, eq=False)
-class Cast:
-    """The votes of the enabled labeling functions, and their failures."""
-
-    by_split: dict[str, VoteMatrix]
-    failures: FailureLog = field(default_factory=FailureLog)
-    state: LFState | None = None
-
-    @property
-    def train(self) -> VoteMatrix:
-        """The votes on the training rows."""
-        return self.by_split["train"]
 
 
 class Workspace:
@@ -113,6 +98,12 @@ class Workspace:
     def cast(self) -> Cast:
         """All votes, and the failures of labeling functions."""
         return self._keep("cast", self._cast)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with labeling functions that therefore do not vote."""
+        state = self.cast.state
+        return () if state is None else state.problems
 
     @property
     def gold(self) -> Gold:
@@ -215,10 +206,14 @@ class Workspace:
         self._forget("cast", "preview")
         return name
 
-    def refuse(self, rule: LabelRule) -> None:
-        """Record that a suggested rule is not wanted, nor any list with the same first word."""
+    def refuse(self, rule: LabelRule) -> str:
+        """Record that a suggested rule is not wanted, nor any list with the same first word.
+
+        Return its name.
+        """
         self.lf_set.store.refuse(rule.fingerprint)
         self.lf_set.store.refuse(_first_word(rule))
+        return rule.name
 
     def clusters(self) -> list[Cluster]:
         """Return groups of rows that no labeling function covers."""
@@ -268,13 +263,7 @@ class Workspace:
     def _named_classes(self) -> LabelSpace | None:
         if self.project.classes or not self.project.votes.lfs:
             return None
-        from wiesel.project.voting import project_lfs
-
-        try:
-            lfs = project_lfs(self.project)
-        except (LabelingFunctionError, DataError):
-            return None
-        return None if lfs is None else lfs.labels
+        return self.lf_set.read().labels
 
     def _cache_folder(self) -> Any:
         folder = self.project.output_folder / ".cache"
@@ -309,23 +298,11 @@ class Workspace:
             return Cast(
                 dict(cast_votes(self.project, None, self.splits, self.labels, cache).by_split)
             )
-        state = self.lf_set.read()
-        if not state.voting:
-            nobody = {name: nobody_votes(split, self.labels) for name, split in self.splits.items()}
-            return Cast(nobody, state=state)
-        log = FailureLog()
-        lfs = LoadedLFs(tuple(state.voting))
-        store = VoteCache(cache / "lf_votes.sqlite")
-        how: dict[str, Any] = {"ids": "id", "timeout": self.project.votes.timeout}
-        votes = {
-            name: apply_lfs(lfs, split.rows, labels=self.labels, cache=store, on_error=log, **how)
-            for name, split in self.splits.items()
-        }
-        return Cast(votes, log, state)
+        return cast_lfs(self.project, self.lf_set.read(), self.splits, self.labels, cache)
 
     def _gold(self) -> Gold:
         given = labeled_gold(self.project, self.train, self.labels)
-        return np.where(given != ABSTAIN, given, self.train.gold)
+        return as_indices(np.where(given != ABSTAIN, given, self.train.gold))
 
     def _labeled(self) -> npt.NDArray[np.bool_]:
         return labeled_gold(self.project, self.train, self.labels) != ABSTAIN
@@ -371,13 +348,6 @@ class Workspace:
 
     def _n_voting(self) -> int:
         return self.votes.n_voters if self.votes.n_votes else 0
-
-
-def nobody_votes(split: Split, labels: LabelSpace) -> VoteMatrix:
-    """Return a vote matrix in which the only voter never votes."""
-    return VoteMatrix.from_dense(
-        np.full((len(split), 1), ABSTAIN), labels, ["nobody"], ids=split.ids.to_numpy()
-    )
 
 
 def positions(ids: pl.Series, wanted: Sequence[str]) -> dict[str, int]:

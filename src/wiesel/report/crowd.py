@@ -108,7 +108,8 @@ def _contested(found: Aggregation) -> str:
     frame = frame.filter(pl.col("disagreement") > 0).sort("confidence", maintain_order=True)
     columns = (
         TableColumn("item", lambda row: escape(str(row["item"])), style="name"),
-        TableColumn("label", lambda row: escape(str(row["label"]))),
+        TableColumn("label", lambda row: escape(str(row["label"] or UNKNOWN))),
+        TableColumn("tie", lambda row: escape(row["tie"] or "")),
         TableColumn("confidence", _bar("confidence"), lambda row: row["confidence"], "number"),
         TableColumn(
             "answers", lambda row: f"{row['answers']:,}", lambda row: row["answers"], "number"
@@ -120,7 +121,7 @@ def _contested(found: Aggregation) -> str:
     return sortable_table("item-table", columns, frame.head(MOST_ROWS).to_dicts(), len(frame))
 
 
-_MEASURES = ("confidence", "answers", "disagreement")
+_MEASURES = ("confidence", "answers", "disagreement", "tie")
 
 
 def _percent(name: str) -> Callable[[Mapping[str, Any]], str]:

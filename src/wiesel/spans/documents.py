@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import DataError
+from wiesel.row_ids import index_ids
 from wiesel.spans.tags import Runs, Span, SpanLabels, runs_of_tags, tags_of_runs
 from wiesel.spans.tokenizer import Tokenizer, tokenize
 from wiesel.tables import as_frame, require_columns
@@ -107,7 +108,7 @@ class Documents:
             raise DataError("Documents are given as a list of texts; got a single string.")
         if not isinstance(texts, Iterable):
             raise DataError(f"Documents are given as a list of texts; got {texts!r:.60}.")
-        kept = tuple(texts)
+        kept, ids = tuple(texts), index_ids(texts) if ids is None else ids
         for number, text in enumerate(kept):
             if not isinstance(text, str):
                 raise DataError(f"Document {number} is not a text: {text!r:.60}.")
@@ -151,7 +152,7 @@ class Documents:
         """Use the texts of a table's column; `id` names the column of ids."""
         frame = as_frame(table)
         require_columns(frame, (text, *([id] if id else [])), "of the documents")
-        ids = None if id is None else frame[id]
+        ids = index_ids(table) if id is None else frame[id]
         return cls.from_texts(frame[text].to_list(), ids, tokenizer)
 
     @classmethod

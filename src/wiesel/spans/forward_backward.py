@@ -82,7 +82,7 @@ class Layout(NamedTuple):
         token = np.repeat(start, length) + step
         order, place_of = np.empty(len(token), np.int64), np.empty(len(token), np.int64)
         order[place], place_of[token] = token, place
-        previous = np.where(order > 0, place_of[order - 1], -1)
+        previous = place_of[order - 1]
         previous[place_of[pointers[:-1][lengths > 0]]] = -1
         return cls(order, bounds, previous, start, begins)
 

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from wiesel.errors import DataError
+from wiesel.row_ids import in_order_of
 from wiesel.spans.reading import runs_of_spans
 from wiesel.spans.tags import OUTSIDE, Span
 from wiesel.spans.votes import TokenVotes
@@ -96,6 +97,7 @@ def explain_spans(
 ) -> list[MarkedText]:
     """Return every document with its spans marked, and who voted for and against each of them."""
     documents, labels = votes.documents, votes.labels
+    spans = list(in_order_of(documents, spans, "spans", "documents"))
     if len(spans) != len(documents):
         raise DataError(
             f"There are spans of {len(spans)} documents, and {len(documents)} documents."

@@ -10,6 +10,7 @@ import polars as pl
 
 from wiesel.analysis.table import Table, count, percent, text
 from wiesel.errors import DataError
+from wiesel.row_ids import in_order_of
 from wiesel.spans.documents import Documents
 from wiesel.spans.tags import SpanLabels
 
@@ -79,6 +80,8 @@ def evaluate_spans(
     (0.5, 1.0, 0.8)
     """
     space = SpanLabels.of(labels)
+    gold = list(in_order_of(documents, gold, "gold", "documents"))
+    predicted = list(in_order_of(documents, predicted, "predicted", "documents"))
     for what, spans in (("gold", gold), ("predicted", predicted)):
         if len(spans) != len(documents):
             raise DataError(

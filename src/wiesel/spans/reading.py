@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import VoteError, listed, suggest
+from wiesel.row_ids import in_order_of
 from wiesel.spans.tags import Runs
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def runs_of_spans(
     A span that ends within a token includes the whole token. A span that is outside of its text,
     is empty, covers no token or has an unknown label is refused; the message names `who`.
     """
+    # `spans[k]` of a pandas series is by index, so it becomes a list.
+    spans = list(in_order_of(documents, spans, f"{who} spans", "the documents"))
     if len(spans) != len(documents):
         raise VoteError(
             f"{who} spans are of {len(spans)} documents; there are {len(documents)}: give one list "

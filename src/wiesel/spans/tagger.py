@@ -115,7 +115,18 @@ class TokenInputs:
     def __init__(
         self, features: Mapping[str, npt.NDArray[Any]], documents: Documents, length: int = 256
     ) -> None:
+        if not isinstance(features, Mapping):
+            raise FeatureError(
+                "The features of a tagger must return a dict of arrays, with a row for each token; "
+                f"got {type(features).__name__}."
+            )
         for name, values in features.items():
+            if not np.isfinite(values).all():
+                row = int(np.argwhere(~np.isfinite(values))[0, 0])
+                raise FeatureError(
+                    f"The features {name!r} have NaN or infinity for token {row}; they must be "
+                    "finite numbers."
+                )
             if len(values) != documents.n_tokens:
                 raise FeatureError(
                     f"The features {name!r} are of {len(values)} tokens; the documents have "

@@ -157,7 +157,7 @@ def runs_of_tags(tags: npt.NDArray[np.int64], pointers: npt.NDArray[np.int64]) -
     array([0, 3])
     """
     label = (tags + 1) // 2 - 1
-    before = np.concatenate([[-1], label[:-1]])
+    before = np.roll(label, 1)
     before[pointers[:-1][pointers[:-1] < len(tags)]] = -1
     begins = (label >= 0) & ((tags % 2 == 1) | (before != label))
     first = np.flatnonzero(begins)
@@ -177,8 +177,7 @@ def legal_tags(
     them; only the others are searched.
     """
     best = log_proba.argmax(axis=1)
-    before = np.concatenate([[0], best[:-1]])
-    legal = labels.allowed[before, best]
+    legal = labels.allowed[np.roll(best, 1), best]
     starts = pointers[:-1][np.diff(pointers) > 0]
     legal[starts] = labels.allowed_first[best[starts]]
     document = np.searchsorted(pointers, np.flatnonzero(~legal), side="right") - 1

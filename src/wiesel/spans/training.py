@@ -160,6 +160,8 @@ class SpanTagger(Parameterized):
     def _check_options(self) -> None:
         for name in ("epochs", "batch_size", "length"):
             check_number(self, name, getattr(self, name), low=1, whole=True)
+        if self.patience is not None:
+            check_number(self, "patience", self.patience, low=1, whole=True)
         for name in ("lr", "weight_decay"):
             check_number(self, name, getattr(self, name), low=0)
         if self.end_model is not None and not isinstance(self.end_model, nn.Module):

@@ -48,8 +48,7 @@ class WordFeatures(Parameterized):
 
     def fit(self, documents: Documents) -> Self:
         """Learn the vocabularies."""
-        check_number(self, "min_count", self.min_count, low=1, whole=True)
-        check_number(self, "max_words", self.max_words, low=1, whole=True)
+        self.check_options()
         words = documents.words
         counts = np.bincount(words.codes, minlength=len(words.vocabulary)).tolist()
         self.vocabularies_ = {}
@@ -60,6 +59,10 @@ class WordFeatures(Parameterized):
             frequent = [seen for seen, n in total.most_common() if n >= self.min_count]
             self.vocabularies_[name] = frequent[: self.max_words]
         return self
+
+    def _check_options(self) -> None:
+        check_number(self, "min_count", self.min_count, low=1, whole=True)
+        check_number(self, "max_words", self.max_words, low=1, whole=True)
 
     def transform(self, documents: Documents) -> dict[str, npt.NDArray[np.int64]]:
         """Return the numbers of every token, (n_tokens,) for each view of a word."""

@@ -89,8 +89,13 @@ class Task(ABC):
         """Return the fitted label model, and its soft labels for all items of the plan."""
 
     @abstractmethod
-    def are_probabilities(self, array: Array) -> bool:
-        """Whether finite numbers of the right shape are probabilities."""
+    def checked_proba(
+        self, proba: Any, source: str, n_items: int | None = None, *, zeros: bool = False
+    ) -> Array:
+        """Return probabilities, or raise an error that names their source.
+
+        `zeros` allows rows of zeros, which say nothing about their item.
+        """
 
     @abstractmethod
     def hardened(self, soft_labels: Array) -> Array:

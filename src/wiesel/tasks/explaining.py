@@ -11,7 +11,7 @@ from wiesel.errors import FeatureError
 from wiesel.explain import Explanation, MemberView, Push, predicted_class
 from wiesel.label_models import LabelModel
 from wiesel.label_models.base import normalized_exp
-from wiesel.labels import ABSTAIN
+from wiesel.labels import ABSTAIN, as_indices, checked_proba
 from wiesel.training import as_inputs
 from wiesel.votes import VoteMatrix
 
@@ -45,9 +45,10 @@ class VoteEffects:
 
 def proba_of_votes(label_model: LabelModel, votes: VoteMatrix, X: Any) -> npt.NDArray[np.float64]:
     """Return the soft labels of a fitted label model; X counts if it learned from features."""
-    if label_model.takes_inputs:
-        return label_model.predict_proba(votes, X)  # type: ignore[call-arg]
-    return label_model.predict_proba(votes)
+    given = (votes, X) if label_model.takes_inputs else (votes,)
+    source = f"The soft labels by {type(label_model).__name__}"
+    found = label_model.predict_proba(*given)  # type: ignore[arg-type]
+    return checked_proba(found, votes.labels, source, votes.n_items)
 
 
 def label_model_effects(label_model: LabelModel, one: Any, votes: VoteMatrix) -> VoteEffects:
@@ -70,7 +71,7 @@ def each_left_out(votes: VoteMatrix) -> VoteMatrix:
     if votes.distribution is not None:
         return VoteMatrix.from_proba(cells, votes.labels, votes.voters)
     classes = np.where(cells.any(axis=2), cells.argmax(axis=2), ABSTAIN)
-    return VoteMatrix.from_dense(classes, votes.labels, votes.voters)
+    return VoteMatrix.from_dense(as_indices(classes), votes.labels, votes.voters)
 
 
 def log_proba(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -101,7 +102,8 @@ def _without(part: VoteEffects) -> npt.NDArray[np.float64]:
 
 def explain_item(model: Any, one: Any, votes: VoteMatrix, effects: VoteEffects) -> Explanation:
     """Return the explanation of one item; `one` is the item as a batch."""
-    end_proba = model.predict_proba(one)[0]
+    source = f"The probabilities by {type(model).__name__}"
+    end_proba = checked_proba(model.predict_proba(one), model.labels_, source, 1)[0]
     explained = predicted_class(end_proba.tolist(), model.threshold_)
     return Explanation(
         item=_plain(votes.ids[0]),

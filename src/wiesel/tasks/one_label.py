@@ -17,7 +17,7 @@ from wiesel.label_models.storage import (
     label_model_arrays,
     label_model_values,
 )
-from wiesel.labels import ABSTAIN, LabelSpace, class_prior
+from wiesel.labels import ABSTAIN, LabelSpace, as_indices, checked_proba, class_prior
 from wiesel.nn.end_models import Ensemble
 from wiesel.tasks.base import Array, FitLabelModel, Task
 from wiesel.tasks.explaining import (
@@ -82,7 +82,7 @@ class OneLabelTask(Task):
     def sample_votes(self, n_items: int, voters: Sequence[str]) -> VoteMatrix:
         """Return items of which the first has no vote, and the others have all."""
         rows = [[ABSTAIN] * len(voters), *([[0] * len(voters)] * (n_items - 1))]
-        return VoteMatrix.from_dense(rows, self.labels, voters)
+        return VoteMatrix.from_dense(as_indices(rows), self.labels, voters)
 
     def held_out(self, inputs: Inputs, gold: Any) -> Validation:
         """Return items with gold labels, given as names or indices."""
@@ -104,9 +104,11 @@ class OneLabelTask(Task):
         """Return the fitted label model, and P(class) of every item."""
         return fit(label_model, plan, balance)
 
-    def are_probabilities(self, array: Array) -> bool:
-        """Whether rows sum to 1."""
-        return bool(np.allclose(array.sum(axis=1), 1, atol=1e-4))
+    def checked_proba(
+        self, proba: Any, source: str, n_items: int | None = None, *, zeros: bool = False
+    ) -> Array:
+        """Return P(class) of items, checked."""
+        return checked_proba(proba, self.labels, source, n_items, zeros=zeros)
 
     def hardened(self, soft_labels: Array) -> Array:
         """Return the most probable class of every item as its soft label."""

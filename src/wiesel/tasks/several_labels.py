@@ -8,11 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from wiesel.errors import (
-    ParameterError,
-    SavedModelError,
-    listed,
-)
+from wiesel.errors import FeatureError, ParameterError, SavedModelError, listed
 from wiesel.evaluation import choose_threshold
 from wiesel.evaluation.metrics import roc_auc
 from wiesel.label_models import LabelModel
@@ -204,9 +200,26 @@ class SeveralLabelsTask(Task):
             gold_votes=gold_votes,
         )
 
-    def are_probabilities(self, array: Array) -> bool:
-        """Whether all numbers are between 0 and 1."""
-        return bool(((array >= 0) & (array <= 1)).all())
+    def checked_proba(
+        self, proba: Any, source: str, n_items: int | None = None, *, zeros: bool = False
+    ) -> Array:
+        """Return P(present) of items and labels, checked."""
+        array = np.asarray(proba, dtype=np.float64)
+        n_rows = len(array) if n_items is None and array.ndim else n_items
+        if array.shape != (n_rows, len(self.labels)):
+            raise FeatureError(
+                f"{source} must be items x {len(self.labels)} labels, numbers of the shape "
+                f"({n_rows}, {len(self.labels)}); got {type(proba).__name__} of the shape "
+                f"{array.shape}."
+            )
+        bad = ~((array >= 0) & (array <= 1)).all(axis=1)
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise FeatureError(
+                f"{source} of row {row} are {array[row].tolist()}; they must be from 0 to 1, one "
+                f"for each of {listed(self.labels)}. Logits need a sigmoid first."
+            )
+        return array
 
     def hardened(self, soft_labels: Array) -> Array:
         """Return 1 for every label that is more likely present than absent, else 0."""

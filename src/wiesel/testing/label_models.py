@@ -368,10 +368,10 @@ def _sentence(check: Callable[[LabelModel], None]) -> str:
 
 _CHECKS: tuple[Callable[[LabelModel], None], ...] = (
     _fit_returns_self_and_changes_no_option,
+    _probabilities_are_probabilities,
     _the_users_objects_are_untouched,
     _fitting_again_changes_nothing,
     _an_unfitted_model_says_so,
-    _probabilities_are_probabilities,
     _predict_names_the_most_probable_class,
     _an_item_without_votes_gets_the_class_balance,
     _a_class_balance_may_be_given_by_name,

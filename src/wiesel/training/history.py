@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any
 
 import polars as pl
 
 __all__ = ["History", "mean_record"]
+
+_COMPARABLE = ("epoch", "validation_")
+"""What members that minimize different losses have in common."""
 
 
 @dataclass
@@ -67,19 +69,46 @@ class History:
         return cls(data["records"], data["best_epoch"], data["interrupted"], members)
 
     @classmethod
-    def of_members(cls, members: Sequence["History"]) -> "History":
+    def of_members(
+        cls, members: Sequence["History"], losses: Sequence[object] | None = None
+    ) -> "History":
         """Return the history of an ensemble: its members' histories and their mean in each epoch.
 
-        The mean of an epoch is over the members that were still training. The ensemble as a
-        whole has no best epoch.
+        A member that ended earlier than others counts with its last record, so a curve does not
+        jump where it ends. `losses` says what each member minimized: the means are over the members
+        with the loss of the first one, except for validation scores, which compare for all. The
+        ensemble as a whole has no best epoch.
 
         >>> first, second = History([{"loss": 0.2}, {"loss": 0.1}]), History([{"loss": 0.4}])
         >>> History.of_members([first, second]).column("loss")
-        [0.30000000000000004, 0.1]
+        [0.30000000000000004, 0.25]
+        >>> History.of_members([first, second], ["ce", "mig"]).column("loss")
+        [0.2, 0.1]
         """
-        rounds = zip_longest(*(member.records for member in members))
-        records = [mean_record([record for record in found if record]) for found in rounds]
+        averaged = list(members)
+        if losses is not None:
+            pairs = zip(members, losses, strict=True)
+            averaged = [m if loss == losses[0] else m._comparable() for m, loss in pairs]
+        n_epochs = max(map(len, averaged), default=0)
+        records = [mean_record([m.at(k) for m in averaged if len(m)]) for k in range(n_epochs)]
         return cls(records, None, any(member.interrupted for member in members), list(members))
+
+    def at(self, position: int) -> dict[str, Any]:
+        """Return the record at a position, or the last one, if training ended earlier.
+
+        >>> History([{"epoch": 1, "loss": 0.7}]).at(4)
+        {'epoch': 5, 'loss': 0.7}
+        """
+        if position < len(self):
+            return self.records[position]
+        return {**self.last, "epoch": position + 1} if "epoch" in self.last else self.last
+
+    def _comparable(self) -> "History":
+        kept = [
+            {name: value for name, value in record.items() if name.startswith(_COMPARABLE)}
+            for record in self.records
+        ]
+        return History(kept if any(set(record) - {"epoch"} for record in kept) else [])
 
 
 def mean_record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from torch.utils.data import Dataset, TensorDataset, default_collate
 from wiesel.errors import FeatureError, listed
 from wiesel.io.dataset import Dataset as LoadedDataset
 from wiesel.io.dataset import Split
+from wiesel.row_ids import in_order_of
 from wiesel.threads import one_thread
 from wiesel.training.mapped import arrived, let_go, portable
 from wiesel.votes import VoteMatrix
@@ -52,14 +53,20 @@ class Inputs(Protocol):
         ...
 
 
-def as_inputs(values: Any, name: str = "X") -> Inputs:
+def as_inputs(values: Any, name: str = "X", votes: Any = None) -> Inputs:
     """Return `values` as inputs, or raise an error that lists what is allowed.
+
+    With `votes`, they are in the order of the votes: matched by id where both have ids.
 
     >>> len(as_inputs(np.zeros((4, 2))))
     4
     """
-    made: Inputs = values if is_ready(values) else _made_inputs(values, name)
-    return made
+    if is_ready(values):
+        made: Inputs = values
+        return made
+    if not isinstance(values, (np.ndarray, Tensor)):  # these have no ids
+        values = in_order_of(votes, values, name, drop_ids=True)
+    return _made_inputs(values, name)
 
 
 def _made_inputs(values: Any, name: str) -> Inputs:

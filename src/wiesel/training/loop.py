@@ -12,9 +12,9 @@ from torch import Tensor
 from wiesel.errors import TrainingError
 from wiesel.threads import fitting_threads
 from wiesel.training.batches import TrainingData
-from wiesel.training.engines import TrainingJob
-from wiesel.training.history import History, mean_record
-from wiesel.training.objective import Objective, Record, TrainOptions
+from wiesel.training.engines import TrainingEngine, TrainingJob
+from wiesel.training.history import History
+from wiesel.training.objective import Objective, Record, TrainOptions, check_losses
 from wiesel.training.progress import progress_bar
 from wiesel.training.state import Member, TrainingState, alone, side_by_side
 from wiesel.training.validation import Validation, predict_logits, proba_of
@@ -38,7 +38,7 @@ def train(
     if options.engine is not None:
         states = [torch.get_rng_state()]
         job = TrainingJob([objective], states, data, [options], validation, fingerprint)
-        return options.engine.train(job)[0]
+        return _trained_by(options.engine, job)[0]
     state = alone(objective, options).resumed(fingerprint)
     return run(state, data, validation, fingerprint)[0]
 
@@ -64,13 +64,26 @@ def train_together(
     engine = options[0].engine
     if engine is not None:
         job = TrainingJob(own, states, data, own_options, validation, fingerprint)
-        found = engine.train(job)
+        found = _trained_by(engine, job)
     else:
         with fitting_threads(own[0]):
             state = side_by_side(own, own_options, states).resumed(fingerprint)
             found = run(state, data, validation, fingerprint)
     histories = dict(zip(order, found, strict=True))
     return [histories[k] for k in range(len(order))]
+
+
+def _trained_by(engine: TrainingEngine, job: TrainingJob) -> list[History]:
+    """The histories of an engine, which may be the user's own."""
+    found = engine.train(job)
+    n_networks = len(job.objectives)
+    is_list = isinstance(found, list) and all(isinstance(each, History) for each in found)
+    if not is_list or len(found) != n_networks:
+        raise TrainingError(
+            f"{type(engine).__name__}.train must return a list with the History of each network "
+            f"({n_networks} here); got {found!r:.80}."
+        )
+    return found
 
 
 def run(
@@ -86,13 +99,9 @@ def run(
 
             def finish_epoch(records: list[Record]) -> None:
                 with state.parameters.showing(state.averages):
-                    finished = [
-                        _evaluate(member, record, data, validation)
-                        for member, record in zip(state.members, records, strict=True)
-                        if not member.is_finished
-                    ]
+                    _evaluate_all(state.members, records, data, validation)
                 state.save(fingerprint)
-                show(mean_record(finished))
+                show(state.latest_record())
 
             while state.unfinished():
                 state.finish_epoch(finish_epoch, _run_epoch(state, data))
@@ -117,6 +126,8 @@ def _run_epoch(state: TrainingState, data: TrainingData) -> list[Record]:
     n_batches = 0
     for batch in state.batches(data):
         losses = state.losses(batch)
+        if not n_batches:
+            check_losses(losses, type(objective).__name__, len(state.members))
         # The loss of a frozen network has no gradient.
         state.differentiate([loss for loss in losses.values() if loss.requires_grad])
         optimizer.step()
@@ -134,16 +145,27 @@ def _run_epoch(state: TrainingState, data: TrainingData) -> list[Record]:
     ]
 
 
+def _evaluate_all(
+    members: Sequence[Member],
+    records: list[Record],
+    data: TrainingData,
+    validation: Validation | None,
+) -> None:
+    for member, record in zip(members, records, strict=True):
+        if not member.is_finished:
+            _evaluate(member, record, data, validation)
+
+
 def _evaluate(
     member: Member, record: Record, data: TrainingData, validation: Validation | None
-) -> Record:
+) -> None:
     """Score and record the epoch, and keep its weights if it is the best so far."""
     standing, objective = member.standing, member.objective
     _refuse_divergence(record, member.options)
     record |= objective.diagnose(data)
     if validation is None:
         standing.history.records.append(record)
-        return record
+        return
     logits = predict_logits(objective.end_model, validation.inputs)
     if not torch.isfinite(logits).all():
         what = "prediction for the validation set"
@@ -158,7 +180,6 @@ def _evaluate(
         weights = objective.state_dict()
         standing.best_weights = {name: value.clone() for name, value in weights.items()}
         standing.history.best_epoch = int(record["epoch"])
-    return record
 
 
 def _refuse_divergence(record: Record, options: TrainOptions) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wiesel.errors import ParameterError
+from wiesel.errors import ParameterError, TrainingError
 from wiesel.nn.end_models import logits_of
 from wiesel.nn.losses import mutual_information_loss, soft_cross_entropy
 from wiesel.training.batches import Batch, TrainingData
@@ -128,6 +128,24 @@ class SoftLabelObjective(Objective):
         wanted = rows_of(self.targets, batch.rows).argmax(dim=1)
         predicted = logits_of(self.end_model, batch.inputs).argmax(dim=1)
         return prediction_record(predicted, wanted, wanted, self.targets.shape[1])
+
+
+def check_losses(losses: Any, name: str, n_members: int) -> None:
+    """Refuse losses, which may be of the user's own objective, that are not one number each."""
+    kind = type(losses).__name__
+    if not isinstance(losses, Mapping) or not losses:
+        raise TrainingError(
+            f"{name}.losses must return a dict of losses, such as {{'end_model': loss}}; got "
+            f"{kind}."
+        )
+    for key, loss in losses.items():
+        is_number = isinstance(loss, Tensor) and loss.is_floating_point()
+        if not is_number or loss.numel() != n_members:
+            given = f"the shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+            raise TrainingError(
+                f"The loss {key!r} of {name} must be a tensor with one number for each network "
+                f"({n_members}), the mean over the batch; got {given:.80}."
+            )
 
 
 def rows_of(values: Tensor, rows: Tensor) -> Tensor:

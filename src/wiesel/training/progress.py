@@ -38,16 +38,20 @@ def watching(show: Show) -> Iterator[None]:
 
 
 @contextmanager
-def one_line() -> Iterator[None]:
-    """Let all training inside share one line of a notebook; a terminal is not affected."""
-    if _LINE.get() is not None:
-        yield
-        return
-    token = _LINE.set(NotebookLine())
+def one_line(fit: bool = False) -> Iterator[None]:
+    """Let all training inside share one line of a notebook; a terminal is not affected.
+
+    `fit` says that all of it belongs to one model. After several models, such as those of a
+    comparison, the line has no epochs and no losses, because they differ.
+    """
+    line = _LINE.get()
+    token = None if line is not None else _LINE.set(line := NotebookLine())
+    line.n_fits += fit
     try:
         yield
     finally:
-        _LINE.reset(token)
+        if token is not None:
+            _LINE.reset(token)
 
 
 @contextmanager
@@ -86,7 +90,7 @@ def _terminal_bar(total: int, done: int) -> Iterator[Show]:
 @contextmanager
 def _notebook_bar(total: int, done: int) -> Iterator[Show]:
     """A bar in a line that is updated, and that finally shows how far training came."""
-    line, start, last = _LINE.get() or NotebookLine(), time.perf_counter(), {"epoch": done}
+    line, last = _LINE.get() or NotebookLine(), {"epoch": done}
     line.show(f"epoch {done} of {total}", done / total)
 
     def show(record: Mapping[str, Any]) -> None:
@@ -99,9 +103,7 @@ def _notebook_bar(total: int, done: int) -> Iterator[Show]:
         yield show
         outcome = "Trained"
     finally:
-        seconds = f"{time.perf_counter() - start:.1f} s"
-        n_epochs = f"{last['epoch']} epoch{'' if last['epoch'] == 1 else 's'}"
-        line.show(f"{outcome} {n_epochs} in {seconds}  {_described(last)}".rstrip())
+        line.end(outcome, last)
 
 
 def _described(record: Mapping[str, Any]) -> str:
@@ -132,7 +134,26 @@ class NotebookLine:
     """
 
     def __init__(self) -> None:
+        self.n_fits = 0
+        """How many models have begun to train."""
         self._handle: Any = None
+        self._start = time.perf_counter()
+        self._longest: Mapping[str, Any] = {"epoch": 0}
+
+    def end(self, outcome: str, last: Mapping[str, Any]) -> None:
+        """Show that networks have finished, with the last record of those that trained longest.
+
+        Stacks of one model may train for fewer epochs, such as those that learn from gold alone.
+        """
+        seconds = f"{time.perf_counter() - self._start:.1f} s"
+        if self.n_fits > 1:
+            self.show(f"{outcome} {'for ' if outcome == 'Trained' else ''}{seconds}")
+            return
+        if last["epoch"] > self._longest["epoch"] or outcome != "Trained":
+            self._longest = last
+        n_epochs = self._longest["epoch"]
+        epochs = f"{n_epochs} epoch{'' if n_epochs == 1 else 's'}"
+        self.show(f"{outcome} {epochs} in {seconds}  {_described(self._longest)}".rstrip())
 
     def show(self, text: str, share: float | None = None) -> None:
         """Replace the text of the line; the `share` of the work done is drawn as a bar."""

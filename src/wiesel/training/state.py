@@ -13,7 +13,7 @@ from wiesel.nn.stacking import share_tensors, stack_modules
 from wiesel.nn.streams import RandomStreams
 from wiesel.training.batches import Batch, StackedItems, TrainingData, shuffled
 from wiesel.training.checkpoint import Checkpoint, Standing, read_checkpoint, write_checkpoint
-from wiesel.training.history import mean_record
+from wiesel.training.history import History, mean_record
 from wiesel.training.objective import Objective, Record, TrainOptions, resolve_device
 from wiesel.training.optimizer import FlatParameters, FusedAdam
 
@@ -78,9 +78,12 @@ class TrainingState:
 
     def mean_records(self) -> list[Record]:
         """Return the record of every finished epoch, each the mean over the members."""
-        histories = [member.standing.history.records for member in self.members]
-        epochs = range(self.epochs_done)
-        return [mean_record([h[epoch] for h in histories if epoch < len(h)]) for epoch in epochs]
+        return History.of_members([member.standing.history for member in self.members]).records
+
+    def latest_record(self) -> Record:
+        """Return the mean record of the last epoch, in which finished members keep theirs."""
+        last = self.epochs_done - 1
+        return mean_record([member.standing.history.at(last) for member in self.members])
 
     def unfinished(self) -> list[Member]:
         """Return the members that are still training."""

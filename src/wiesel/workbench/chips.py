@@ -8,5 +8,5 @@ __all__ = ["chip"]
 
 def chip(desk: Desk, label: str, before: str = "") -> None:
     """Show a class in its color."""
-    color = shade(desk.space.labels, label)
-    words(f"{before}{cut(label, 40)}", "w-chip").style(f"background: {color}")
+    box = words(f"{before}{cut(label, 40)}", "w-chip")
+    box.style(f"background: {shade(desk.space.labels, label)}")

@@ -59,7 +59,7 @@ class DataPage:
                 self._filters()
                 self.list = ui.element("div").classes("data-rows")
                 self._pager()
-            with ui.element("div").style("display: flex; flex-direction: column; gap: 14px"):
+            with ui.element("div").classes("w-stack"):
                 with card("Make a labeling function"):
                     words("Open a row and mark words in it, or type them here.", "w-faint")
                     self.maker = LFMaker(self.desk, self._refresh_all)

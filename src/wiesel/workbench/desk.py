@@ -17,6 +17,7 @@ from wiesel.guidance import ItemFacts, Suggestion
 from wiesel.io import FilePath
 from wiesel.project.run_views import view_run
 from wiesel.project.runs import KeptRun, kept_runs
+from wiesel.project.settings import Project
 from wiesel.project.vectors import check_inputs
 from wiesel.project.workspace import Workspace, positions
 from wiesel.workbench.jobs import Jobs
@@ -61,7 +62,7 @@ class Desk:
         self._seen = self._stamps()
 
     @classmethod
-    def open(cls, project: FilePath) -> "Desk":
+    def open(cls, project: Project | FilePath) -> "Desk":
         """Open a project: read its rows; compute everything else on first use."""
         space = Workspace(project)
         # On the pages, the error would come again and again, and votes would never be ready.
@@ -102,6 +103,13 @@ class Desk:
         self._seen = stamps
         self.changed()
         return True
+
+    def problems(self) -> tuple[str, ...]:
+        """Return what is wrong with labeling functions, and so does not vote."""
+        try:
+            return self.space.problems
+        except WieselError as error:
+            return (str(error),)
 
     def predictions(self, split: str) -> Predictions | None:
         """Return the predictions for a split's rows, of the latest run or of the preview."""
@@ -170,9 +178,11 @@ class Desk:
 
     def scored(self) -> dict[str, float]:
         """Compute the score of the current labeling functions and record it in their history."""
+        state = self.space.cast.state
         figures = self.space.score()
-        if self.space.has_lfs and self.space.lf_set.rules_file is not None:
-            self.space.lf_set.note(figures)
+        lfs = self.space.lf_set
+        if state is not None and state is self.space.cast.state and lfs.rules_file is not None:
+            lfs.note(figures, state)
         return figures
 
     def _stamps(self) -> dict[str, Any]:

@@ -5,14 +5,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wiesel.errors import ParameterError
-from wiesel.project.runs import run_folder
+from wiesel.project.runs import claim_run, is_kept, run_folder
 from wiesel.project.settings import Project
 from wiesel.saving import write_json
 
@@ -37,34 +37,36 @@ class Jobs:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.running: tuple[str, subprocess.Popen[bytes]] | None = None
+        self._starting = threading.Lock()
 
     def start(
         self, methods: Sequence[str], training: Mapping[str, Any], seeds: Sequence[int]
     ) -> str:
         """Start a run in a separate process and return its name."""
-        if self.current() is not None:
-            raise ParameterError("A run is training already: wait for it, or stop it.")
         if not methods:
             raise ParameterError("Choose a method to train.")
-        name = time.strftime("%Y%m%d-%H%M%S")
-        folder = run_folder(self.project) / name
-        folder.mkdir(parents=True, exist_ok=True)
-        request = {"methods": list(methods), "training": dict(training), "seeds": list(seeds)}
-        write_json(request, folder / "request.json")
+        with self._starting:
+            if self.current() is not None:
+                raise ParameterError("A run is training already: wait for it, or stop it.")
+            folder = claim_run(self.project)
+            request = {"methods": list(methods), "training": dict(training), "seeds": list(seeds)}
+            write_json(request, folder / "request.json")
+            self.running = (folder.name, self._worker(folder))
+        return folder.name
+
+    def _worker(self, folder: Path) -> subprocess.Popen[bytes]:
         module = ["-m", "wiesel.workbench.worker"]
-        command = [sys.executable, *_import_options(), *module, str(self.project.file), name]
+        project = str(self.project.file)
         with (folder / "log.txt").open("wb") as log:
             # In a separate session, Ctrl-C at the server's terminal does not reach it.
-            worker = subprocess.Popen(
-                command,
+            return subprocess.Popen(
+                [sys.executable, *_import_options(), *module, project, folder.name],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
                 env={**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
             )
-        self.running = (name, worker)
-        return name
 
     def current(self) -> str | None:
         """Return the name of the active run; None if there is none."""
@@ -80,10 +82,14 @@ class Jobs:
     def progress(self, name: str) -> Progress:
         """Return what a run has reported so far."""
         folder = run_folder(self.project) / name
+        # Before its lines are read: a run that ends in between has not failed.
+        is_running = self.current() == name
         found = Progress()
         for line in _lines(folder / "progress.jsonl"):
             _take_in(found, line)
-        if not found.end and self.current() != name:
+        if not found.end and not is_running and is_kept(folder):
+            found.end = "finished"  # by Python code, which writes no progress
+        elif not found.end and not is_running:
             found.end = "failed"
             found.error = _last_line(folder / "log.txt") or "The process is gone; run it again."
         return found

@@ -57,7 +57,7 @@ class LabelPage:
                     .classes("label-row")
                     .style("display: flex; flex-direction: column; gap: 12px; min-height: 320px")
                 )
-            with ui.element("div").style("display: flex; flex-direction: column; gap: 14px"):
+            with ui.element("div").classes("w-stack"):
                 self.people = PeopleBox(self.desk)
                 self.people.build()
         ui.keyboard(on_key=self._key, repeating=False, ignore=["input", "select", "textarea"])

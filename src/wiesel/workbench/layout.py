@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from nicegui import ui
 
 from wiesel.workbench.desk import Desk
-from wiesel.workbench.texts import words
+from wiesel.workbench.problem_banner import ProblemBanner
+from wiesel.workbench.texts import link, words
 
 GRAY = "#8a939c"
 COLORS = ["#4a90c4", "#cf7440", "#4fa574", "#9c72bd", "#b8941f", "#4b9fa9", "#bd5f86"]
@@ -50,6 +51,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
   align-items: start; width: 100%; }
 .w-card { border: 1px solid var(--w-line); border-radius: 8px; padding: 12px 14px;
   background: var(--w-page); min-width: 0; display: flex; flex-direction: column; gap: 8px; }
+.w-stack { display: flex; flex-direction: column; gap: 14px; min-width: 0; }
 .w-row { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; }
 .w-h { font-size: 17px; font-weight: 600; margin: 0; line-height: 1.3; }
 .w-h3 { font-size: 15px; font-weight: 600; margin: 0; line-height: 1.3; }
@@ -92,6 +94,8 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-code { white-space: pre-wrap; font-family: ui-monospace, monospace; font-size: 13px;
   overflow-wrap: anywhere; margin: 0; }
 .w-bad { color: #b3261e; } body.body--dark .w-bad { color: #f2a7a1; }
+.w-problems { border: 1px solid #b3261e; border-radius: 8px; padding: 10px 14px; }
+.w-problems p { margin: 6px 0 0; overflow-wrap: anywhere; }
 .w-wait { min-height: 220px; display: flex; align-items: center; justify-content: center; }
 .w-name-cell { white-space: nowrap; }
 .w-key { border: 1px solid var(--w-line); border-radius: 4px; padding: 0 6px; font-size: 12px;
@@ -122,10 +126,11 @@ def frame(desk: Desk, path: str) -> Iterator[None]:
     with ui.header(elevated=False).classes("w-bar").props('role="navigation"'):
         words(desk.space.project.name, "w-name")
         for address, name in PAGES:
-            link = words(name, tag="a").props(f'href="{address}"')
+            tab = link(name, address)
             if address == path:
-                link.props('aria-current="page"')
+                tab.props('aria-current="page"')
     with ui.element("main").classes("w-main"):
+        ProblemBanner(desk).build()
         yield
 
 

@@ -73,7 +73,7 @@ class LFMaker:
         await self._typed()
 
     async def _typed(self) -> None:
-        self.input.props(f'label="{_PROMPTS[self.kind.value]}"')
+        self.input.props["label"] = _PROMPTS[self.kind.value]
         text = (self.input.value or "").strip()
         request = (text, self.choice.value, self.kind.value == "pattern", self.editing)
         if request == self.request:
@@ -137,7 +137,7 @@ class LFMaker:
     async def _add(self, rule: LabelRule) -> None:
         lfs = self.desk.space.lf_set
         if self.editing:
-            done = await work(_replaced, lfs, self.editing, rule)
+            done = await work(lfs.replace, self.editing, rule.renamed(self.editing))
         else:
             done = await work(lfs.add, rule)
         if done is None:
@@ -147,12 +147,6 @@ class LFMaker:
         self.place.clear()
         self.desk.changed()
         await self.on_added()
-
-
-def _replaced(lfs: Any, name: str, rule: LabelRule) -> str:
-    named = rule.renamed(name)
-    lfs.replace(name, named)
-    return name
 
 
 def preview_figures(preview: LFPreview) -> list[str]:

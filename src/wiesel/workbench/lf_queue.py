@@ -100,8 +100,10 @@ class LFQueue:
             return
         self.busy = True  # a key pressed twice decides only one proposal
         try:
-            found = self.waiting.pop(0)
-            await work(then, found.lf)
+            found = self.waiting[0]
+            if await work(then, found.lf) is None:
+                return  # the error is shown, and the proposal stays
+            self.waiting = [each for each in self.waiting if each is not found]
             self.judged += 1
             await self._show()
         finally:

@@ -46,18 +46,16 @@ class LFsPage:
                 '[votes] lfs = ["rules.toml"].',
             )
             return
-        stack = "display: flex; flex-direction: column; gap: 14px; min-width: 0"
         with ui.element("div").classes("w-columns"):
-            with ui.element("div").style(stack):
+            with ui.element("div").classes("w-stack"):
                 with card("Labeling functions"):
-                    self.problems = ui.element("div")
                     self.table = ui.element("div").classes("lf-table").style("min-height: 120px")
                 with card("New labeling function"):
                     self.maker = LFMaker(self.desk, self.refresh)
                     self.maker.build()
                 with card("Findings"):
                     self.findings = ui.element("div").style("min-height: 60px")
-            with ui.element("div").style(stack):
+            with ui.element("div").classes("w-stack"):
                 self.queue = LFQueue(self.desk, self.refresh)
                 self.queue.build()
                 self.history = HistoryBox(self.desk, self.refresh)
@@ -81,8 +79,7 @@ class LFsPage:
         found = await work(self._figures)
         if found is None:
             return
-        *self.shown, errors, sentences = found
-        self._show_problems(errors)
+        *self.shown, sentences = found
         self._show_table(*self.shown)
         self.findings.clear()
         with self.findings:
@@ -105,14 +102,7 @@ class LFsPage:
         rows += [{"voter": name} for name in entries if name not in known]
         failures = {name: cast.failures.examples(name, 1)[0] for name in cast.failures.counts}
         sentences = [row["sentence"] for row in space.findings()]
-        errors = dict(cast.state.errors) if cast.state else {}
-        return rows, entries, failures, errors, sentences
-
-    def _show_problems(self, errors: dict[str, str]) -> None:
-        self.problems.clear()
-        with self.problems:
-            for name, problem in errors.items():
-                words(f"{name} cannot be read: {shown(problem)}", "w-bad", tag="p")
+        return rows, entries, failures, sentences
 
     def _show_table(
         self, rows: list[dict[str, Any]], entries: dict[str, LFEntry], failures: dict[str, Any]
@@ -161,6 +151,8 @@ class LFsPage:
         with ui.element("tr").style("opacity: 0.55" if entry.off else ""):
             with ui.element("td"):
                 words(cut(entry.name, 60))
+                if entry.problem:
+                    words(cut(entry.problem, 240), "w-bad", tag="div")
                 if failure is not None:
                     words(cut(str(failure), 240), "w-bad", tag="div")
             with ui.element("td"):
@@ -175,7 +167,7 @@ class LFsPage:
 
     def _buttons(self, entry: LFEntry) -> None:
         switch = ui.switch(value=not entry.off, on_change=partial(self._switch, entry))
-        switch.props(f'dense aria-label="{"on" if not entry.off else "off"}"')
+        switch.props("dense").props["aria-label"] = "off" if entry.off else "on"
         look = ui.button(icon="code", on_click=partial(self._look, entry))
         look.props('flat dense round aria-label="Show its source"')
         if entry.place is not None:
@@ -191,10 +183,11 @@ class LFsPage:
         await self.refresh()
 
     async def _remove(self, entry: LFEntry) -> None:
-        await work(self.desk.space.lf_set.remove, entry.name)
+        done = await work(self.desk.space.lf_set.remove, entry.name)
         self.desk.changed()
         await self.refresh()
-        ui.notify(f"{entry.name} is removed; Undo brings it back.")
+        if done is not None:
+            ui.notify(f"{entry.name} is removed; Undo brings it back.")
 
     async def _edit(self, entry: LFEntry) -> None:
         if isinstance(entry.lf, LabelRule):

@@ -87,9 +87,8 @@ class ResultsPage:
         view, report, splits = found
         if self.splits.options != splits:
             self.splits.set_options(splits, value=self.split)
-        stack = "display: flex; flex-direction: column; gap: 14px; min-width: 0"
         with self.place, ui.element("div").classes("w-columns"):
-            with ui.element("div").style(stack):
+            with ui.element("div").classes("w-stack"):
                 if report is None:
                     empty_state(
                         "This run knows no gold labels of these rows",
@@ -102,7 +101,7 @@ class ResultsPage:
                     self._confusion(view, report)
                     self._calibration(view, report)
                     self._thresholds(view)
-            with ui.element("div").style(stack):
+            with ui.element("div").classes("w-stack"):
                 self._errors(view)
                 self.blame = BlameBox(self.desk)
                 self.blame.build()

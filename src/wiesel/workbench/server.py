@@ -10,13 +10,14 @@ from typing import Any
 
 from wiesel.errors import MissingExtraError, ParameterError
 from wiesel.io import FilePath
+from wiesel.project.settings import Project
 from wiesel.workbench.security import Guard, host_in_address, is_loopback
 
 __all__ = ["serve"]
 
 
 def serve(
-    project: FilePath,
+    project: Project | FilePath,
     *,
     host: str = "127.0.0.1",
     port: int = 0,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from wiesel.labels import LabelSpace
 
@@ -9,7 +10,7 @@ if TYPE_CHECKING:  # the plain texts need no NiceGUI, which takes a second to lo
     from nicegui import ui
     from nicegui.elements.mixins.text_element import TextElement
 
-__all__ = ["cut", "figure_name", "marked", "percent", "shade", "shown", "words"]
+__all__ = ["cut", "figure_name", "link", "marked", "percent", "shade", "shown", "words"]
 
 _SHORT = 160
 _LONG = 5_000
@@ -59,6 +60,14 @@ def words(text: str, *classes: str, tag: str = "span") -> "TextElement":
     element = TextElement(tag=tag, text=text)
     if classes:
         element.classes(" ".join(classes))
+    return element
+
+
+def link(text: str, page: str, *classes: str, **query: str) -> "TextElement":
+    """Show a link to a page of the workbench; `query` may hold any text."""
+    element = words(text, *classes, tag="a")
+    # `.props("...")` would read attributes, even code to run, out of the text.
+    element.props["href"] = f"{page}?{urlencode(query)}" if query else page
     return element
 
 

@@ -10,10 +10,11 @@ from wiesel.project.runs import KeptRun, kept_runs
 from wiesel.workbench.desk import Desk, work
 from wiesel.workbench.jobs import Progress
 from wiesel.workbench.layout import AXIS, COLORS, GRAY, card, empty_state, table
-from wiesel.workbench.texts import cut, figure_name, percent, shown, words
+from wiesel.workbench.texts import cut, figure_name, link, percent, shown, words
 
 __all__ = ["TrainPage"]
 
+_CURVE = "height: 230px; width: 100%"
 _SHOWN = ("accuracy", "f1", "auc")
 
 
@@ -27,14 +28,12 @@ class TrainPage:
 
     def build(self) -> None:
         """Show the page."""
-        stack = "display: flex; flex-direction: column; gap: 14px; min-width: 0"
         with ui.element("div").classes("w-columns"):
-            with ui.element("div").style(stack):
+            with ui.element("div").classes("w-stack"):
                 with card("Training"):
                     self.state = ui.element("div").classes("train-state").style("min-height: 30px")
-                    size = "height: 230px; width: 100%"
-                    self.losses = ui.echart(_curves({}, "loss")).style(size)
-                    self.scores = ui.echart(_curves({}, "validation")).style(size)
+                    self.losses = ui.echart(_curves({}, "loss")).style(_CURVE)
+                    self.scores = ui.echart(_curves({}, "validation")).style(_CURVE)
                 with card("Runs"):
                     self.runs = ui.element("div").classes("train-runs").style("min-height: 60px")
             with card("New run"):
@@ -177,7 +176,7 @@ class TrainPage:
     def _run(self, run: KeptRun, row: dict[str, Any]) -> None:
         with ui.element("tr"):
             with ui.element("td").classes("w-name-cell"):
-                words(run.name, tag="a").props(f'href="/results?run={run.name}"')
+                link(cut(run.name, 60), "/results", run=run.name)
                 when = time.strftime("%d %b %H:%M", time.localtime(run.about.get("time", 0)))
                 words(f" {when}", "w-faint", "w-wide")
                 if run.about.get("interrupted"):

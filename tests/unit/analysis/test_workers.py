@@ -79,6 +79,14 @@ def test_one_accuracy_per_voter_is_enough_to_rank():
     assert frame.filter("spammer")["voter"].to_list() == ["voter_3"]
 
 
+def test_many_workers_are_measured_some_at_a_time(monkeypatch: pytest.MonkeyPatch):
+    votes, _ = crowd()
+    model = DawidSkene().fit(votes)
+    expected = rank_workers(model, votes).frame
+    monkeypatch.setattr("wiesel.analysis.workers._NUMBERS_AT_ONCE", 2 * 3**2)  # two workers
+    assert rank_workers(model, votes).frame.equals(expected)
+
+
 def test_nothing_is_said_of_a_worker_without_answers_and_few_are_no_evidence():
     votes, _ = make_votes(100, 3, accuracies=0.9, coverage=1.0, seed=0)
     dense = np.column_stack([votes.dense(), np.full((100, 2), -1)])

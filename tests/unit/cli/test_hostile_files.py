@@ -123,7 +123,7 @@ def test_a_line_that_is_too_long_is_refused_before_it_is_read(call, tmp_path, mo
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (HEAD + b"a,a refund,billing\na,crash,technical\n", "must be unique; 'a'"),
+        (HEAD + b"a,a refund,billing\na,crash,technical\n", "share the id 'a'"),
         (HEAD + b",a refund,billing\nb,crash,technical\n", "rows have no id"),
         (b"id,txt,label\na,a refund,billing\n", "Did you mean 'txt'?"),
     ],

@@ -146,6 +146,23 @@ def test_predict_reads_raw_rows_and_writes_a_table(trained, messages, wiesel, wi
     assert [row["prediction"] for row in answer["predictions"]] == written["prediction"].to_list()
 
 
+def test_a_spreadsheet_is_refused_before_anything_is_predicted(trained, messages, wiesel):
+    for name in ("predicted.xlsx", "no/such/folder/predicted.csv"):
+        found = wiesel("predict", trained[0] / "out/model", messages, "-o", messages.parent / name)
+        assert found.exit_code == 1
+        assert found.stdout == ""
+        words = "predicted.csv, which spreadsheet" if name.endswith("x") else "there is no folder"
+        assert words in found.stderr
+
+
+def test_a_bundle_predicts_classes_from_rows(trained, messages, wiesel_json):
+    from wiesel.project.bundle import load_bundle
+
+    model = trained[0] / "out/model"
+    expected = [row["prediction"] for row in wiesel_json("predict", model, messages)["predictions"]]
+    assert load_bundle(model).predict(pl.read_csv(messages)).tolist() == expected
+
+
 def test_a_stream_of_json_lines_gives_the_predictions_of_the_file(trained, messages, wiesel_json):
     """In a process of its own: nothing but the folder of the model is needed."""
     model, answers = trained[0] / "out/model", []

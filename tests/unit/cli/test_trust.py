@@ -1,6 +1,7 @@
 """What strangers' folders may do: nothing that the user did not ask for."""
 
 import hashlib
+import inspect
 import json
 import shlex
 import shutil
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -21,6 +23,15 @@ from wiesel.project.seen import remember, was_run
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
 
 WIESEL = [sys.executable, "-c", "from wiesel.cli.main import main; main()"]
+RUN_A_PROJECT = {
+    "run": ["PROJECT"],
+    "compare": ["PROJECT", "majority_vote"],
+    "explain": ["MODEL", "--item", "m0", "--project", "PROJECT"],
+    "suggest": ["PROJECT"],
+    "rows-to-label": ["PROJECT"],
+    "blame": ["PROJECT", "--item", "m0"],
+}
+"""The verbs that run the Python code of a project, and what they are given."""
 RED = "\x1b[31m"
 CSI = "\x9b31m"
 
@@ -140,7 +151,48 @@ class TestFirstRun:
         wiesel("init", tmp_path / "mine")
         assert was_run(tmp_path / "mine/wiesel.toml")
 
-    @pytest.mark.parametrize("verb", ["run", "compare", "explain"])
+    def test_the_verbs_that_run_a_project_are_all_tested(self):
+        found = set()
+        for command in app.registered_commands:
+            named = inspect.signature(command.callback).parameters
+            found |= {command.name} if {"project", "projects"} & set(named) else set()
+        assert found == {*RUN_A_PROJECT, "workbench"}
+
+    @pytest.mark.parametrize("verb", RUN_A_PROJECT)
+    def test_every_verb_says_so_before_it_runs_the_code(
+        self, trained, wiesel, verb, monkeypatch, tmp_path
+    ):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        code = (trained / "lfs.py").read_text()
+        told = "import sys\nprint('THE CODE RUNS', file=sys.stderr)\n"
+        words = [trained / "out/model" if w == "MODEL" else w for w in RUN_A_PROJECT[verb]]
+        words = [trained if w == "PROJECT" else w for w in words]
+        try:
+            (trained / "lfs.py").write_text(code + told)
+            first = wiesel(verb, *words)
+            (trained / "lfs.py").write_text(code + told + "# so that the run is not known\n")
+            second = wiesel(verb, *words)
+        finally:
+            (trained / "lfs.py").write_text(code)
+        assert (first.exit_code, second.exit_code) == (0, 0), first.output
+        notice = first.stderr.index(f"First run of {trained}")
+        assert notice < first.stderr.index("THE CODE RUNS")
+        assert "First run" not in second.stderr
+        assert "THE CODE RUNS" in second.stderr
+
+    def test_the_workbench_says_so_too(self, tiny, monkeypatch, tmp_path):
+        pytest.importorskip("nicegui", reason="the extra 'workbench' is not installed")
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        command = [*WIESEL, "workbench", str(tiny), "--port", "0", "--no-show"]
+        for is_first in (True, False):
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            with subprocess.Popen(command, **pipes) as server:
+                assert "http://" in server.stdout.readline()
+                server.send_signal(signal.SIGINT)
+                told = server.communicate(timeout=120)[1]
+            assert (f"First run of {tiny}" in told) == is_first
+
+    @pytest.mark.parametrize("verb", [*RUN_A_PROJECT, "workbench"])
     def test_the_help_says_it_too(self, wiesel, verb):
         assert "code" in wiesel(verb, "--help").stdout
 
@@ -228,3 +280,13 @@ def test_commands_in_the_report_are_quoted_for_the_shell(tiny, wiesel):
     assert "wiesel run &#x27;" in page
     missing = CliRunner().invoke(app, ["run", str(place / "no project")])
     assert f"`{shlex.join(['wiesel', 'init', str(place / 'no project')])}`" in missing.stderr
+
+
+def test_projects_that_run_at_the_same_time_are_all_remembered(tmp_path: Path):
+    files = [tmp_path / f"p{number}" / "wiesel.toml" for number in range(16)]
+    for file in files:
+        file.parent.mkdir()
+        file.touch()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(remember, files))
+    assert [was_run(file) for file in files] == [True] * 16

@@ -174,7 +174,7 @@ def test_inspect_describes_rows_before_there_are_votes(tmp_path, wiesel, wiesel_
     shown = wiesel("inspect", file)
     assert "4 rows, 3 columns" in shown.stdout
     assert "--labels ham,spam" in shown.stdout
-    assert shown.stderr == "Next: wiesel init project\n"
+    assert shown.stderr == "Next: wiesel init my-project\n"
     columns = wiesel_json("inspect", file)["columns"]
     assert columns[1] == {
         "column": "text",

@@ -1,9 +1,7 @@
 """A committee: what its members are, what they see, and what becomes of their answers."""
 
 import pickle
-import sys
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from sklearn.metrics import roc_auc_score
 from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
 from torch import Tensor, nn
 
-import wiesel
 from wiesel import (
     Committee,
     MajorityVote,
@@ -473,22 +470,3 @@ def test_an_invalid_option_of_a_member_is_refused_if_another_has_the_same_soft_l
     members = [TwoStage(MajorityVote(), linear()), TwoStage(MajorityVote(), linear(), loss="mse")]  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="'loss' option"):
         Committee(linear(), members=members).fit(X, VOTES)
-
-
-def test_the_walk_of_a_fit_passes_few_files(fitted: Committee):
-    """What a person has to read to follow a fit; the fixture has loaded all modules."""
-    package = str(Path(wiesel.__file__).parent)
-    passed: set[str] = set()
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(package):
-            passed.add(frame.f_code.co_filename.removeprefix(package))
-
-    # With fewer epochs, networks may predict one class, which passes the file of the warnings.
-    before, model = sys.getprofile(), committee(epochs=6)
-    sys.setprofile(note)
-    try:
-        model.fit(X, VOTES)
-    finally:
-        sys.setprofile(before)
-    assert 20 < len(passed) <= 30, sorted(passed)

@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from safetensors.torch import load, save
 from tiny_task import ONE_PASS, VOTES_ONLY, linear, same_weights, tiny_task, weasel, weights_of
 from torch import Tensor, nn
 
-from wiesel import MajorityVote, Supervised, TwoStage, WeaSEL, load_model
+from wiesel import MajorityVote, Supervised, TwoStage, VoteMatrix, WeaSEL, load_model
 from wiesel.catalog import METHODS
 from wiesel.end_to_end import EndToEndModel
 from wiesel.end_to_end.readings import EvidenceLabelModel
@@ -211,6 +212,20 @@ class TestFolder:
         for words in ("# WeaSEL model", "`class_0`, `class_1`", "4 voters", "best validation auc"):
             assert words in card
         assert "load_model(" in card
+
+    def test_names_in_the_card_cannot_become_markup(self, tmp_path: Path):
+        markdown = pytest.importorskip("markdown")
+        X, votes, _ = tiny_task()
+        evil = ["ham`<img src=x onerror=alert(1)>`", "```<b>spam</b>"]
+        voters = [f"{k}``<img src=x>\n\n<script>alert(1)</script>" for k in range(4)]
+        hostile = VoteMatrix.from_dense(votes.dense(), evil, voters)
+        model = TwoStage(MajorityVote(), Linear(3, 2), **QUICK).fit(X, hostile)
+        model.save(tmp_path / "model")
+        card = (tmp_path / "model" / "CARD.md").read_text()
+        shown = markdown.markdown(card, extensions=["fenced_code"])
+        tags = set(re.findall(r"<(\w+)", shown))
+        assert tags <= {"h1", "h2", "p", "ul", "li", "code", "pre"}
+        assert "onerror=alert(1)" in shown
 
     def test_the_card_of_a_model_without_votes_or_validation_says_so(self, tmp_path: Path):
         X, votes, gold = tiny_task()

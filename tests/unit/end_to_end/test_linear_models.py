@@ -125,10 +125,10 @@ def test_soft_labels_use_inputs_of_every_kind(X: Any):
 
 
 def test_a_set_of_tokens_has_length_one_and_unknown_tokens_are_left_out():
-    ids = as_inputs(np.array([[5, 2, 5, 2], [1, 1, 1, 1], [7, 9, 7, 9]]))
-    ((_, found),) = InputVectors(ids, 6).read(np.arange(3))
+    ids = as_inputs(np.array([[5, 2, 5, 2], [1, 1, 1, 1], [7, 9, 6, 9], [0, -1, 0, -9]]))
+    ((_, found),) = InputVectors(ids, 6).read(np.arange(4))
     half = 1 / np.sqrt(2)
-    expected = [[0, 0, half, 0, 0, half], [0, 1, 0, 0, 0, 0], [0] * 6]
+    expected = [[0, 0, half, 0, 0, half], [0, 1, 0, 0, 0, 0], [0] * 6, [1, 0, 0, 0, 0, 0]]
     assert np.allclose(found.toarray(), expected)
 
 

@@ -126,10 +126,10 @@ def test_soft_labels_go_back_as_predictions_with_a_score(tool, tmp_path):
     found = read_annotations(FILES / FILE_OF[tool])
     proba = MajorityVote().fit(found.votes).predict_proba(found.votes)
     path = tmp_path / "predictions.json"
-    found.write(path, proba, name="wiesel 7")
+    found.write(path, proba, name="model 7")
     again = read_annotations(path, labels=found.votes.labels)
     covered = found.votes.covered
-    assert (again.tool, again.votes.voters) == (tool, ("wiesel 7",))
+    assert (again.tool, again.votes.voters) == (tool, ("model 7",))
     assert again.votes.class_index.tolist() == proba[covered].argmax(axis=1).tolist()
     assert again.rows["text"].to_list() == TEXTS
     assert "0.5" in path.read_text() or "0.666667" in path.read_text()
@@ -138,6 +138,35 @@ def test_soft_labels_go_back_as_predictions_with_a_score(tool, tmp_path):
         assert [str(each) for each in again.votes.ids] == [str(each) for each in found.votes.ids][
             :2
         ]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_our_own_predictions_that_come_back_are_no_answers(tool, tmp_path):
+    found = read_annotations(FILES / FILE_OF[tool])
+    path = tmp_path / "predictions.json"
+    found.write(path, MajorityVote().fit(found.votes).predict_proba(found.votes))
+    with pytest.raises(DataError, match=r"no answers, only \d predictions that Wiesel wrote"):
+        read_annotations(path, labels=found.votes.labels)
+
+
+def test_our_own_predictions_beside_annotations_are_left_out_and_counted():
+    tasks = json.loads((FILES / "label_studio.json").read_text())
+    known = answers(read_annotations(tasks))
+    ours = {"model_version": "wiesel", "result": tasks[0]["annotations"][0]["result"]}
+    tasks[0]["predictions"].append(ours)
+    found = read_annotations(tasks)
+    assert answers(found) == known
+    assert found.n_ours == 1
+
+
+def test_a_person_who_corrected_our_prediction_in_doccano_is_named_by_the_file(tmp_path):
+    for name, label in (("ann", "spam"), ("bob", "ham")):
+        line = {"id": 1, "text": TEXTS[0], "label": [label], "annotator": "wiesel"}
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(line))
+    assert answers(read_annotations(tmp_path)) == [("1", "ann", "spam"), ("1", "bob", "ham")]
+    assert is_annotation_file(tmp_path)
+    (tmp_path / "manifest.json").write_text("{}")
+    assert not is_annotation_file(tmp_path)
 
 
 def test_the_score_is_the_probability_of_the_label(tmp_path):

@@ -1,6 +1,7 @@
 """Data sets for the Hugging Face Hub, with and without the package datasets."""
 
 import json
+import re
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -45,6 +46,17 @@ def test_the_card_names_files_and_classes_as_yaml(tmp_path):
     assert (size["name"], size["num_examples"]) == ("train", 2)
     assert size["num_bytes"] > 0
     assert "most probable class" in text
+
+
+def test_classes_in_the_card_cannot_become_markup(tmp_path):
+    markdown = pytest.importorskip("markdown")
+    evil = ["ham`<img src=x onerror=alert(1)>`", "no\n\n<b>"]
+    rows = soft_labeled_rows(ROWS, PROBA, evil)
+    write_hugging_face(tmp_path / "m", rows, evil)
+    text = (tmp_path / "m" / "README.md").read_text().split("---\n", 2)[2]
+    shown = markdown.markdown(text)
+    assert "onerror=alert(1)" in shown
+    assert set(re.findall(r"<(\w+)", shown)) <= {"h1", "p", "code"}
 
 
 def test_the_parquet_file_names_the_classes_as_datasets_does(tmp_path):

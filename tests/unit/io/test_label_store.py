@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -141,3 +142,12 @@ def test_nobody_can_take_the_name_of_resolved_disagreements(store):
     with pytest.raises(DataError, match=r"No person can be named 'resolved'.*another name"):
         store.add("m1", "spam", RESOLVED)
     assert store.labels()["label"].to_list() == ["ham"]
+
+
+def test_answers_that_are_undone_at_the_same_time_are_undone_once_each(store):
+    for number in range(12):
+        store.add(f"m{number}", "ham", "ada")
+    with ThreadPoolExecutor(6) as threads:
+        undone = list(threads.map(lambda _: store.undo("ada"), range(6)))
+    assert sorted(undone) == sorted(f"m{number}" for number in range(6, 12))
+    assert len(store.labels()) == 6

@@ -4,6 +4,8 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,25 @@ def mails(tmp_path: Path) -> Path:
     for number, rows in enumerate(texts):
         pl.DataFrame({"text": rows}).write_parquet(place / f"mails-{number}.parquet")
     return place
+
+
+def test_votes_of_different_functions_that_start_at_the_same_time_are_not_mixed(
+    mails: Path, tmp_path: Path
+) -> None:
+    def vote(folder: Path, lf: Any) -> str:
+        try:
+            apply_lfs_to_folder(lf, mails, folder, labels=LABELS, engine="local")
+        except DataError as error:
+            return str(error)
+        return lf.name
+
+    with ThreadPoolExecutor(4) as threads:
+        for number in range(8):
+            folder = tmp_path / f"votes-{number}"
+            told = list(threads.map(partial(vote, folder), [SPAM, HAM, SPAM, HAM]))
+            (name,) = {each for each in told if "votes of other labeling functions" not in each}
+            for file in folder.glob("*.parquet"):
+                assert list(read_votes(file).voters) == [name]
 
 
 def test_votes_of_a_folder_of_rows_are_those_of_all_rows(mails: Path, tmp_path: Path) -> None:

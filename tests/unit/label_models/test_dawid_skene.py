@@ -180,6 +180,17 @@ def test_silence_of_one_sided_voters_counts():
     assert right > (deaf.predict_proba(votes).argmax(axis=1) == gold)[votes.covered].mean() + 0.1
 
 
+@pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")  # of seven votes
+@pytest.mark.parametrize(("both", "counts"), [(3, False), (4, False), (5, False), (2, True)])
+def test_silence_counts_if_one_sided_voters_cast_most_of_the_votes(both: int, counts: bool):
+    # Three voters that only say `a` cast one vote each; another one casts `both` votes.
+    answers = [-1] * 5
+    answers[:both] = [0, 1, 0, 1, 0][:both]
+    one_sided = np.where(np.eye(5)[:, :3] == 1, 0, -1)
+    votes = VoteMatrix.from_dense(np.column_stack([one_sided, answers]), ["a", "b"])
+    assert DawidSkene().fit(votes).silence_counts_ is counts
+
+
 def test_all_items_ending_in_one_class_is_said():
     votes, _ = one_sided_voters()
     with pytest.warns(

@@ -6,6 +6,7 @@ import pytest
 from wiesel import VoteMatrix
 from wiesel.datasets.synthetic import make_votes
 from wiesel.label_models import dependence, find_dependencies
+from wiesel.label_models.dependence import _agreements, _alike, _excess, _probable_classes
 
 N_ITEMS = 1500
 
@@ -68,3 +69,47 @@ def test_too_few_votes_or_too_many_voters_give_no_pairs(monkeypatch):
     assert find_dependencies(planted("block").select(["voter_6", "voter_7"])).shape == (0, 2)
     monkeypatch.setattr(dependence, "_MOST_VOTERS", 10)
     assert find_dependencies(planted("block")).shape == (0, 2)
+
+
+def test_the_steps_are_their_formulas_voter_by_voter():
+    """Three classes and four voters that often abstain, with loops."""
+    rng = np.random.default_rng(1)
+    dense = rng.integers(-1, 3, (12, 4))
+    dense[5] = -1
+    votes = VoteMatrix.from_dense(dense, ["a", "b", "c"])
+    weights = np.array([1.0, 0.5, 0.25, 2.0])
+    indicators = np.stack([dense == c for c in range(3)]).astype(float)  # (class, item, voter)
+
+    together = np.array(
+        [[(indicators[:, :, j] * indicators[:, :, k]).sum() for k in range(4)] for j in range(4)]
+    )
+    assert np.allclose(_agreements(votes), together)
+
+    # The squared correlations of voters: covariances of their votes for each class, added up.
+    shares = indicators.mean(axis=1)
+    covariance = together / 12 - shares.T @ shares
+    correlation = covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    assert np.allclose(_alike(votes, together), np.square(correlation).sum(axis=1))
+
+    start = np.full((12, 3), 1 / 3)
+    for item in np.flatnonzero((dense >= 0).any(axis=1)):
+        cast = [(j, u) for j, u in enumerate(dense[item]) if u >= 0]
+        own = [sum(weights[j] for j, u in cast if u == c) for c in range(3)]
+        start[item] = np.array(own) / sum(own)
+    scores = np.tile(np.log(start.mean(axis=0)), (12, 1))
+    for j in range(4):
+        counts = np.array([start[dense[:, j] == u].sum(axis=0) for u in range(3)]) + 1 / 3
+        likelihood = counts / counts.sum(axis=0)  # P(voted | class): columns sum to 1
+        for item in np.flatnonzero(dense[:, j] >= 0):
+            scores[item] += weights[j] * np.log(likelihood[dense[item, j]])
+    q = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    assert np.allclose(_probable_classes(votes, weights), q)
+
+    rates = np.array(
+        [[q[dense[:, j] == u].sum(axis=0) / q.sum(axis=0) for u in range(3)] for j in range(4)]
+    )
+    for j in range(4):
+        for k in range(j):
+            expected = (q.sum(axis=0) * rates[j] * rates[k]).sum()
+            excess = (together[j, k] - expected) / np.sqrt(expected + 1)
+            assert _excess(votes, together, weights)[j, k] == pytest.approx(excess)

@@ -59,6 +59,9 @@ def test_the_joint_of_differences_is_exact_for_lopsided_voters():
     joint = _joint_of_differences((on_class - on_rest)[None], singles, prior)
     np.testing.assert_allclose(joint[0, 0], prior * on_class)
     np.testing.assert_allclose(joint[1, 0], (1 - prior) * on_rest)
+    # The votes for the other class are taken to say nothing about this one.
+    np.testing.assert_allclose(joint[2, 0], prior * singles[0, ::-1])
+    np.testing.assert_allclose(joint[3, 0], (1 - prior) * singles[0, ::-1])
 
 
 def test_negative_probabilities_change_their_sign_or_become_tiny():

@@ -8,7 +8,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from wiesel import apply_lfs, from_model
+from wiesel import MajorityVote, TwoStage, VoteMatrix, apply_lfs, from_model
 from wiesel.errors import DataError, ParameterError, VoteError
 
 LABELS = ["ham", "spam"]
@@ -95,3 +95,11 @@ def test_it_abstains_on_nan_in_any_table() -> None:
 
     votes = apply_lfs(from_model(Half(), ["n"]), {"n": [1.0, float("nan")]}, labels=["a", "b"])
     assert votes.dense().tolist() == [[0], [-1]]
+
+
+def test_a_model_of_wiesel_votes_in_its_own_order_of_classes():
+    X = np.array([[0.0], [1.0], [0.0], [1.0]])
+    votes = VoteMatrix.from_dense([["no"], ["yes"], ["no"], ["yes"]], ["yes", "no"])
+    model = TwoStage(MajorityVote(), LogisticRegression(C=1e6)).fit(X, votes)
+    found = apply_lfs([from_model(model, ["x"])], {"x": [0.0, 1.0]}, labels=["no", "yes"])
+    assert found.dense().ravel().tolist() == [0, 1]

@@ -5,13 +5,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from chat_server import ModelServer, model_server, spam_or_ham
 from wiesel import apply_lfs, prompt
 from wiesel.errors import LabelingFunctionError, ParameterError
 from wiesel.lfs import (
@@ -26,60 +25,10 @@ from wiesel.lfs import (
 LABELS = ["ham", "spam"]
 
 
-class ModelServer(ThreadingHTTPServer):
-    """Answers chat completions with what `answer` says about the question."""
-
-    daemon_threads = True
-
-    def __init__(self, answer: Callable[[str], str]) -> None:
-        super().__init__(("127.0.0.1", 0), ChatEndpoint)
-        self.answer = answer
-        self.requests: list[dict[str, Any]] = []
-        self.keys: list[str | None] = []
-        self.broken: list[tuple[int, dict[str, str]]] = []
-        """Statuses (with headers) to fail with before anything is answered."""
-        self.reply = b""
-        """What to send instead of a chat completion."""
-        self.under_way = self.most_under_way = 0
-        self.lock = threading.Lock()
-
-
-class ChatEndpoint(BaseHTTPRequestHandler):
-    server: ModelServer
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with self.server.lock:
-            self.server.requests.append({"path": self.path, **body})
-            self.server.keys.append(self.headers.get("Authorization"))
-            self.server.under_way += 1
-            self.server.most_under_way = max(self.server.most_under_way, self.server.under_way)
-            failure = self.server.broken.pop(0) if self.server.broken else None
-        question = body["messages"][0]["content"]
-        content = self.server.answer(question) if failure is None else ""
-        with self.server.lock:
-            self.server.under_way -= 1
-        completion = json.dumps({"choices": [{"message": {"content": content}}]}).encode()
-        reply = self.server.reply or completion
-        self.send_response(200 if failure is None else failure[0])
-        for name, value in ({} if failure is None else failure[1]).items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(reply)))
-        self.end_headers()
-        self.wfile.write(reply)
-
-    def log_message(self, *_: object) -> None:
-        """Keep the test's output clean."""
-
-
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
-    with ModelServer(lambda question: "spam" if "prize" in question else "ham") as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with model_server(spam_or_ham) as running:
         yield running
-        running.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -169,7 +118,7 @@ def test_a_refusal_is_not_asked_again(client: ChatClient, server: ModelServer) -
 def test_faults_may_be_survived_and_the_good_answers_are_kept(
     client: ChatClient, server: ModelServer
 ) -> None:
-    server.broken = [(400, {})]
+    server.broken = [(403, {})]
     log = FailureLog()
     lf = prompt(LABELS, "{text}", client=client, name="ask")
     votes = apply_lfs(lf, ROWS, labels=LABELS, on_error=log)
@@ -459,7 +408,7 @@ def test_an_interruption_does_not_wait_for_requests_that_hang(
 
     server.answer = answer
     answers = client.ask_all(["quick", "slow"])
-    assert next(answers) == (0, "ham")
+    assert next(answers)[1].text == "ham"
     answers.close()
     assert not answered, "it came back before the slow request did"
     released.set()

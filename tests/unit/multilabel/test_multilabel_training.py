@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from wiesel.multilabel.training import _calibration
 
 from wiesel import (
     DawidSkene,
@@ -132,6 +133,19 @@ def test_calibration_brings_probabilities_to_the_shares(task):
     assert (model.calibration_[:, 0] > 0).all()
 
 
+def test_a_label_is_calibrated_as_by_logistic_regression_and_never_turned_round():
+    gold, noise = np.tile([0, 1], 30), np.random.default_rng(0).normal(size=60)
+    logits = gold + noise
+    scale, offset = _calibration(logits, gold)
+    # Where ridge logistic regression (C = 10) is best, its gradient is zero.
+    wrong = 1 / (1 + np.exp(-scale * logits - offset)) - gold
+    assert [wrong.sum(), (wrong * logits).sum() + scale / 10] == pytest.approx([0, 0], abs=1e-2)
+    assert _calibration(-logits, gold) == (1.0, 0.0)
+    # Nine items with the label are too few.
+    assert _calibration(logits[:19], gold[:19]) == (1.0, 0.0)
+    assert _calibration(logits[:20], gold[:20]) != (1.0, 0.0)
+
+
 def test_a_reading_of_features_is_asked_with_them(task):
     model = TwoStage(FeatureChecked(), network(), **FAST).fit(task.X, task.votes)
     soft = model.soft_labels(task.X, task.votes)
@@ -228,6 +242,8 @@ def test_soft_labels_of_weasel_are_what_its_weights_make(task):
     soft = model.soft_labels(task.X, task.votes)[:, 1]
     assert np.allclose(soft[votes.covered], wanted[votes.covered], atol=1e-6)
     assert np.allclose(soft[~votes.covered], 0.5)
+    explained = model.explain(task.X[3], task.votes[3]).by_label["money"]
+    assert np.allclose(explained.soft_label, [1 - soft[3], soft[3]], atol=1e-6)
 
 
 @pytest.mark.parametrize("sided", [False, True])

@@ -4,7 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from wiesel.nn.losses import AGREEMENT_LOSSES, mutual_information_loss, soft_cross_entropy
+from wiesel.nn.losses import (
+    AGREEMENT_LOSSES,
+    DIVERGENCES,
+    mutual_information_loss,
+    soft_cross_entropy,
+)
 
 
 def logits(seed: int, n_items: int = 7, n_classes: int = 3) -> Tensor:
@@ -105,3 +110,43 @@ def test_agreeing_on_every_item_gains_information():
     sure = torch.eye(2)[torch.tensor([0, 0, 1, 1])]
     gain = -mutual_information_loss(sure, sure).item()
     assert gain == pytest.approx(1 + math.log(2) - 2 / 3, abs=1e-5)
+
+
+def test_what_others_share_lowers_the_gain_of_every_divergence():
+    # Two items, both sure of their own class, and the prior (1/4, 3/4): K_aa = 4 and 4/3; K_ab = 0,
+    # which is taken as a millionth. Jensen-Shannon: f(t) = t log t - (t + 1) log((t + 1)/2)
+    # has f'(t) = log(2 t / (1 + t)) and f*(f'(t)) = log((1 + t) / 2).
+    sure, prior = torch.eye(2, dtype=torch.double), torch.tensor([0.25, 0.75]).double()
+    own = (math.log(8 / 5) + math.log(8 / 7)) / 2
+    gain = -mutual_information_loss(sure, sure, prior, "jensen_shannon").item()
+    assert gain == pytest.approx(own - math.log((1 + 1e-6) / 2), abs=1e-9)
+
+
+GENERATORS = {
+    "kl": lambda t: t * t.log(),
+    "reverse_kl": lambda t: -t.log(),
+    "pearson": lambda t: (t - 1).square(),
+    "hellinger": lambda t: (t.sqrt() - 1).square(),
+    "jensen_shannon": lambda t: t * t.log() - (t + 1) * ((t + 1) / 2).log(),
+}
+"""f(t) of every divergence whose f has a derivative everywhere (Nowozin et al. 2016, table 6)."""
+
+
+@pytest.mark.parametrize("name", sorted(GENERATORS))
+def test_gain_and_cost_are_the_derivative_and_its_conjugate(name: str):
+    pairing = torch.tensor([0.1, 0.5, 1.0, 2.0, 7.0], dtype=torch.double, requires_grad=True)
+    values = GENERATORS[name](pairing)
+    (slope,) = torch.autograd.grad(values.sum(), pairing)
+    divergence = DIVERGENCES[name]
+    assert torch.allclose(divergence.gain(pairing.log()), slope)
+    assert torch.allclose(divergence.cost(pairing.log()), pairing * slope - values)
+
+
+def test_total_variation_is_a_smooth_sign_of_half_a_unit():
+    # tanh(log K) = (K^2 - 1) / (K^2 + 1), and f*(t) = t between -1/2 and 1/2.
+    pairing = torch.tensor([1e-6, 0.5, 1.0, 2.0, 1e6], dtype=torch.double)
+    expected = torch.tensor([-0.5, -0.3, 0.0, 0.3, 0.5], dtype=torch.double)
+    divergence = DIVERGENCES["total_variation"]
+    assert set(DIVERGENCES) == {*GENERATORS, "total_variation"}
+    assert torch.allclose(divergence.gain(pairing.log()), expected)
+    assert torch.allclose(divergence.cost(pairing.log()), expected)

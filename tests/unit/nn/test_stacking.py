@@ -67,3 +67,12 @@ def test_batch_norm_refuses_one_item_as_torch_does():
     for trained, values in ((stack, torch.randn(2, 1, 3)), (members[0], torch.randn(1, 3))):
         with pytest.raises(ValueError, match="train"):
             trained(values)
+
+
+@pytest.mark.parametrize("dimensions", [(1, -1), (1, 2), (2, 3), (-2, -1), (-3, -2)])
+def test_flattening_is_that_of_every_member(dimensions: tuple[int, int]):
+    values = torch.randn(3, 5, 2, 4, 3)
+    flat = nn.Sequential(nn.Flatten(*dimensions))
+    stack = stack_modules([flat] * 3, RandomStreams([torch.get_rng_state()] * 3))
+    for found, own in zip(stack(values), values, strict=True):
+        assert torch.equal(found, flat(own))

@@ -252,7 +252,7 @@ def test_an_item_is_explained_by_its_id(tiny):
     ("file", "old", "new", "words"),
     [
         ("dev.csv", "billing", "biling", "dev.csv: The label of row 0 is 'biling'"),
-        ("train.csv", "m1,", "m0,", "train.csv: Item ids must be unique; 'm0'"),
+        ("train.csv", "m1,", "m0,", "train.csv: Item ids must be unique; 2 rows share the id 'm0'"),
         ("dev.csv", "id,text,label", "id,text,lable", "Did you mean 'lable'?"),
         ("lfs.py", '"technical" if', '"tecnical" if', "tecnical"),
         ("wiesel.toml", "n_dimensions = 3", "n_dimension = 3", "Did you mean 'n_dimensions'?"),

@@ -132,7 +132,7 @@ def test_a_broken_python_file_is_told_beside_the_rules(space: Workspace):
     space.project.path("lfs.py").write_text("def broken(:\n")
     state = space.lf_set.read()
     assert [entry.name for entry in state.entries] == ["log_in"]
-    assert "line 1: SyntaxError" in state.errors["lfs.py"]
+    assert "lfs.py, line 1: SyntaxError" in state.problems[0]
 
 
 def test_a_failing_function_is_told_with_its_row_and_the_others_vote(space: Workspace):
@@ -245,7 +245,7 @@ def test_labels_of_a_class_that_is_gone_are_told(empty: Workspace):
 
 def test_the_score_of_a_state_is_kept_with_it(space: Workspace):
     space.accept(log_in())
-    space.lf_set.note(space.score())
+    space.lf_set.note(space.score(), space.cast.state)
     figures = space.lf_set.history()[-1].figures
     assert figures["accuracy"] > 0.5
     assert figures["lfs"] == 3
@@ -258,6 +258,12 @@ def test_the_verbs_answer_in_words_and_in_json(tiny: Path, wiesel, wiesel_json):
     assert 0 < len(found["suggestions"]) <= 3
     accepted = wiesel_json("suggest", tiny, "--accept", 1)["accepted"]
     assert accepted[0] in [lf.name for lf in Workspace(tiny).lf_set.read().voting]
+    names = [each["name"] for each in wiesel_json("suggest", tiny, "-n", 5)["suggestions"]][1:3]
+    assert wiesel_json("suggest", tiny, "--accept", ",".join(names))["accepted"] == names
+    assert set(names) <= {lf.name for lf in Workspace(tiny).lf_set.read().voting}
+    wrong = wiesel("suggest", tiny, "--accept", "no_such_rule")
+    assert (wrong.exit_code, "no suggestion 'no_such_rule'" in wrong.stderr) == (1, True)
+    assert "from 0 on, or names" in wiesel("suggest", tiny, "--accept", "-1").stderr
     rows = wiesel_json("rows-to-label", tiny, "-n", 8)["rows"]
     assert len(rows) == 8
     blamed = wiesel_json("blame", tiny, "--item", "m0", "--without", "money")

@@ -17,6 +17,7 @@ from wiesel.spans import (
     load_span_model,
 )
 from wiesel.spans.forward_backward import Chain, Layout, smooth
+from wiesel.spans.hidden_markov import _joined
 from wiesel.spans.votes import TOGETHER
 from wiesel.votes import VoteMatrix
 
@@ -109,6 +110,20 @@ def test_evidence_a_thousand_times_apart_does_not_underflow():
     assert np.allclose(found.proba, [[0, 1, 0], [0, 0, 1]])
 
 
+@pytest.mark.parametrize("shift", [-1000.0, 1000.0])
+def test_votes_that_are_unlikely_under_every_tag_change_only_the_evidence(shift):
+    rng = np.random.default_rng(5)
+    chain = Chain(np.array([0.5, 0.5, 0.0]), rng.dirichlet(np.ones(3), size=3), JOINED)
+    log_emission, log_links = rng.normal(size=(9, 3)), rng.normal(size=(9, 2))
+    layout = Layout.of(np.array([0, 4, 9]))
+    plain = smooth(log_emission, layout, chain, log_links)
+    moved = smooth(log_emission + shift, layout, chain, log_links + shift)
+    for name in ("proba", "starts", "transitions", "joined"):
+        assert np.allclose(getattr(moved, name), getattr(plain, name)), name
+    # Nine tokens, and seven pairs of neighbors.
+    assert moved.evidence == pytest.approx(plain.evidence + 16 * shift)
+
+
 @dataclass(eq=False, kw_only=True)
 class Independent(HiddenMarkov):
     """The chain forgets: every tag is as likely after every other."""
@@ -183,6 +198,27 @@ def test_a_link_carries_a_span_on():
     after = HiddenMarkov().fit(tied).predict_proba(tied)[2, 2]
     assert before == 0
     assert after > 0
+
+
+def test_neighbors_are_together_inside_of_one_span_or_outside_of_all():
+    # From O, B-PER, I-PER, B-LOC, I-LOC (rows) to the same: no border before an I, or in O O.
+    before_inside = [0, 0, 1, 0, 1]
+    expected = [[1, 0, 1, 0, 1], *[before_inside] * 4]
+    assert np.array_equal(_joined(LABELS), expected)
+
+
+def test_a_vote_for_apart_carries_no_span_on():
+    """Only `together` lets a token without a vote be inside of the span before it."""
+    said, documents = [[0], [-1], [1], [-1]] * 10, Documents.from_words([["w"] * 4] * 10)
+    tags = VoteMatrix.from_dense(said, LABELS.tags)
+
+    def inside(link: int) -> float:
+        links = VoteMatrix.from_dense([[-1], [-1], [-1], [link]] * 10, TOGETHER, ["link"])
+        votes = TokenVotes(documents, tags, links)
+        return float(HiddenMarkov().fit(votes).predict_proba(votes)[3::4, 2].max())
+
+    assert inside(0) == 0
+    assert inside(1) > 0
 
 
 def test_a_document_of_a_million_tokens_is_one_document():

@@ -206,6 +206,14 @@ def test_an_explanation_names_what_voters_marked_and_the_model_did_not():
     assert not marked[1].passed_over
 
 
+def test_a_page_counts_the_spans_of_each_label():
+    documents = Documents.from_texts(["Ada met Bob", "Bob saw Bath"])
+    votes = apply_span_lfs(gazetteer("PER", ["Ada", "Bob"]), documents, labels=["PER", "LOC"])
+    spans = [[Span(0, 3, "PER"), Span(8, 11, "PER")], [Span(0, 3, "PER"), Span(8, 12, "LOC")]]
+    page = spans_page(explain_spans(votes, spans))
+    assert "<tr><td>PER</td><td>3</td></tr><tr><td>LOC</td><td>1</td></tr>" in page
+
+
 def test_a_page_escapes_texts_labels_and_voters():
     documents = Documents.from_texts(["<b>Ada</b>"], ids=["<i>"])
     label = "P<R"

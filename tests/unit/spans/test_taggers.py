@@ -5,21 +5,25 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from wiesel import MajorityVote
+from wiesel import MajorityVote, VoteMatrix
 from wiesel.cli.main import app
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, VoteError
 from wiesel.saving import read_folder, write_folder
 from wiesel.spans import (
     Documents,
     HiddenMarkov,
+    SpanLabels,
     SpanTwoStage,
     SpanWeaSEL,
+    TokenVotes,
     apply_span_lfs,
     gazetteer,
     load_span_model,
 )
 from wiesel.spans.storage import span_model_contents
 from wiesel.spans.tagger import TokenInputs, TokenLogits
+from wiesel.spans.weasel import TokenEncoder, WeaSELTokenObjective, _TokenBlocks
+from wiesel.training import TrainingData
 
 TEXTS = ["Ada met Bob", "so Bob met Ada again", "", "nobody"] * 6
 FAST = {"epochs": 10, "lr": 0.05, "batch_size": 4, "progress": False}
@@ -92,6 +96,37 @@ def test_weasel_on_tokens_starts_from_a_label_model(start):
     assert model.predict(["Ada met"])[0][0][:3] == (0, 3, "PER")
     with pytest.raises(ParameterError, match="'start' option of SpanWeaSEL"):
         SpanWeaSEL(start="hmm").fit(votes())
+
+
+def test_weasel_on_tokens_learns_the_start_for_as_many_epochs_as_it_says():
+    own, soft = votes(), np.tile([0.5, 0.25, 0.25], (votes().documents.n_tokens, 1))
+    encoder = TokenEncoder(len(own.voters) + 1, 3, ()).eval()
+    tagger, blocks = TokenLogits(Rows(), 3), _TokenBlocks(own.with_silence())
+    objective = WeaSELTokenObjective(tagger, encoder, blocks, soft, warm_up=2)
+    numbers = TokenInputs({"words": np.arange(own.documents.n_tokens)}, own.documents)
+    batch = TrainingData(numbers).gather(np.arange(2))
+    logits = tagger(batch.inputs).log_softmax(1)
+    eight = np.arange(8)  # tokens
+    label = encoder(*blocks.of(eight)).log_softmax(1)
+    for epoch, warming in ((1, True), (2, True), (3, False)):
+        objective.start_epoch(epoch, None)
+        losses = objective.losses(batch)
+        target = torch.tensor(soft[:8]) if warming else label.exp()
+        expected = -(target * logits).sum(dim=1).mean().item()
+        assert losses["end_model"].item() == pytest.approx(expected, rel=1e-5)
+        target = torch.tensor(soft[:8]) if warming else logits.exp()
+        expected = -(target * label).sum(dim=1).mean().item()
+        assert losses["encoder"].item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_encoder_reads_the_vote_shares_of_the_tokens_beside():
+    documents = Documents.from_words([["w"] * 3, ["w"]])
+    said = [[1, 1], [-1, 2], [0, 1], [2, 2]]
+    blocks = _TokenBlocks(TokenVotes(documents, VoteMatrix.from_dense(said, SpanLabels("A").tags)))
+    _, around = blocks.of(np.arange(4))
+    before = [[0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    after = [[0, 0, 1], [0.5, 0.5, 0], [0, 0, 0], [0, 0, 0]]
+    assert around.tolist() == np.hstack([before, after]).tolist()
 
 
 def test_an_encoder_of_other_sizes_or_of_no_use_is_refused(tmp_path):

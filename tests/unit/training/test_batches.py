@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wiesel.training import TrainingData, as_inputs
-from wiesel.training.batches import batch_bounds
+from wiesel.training.batches import StackedItems, batch_bounds
 
 
 @dataclass(frozen=True)
@@ -87,3 +87,21 @@ def test_only_the_items_in_use_are_trained_on():
     assert some.items.tolist() == [1, 4, 9]
     assert some.sample(2).tolist() == [1, 9]
     assert some.sample(100).tolist() == [1, 4, 9]
+
+
+@pytest.mark.parametrize(("room", "prepared"), [(120, [10]), (119, [6, 6, 8])])
+def test_a_stack_prepares_all_items_once_if_they_fit(
+    room: int, prepared: list[int], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("wiesel.training.batches._WHOLE_BYTES", room)  # ten items of three floats
+    sizes = []
+
+    def prepare(batch):
+        sizes.append(len(batch))
+        return batch
+
+    data = TrainingData(data_of(10).inputs)
+    orders = torch.stack([torch.arange(10), torch.arange(9, -1, -1)])
+    found = list(StackedItems(data, prepare).batches(orders, 3))
+    assert sizes == prepared
+    assert torch.cat([batch.rows for batch in found], dim=1).tolist() == orders.tolist()

@@ -90,7 +90,7 @@ class CrowdModel(ExplainedModel):
 
         The end model's prediction is the prior; the voters' confusions give the likelihood.
         """
-        X = self.inputs_of(X)
+        X = self.inputs_of(X, votes)
         return normalized_exp(self._log_start(X) + self._log_votes(X, votes))
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
@@ -163,7 +163,7 @@ class CrowdModel(ExplainedModel):
     def _log_votes(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """What the votes add to the log probability of every class: (n_items, n_classes)."""
         self.check_votes(votes)
-        check_lengths(FitInputs(as_inputs(X), votes))
+        check_lengths(FitInputs(as_inputs(X, votes=votes), votes))
         entries = all_entries(votes)
         return entries.sum_by_item(self._vote_evidence(entries)).double().numpy()
 

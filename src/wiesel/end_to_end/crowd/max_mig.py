@@ -66,6 +66,7 @@ class MaxMIG(CrowdModel):
 
     def joint_proba(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         """Return P(class | x, votes): the end model's prediction combined with the aggregator's."""
+        X = self.inputs_of(X, votes)
         return normalized_exp(self._log_start(X) + self._log_votes(X, votes))
 
     def _blank_voters(self, shapes: dict[str, list[int]]) -> VoterModel:

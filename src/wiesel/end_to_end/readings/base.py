@@ -12,6 +12,7 @@ from wiesel.errors import FeatureError, ParameterError
 from wiesel.label_models import ClassBalance, LabelModel
 from wiesel.label_models.vote_products import item_scores, normalize_rows
 from wiesel.parameters import check_number
+from wiesel.row_ids import in_order_of
 from wiesel.threads import one_thread
 from wiesel.training import Inputs, as_inputs
 from wiesel.votes import VoteMatrix, VoteSource, require_votes
@@ -89,7 +90,9 @@ class EvidenceLabelModel(LabelModel):
         if not isinstance(votes, VoteMatrix):
             raise ParameterError(f"{type(self).__name__} needs all votes in one VoteMatrix.")
         known = self._begin(votes, class_balance)
-        labeled = None if gold is None else (gold[0], votes.labels.indices(gold[1]))
+        labeled = None
+        if gold is not None:
+            labeled = gold[0], votes.labels.indices(in_order_of(*gold, "gold"))
         side = SideInformation(_inputs_of(X, votes), labeled, linear_models)
         with one_thread():
             soft_labels = self._fit_evidence(votes, known, side)
@@ -147,7 +150,7 @@ def _inputs_of(X: Any, votes: VoteMatrix) -> Inputs | None:
     """Return the features of all items as inputs."""
     if X is None:
         return None
-    inputs = as_inputs(X)
+    inputs = as_inputs(X, votes=votes)
     if len(inputs) != votes.n_items:
         raise FeatureError(
             f"X has {len(inputs)} items, the votes have {votes.n_items}: give the features of "

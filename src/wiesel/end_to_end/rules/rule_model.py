@@ -20,6 +20,7 @@ from wiesel.errors import FeatureError
 from wiesel.labels import ABSTAIN
 from wiesel.nn.end_models import Dropout
 from wiesel.parameters import check_number
+from wiesel.row_ids import in_order_of
 from wiesel.tasks import Task
 from wiesel.tasks.explaining import VoteEffects
 from wiesel.training import Batch, Objective, TrainingData
@@ -118,6 +119,7 @@ class RuleModel(ExplainedModel):
         """
         given = replace(self.fit_inputs(X, votes), engine=engine)
         if gold is not None:
+            gold = in_order_of(votes, gold, "gold")
             known = self._task(given).labels.indices(gold, allow_unknown=True)
             if len(known) != len(given.inputs):
                 raise FeatureError(
@@ -216,7 +218,7 @@ class RuleModel(ExplainedModel):
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """The combined prediction, and the weight of every vote; means for an ensemble."""
         self.check_fitted()
-        X = self.inputs_of(X)
+        X = self.inputs_of(X, votes)
         if self.members_:
             parts = [member._weighed(X, votes) for member in self.members_]
             return np.mean([part[0] for part in parts], axis=0), np.mean(

@@ -22,7 +22,7 @@ from wiesel.nn.encoders import (
 )
 from wiesel.nn.graph_encoder import GraphEncoder, GraphLayers, NodeShape
 from wiesel.parameters import check_number
-from wiesel.training import Inputs, as_inputs
+from wiesel.training import Inputs
 from wiesel.training.inputs import is_matrix
 from wiesel.votes import VoteMatrix
 
@@ -56,7 +56,7 @@ def layers_of(encoder: Any) -> EncoderLayers | GraphLayers | None:
     return GraphLayers() if encoder == "graph" else EncoderLayers(hidden=encoder)
 
 
-def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | None:
+def encoder_features(inputs: Inputs, encoder_X: Inputs | None, wanted: bool) -> Inputs | None:
     """Return the features that the encoder reads in addition to the votes, or None."""
     if not wanted:
         if encoder_X is not None:
@@ -64,7 +64,7 @@ def encoder_features(inputs: Inputs, encoder_X: Any, wanted: bool) -> Inputs | N
                 "encoder_X is given, but EncoderLayers(features=False) says not to use it."
             )
         return None
-    features = inputs if encoder_X is None else as_inputs(encoder_X, "encoder_X")
+    features = inputs if encoder_X is None else encoder_X
     if not is_matrix(features):
         raise FeatureError(
             "The encoder needs a plain feature vector for each item (items x features, floating "

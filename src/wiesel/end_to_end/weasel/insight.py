@@ -31,7 +31,7 @@ _ITEMS = 2048
 def weigh_voters(model: "WeaSEL", X: Any, votes: Any, encoder_X: Any) -> Weighed:
     """Return the voters' accuracies and the items' soft labels; means for an ensemble."""
     model.check_fitted()
-    X = X if encoder_X is not None else model.inputs_of(X)
+    X = X if encoder_X is not None else model.inputs_of(X, votes)
     if model.members_:
         weighed = [weigh_voters(member, X, votes, encoder_X) for member in model.members_]
         return np.mean([part[0] for part in weighed], axis=0), np.mean(

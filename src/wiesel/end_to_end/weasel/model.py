@@ -233,7 +233,9 @@ class WeaSEL(ExplainedModel):
 
     def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
         """Return X, votes and the encoder's features as one value."""
-        inputs = as_inputs(X)
+        inputs = as_inputs(X, votes=votes)
+        if encoder_X is not None:
+            encoder_X = as_inputs(encoder_X, "encoder_X", votes)
         return FitInputs(inputs, votes, encoder_features(inputs, encoder_X, self._reads_features))
 
     @property

@@ -6,7 +6,28 @@ from typing import Any, NamedTuple
 
 from wiesel.errors import DataError, listed
 
-__all__ = ["Answer", "Answered", "Prediction", "Target", "only_label", "pick_question"]
+__all__ = [
+    "OUR_NAME",
+    "Answer",
+    "Answered",
+    "Prediction",
+    "Target",
+    "is_ours",
+    "only_label",
+    "pick_question",
+]
+
+OUR_NAME = "wiesel"
+"""The predictor of the predictions that we write, unless the user names another one."""
+
+
+def is_ours(voter: object) -> bool:
+    """Whether predictions are our own: they come from the answers, so they are no further ones.
+
+    >>> is_ours("wiesel"), is_ours("Wiesel 7"), is_ours("bert v2")
+    (True, True, False)
+    """
+    return str(voter).lower().split()[:1] == [OUR_NAME]
 
 
 class Answer(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from wiesel.errors import DataError
-from wiesel.io.annotation.answered import Answered, Prediction, Target, only_label
+from wiesel.io.annotation.answered import Answered, Prediction, Target, is_ours, only_label
 
 __all__ = ["doccano_records", "is_doccano", "labels_of", "read_doccano"]
 
@@ -52,8 +52,9 @@ def _answers(record: Mapping[str, Any], key: object) -> Iterator[tuple[str, str 
         for voter, labels in chosen.items():
             yield voter, only_label(labels, voter, key)
         return
-    named = (record[name] for name in (*_PEOPLE, "_file") if record.get(name))
-    voter = str(next(named, "doccano"))
+    # doccano keeps our name beside a label that a person corrected: the file tells who it was.
+    named = [str(record[name]) for name in (*_PEOPLE, "_file") if record.get(name)]
+    voter = min(named, key=is_ours, default="doccano")
     labels = labels_of(record)
     if isinstance(labels, list) and any(isinstance(each, (list, Mapping)) for each in labels):
         raise DataError(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, ParameterError, listed, suggest
-from wiesel.io.annotation.answered import Answered
+from wiesel.io.annotation.answered import OUR_NAME, Answered, is_ours
 from wiesel.io.annotation.argilla import is_argilla, read_argilla
 from wiesel.io.annotation.doccano import is_doccano, read_doccano
 from wiesel.io.annotation.label_studio import is_label_studio, read_label_studio
@@ -61,8 +61,10 @@ class Annotations:
     """The tool's name of the question."""
     field: str
     """The tool's name of the field that was shown."""
+    n_ours: int = 0
+    """Predictions that Wiesel wrote, which are no answers."""
 
-    def write(self, path: FilePath, proba: Any, name: str = "wiesel") -> None:
+    def write(self, path: FilePath, proba: Any, name: str = OUR_NAME) -> None:
         """Write soft labels of items with votes as predictions for the same tool and question."""
         from wiesel.io.annotation.writing import write_predictions
 
@@ -132,17 +134,28 @@ def is_annotation_file(path: FilePath) -> bool:
     False
     """
     found = Path(path)
+    if found.is_dir():  # doccano's, with a file for each annotator
+        files = _annotators_files(found)
+        is_own = any((found / name).exists() for name in ("manifest.json", "wiesel.toml"))
+        return not is_own and bool(files) and _is_from_a_tool(files[0])
     if found.suffix.lower() not in _EXTENSIONS or not found.is_file():
         return False
-    if found.suffix.lower() in (".json", ".zip"):
-        return True
-    with found.open("rb") as stream:
-        first = stream.readline(2**24)
+    return found.suffix.lower() in (".json", ".zip") or _is_from_a_tool(found)
+
+
+def _is_from_a_tool(file: Path) -> bool:
+    """Whether the first record of a JSON or JSONL file is one of a tool."""
+    with file.open("rb") as stream:
+        first = stream.read() if file.suffix.lower() == ".json" else stream.readline(2**24)
     try:
         records = json_records(first.decode("utf-8"))
     except (DataError, UnicodeDecodeError):
         return False
     return bool(records) and _tool_of(records[0]) is not None
+
+
+def _annotators_files(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.iterdir() if each.suffix.lower() in _EXTENSIONS[:3])
 
 
 def tool_name(tool: str) -> str:
@@ -158,7 +171,7 @@ def _records(source: Any) -> list[dict[str, Any]]:
         return [dict(record) for record in source]
     path = Path(source)
     if path.is_dir():
-        files = sorted(each for each in path.iterdir() if each.suffix.lower() in _EXTENSIONS[:3])
+        files = _annotators_files(path)
         if not files:
             raise DataError("The folder has no .json or .jsonl files.")
         return [record for file in files for record in _named_after(file.stem, read_text(file))]
@@ -212,16 +225,19 @@ def _tool_of(record: Mapping[str, Any]) -> str | None:
 def _annotations(
     found: Answered, tool: str, labels: LabelSpace | Sequence[str] | None
 ) -> Annotations:
-    if not found.answers and not found.gold:
-        raise DataError("Nobody has answered yet: there are items, but no answers.")
-    answered = {each.label for each in found.answers}
+    answers = [each for each in found.answers if not is_ours(each.voter)]
+    n_ours = len(found.answers) - len(answers)
+    if not answers and not found.gold:
+        ours = f", only {n_ours:,} predictions that Wiesel wrote" if n_ours else ""
+        raise DataError(f"Nobody has answered yet: there are items, but no answers{ours}.")
+    answered = {each.label for each in answers}
     seen = sorted(answered | found.classes | set(found.gold.values()))
     if labels is None and len(seen) < 2:
         raise DataError(f"All answers are {listed(seen)}: name the other classes, labels=[...].")
     space = LabelSpace.of(seen if labels is None else labels)
     schema = {"item": pl.Int64, "voter": pl.String, "label": pl.String}
     votes = VoteMatrix.from_long(
-        pl.DataFrame(found.answers, schema=schema, orient="row"),
+        pl.DataFrame(answers, schema=schema, orient="row"),
         item="item",
         voter="voter",
         label="label",
@@ -234,7 +250,8 @@ def _annotations(
         gold[item] = space.index(name)
     rows = _table(found.rows)
     votes = replace(votes, ids=item_ids(rows["id"], len(rows)))
-    return Annotations(rows, votes, gold, tool, found.question, found.field)
+    indices = space.from_indices(gold)
+    return Annotations(rows, votes, indices, tool, found.question, found.field, n_ours)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from wiesel.errors import DataError
-from wiesel.io.annotation.answered import Prediction, Target
+from wiesel.io.annotation.answered import OUR_NAME, Prediction, Target
 from wiesel.io.annotation.argilla import argilla_records
 from wiesel.io.annotation.doccano import doccano_records
 from wiesel.io.annotation.label_studio import label_studio_records
@@ -40,22 +40,24 @@ def write_predictions(  # noqa: PLR0913 - three of them are names in the tool
     tool: str,
     question: str = "label",
     field: str = "text",
-    name: str = "wiesel",
+    name: str = OUR_NAME,
 ) -> None:
     """Write the most probable class of each row, with its probability as score, for a tool.
 
     `rows` is a table with `id` and the data to show; `proba` has one row for each. `question` and
     `field` are the tool's names of the question and of the field it shows (`from_name` and
-    `to_name` in Label Studio). `name` is the model version or annotator. Leave out items without
+    `to_name` in Label Studio). `name` is the model version or annotator; if it starts with
+    "wiesel", the predictions are not read as answers when they come back. Leave out items without
     votes: for these, only the prior is known.
 
     >>> import tempfile, pathlib
     >>> from wiesel.io import read_annotations
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "tasks.json"
     >>> rows = {"id": [1, 2], "text": ["win a prize", "see you"]}
-    >>> write_predictions(path, rows, [[0.1, 0.9], [0.7, 0.3]], ["ham", "spam"], tool="argilla")
+    >>> write_predictions(path, rows, [[0.1, 0.9], [0.7, 0.3]], ["ham", "spam"], tool="argilla",
+    ...                   name="bert")
     >>> read_annotations(path).votes.voters
-    ('wiesel',)
+    ('bert',)
     """
     chosen = tool_name(tool)
     space, frame = LabelSpace.of(labels), as_frame(rows)

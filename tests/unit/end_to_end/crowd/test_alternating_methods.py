@@ -20,6 +20,7 @@ from wiesel import MBEM, AggNet, DeepLogic, Raykar, VoteMatrix
 from wiesel.datasets.synthetic import make_votes
 from wiesel.end_to_end.crowd.alternation import CountedObjective
 from wiesel.end_to_end.crowd.crowd_model import all_entries
+from wiesel.end_to_end.crowd.deep_logic import VirtualEvidence
 from wiesel.end_to_end.crowd.voter_models import CountedConfusions
 from wiesel.end_to_end.plan import default_epochs
 from wiesel.end_to_end.vote_payloads import EntryPayload
@@ -43,6 +44,20 @@ def test_smoothing_pulls_a_voter_without_votes_to_the_crowd():
     counted = CountedConfusions.of(all_entries(votes), soft, n_voters=2, smoothing=1.0)
     assert np.allclose(counted.confusions(torch.tensor([1])), [[[0.5, 0.5], [0, 1]]], atol=1e-5)
     assert counted.counts.shape == (3, 2), "two pairs occur, and one row is for all others"
+
+
+def test_a_probabilistic_vote_counts_by_its_shares():
+    votes = VoteMatrix.from_proba([[[0.75, 0.25]], [[0.5, 0.5]]], ["a", "b"])
+    entries, soft = all_entries(votes), torch.tensor([[1.0, 0.0], [0.2, 0.8]])
+    counted = CountedConfusions.of(entries, soft, n_voters=1, smoothing=0.0)
+    # Of 1.2 items of a, 0.75 + 0.2 * 0.5 are called a; of 0.8 items of b, 0.8 * 0.5.
+    expected = [[0.85 / 1.2, 0.35 / 1.2], [0.5, 0.5]]
+    assert np.allclose(counted.confusions(torch.tensor([0])), [expected], atol=1e-5)
+    evidence = VirtualEvidence(1, 2, confidence=0.9, strength=2.0)
+    evidence.count(entries, soft)
+    # Right: 0.75 + 0.2 * 0.5 + 0.8 * 0.5 of two votes, and nine tenths of two more.
+    accuracy = (1.25 + 0.9 * 2) / 4
+    assert evidence.weights.item() == pytest.approx(np.log(accuracy / (1 - accuracy)), abs=1e-5)
 
 
 def test_with_an_end_model_that_knows_nothing_em_never_lowers_the_likelihood():

@@ -1,0 +1,220 @@
+"""What requests to language models use and cost, and a budget that stops them."""
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from wiesel.errors import ParameterError
+from wiesel.lfs.completions import Completion, Question
+from wiesel.lfs.prices import PriceTable, count_tokens
+from wiesel.lfs.sending import ChatError
+
+if TYPE_CHECKING:
+    from wiesel.lfs.chat import ChatClient
+
+__all__ = ["Budget", "BudgetReached", "Spending", "current_spending", "spending"]
+
+Unit = Literal["money", "tokens", "requests"]
+_MOMENT = 0.1
+_CURRENT: ContextVar["Spending | None"] = ContextVar("spending", default=None)
+
+
+class BudgetReached(ChatError):
+    """A question was not asked because the budget is spent."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much may be spent: an amount of money, or a number of tokens or requests.
+
+    >>> Budget.of("2.50"), Budget.of("500 requests")
+    (Budget(limit=2.5, unit='money'), Budget(limit=500.0, unit='requests'))
+    """
+
+    limit: float
+    unit: Unit = "money"
+
+    @classmethod
+    def of(cls, given: "Budget | float | str") -> "Budget":
+        """Return a budget written as `2.50`, `500 requests` or `200000 tokens`."""
+        if isinstance(given, Budget):
+            return given
+        found = re.fullmatch(r"[$€£¥]?\s*(\d+(?:\.\d+)?|\.\d+)\s*(tokens?|requests?|)", str(given))
+        if not found:
+            raise ParameterError(
+                f"A budget is an amount such as 2.50, or '500 requests', or '200000 tokens'; got "
+                f"{given!r:.40}."
+            )
+        units: dict[str, Unit] = {"": "money", "t": "tokens", "r": "requests"}
+        return cls(float(found[1]), units[found[2][:1]])
+
+
+@dataclass(eq=False)
+class Spending:
+    """What was spent so far; safe to use from several threads.
+
+    >>> with spending(budget="500 requests") as spent:
+    ...     pass  # apply_lfs(...)
+    >>> print(spent)
+    0 requests
+    """
+
+    budget: Budget | None = None
+    prices: PriceTable = field(default_factory=PriceTable)
+    requests: int = 0
+    """Requests that were answered."""
+    cached: int = 0
+    """Questions whose answer was in the cache."""
+    retries: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float = 0.0
+    unpriced: set[str] = field(default_factory=set)
+    """Models whose price is unknown."""
+    estimated: bool = False
+    """Whether a server did not say how many tokens it used, so that they are estimated."""
+    _reserved: float = 0.0
+    _changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
+
+    def check(self, client: "ChatClient") -> None:
+        """Refuse a budget that cannot be kept, before anything is sent."""
+        if self.budget is None:
+            return
+        if client.cache is None:
+            raise ParameterError(
+                "A budget needs a cache, so that answers are not paid for twice: "
+                "ChatClient(cache='answers.sqlite')."
+            )
+        if self.budget.unit == "money" and self.prices.of(client) is None:
+            raise ParameterError(
+                f"The price of {client.model!r} is unknown, so a budget in money cannot be kept. "
+                f"Give it as '500 requests' or '200000 tokens', or "
+                f"{self.prices.missing(client.model)}"
+            )
+
+    def reserve(self, client: "ChatClient", question: Question, stopped: threading.Event) -> float:
+        """Set aside what a request costs at most; raise `BudgetReached` if that is too much."""
+        if self.budget is None:
+            return 0.0
+        most = self._amount(*self._at_most(client, question), client)
+        with self._changed:
+            while self._spent + self._reserved + most > self.budget.limit * (1 + 1e-9):
+                if not self._reserved or stopped.is_set():
+                    raise BudgetReached(f"the budget is spent ({self})")
+                self._changed.wait(_MOMENT)  # requests under way may cost less than set aside
+            self._reserved += most
+        return most
+
+    def settle(
+        self, reserved: float, client: "ChatClient", question: Question, answer: Completion | None
+    ) -> None:
+        """Count a request as done; `answer` is None if it failed."""
+        with self._changed:
+            self._reserved = max(0.0, self._reserved - reserved)
+            if answer is not None:
+                used = self._at_most(client, question)
+                tokens_in = used[0] if answer.tokens_in is None else answer.tokens_in
+                tokens_out = used[1] if answer.tokens_out is None else answer.tokens_out
+                self.estimated |= None in (answer.tokens_in, answer.tokens_out)
+                self.requests += 1
+                self.tokens_in += tokens_in
+                self.tokens_out += tokens_out
+                price = self.prices.of(client)
+                if price is None:
+                    self.unpriced.add(client.model)
+                else:
+                    self.cost += price.of(tokens_in, tokens_out)
+            self._changed.notify_all()
+
+    def retried(self) -> None:
+        """Count an attempt that failed and was repeated."""
+        with self._changed:
+            self.retries += 1
+
+    def note(self, done: int, total: int, started: float) -> str:
+        """Return what was spent and the time left, for a progress report."""
+        left = (time.monotonic() - started) / max(done, 1) * (total - done)
+        return f"{self}, {_duration(left)} left"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as plain data."""
+        names = ("requests", "cached", "retries", "tokens_in", "tokens_out", "cost", "estimated")
+        cost = None if self.unpriced else self.cost
+        return {**{name: getattr(self, name) for name in names}, "cost": cost}
+
+    def __str__(self) -> str:
+        parts = [f"{self.requests:,} request{'s' * (self.requests != 1)}"]
+        if self.requests:
+            about = "about " * self.estimated
+            parts.append(f"{about}{self.tokens_in + self.tokens_out:,} tokens")
+            parts.append(self.prices.amount(None if self.unpriced else self.cost))
+        parts += [f"{self.cached:,} from the cache"] if self.cached else []
+        parts += [f"{self.retries:,} retries"] if self.retries else []
+        return ", ".join(parts)
+
+    @property
+    def _spent(self) -> float:
+        unit = self.budget.unit if self.budget else "money"
+        amounts = {"money": self.cost, "tokens": self.tokens_in + self.tokens_out}
+        return float(amounts.get(unit, self.requests))
+
+    def _at_most(self, client: "ChatClient", question: Question) -> tuple[int, int]:
+        price = self.prices.of(client)
+        tokens_in = count_tokens(question.text + question.schema, price.tokenizer if price else "")
+        return tokens_in, client.max_tokens * question.samples
+
+    def _amount(self, tokens_in: int, tokens_out: int, client: "ChatClient") -> float:
+        unit = self.budget.unit if self.budget else "money"
+        if unit == "requests":
+            return 1.0
+        price = self.prices.of(client)
+        return (
+            tokens_in + tokens_out
+            if unit == "tokens" or not price
+            else price.of(tokens_in, tokens_out)
+        )
+
+
+@contextmanager
+def spending(
+    budget: Budget | float | str | None = None, prices: PriceTable | None = None
+) -> Iterator[Spending]:
+    """Count what the prompts inside use, and stop them when the budget is spent.
+
+    `budget` is an amount such as 2.5, or `"500 requests"`, or `"200000 tokens"`. `prices` is by
+    default `PriceTable.read()`. When the budget is spent, `apply_lfs` raises an error, or abstains
+    on the remaining rows with `on_error="abstain"`. All answers are in the cache: the same call
+    with a higher budget asks only for the rest.
+
+    >>> with spending(budget="500 requests") as spent:
+    ...     spent.budget
+    Budget(limit=500.0, unit='requests')
+    """
+    table = PriceTable.read() if prices is None else prices
+    spent = Spending(None if budget is None else Budget.of(budget), table)
+    token = _CURRENT.set(spent)
+    try:
+        yield spent
+    finally:
+        _CURRENT.reset(token)
+
+
+def current_spending() -> Spending:
+    """Return the count of the surrounding `spending`; a new one if there is none."""
+    return _CURRENT.get() or Spending()
+
+
+def _duration(seconds: float) -> str:
+    """A time in words.
+
+    >>> _duration(42), _duration(600), _duration(9000)
+    ('42 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,59 @@
+"""How large the package is: `python tests/architecture/package_size.py`.
+
+A line counts if it holds code: no comments, no blank lines, no docstrings, and no strings under
+fields, which are their documentation.
+"""
+
+import ast
+import io
+import tokenize
+from collections import Counter
+
+from source_tree import Source, sources
+
+_NOT_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}
+
+
+def code_lines(text: str) -> int:
+    """Return how many lines of a file hold code."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _NOT_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        # A string that is a statement does nothing: it documents what is above it.
+        value = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            lines -= set(range(value.lineno, (value.end_lineno or value.lineno) + 1))
+    return len(lines)
+
+
+def room(source: Source) -> str:
+    """Return the part of the package that a file belongs to; single modules are one room."""
+    return "single modules" if source.path.parent.name == "wiesel" else source.part
+
+
+def main() -> None:
+    """Print lines and files of every room."""
+    lines: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for source in sources():
+        lines[room(source)] += code_lines(source.path.read_text(encoding="utf-8"))
+        files[room(source)] += 1
+    print(f"{'room':<16}{'lines of code':>14}{'files':>8}{'lines per file':>16}")  # noqa: T201
+    for name, n_lines in lines.most_common():
+        print(f"{name:<16}{n_lines:>14,}{files[name]:>8}{n_lines / files[name]:>16.0f}")  # noqa: T201
+    total, n_files = lines.total(), files.total()
+    print(f"{'all':<16}{total:>14,}{n_files:>8}{total / n_files:>16.0f}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
