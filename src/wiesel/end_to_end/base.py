@@ -187,7 +187,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     def predict(self, X: Any) -> Any:
         """Return the name of the predicted class of every item, or its labels as a tuple."""
-        return self.task_.decide(predicted_proba(self, X), self.threshold_)
+        proba = predicted_proba(self, X)
+        return self.task_.decide(proba, self.threshold_)
 
     def one(self, label: str) -> Any:
         """With several labels, return the binary classifier of one of them."""

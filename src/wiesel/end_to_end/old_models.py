@@ -15,6 +15,17 @@ _CLASSES = {
     "MultiLabelTwoStage": "TwoStage",
     "MultiLabelWeaSEL": "WeaSEL",
 }
+_REPLACED = (
+    "kind",
+    "thresholds",
+    "balance",
+    "sizes",
+    "start",
+    "voters_on",
+    "label_model",
+    "label_models",
+)
+"""Entries that have another name or place today."""
 
 
 def upgraded(
@@ -34,9 +45,8 @@ def _upgraded(
     name = manifest["class"]
     if name not in _CLASSES:
         raise SavedModelError(f"There is no multi-label method {name!r}. {suggest(name, _CLASSES)}")
-    kept = {key: manifest[key] for key in ("labels", "voters", "parameters", "selection")}
     found = {
-        **kept,
+        **{key: value for key, value in manifest.items() if key not in _REPLACED},
         "class": _CLASSES[name],
         "task": SeveralLabelsTask.kind,
         "threshold": manifest["thresholds"],
@@ -83,6 +93,9 @@ def _with_members(
         kept |= {f"{prefix}{name}": content for name, content in own_files.items()}
     learned = {}
     if "member_weights" in manifest:
+        # Members were its networks then; today they are methods.
+        options = decoded(manifest["parameters"])
+        found["parameters"] = encoded({k: v for k, v in options.items() if k != "members"})
         learned = {
             "member_weights": decoded(manifest["member_weights"]),
             "copies": manifest["copies"],

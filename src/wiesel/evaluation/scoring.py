@@ -56,9 +56,13 @@ def evaluate(
     if isinstance(labels, MultiLabelSpace):
         from wiesel.evaluation.several_labels import evaluate_presence
 
-        proba, threshold = model_proba(model, X), getattr(model, "threshold_", None)
         return evaluate_presence(
-            proba, y, labels, thresholds=threshold, n_resamples=n_resamples, seed=seed
+            model.predict_proba(X),
+            y,
+            labels,
+            thresholds=getattr(model, "threshold_", None),
+            n_resamples=n_resamples,
+            seed=seed,
         )
     return evaluate_proba(
         model_proba(model, X),

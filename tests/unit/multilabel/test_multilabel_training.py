@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from wiesel.multilabel.training import _calibration
+from wiesel.tasks.several_labels import _calibration
 
 from wiesel import (
     DawidSkene,
