@@ -100,9 +100,6 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     """A file written after every epoch; if it exists, `fit` resumes from it."""
     progress: bool | None = None
     """Show a progress bar; None shows it on a terminal and in a notebook."""
-    calibrated: bool = False
-    """With several labels: fit a scale and an offset of every label's logit on the validation items
-    (Platt scaling)."""
 
     tasks: ClassVar[tuple[str, ...]] = (OneLabelTask.kind,)
     """The kinds of tasks that the method can do."""
@@ -389,7 +386,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
     def _tune(self, validation: Validation, proba: Array) -> None:
         """Calibrate, if the option says so, and tune the thresholds for F1."""
-        if self.calibrated:
+        if getattr(self, "calibrated", False):
             logits = predict_logits(self.end_model_, validation.inputs)
             self.calibration_ = self.task_.calibration(logits, validation)
             proba = self.task_.proba(logits, self.calibration_)

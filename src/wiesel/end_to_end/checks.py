@@ -179,8 +179,8 @@ def gold_validation(
     n_gold = len(held_out.gold)
     if n_gold != len(inputs) or not n_gold:
         raise FeatureError(
-            f"The validation set has {len(inputs)} inputs and gold labels of {n_gold} items; "
-            "it needs those of each, and at least one item."
+            f"The validation set has {len(inputs)} inputs and {n_gold} gold labels; "
+            "it needs gold for each, and at least one item."
         )
     if end_model is not None:
         check_end_model(end_model, inputs, task, "validation X")
@@ -203,14 +203,15 @@ def gold_votes(validation: GoldSet | None, held_out: Validation | None, votes: A
     found = validation[2]
     if type(found) is not type(votes):
         raise ParameterError(
-            f"The third part of validation must be {type(votes).__name__}, the votes on its items; "
+            f"The third part of validation must be a {type(votes).__name__}, the votes on its "
+            "items; "
             f"got {type(found).__name__}."
         )
     found.check_same_voters(votes.voters, votes.labels)
     if found.n_items != len(held_out.gold):
         raise FeatureError(
-            f"The validation set has gold labels of {len(held_out.gold)} items, and votes on "
-            f"{found.n_items}."
+            f"The validation set has {len(held_out.gold)} gold labels, and votes on "
+            f"{found.n_items} items."
         )
     return found
 

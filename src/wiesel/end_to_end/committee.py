@@ -94,6 +94,9 @@ class Committee(ExplainedModel):
     train_on_gold: bool = True
     """Whether networks of a default committee also train on the validation items. If so, use
     `out_of_fold_proba` instead of `predict_proba` to evaluate the committee on them."""
+    calibrated: bool = False
+    """With several labels: fit a scale and an offset of every label's logit on the validation items
+    (Platt scaling)."""
 
     member_weights_: dict[str, Any] = field(init=False, repr=False)
     """The weight of each member, by name; weights sum to 1. With several labels, an array: the

@@ -57,6 +57,7 @@ def _upgraded(
         return _with_members(manifest, found, files)
     found["modules"] = {"end_model": manifest["modules"]["end_model"]}
     if name == "MultiLabelWeaSEL":
+        found["parameters"] = _without(manifest["parameters"], "calibrated")
         balance = [0.5 if p is None or math.isnan(p) else p for p in manifest["balance"]]
         found["modules"]["encoder"] = None
         learned = {
@@ -94,11 +95,15 @@ def _with_members(
     learned = {}
     if "member_weights" in manifest:
         # Members were its networks then; today they are methods.
-        options = decoded(manifest["parameters"])
-        found["parameters"] = encoded({k: v for k, v in options.items() if k != "members"})
+        found["parameters"] = _without(manifest["parameters"], "members")
         learned = {
             "member_weights": decoded(manifest["member_weights"]),
             "copies": manifest["copies"],
             "own_members": False,
         }
     return {**found, "members": parts, "learned": encoded(learned)}, kept
+
+
+def _without(parameters: Mapping[str, Any], option: str) -> Any:
+    """Stored options without one that the method no longer has."""
+    return encoded({k: v for k, v in decoded(parameters).items() if k != option})

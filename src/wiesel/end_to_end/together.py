@@ -159,8 +159,7 @@ def _train_group(fits: Sequence[ReadyFit], quiet: bool) -> list[History]:
         try:
             return _train_stack(fits)
         except NotStackable as reason:
-            # A user can change the network, but not that a method has no stacked form.
-            if not quiet and vars(type(fits[0].objective)).get("stackable", False):
+            if not quiet:
                 name = type(fits[0].model).__name__
                 # The objective is internal: the user knows the method.
                 why = str(reason).replace(type(fits[0].objective).__name__, name)

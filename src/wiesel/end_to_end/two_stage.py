@@ -71,6 +71,9 @@ class TwoStage(ExplainedModel):
     uniform for `mig`."""
     hard: bool = False
     """Train on the most probable class instead of on the soft label."""
+    calibrated: bool = False
+    """With several labels: fit a scale and an offset of every label's logit on the validation items
+    (Platt scaling)."""
 
     tasks = (OneLabelTask.kind, SeveralLabelsTask.kind)
 

@@ -150,6 +150,7 @@ def test_a_committee_has_networks_not_members(task):
         committee(members=3).fit(task.X, task.votes)
 
 
+@pytest.mark.filterwarnings("ignore:The 2 networks of WeaSEL are trained one by one")
 @pytest.mark.parametrize("kind", ["two_stage", "weasel"])
 def test_an_ensemble_is_the_mean_of_its_members(kind, task, tmp_path):
     options = {**FAST, "epochs": 3, "members": 2}

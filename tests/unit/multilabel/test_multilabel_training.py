@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from wiesel.tasks.several_labels import _calibration
 
 from wiesel import (
     DawidSkene,
@@ -25,6 +24,7 @@ from wiesel.multilabel import (
     PerLabel,
 )
 from wiesel.nn import MLP
+from wiesel.tasks.several_labels import _calibration
 
 FAST = {
     "epochs": 6,
@@ -205,7 +205,7 @@ def test_wrong_arguments_are_refused(model, task):
         Raykar(network(), **FAST).fit(task.X, task.votes)
     with pytest.raises(FeatureError, match="X has 3, votes has 300"):
         model.fit(task.X[:3], task.votes)
-    with pytest.raises(FeatureError, match="2 inputs and gold labels of 3"):
+    with pytest.raises(FeatureError, match="2 inputs and 3 gold labels"):
         model.fit(task.X, task.votes, validation=(task.X[:2], task.gold[:3]))
     for balance, words in (
         ({"lwa": 0.1}, "Did you mean 'law'"),
