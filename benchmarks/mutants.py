@@ -48,6 +48,8 @@ ROOMS = [
     "training",
 ]
 """The folders of the package whose code is changed."""
+_PUBLIC_NAMES = "tests/architecture/test_public_names.py"
+"""It compares all options and their defaults with a file, without calling anything."""
 SINGLE_FILES = ("long_votes.py", "vote_entries.py", "votes.py")
 TESTS = (
     *(f"tests/unit/{room}" for room in ROOMS),
@@ -60,6 +62,7 @@ TESTS = (
     "tests/unit/test_votes.py",
     "tests/unit/io/test_vote_parts.py",
     "tests/unit/io/test_votes_on_disk.py",
+    _PUBLIC_NAMES,
     "tests/contracts",
     "tests/parity",
     "tests/properties",
@@ -324,6 +327,7 @@ def chosen_tests(one: Mutation, tests: dict[str, Any]) -> tuple[list[str], float
             name
             for name, test in passed.items()
             if any(c == calls if one.function else c.startswith(calls) for c in test["calls"])
+            or (file == _PUBLIC_NAMES and not one.function)
         ]
         others = [] if not direct or "contracts" in file else [*passed.keys() - set(direct)]
         chosen = sorted(direct, key=lambda name: passed[name]["seconds"]) + sorted(others)

@@ -14,6 +14,9 @@ MANY_PARAMETERS = {
     "apply_lfs": "five keywords that most calls leave out, each with a meaning of its own",
     "apply_lfs_to_folder": "those of apply_lfs, with a folder",
     "apply_multilabel_lfs": "those of apply_lfs",
+    "prompt_from_file": "what a prompt in a file is filled with, each by its own name",
+    "prompt_labels": "those of prompt_from_file",
+    "rules_from_model": "those of suggest_lfs, and what its prompt is filled with",
 }
 
 

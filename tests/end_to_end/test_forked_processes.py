@@ -255,6 +255,8 @@ def test_what_needs_polars_is_refused_at_once_in_a_forked_child(tmp_path):
             in_fork(work)
         refused.append(name)
     assert refused == list(refused_work(tmp_path))
+    with pytest.raises(ForkError, match=r"apply_lfs needs Polars.*spawn"):
+        in_fork(refused_work(tmp_path)["apply_lfs"])
 
 
 def test_label_models_need_no_polars():

@@ -1,5 +1,6 @@
 """CARD.md: the model card of a saved model."""
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,8 @@ _NAMED = 5
 def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) -> str:
     """Return a short description of a fitted model in Markdown."""
     names = ", ".join(map(code_span, model.labels_))
+    portable = copy(model)
+    portable.checkpoint = None  # a place on the machine that trained it
     lines = [
         f"# {type(model).__name__} model",
         "",
@@ -32,7 +35,7 @@ def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) ->
         "",
         "## Options",
         "",
-        code_block(repr(model)),
+        code_block(repr(portable)),
         "",
         "## Use it",
         "",

@@ -50,6 +50,8 @@ __all__ = [
 
 WEIGHTS = "weights.safetensors"
 HISTORY = "history.json"
+LOCAL_OPTION = "checkpoint"
+"""An option that is a place on the machine that trains; it is not stored."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,15 @@ class Saved:
         """The method-specific learned values."""
         values: dict[str, Any] = decoded(self.manifest["learned"])
         return values
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the constructor, without those of the machine that trained the model.
+
+        A checkpoint is a file that `fit` writes: a stranger's model must not choose its place.
+        """
+        found: dict[str, Any] = decoded(self.manifest["parameters"])
+        return {name: value for name, value in found.items() if name != LOCAL_OPTION}
 
     def member(self, number: int) -> "Saved":
         """Return the part of an ensemble or a committee that is one member."""
@@ -204,7 +215,7 @@ def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndMod
 def _restored(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
     if "members" in saved.manifest:
         return _restored_members(cls, saved)
-    options = decoded(saved.manifest["parameters"])
+    options = saved.options
     end_model = saved.blank("end_model", options["seed"])
     model = cls(**{**options, "end_model": unfitted(end_model), **cls.restored_options(saved)})
     model.check_options()
@@ -230,7 +241,7 @@ def _restored_members(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndMode
         if "members" not in part:
             own.manifest.pop("members", None)
         members.append(_restored(_class_named(own.manifest["class"]), own))
-    model = cls.from_members(members, decoded(saved.manifest["parameters"]), saved)
+    model = cls.from_members(members, saved.options, saved)
     _restore_outcome(model, saved)
     return model
 
@@ -249,7 +260,7 @@ def _restore_outcome(model: "EndToEndModel", saved: Saved) -> None:
     """Set the learned attributes that all methods have, except the networks."""
     manifest = saved.manifest
     model.threshold_ = model.task_.check_threshold(decoded(manifest["threshold"]))
-    model.calibration_ = decoded(manifest.get("calibration"))
+    model.calibration_ = model.task_.check_calibration(decoded(manifest.get("calibration")))
     model.selection_ = _dict(decoded(manifest["selection"]))
     model.trained_on_ = _dict(decoded(manifest["trained_on"]))
     model.history_ = History.from_dict(read_json(saved.files[HISTORY], HISTORY))
@@ -301,7 +312,7 @@ def _parameters(model: "EndToEndModel") -> dict[str, Any]:
     return {
         name: encoded(value)
         for name, value in options.items()
-        if name != "end_model" and not _stored_elsewhere(value)
+        if name not in ("end_model", LOCAL_OPTION) and not _stored_elsewhere(value)
     }
 
 

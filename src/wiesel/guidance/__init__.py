@@ -7,6 +7,7 @@ from wiesel.guidance.feature_findings import feature_findings
 from wiesel.guidance.filters import ItemFacts, ItemFilter
 from wiesel.guidance.labeling_order import rows_to_label
 from wiesel.guidance.lf_preview import LFPreview, preview_lf
+from wiesel.guidance.prompted_rules import rules_from_model
 from wiesel.guidance.suggesting import Suggestion, Suggestions, suggest_lfs
 from wiesel.guidance.terms import TermIndex
 from wiesel.guidance.word_selection import lfs_from_selection
@@ -27,6 +28,7 @@ __all__ = [
     "preview_end_model",
     "preview_lf",
     "rows_to_label",
+    "rules_from_model",
     "suggest_lfs",
     "uncovered_clusters",
 ]

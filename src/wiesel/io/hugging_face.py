@@ -15,6 +15,7 @@ import polars as pl
 from wiesel.errors import DataError, MissingExtraError, listed
 from wiesel.io.files import FilePath, appearing_folder, existing_folder, explained, replacing
 from wiesel.io.hugging_face_card import card_text, feature_types
+from wiesel.io.rows import refuse_oversized
 from wiesel.labels import LabelSpace, as_indices
 from wiesel.tables import as_frame
 
@@ -117,6 +118,7 @@ def read_hugging_face(
         with explained(file):
             note = pl.read_parquet_metadata(file).get(_KEY)
             named = _named_in(json.loads(note)["info"]["features"]) if note else None
+            refuse_oversized([file])
             return _soft_labeled(pl.read_parquet(file, glob=False), labels or named, named)
     if hasattr(source, "keys") and not hasattr(source, "features"):
         source = source[split]  # a DatasetDict

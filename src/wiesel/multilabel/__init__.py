@@ -17,6 +17,7 @@ from wiesel.multilabel.functions import (
     multilabel_function,
 )
 from wiesel.multilabel.label_models import OneSided, PerLabel
+from wiesel.multilabel.prompting import prompt_labels
 from wiesel.multilabel.votes import MultiLabelVotes
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "exhaustive",
     "load_multilabel_lfs",
     "multilabel_function",
+    "prompt_labels",
     "read_multilabel_votes",
     "write_multilabel_votes",
 ]

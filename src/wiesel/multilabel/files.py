@@ -11,7 +11,7 @@ import polars as pl
 from wiesel.errors import DataError, LabelingFunctionError, ParameterError, listed
 from wiesel.io import FilePath, existing_file, explained, read_rows, replacing, scan_rows
 from wiesel.io.files import FORMATS, table_format
-from wiesel.io.rows import is_pattern
+from wiesel.io.rows import is_pattern, refuse_oversized
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.lfs.access import Access
 from wiesel.lfs.function import LabelingFunction
@@ -95,6 +95,7 @@ def read_multilabel_votes(
         names = {"item": item, "voter": voter, "label": label, "present": present}
         if note is None:
             return MultiLabelVotes.from_long(read_rows(path), labels=labels, **names)
+        refuse_oversized([file.absolute()], 16)
         votes = MultiLabelVotes.from_long(
             pl.read_parquet(file, glob=False), labels=note["labels"], voters=note["voters"]
         )

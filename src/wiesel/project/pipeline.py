@@ -5,6 +5,7 @@ changed, and an interrupted run loses no finished work.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from wiesel.report import write_report
 from wiesel.saving import write_json
 from wiesel.version import __version__
 
-__all__ = ["metrics_of", "run_methods", "run_project"]
+__all__ = ["metrics_of", "run_methods", "run_project", "write_results"]
 
 
 def run_project(
@@ -46,7 +47,10 @@ def run_project(
     names = check_project(project, methods)
     outcome = run_methods(project, names, project.method.seeds, tell, watch)
     with one_at_a_time(project.output_folder):
-        _write(outcome, tell)
+        folder = project.output_folder
+        write_results(outcome, folder)
+        write_report(report_data(outcome), folder / "report.html")
+        tell("report", str(folder / "report.html"))
     if reused := _reused(outcome):
         tell("reused", reused)
     return outcome
@@ -70,9 +74,9 @@ def run_methods(
     return judge(prepared, trained, gold)
 
 
-def _write(outcome: Outcome, say: Say) -> None:
+def write_results(outcome: Outcome, folder: Path) -> None:
+    """Write votes, predictions, soft labels, metrics and the model of a run into a folder."""
     data, main = outcome.prepared.data, outcome.main
-    folder = data.project.output_folder
     lfs, rows = outcome.prepared.lfs, data.splits["train"].rows
     sources = prompt_records(lfs, rows) if lfs else {}
     write_votes(outcome.prepared.votes.train, folder / "votes.parquet", sources=sources)
@@ -99,8 +103,6 @@ def _write(outcome: Outcome, say: Say) -> None:
     }
     column = data.project.features.column
     save_bundle(main.model, data.vectors, column, folder / "model", about)
-    write_report(report_data(outcome), folder / "report.html")
-    say("report", str(folder / "report.html"))
 
 
 def metrics_of(outcome: Outcome) -> dict[str, Any]:

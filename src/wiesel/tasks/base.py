@@ -202,6 +202,10 @@ class Task(ABC):
         """Return a stored threshold, checked."""
 
     @abstractmethod
+    def check_calibration(self, calibration: Any) -> Array | None:
+        """Return a stored scale and offset of each logit, checked; None leaves them as trained."""
+
+    @abstractmethod
     def check_balance(self, balance: Any) -> Array:
         """Return a stored class balance, checked."""
 

@@ -201,6 +201,11 @@ class OneLabelTask(Task):
             raise SavedModelError(f"The saved threshold is no number: {threshold!r:.60}.")
         return float(threshold)
 
+    def check_calibration(self, calibration: Any) -> None:
+        """Refuse a stored calibration."""
+        if calibration is not None:
+            raise SavedModelError("The saved model has a calibration, which has no meaning here.")
+
     def check_balance(self, balance: Any) -> Array:
         """Return a stored class balance."""
         return class_prior(self.labels, balance)

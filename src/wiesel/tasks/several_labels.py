@@ -347,6 +347,15 @@ class SeveralLabelsTask(Task):
         """Return the stored thresholds: a number for each label."""
         return self._numbers(threshold, "thresholds")
 
+    def check_calibration(self, calibration: Any) -> Array | None:
+        """Return a stored scale and offset of each label's logit."""
+        if calibration is None:
+            return None
+        array = np.asarray(calibration, dtype=np.float64)
+        if array.shape != (len(self.labels), 2) or not np.isfinite(array).all():
+            raise SavedModelError("The saved calibration does not fit the labels.")
+        return array
+
     def check_balance(self, balance: Any) -> Array:
         """Return a stored P(present) of every label."""
         array = self._numbers(balance, "class balance")

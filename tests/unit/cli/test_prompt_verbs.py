@@ -158,3 +158,17 @@ def test_a_changed_prompt_shows_votes_before_and_after(rules, wiesel, server):
         ["ask", "spam", "ham", "1", "0"],
     ]
     assert "Changed since" not in wiesel(*WORDS).stderr
+
+
+def test_prompts_are_listed_shown_and_copied(folder, wiesel, wiesel_json):
+    listed = wiesel("prompts").stdout
+    assert "classify_examples" in listed
+    assert "Parts of a text, each with a label." in listed
+    assert wiesel_json("prompts", "classify")["version"] == 1
+    assert "$classes" in wiesel("prompts", "classify").stdout
+    assert wiesel("prompts", "classify", "-o", "mine.toml").exit_code == 0
+    assert Path("mine.toml").read_text() == wiesel("prompts", "classify").stdout.rstrip("\n") + "\n"
+    again = wiesel("prompts", "classify", "-o", "mine.toml")
+    assert again.exit_code == 1
+    assert "mine.toml exists" in again.stderr
+    assert "Did you mean 'classify'" in wiesel("prompts", "clasify").stderr

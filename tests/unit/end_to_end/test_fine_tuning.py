@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import softmax
+from scipy.stats import ttest_1samp
 from sklearn.metrics import roc_auc_score
 from tiny_task import ONE_PASS, linear, tiny_task, weasel
 
@@ -130,3 +132,28 @@ def test_a_wrong_number_of_epochs_is_refused():
     X, votes, gold = tiny_task()
     with pytest.raises(ParameterError, match="epochs"):
         weasel().fit(X, votes).fine_tune(X, gold, epochs=0)
+
+
+def test_calibrated_losses_are_those_of_the_best_scale_and_shifts():
+    """The same problem, solved without its gradient: the loss, and half the squares of numbers."""
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 3, 40)
+    logits = 2 * np.eye(3)[gold] + rng.normal(size=(40, 3))
+    proba = softmax(logits, axis=1)
+
+    def losses(numbers: np.ndarray) -> np.ndarray:
+        moved = softmax(np.exp(numbers[0]) * np.log(proba) + numbers[1:], axis=1)
+        return -np.log(moved[np.arange(40), gold])
+
+    best = minimize(lambda n: losses(n).sum() + 0.5 * np.square(n).sum(), np.zeros(4)).x
+    assert np.abs(best[:3]).min() > 0.01
+    assert np.allclose(_calibrated_losses(proba, gold), losses(best), atol=1e-3)
+
+
+@pytest.mark.parametrize("gain", [0.02, 0.05, 0.1])
+def test_training_is_worth_it_by_a_one_sided_t_test(gain: float):
+    rng = np.random.default_rng(1)
+    before = rng.normal(size=30)
+    losses = np.stack([before, before + 0.1, before - gain + 0.2 * rng.normal(size=30), before])
+    test = ttest_1samp(losses[0] - losses[2], 0, alternative="greater")
+    assert _worth_training(losses) == (2 if test.pvalue < 0.05 else 0)

@@ -344,6 +344,11 @@ def test_many_collapsed_networks_are_one_warning_with_options_the_method_has():
     assert "tau_1" not in message
 
 
+def test_a_collapsed_network_alone_is_named_with_the_class_it_predicts():
+    with pytest.warns(CollapseWarning, match="predicts 'spam' for nearly all items"):
+        warn_if_collapsed(_after([[0.002, 0.998]]))
+
+
 def test_models_that_differ_in_the_middle_of_a_long_array_have_different_plans():
     # NumPy shows only the ends of an array with more than a thousand entries.
     weights = np.ones(1200)

@@ -18,7 +18,7 @@ from wiesel import (
 )
 from wiesel.analysis.table import UNKNOWN
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, VoteError
-from wiesel.evaluation import evaluate_presence
+from wiesel.evaluation import choose_threshold, evaluate_presence
 from wiesel.multilabel import (
     MultiLabelVotes,
     PerLabel,
@@ -131,6 +131,9 @@ def test_calibration_brings_probabilities_to_the_shares(task):
     model.fit(task.X, task.votes, validation=(task.X, task.gold))
     assert np.allclose(model.predict_proba(task.X).mean(axis=0), task.gold.mean(axis=0), atol=0.03)
     assert (model.calibration_[:, 0] > 0).all()
+    proba = model.predict_proba(task.X)
+    for k, threshold in enumerate(model.thresholds_):
+        assert threshold == pytest.approx(choose_threshold(proba[:, k], task.gold[:, k]), abs=1e-6)
 
 
 def test_a_label_is_calibrated_as_by_logistic_regression_and_never_turned_round():
