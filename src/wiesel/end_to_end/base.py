@@ -420,7 +420,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
 
 @dataclass(eq=False, kw_only=True)
 class ExplainedModel(EndToEndModel):
-    """A method that knows the effect of each vote on an item."""
+    """A method with soft labels, which knows the effect of each vote on an item."""
+
+    @abstractmethod
+    def soft_labels(self, X: Any, votes: Any) -> Array:
+        """Return the soft labels that the votes give: as `predict_proba`, from votes."""
 
     def explain(self, x: Any, votes: Any) -> Any:
         """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""

@@ -132,7 +132,7 @@ class Committee(ExplainedModel):
             fits[_GOLD] = plan_all(gold.without_folds(), labeled_items, None)
         fitted = _fitted(members, fits, merged, validation)
         # Learned attributes are set last: after a failed fit there are none of another one.
-        self.labels_, self.voters_, self.copies_ = task.labels, votes.voters, copies
+        self.labels_, self.voters_, self.copies_ = task.labels, votes.voters, dict(copies)
         self._keep_members(fitted, held_out)
         return self
 

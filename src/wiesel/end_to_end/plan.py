@@ -98,7 +98,7 @@ class FitInputs:
     @cached_property
     def linear_models(self) -> CrossFit | None:
         """Linear models of the items with votes, made once for all label models that use them."""
-        votes: VoteMatrix = self.votes  # type: ignore[assignment]
+        votes: VoteMatrix = self.votes
         with one_thread():
             vote_shares = MajorityVote().fit_predict_proba(votes)
             return CrossFit.of(self.inputs, np.flatnonzero(votes.covered), vote_shares)

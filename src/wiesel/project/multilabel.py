@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.end_to_end import EndToEndModel
+from wiesel.end_to_end.base import ExplainedModel
 from wiesel.errors import DataError, ParameterError, listed
 from wiesel.evaluation import MultiLabelReport, evaluate
 from wiesel.io import Split, explained, read_rows, write_rows
@@ -78,7 +78,7 @@ class LabeledRows:
 
 
 @dataclass(frozen=True)
-class MultiLabelOutcome(RunResults[LabeledRows, EndToEndModel, MultiLabelReport]):
+class MultiLabelOutcome(RunResults[LabeledRows, ExplainedModel, MultiLabelReport]):
     """The results of a multi-label run."""
 
     best_by = "macro_f1"
@@ -278,7 +278,9 @@ def votes_on(
     return {"train": votes[np.array([places[item] for item in wanted])]}
 
 
-def _trained(data: LabeledRows, name: str, seed: int) -> FittedRun[EndToEndModel, MultiLabelReport]:
+def _trained(
+    data: LabeledRows, name: str, seed: int
+) -> FittedRun[ExplainedModel, MultiLabelReport]:
     project, vectors = data.project, data.vectors
     with located(project):
         network = end_model_by_name(

@@ -118,7 +118,8 @@ class RunResults(ABC, Generic[DataT, ModelT, ReportT]):
 
 def methods_for(task: str) -> list[str]:
     """Return the names of the end-to-end methods that can do a kind of task."""
-    return [name for name, each in end_to_end.REGISTRY.items() if task in each.cls.tasks]
+    methods: Mapping[str, Any] = end_to_end.REGISTRY
+    return [name for name, each in methods.items() if task in each.cls.tasks]
 
 
 def chosen_methods(

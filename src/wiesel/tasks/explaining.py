@@ -47,7 +47,7 @@ def proba_of_votes(label_model: LabelModel, votes: VoteMatrix, X: Any) -> npt.ND
     """Return the soft labels of a fitted label model; X counts if it learned from features."""
     given = (votes, X) if label_model.takes_inputs else (votes,)
     source = f"The soft labels by {type(label_model).__name__}"
-    found = label_model.predict_proba(*given)  # type: ignore[arg-type]
+    found = label_model.predict_proba(*given)
     return checked_proba(found, votes.labels, source, votes.n_items)
 
 

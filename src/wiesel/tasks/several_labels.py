@@ -111,7 +111,7 @@ class SeveralLabelsTask(Task):
         """Return items of which the first has no vote, and the others have all."""
         cells = np.full((n_items, len(voters), len(self.labels)), 1)
         cells[0] = ABSTAIN
-        return MultiLabelVotes.from_dense(cells, self.labels, voters)
+        return MultiLabelVotes.from_dense(cells, self.labels.names, voters)
 
     # Gold labels and the class balance
 

@@ -132,7 +132,7 @@ def test_calibration_brings_probabilities_to_the_shares(task):
     assert np.allclose(model.predict_proba(task.X).mean(axis=0), task.gold.mean(axis=0), atol=0.03)
     assert (model.calibration_[:, 0] > 0).all()
     proba = model.predict_proba(task.X)
-    for k, threshold in enumerate(model.thresholds_):
+    for k, threshold in enumerate(model.threshold_):
         assert threshold == pytest.approx(choose_threshold(proba[:, k], task.gold[:, k]), abs=1e-6)
 
 

@@ -146,7 +146,7 @@ class CrowdModel(ExplainedModel):
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
-        payload = EntryPayload(plan.votes)  # type: ignore[arg-type]
+        payload = EntryPayload(plan.votes)
         return replace(plan, data=replace(plan.data, payload=payload))
 
     def _keep(self, objective: Objective, plan: FitPlan) -> None:

@@ -190,7 +190,7 @@ class RuleModel(ExplainedModel):
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        votes: VoteMatrix = plan.votes
         unknown = np.full(votes.n_items, ABSTAIN, dtype=np.int64)
         gold = unknown if given.gold is None else given.gold
         # Gold labels are the targets known before training; the other rows are zero.
@@ -203,7 +203,7 @@ class RuleModel(ExplainedModel):
         last_layer = find_last_layer(end_model, n_classes, plan.data)
         width = representation_width(end_model, last_layer, n_classes)
         rules = RuleNetwork(width, len(plan.voters), self.hidden)
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        votes: VoteMatrix = plan.votes
         targets: npt.NDArray[np.float64] = plan.targets  # type: ignore[assignment]
         gold = np.where(targets.any(axis=1), targets.argmax(axis=1), ABSTAIN)
         return self._rule_objective(RuleParts(end_model, last_layer, rules, votes, gold))

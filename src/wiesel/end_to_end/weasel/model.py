@@ -357,7 +357,7 @@ class WeaSEL(ExplainedModel):
         statistics = place_statistics(self.statistics, votes.voters)
         dense = votes if grid is None else grid.votes(votes)
         payload = DensePayload(dense, given.inputs, features, statistics)
-        learned = {
+        learned: dict[str, Any] = {
             # The balance of a label may be unknown: it is even then.
             "class_balance_": np.nan_to_num(plan.class_balance, nan=0.5),
             "grid_": grid,
