@@ -72,10 +72,10 @@ def inspect(
         votes, columns = _read(path, columns, split_names(labels), id_column)
     truth = None if gold is None else _gold_of(votes, gold, id_column, label_column, columns)
     if columns is None:
-        again = command_line(*fit, *given_options(labels=labels, id=id_column))
+        step = command_line(*fit, *given_options(labels=labels, id=id_column))
     else:
-        again = command_line(*aggregate, *given_options(labels=labels, item=id_column))
-    answer = _votes_answer(votes, truth, again)
+        step = command_line(*aggregate, *given_options(labels=labels, item=id_column))
+    answer = _votes_answer(votes, truth, step)
     return _with_sources(answer, path, votes, before) if path.is_file() else answer
 
 

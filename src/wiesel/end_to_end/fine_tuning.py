@@ -68,7 +68,7 @@ def fine_tune(
     trained on it. All predictions, also those without training, are calibrated before they are
     compared: better confidence or class shares alone are no reason to train.
     """
-    gold: Validation = gold_validation((X, y), model.labels_, model.end_model_)  # type: ignore[assignment]
+    gold: Validation = gold_validation((X, y), model.task_, model.end_model_)  # type: ignore[assignment]
     if len(gold.gold) < _FEWEST:
         raise FeatureError(f"fine_tune() needs {_FEWEST} gold items or more; got {len(gold.gold)}.")
     seen = model.selection_.get("trained_on_gold", {})

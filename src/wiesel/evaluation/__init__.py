@@ -5,11 +5,13 @@ from wiesel.evaluation.comparison import Comparison, compare_paired, compare_pai
 from wiesel.evaluation.intervals import percentile_interval, resampled_figures
 from wiesel.evaluation.report import ClassScores, Report, Score
 from wiesel.evaluation.scoring import evaluate, evaluate_proba
+from wiesel.evaluation.several_labels import MultiLabelReport, evaluate_presence
 from wiesel.evaluation.thresholds import ThresholdCurve, choose_threshold, threshold_curve
 
 __all__ = [
     "ClassScores",
     "Comparison",
+    "MultiLabelReport",
     "Report",
     "Score",
     "ThresholdCurve",
@@ -18,6 +20,7 @@ __all__ = [
     "compare_paired",
     "compare_paired_proba",
     "evaluate",
+    "evaluate_presence",
     "evaluate_proba",
     "percentile_interval",
     "resampled_figures",

@@ -339,7 +339,7 @@ def test_many_collapsed_networks_are_one_warning_with_options_the_method_has():
     with pytest.warns(CollapseWarning) as caught:
         warn_if_collapsed(_after([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
     (message,) = [str(warning.message) for warning in caught]
-    assert message.startswith("2 of the 3 networks predict one class")
+    assert message.startswith("2 of the 3 networks have collapsed")
     assert "class_balance" in message
     assert "tau_1" not in message
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from wiesel.multilabel.plan import MultiLabelValidation, _balance
-from wiesel.multilabel.space import MultiLabelSpace
+from wiesel.label_sets import MultiLabelSpace
+from wiesel.multilabel import MultiLabelVotes
+from wiesel.tasks import SeveralLabelsTask
+from wiesel.tasks.several_labels import MultiLabelValidation
 from wiesel.training import as_inputs
 
 PROBA = np.array([0.9, 0.2, 0.6, 0.5, 0.4])
@@ -47,4 +49,6 @@ def test_if_no_label_varies_the_score_is_the_accuracy_of_the_known_cells():
 def test_the_balance_counts_one_more_item_with_and_one_without_each_label():
     labels = MultiLabelSpace("a", "b")
     held_out = validation([1, 0, -1, 1, 1], [-1, -1, -1, -1, -1])
-    assert _balance("validation", labels, held_out).tolist() == [4 / 6, 1 / 2]
+    votes = MultiLabelVotes.from_dense(np.ones((5, 1, 2)), labels)
+    found = SeveralLabelsTask(labels).class_balance("validation", votes, held_out)
+    assert found.tolist() == pytest.approx([4 / 6, 1 / 2])

@@ -10,15 +10,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from wiesel.end_to_end.base import ExplainedModel
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.crowd.voter_models import VoterMatrices, VoterModel
-from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, check_one_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries, vote_entries
 from wiesel.errors import ParameterError, SavedModelError, VoteError, suggest
 from wiesel.label_models.base import normalized_exp
 from wiesel.nn.end_models import logits_of
+from wiesel.tasks.explaining import VoteEffects
 from wiesel.training import Objective, Record, TrainingData, as_inputs
 from wiesel.training.objective import prediction_record
 from wiesel.training.validation import predict_logits
@@ -98,7 +99,6 @@ class CrowdModel(ExplainedModel):
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return the effects of the votes on one item; `one` is the item as a batch."""
-        check_one_item(votes)
         accuracies = np.einsum("jcc->jc", self._confusions(votes.voter_index.astype(np.int64)))
         weights = accuracies @ self.class_balance_
         return VoteEffects(self._added(votes), weights, self.soft_labels(one, votes)[0])
@@ -150,7 +150,7 @@ class CrowdModel(ExplainedModel):
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
-        payload = EntryPayload(plan.votes)  # type: ignore[arg-type]
+        payload = EntryPayload(plan.votes)
         return replace(plan, data=replace(plan.data, payload=payload))
 
     def planned(
