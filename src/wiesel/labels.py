@@ -15,6 +15,7 @@ from wiesel.errors import (
     FeatureError,
     ParameterError,
     listed,
+    other_spelling,
     suggest,
 )
 
@@ -240,7 +241,7 @@ class LabelSpace:
         unknown = ", or None where it is not known" if allow_unknown else ""
         return (
             f"The label of row {row} is {_plain(array[row])!r:.80}; it must be one of "
-            f"{listed(self.names)}, {index}{unknown}."
+            f"{listed(self.names)}, {index}{unknown}.{other_spelling(array[row], self.names)}"
         )
 
 

@@ -9,7 +9,11 @@ import numpy.typing as npt
 
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.evaluation import metrics
-from wiesel.evaluation.intervals import percentile_interval, resampled_figures
+from wiesel.evaluation.intervals import (
+    check_resampling,
+    percentile_interval,
+    resampled_figures,
+)
 from wiesel.evaluation.report import ClassScores, Report, Score
 from wiesel.labels import LabelSpace, checked_proba
 from wiesel.row_ids import in_order_of
@@ -90,6 +94,7 @@ def evaluate_proba(
      F1 of 'spam'          0.667
     ...
     """
+    check_resampling(n_resamples, seed)
     labels = LabelSpace.of(labels)
     array = checked_proba(proba, labels, "The probabilities")
     if not len(array):

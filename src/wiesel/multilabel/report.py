@@ -11,7 +11,7 @@ import polars as pl
 from wiesel.analysis.table import UNKNOWN, Column, Table, count, number, text
 from wiesel.errors import FeatureError
 from wiesel.evaluation import Report, evaluate_proba
-from wiesel.evaluation.intervals import percentile_interval
+from wiesel.evaluation.intervals import check_resampling, percentile_interval
 from wiesel.evaluation.metrics import average_precision
 from wiesel.evaluation.report import Score, known
 from wiesel.labels import as_indices
@@ -140,6 +140,7 @@ def evaluate_presence(
     >>> round(float(report.micro_f1), 3), float(report.exact_match)
     (0.8, 0.5)
     """
+    check_resampling(n_resamples, seed)
     space = MultiLabelSpace.of(labels)
     array, truth = _checked(proba, space), space.presence(gold)
     if truth.shape != array.shape:
