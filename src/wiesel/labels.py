@@ -334,6 +334,9 @@ def checked_proba(
     Traceback (most recent call last):
     wiesel.errors.FeatureError: The soft labels by PeerVote of row 0 are [0.5, 0.6]; ...
     """
+    names = list(getattr(proba, "columns", ()))
+    if names != list(labels) and sorted(map(str, names)) == sorted(labels):
+        proba = proba[list(labels)]  # a table with the classes in another order
     try:
         array = np.asarray(proba, dtype=np.float64)
     except (TypeError, ValueError):

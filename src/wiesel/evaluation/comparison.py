@@ -126,6 +126,8 @@ def compare_paired_proba(
     """Return the comparison of two sets of predicted probabilities; see `compare_paired`."""
     check_resampling(n_resamples, seed)
     labels = LabelSpace.of(labels)
+    second = in_order_of(first, second, "The second model", "the first")
+    y = in_order_of(first, y, "y", "the probabilities")
     pair = [checked_proba(proba, labels, "The probabilities") for proba in (first, second)]
     gold = labels.indices(y, allow_unknown=True)
     if not len(pair[0]) == len(pair[1]) == len(gold):

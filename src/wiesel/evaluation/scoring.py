@@ -96,6 +96,8 @@ def evaluate_proba(
     """
     check_resampling(n_resamples, seed)
     labels = LabelSpace.of(labels)
+    y = in_order_of(proba, y, "y", "the probabilities")
+    covered = in_order_of(proba, covered, "covered", "the probabilities")
     array = checked_proba(proba, labels, "The probabilities")
     if not len(array):
         raise FeatureError("The probabilities must have at least one item; there is none.")

@@ -142,6 +142,7 @@ def evaluate_presence(
     """
     check_resampling(n_resamples, seed)
     space = MultiLabelSpace.of(labels)
+    gold = in_order_of(proba, gold, "gold", "the probabilities")
     array, truth = _checked(proba, space), space.presence(gold)
     if truth.shape != array.shape:
         raise FeatureError(
