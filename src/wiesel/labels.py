@@ -15,6 +15,7 @@ from wiesel.errors import (
     FeatureError,
     ParameterError,
     listed,
+    other_spelling,
     suggest,
 )
 
@@ -240,7 +241,7 @@ class LabelSpace:
         unknown = ", or None where it is not known" if allow_unknown else ""
         return (
             f"The label of row {row} is {_plain(array[row])!r:.80}; it must be one of "
-            f"{listed(self.names)}, {index}{unknown}."
+            f"{listed(self.names)}, {index}{unknown}.{other_spelling(array[row], self.names)}"
         )
 
 
@@ -333,6 +334,9 @@ def checked_proba(
     Traceback (most recent call last):
     wiesel.errors.FeatureError: The soft labels by PeerVote of row 0 are [0.5, 0.6]; ...
     """
+    names = list(getattr(proba, "columns", ()))
+    if names != list(labels) and sorted(map(str, names)) == sorted(labels):
+        proba = proba[list(labels)]  # a table with the classes in another order
     try:
         array = np.asarray(proba, dtype=np.float64)
     except (TypeError, ValueError):

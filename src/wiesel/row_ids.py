@@ -52,9 +52,11 @@ def in_order_of(
         if column is not None:
             values, found = _with_column(values, column, drop_ids)
     rows = None if found is None else _matching_rows(wanted, found, name, reference_name)
-    if rows is None:
-        return values
-    return values.iloc[rows] if index is not None else values[rows]
+    if index is None:
+        return values if rows is None else values[rows]
+    if found is not None and not _same_ids(np.asarray(index), found):
+        values = values.set_axis(found)  # matched by a column; another time, by the index
+    return values if rows is None else values.iloc[rows]
 
 
 def index_ids(table: Any) -> Ids | None:
@@ -96,8 +98,12 @@ def _id_column(table: Any, wanted: Ids) -> str | None:
     for name in names:
         if _same_ids(_column(table, name), wanted):
             return str(name)
-    ids = _column(table, _ID_COLUMN) if _ID_COLUMN in names else None
-    return _ID_COLUMN if ids is not None and len(set(ids.tolist())) == len(ids) else None
+    if _ID_COLUMN not in names:
+        return None
+    ids = _column(table, _ID_COLUMN).tolist()
+    # A column of this name that repeats itself may name something else, such as people.
+    names_rows = len(set(ids)) == len(ids) or not set(ids).isdisjoint(wanted.tolist())
+    return _ID_COLUMN if names_rows else None
 
 
 def _column(table: Any, name: Any) -> Ids:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import DataError, FeatureError, NotFittedError, ParameterError, listed
-from wiesel.labels import ABSTAIN, LabelSpace, is_missing
+from wiesel.labels import ABSTAIN, ClassIndices, LabelSpace, is_missing
 from wiesel.parameters import Parameterized
 from wiesel.row_ids import in_order_of
 from wiesel.votes import VoteMatrix, require_votes
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 __all__ = ["Classifier", "SortedClassifier", "agreement_with_votes"]
+
+_TEXT_OR_NUMBERS = (
+    "scikit-learn sorts the classes {}, which have another order as text than as numbers. Say what "
+    "y contains: model.as_classifier(int), or model.as_classifier(str)."
+)
 
 
 class Classifier(Parameterized):
@@ -159,20 +164,39 @@ class SortedClassifier(Parameterized):
     """The model: an end-to-end method or a label model."""
     values: Mapping[str, Any] | type | None = None
     """What `y` contains: `int`, `bool` or `str` if the names of the classes are such values; a dict
-    of the value of each class; None if `y` contains the names."""
+    of the value of each class; None if `y` contains the names. Whole numbers that are no such value
+    are positions in `classes_`: `cross_val_predict`, ensembles and others of scikit-learn fit
+    classifiers with these, and get them back."""
 
     model_: Any = field(init=False, repr=False)
     """The fitted model."""
+    values_: Mapping[str, Any] | type | None = field(init=False, repr=False)
+    """What the `y` of `fit` contained: `values`, or the position of each class."""
 
     def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
         """Fit a copy of the model; `y` are votes, or gold labels where the model takes these."""
         from sklearn.base import clone
 
-        given = (
-            y if y is None or isinstance(y, VoteMatrix) or self.values is None else self._names(y)
-        )
+        labels = X.labels if isinstance(X, VoteMatrix) else getattr(self.model, "labels", None)
+        self.values_ = self.values
+        if labels is not None and y is not None and not isinstance(y, VoteMatrix):
+            self.values_ = self._values_in(y, LabelSpace.of(labels))
+        given = None if y is None else self._gold(in_order_of(X, y, "y", "X"))
         self.model_ = clone(self.model).fit(X, *([] if given is None else [given]), **options)
         return self
+
+    def _values_in(self, y: Any, labels: LabelSpace) -> Mapping[str, Any] | type | None:
+        """What `y` contains: `values`, or positions in `classes_`, by name."""
+        numbers = np.asarray(y)
+        if numbers.dtype.kind not in "iu" or isinstance(y, ClassIndices):
+            return self.values
+        values = self._values_of(labels, self.values)
+        known = {*values, *(() if isinstance(self.values, Mapping) else labels.named_values)}
+        given = set(numbers.tolist()) - {ABSTAIN}
+        if given <= known or not given <= set(range(len(labels))):
+            return self.values
+        by_value = sorted(zip(values, labels, strict=True))
+        return {name: position for position, (_, name) in enumerate(by_value)}
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return P(class), in the order of `classes_`."""
@@ -195,8 +219,8 @@ class SortedClassifier(Parameterized):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy on the values `y`, or the agreement with votes, as the model does."""
         self._values()
-        given = y if isinstance(y, VoteMatrix) or self.values is None else self._names(y)
-        return float(self.model_.score(X, given, sample_weight))
+        gold = self._gold(in_order_of(X, y, "y", "X"))
+        return float(self.model_.score(X, gold, sample_weight))
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
@@ -230,36 +254,46 @@ class SortedClassifier(Parameterized):
     def _values(self) -> list[Any]:
         """The value of every class, in the order of the model's classes."""
         self.check_fitted()
-        labels: LabelSpace = self.model_.labels_
-        if self.values is None:
+        return self._values_of(self.model_.labels_, self._known_values)
+
+    @property
+    def _known_values(self) -> Mapping[str, Any] | type | None:
+        """What `y` contained in `fit`; `values` for a model that was fitted before."""
+        return getattr(self, "values_", self.values)
+
+    def _values_of(self, labels: LabelSpace, values: Mapping[str, Any] | type | None) -> list[Any]:
+        if values is None:
             if _text_and_numbers_differ(labels):
-                raise ParameterError(_order_problem(self.model_))
+                raise ParameterError(_TEXT_OR_NUMBERS.format(listed(labels)))
             return list(labels)
-        if isinstance(self.values, Mapping):
-            found = [self.values.get(name) for name in labels]
-        elif self.values is str:
+        if isinstance(values, Mapping):
+            found = [values.get(name) for name in labels]
+        elif values is str:
             found = list(labels)
         else:
             known = {index: value for value, index in labels.named_values.items()}
             found = [known.get(index) for index in range(len(labels))]
-            found = [value if value is None else self.values(value) for value in found]
+            found = [value if value is None else values(value) for value in found]
         if None in found or len(set(found)) < len(found):
             raise ParameterError(
                 f"values must give another value to each of {listed(labels)}: a dict, or int, bool "
-                f"or str if the names are such values; got {self.values!r:.80}."
+                f"or str if the names are such values; got {values!r:.80}."
             )
         return found
 
-    def _names(self, y: Any) -> list[Any]:
-        """The names of the classes with the values `y`; None where one is missing."""
+    def _gold(self, y: Any) -> Any:
+        """The names of the classes with the values `y`, None where one is missing; or votes."""
+        values = self._known_values
+        if values is None or isinstance(y, VoteMatrix):
+            return y
         plain = [getattr(value, "item", lambda own=value: own)() for value in y]
-        if isinstance(self.values, Mapping):
-            names = {value: name for name, value in self.values.items()}
-            wrong = [value for value in plain if not is_missing(value) and value not in names]
-            if wrong:
-                raise DataError(f"{wrong[0]!r:.80} is none of the values {listed(names)}.")
-            return [names.get(value) for value in plain]
-        return [None if is_missing(value) else str(self.values(value)) for value in plain]  # type: ignore[misc]
+        if not isinstance(values, Mapping):
+            return [None if is_missing(value) else str(values(value)) for value in plain]
+        names = {value: name for name, value in values.items()}
+        for value in plain:
+            if not (is_missing(value) or value == ABSTAIN or value in names):
+                raise DataError(f"{value!r:.80} is none of the values {listed(names)}.")
+        return [names.get(value) for value in plain]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -296,11 +330,7 @@ def _order_problem(model: Any) -> str:
     if labels is None:
         return ""
     if _text_and_numbers_differ(labels):
-        return (
-            f"scikit-learn sorts the classes {listed(labels)}, which have another order as text "
-            "than as numbers. Say what y contains: model.as_classifier(int), or "
-            "model.as_classifier(str)."
-        )
+        return _TEXT_OR_NUMBERS.format(listed(labels))
     if list(labels) == sorted(labels):
         return ""
     return (

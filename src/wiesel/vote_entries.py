@@ -158,7 +158,11 @@ def _can_be_id(value: Any) -> bool:
 def _id_values(ids: Any) -> npt.NDArray[Any]:
     """Ids as a new array."""
     if not isinstance(ids, pl.Series):
-        return np.array(ids)
+        array = np.array(ids)
+        given = ids if isinstance(ids, (list, tuple)) else ()
+        if array.ndim != 1 or not given or array.dtype.kind == "O" or array.tolist() == [*given]:
+            return array
+        return np.array(given, dtype=object)  # 1 beside "2" became "1"
     # NumPy has no integers of 128 bits.
     narrow = ids.dtype.is_integer() and ids.dtype not in (pl.Int128, pl.UInt128)
     whole = narrow and not ids.null_count()

@@ -14,6 +14,7 @@ SHARES = {
     "label models": 0.1,
     "end-to-end methods": 0.07,
     "class orders": 0.03,
+    "shuffled ids": 0.03,
     "saved models": 0.1,
     "saved again": 0.01,
     "bundles": 0.07,

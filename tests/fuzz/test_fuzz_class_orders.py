@@ -6,15 +6,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from attacks import tries
+from attacks import Tally, tries
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import get_scorer, log_loss, roc_auc_score
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.metrics import (
+    average_precision_score,
+    brier_score_loss,
+    get_scorer,
+    log_loss,
+    roc_auc_score,
+)
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_val_score,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -80,10 +91,32 @@ def expected(task: Task, model: Any, inputs: Any) -> dict[str, float]:
         figures["roc_auc"] = roc_auc_score(task.y == by_value[1][0], table[:, 1])
     else:
         figures["roc_auc_ovr"] = roc_auc_score(task.y, table, multi_class="ovr")
+    truth = (task.y[:, None] == np.array([value for value, _ in by_value])).astype(float)
+    # With two classes, scikit-learn's Brier score is that of the second class alone.
+    squared = ((table - truth) ** 2).sum(axis=1) / (2 if len(by_value) == 2 else 1)
+    figures["neg_brier_score"] = -float(squared.mean())
+    places = [1] if len(by_value) == 2 else range(len(by_value))
+    precisions = [precision_by_definition(truth[:, k], table[:, k]) for k in places]
+    figures["average_precision"] = float(np.mean(precisions))
     return figures
 
 
+def precision_by_definition(truth: Any, scores: Any) -> float:
+    """The mean, over the positive items, of the precision among items with at least their score."""
+    return float(np.mean([truth[scores >= score].mean() for score in scores[truth == 1]]))
+
+
+def measured(name: str, model: Any, X: Any, y: Any) -> float:
+    """What scikit-learn measures; of two classes named by text it must be told the positive one."""
+    metric = {"neg_brier_score": brier_score_loss, "average_precision": average_precision_score}
+    if name not in metric or len(model.classes_) > 2:
+        return float(get_scorer(name)(model, X, y))
+    found = metric[name](y, model.predict_proba(X)[:, 1], pos_label=model.classes_[1])
+    return float(-found if name == "neg_brier_score" else found)
+
+
 def test_scikit_learn_reads_classes_of_any_order_and_type_right() -> None:
+    tally = Tally("class orders")
     for number, source in enumerate(tries("class orders", least=40)):
         task = random_task(source)
         check_metrics(task)
@@ -92,6 +125,8 @@ def test_scikit_learn_reads_classes_of_any_order_and_type_right() -> None:
             check_meta_estimators(task)
             check_cross_validation(task)
             check_supervised(task)
+        tally.counts[f"tasks of {type(task.y[0]).__name__.rstrip('_')}"] += 1
+    tally.report()
 
 
 def check_metrics(task: Task) -> None:
@@ -103,7 +138,7 @@ def check_metrics(task: Task) -> None:
         wrapped = model.as_classifier(task.values)
         assert np.array_equal(wrapped.classes_, np.unique(task.y))
         for name, figure in expected(task, model, inputs).items():
-            assert get_scorer(name)(wrapped, inputs, task.y) == pytest.approx(figure), name
+            assert measured(name, wrapped, inputs, task.y) == pytest.approx(figure), name
         assert wrapped.score(inputs, task.y) == expected(task, model, inputs)["accuracy"]
 
 
@@ -123,7 +158,7 @@ def check_the_model_itself(task: Task) -> None:
                 asked(*(() if asked == vote.fit else (model,)), task.X, as_text.y)
     else:
         for name, figure in figures.items():
-            assert get_scorer(name)(model, task.X, as_text.y) == pytest.approx(figure)
+            assert measured(name, model, task.X, as_text.y) == pytest.approx(figure), name
         assert np.allclose(vote.fit(task.X, as_text.y).predict_proba(task.X), table)
     assert model.score(task.X, as_text.y) == figures["accuracy"], "whatever the order"
 
@@ -156,25 +191,60 @@ def check_meta_estimators(task: Task) -> None:
 
 
 def check_cross_validation(task: Task) -> None:
+    def fold(learned: Any, judged: Any) -> tuple[Any, Any, list[str]]:
+        own = MajorityVote().fit(task.votes[learned])
+        return own.labels_, own.predict_proba(task.votes[judged]), own.predict(task.votes[judged])
+
     model = MajorityVote().as_classifier(task.values)
-    for scores in (
-        cross_val_score(model, task.votes, task.y, scoring=auc(task), cv=3, error_score="raise"),
-        GridSearchCV(model, {"model__hard": [True]}, scoring=auc(task), cv=3, error_score="raise")
-        .fit(task.votes, task.y)
-        .cv_results_["mean_test_score"],
-    ):
-        assert np.all(scores > 0.7)
-    found = cross_val_predict(model, task.votes, task.y, cv=3)
-    assert np.mean(found == task.y) > 0.6
+    aucs = check_folds(task, model, task.votes, fold)
+    search = GridSearchCV(model, {"model__hard": [False]}, scoring=auc(task), cv=3)
+    found = search.fit(task.votes, task.y).cv_results_["mean_test_score"]
+    assert found == pytest.approx(np.mean(aucs))
 
 
 def check_supervised(task: Task) -> None:
     quick = {"epochs": 3, "epoch_size": 400, "lr": 0.3, "weight_average": None, "progress": False}
     labels = task.votes.labels
     network = Supervised(Linear(len(labels), len(labels)), labels=labels, **quick)
+    names = np.array([name_of(task)[value] for value in task.y])
+
+    def fold(learned: Any, judged: Any) -> tuple[Any, Any, list[str]]:
+        scaler = StandardScaler().fit(task.X[learned])
+        own = clone(network).fit(scaler.transform(task.X[learned]), names[learned])
+        X = scaler.transform(task.X[judged])
+        return own.labels_, own.predict_proba(X), own.predict(X)
+
     model = make_pipeline(StandardScaler(), network.as_classifier(task.values))
-    scores = cross_val_score(model, task.X, task.y, scoring=auc(task), cv=3, error_score="raise")
-    assert np.all(scores > 0.7)
+    check_folds(task, model, task.X, fold)
+    everything = slice(None)
+    whole = [task.value_of[name] for name in fold(everything, everything)[2]]
+    voting = VotingClassifier([("model", model)], voting="hard").fit(task.X, task.y)
+    assert voting.predict(task.X).tolist() == whole, "it fits with positions in place of values"
+
+
+def check_folds(task: Task, model: Any, X: Any, fold: Any) -> list[float]:
+    """scikit-learn's cross-validation against the model itself, fitted on each fold by name."""
+    values = sorted(task.value_of.values())
+    proba = np.full((len(task.y), len(values)), np.nan)
+    predicted, aucs = np.empty_like(task.y), []
+    for learned, judged in StratifiedKFold(3).split(X, task.y):
+        labels, found, names = fold(learned, judged)
+        columns = [labels.names.index(name_of(task)[value]) for value in values]
+        proba[judged] = found[:, columns]
+        predicted[judged] = [task.value_of[name] for name in names]
+        truth = task.y[judged, None] == np.array(values)
+        places = [1] if len(values) == 2 else range(len(values))
+        aucs.append(np.mean([roc_auc_score(truth[:, k], proba[judged, k]) for k in places]))
+    scores = cross_val_score(model, X, task.y, scoring=auc(task), cv=3, error_score="raise")
+    assert scores == pytest.approx(aucs)
+    assert np.array_equal(cross_val_predict(model, X, task.y, cv=3), predicted)
+    by_column = cross_val_predict(model, X, task.y, cv=3, method="predict_proba")
+    assert np.array_equal(by_column, proba), "one column for each class, in scikit-learn's order"
+    return aucs
+
+
+def name_of(task: Task) -> dict[Any, str]:
+    return {value: name for name, value in task.value_of.items()}
 
 
 def auc(task: Task) -> str:

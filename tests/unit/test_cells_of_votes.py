@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from wiesel import VoteMatrix, apply_lfs
-from wiesel.errors import VoteError, other_spelling, suggest
+from wiesel import LabelSpace, VoteMatrix, apply_lfs
+from wiesel.errors import DataError, VoteError, other_spelling, suggest
 from wiesel.io import read_gold, read_votes
 from wiesel.io.answers import crowd_answers
 from wiesel.lfs import from_columns
@@ -59,6 +59,12 @@ def test_a_blank_cell_of_a_category_abstains(tmp_path):
 def test_another_spelling_of_a_class_is_refused_with_the_class(read, cell, tmp_path):
     with pytest.raises(VoteError, match=f"'ann' voted '{cell}'.*'{cell}' is 'spam' in another"):
         read(["ham", cell], tmp_path)
+
+
+@pytest.mark.parametrize("cell", ["Spam", " spam", "SPAM"])
+def test_another_spelling_of_a_gold_label_is_refused_with_the_class(cell):
+    with pytest.raises(DataError, match=f"row 1 is '{cell}'.*'{cell}' is 'spam' in another spell"):
+        LabelSpace(*LABELS).indices(["ham", cell])
 
 
 @pytest.mark.parametrize("read", [by_columns, by_answers])

@@ -23,10 +23,17 @@ from wiesel.analysis import disagreements, findings, summarize
 from wiesel.analysis.buckets import label_buckets
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import DataError
-from wiesel.evaluation.comparison import compare_paired
+from wiesel.evaluation import choose_threshold, compare_paired, compare_paired_proba, evaluate_proba
 from wiesel.guidance import blame, preview_end_model, rows_to_label, suggest_lfs
 from wiesel.guidance.clusters import uncovered_clusters
-from wiesel.multilabel import MultiLabelVotes, PerLabel, evaluate_multilabel
+from wiesel.guidance.feature_findings import feature_findings
+from wiesel.label_models import calibrate_votes
+from wiesel.multilabel import (
+    MultiLabelVotes,
+    PerLabel,
+    evaluate_multilabel,
+    evaluate_presence,
+)
 from wiesel.row_ids import in_order_of, index_ids
 from wiesel.spans import Documents, evaluate_spans
 
@@ -38,7 +45,9 @@ VECTORS = make_features(GOLD, n_features=4, seed=3)
 X = pd.DataFrame(VECTORS, index=NAMES, columns=list("abcd"))
 Y = pd.Series(np.array(TOLD.labels.names)[GOLD], index=NAMES)
 OTHER = np.random.default_rng(5).permutation(N)
-NET = torch.nn.Linear(4, 2)
+with torch.random.fork_rng():
+    torch.manual_seed(0)  # before any test, nobody else has set one
+    NET = torch.nn.Linear(4, 2)
 
 
 def same(model, other):
@@ -150,6 +159,37 @@ def test_gold_labels_of_a_series_are_matched_by_id():
     assert first == second
 
 
+def test_probabilities_with_an_index_are_matched_by_id():
+    proba = pd.DataFrame(MajorityVote().fit(VOTES).predict_proba(VOTES), NAMES, TOLD.labels.names)
+    covered, shuffled = pd.Series(VOTES.covered, NAMES), Y.iloc[OTHER]
+    plain = evaluate_proba(proba, Y, TOLD.labels, covered=covered, n_resamples=0)
+    for columns in (list(proba), list(proba)[::-1]):
+        given = proba[columns].iloc[OTHER]
+        found = evaluate_proba(given, Y, TOLD.labels, covered=covered[::-1], n_resamples=0)
+        assert found.accuracy == plain.accuracy
+        assert found.log_loss == pytest.approx(plain.log_loss)
+        assert found.covered.accuracy == plain.covered.accuracy
+        pairs = compare_paired_proba(given, proba, shuffled, TOLD.labels, n_resamples=0)
+        assert pairs.only_first == pairs.only_second == pairs.differences["log_loss"] == 0
+    truth = pd.Series((TOLD.labels.names[1] == Y) * 1, NAMES)
+    column = proba[TOLD.labels.names[1]]
+    assert choose_threshold(column.iloc[OTHER], truth) == choose_threshold(column, truth)
+    found = [
+        evaluate_presence(
+            own, truth.to_frame("b").assign(a=1 - truth), ["a", "b"], n_resamples=0
+        ).micro_f1
+        for own in (proba, proba.iloc[OTHER])
+    ]
+    assert found[0] == found[1]
+    with pytest.raises(DataError, match="other ids"):
+        evaluate_proba(proba, shuffled[1:], TOLD.labels)
+
+
+def test_calibration_matches_gold_by_id():
+    plain = calibrate_votes(VOTES, Y).distribution
+    assert np.array_equal(calibrate_votes(VOTES, Y.iloc[OTHER]).distribution, plain)
+
+
 def test_analysis_matches_gold_and_rows_by_id():
     shuffled = Y.iloc[OTHER]
     assert summarize(VOTES, gold=shuffled).frame.equals(summarize(VOTES, gold=Y).frame)
@@ -231,3 +271,54 @@ def test_spans_are_matched_by_document():
     gold = pd.Series([[(0, 3, "PER"), (8, 11, "PER")], [(0, 3, "PER")]], index=["u", "v"])
     report = evaluate_spans(gold[::-1], gold.tolist(), documents, ["PER"])
     assert report.exact["all"].f1 == 1.0
+
+
+def test_ids_of_several_types_stay_what_they_are():
+    mixed = VoteMatrix.from_dense([[0], [1], [1]], ["ham", "spam"], ids=[7, "7", 2.5])
+    assert mixed.ids.tolist() == [7, "7", 2.5]
+    large = VoteMatrix.from_dense([[0], [1], [1]], ["ham", "spam"], ids=[2**60 + 1, 0.5, "x"])
+    assert large.ids.tolist() == [2**60 + 1, 0.5, "x"]
+    gold = pd.Series(["spam", "ham", "spam"], index=pd.Index(["7", 7, 2.5], dtype=object))
+    assert MajorityVote().fit(mixed).score(mixed, gold) == 1.0
+    features = np.array([[-1.0], [0.5], [1.0]])
+    rows = pl.DataFrame({"text": ["a", "b", "c"]})
+    votes = VoteMatrix.from_dense([[0, 1], [1, 0], [1, 1]], ["ham", "spam"], ids=[7, "7", 2.5])
+    assert disagreements(votes, rows)["item"].to_list() == [7, "7"]
+    assert rows_to_label(votes, n=3, way="random").frame["item"].to_list().count("7") == 1
+    assert set(blame(features, votes, 1).neighbors.frame["item"]) <= {7, "7", 2.5}
+
+
+def test_an_id_column_that_repeats_known_ids_is_refused():
+    """It was taken for a column that names no rows, and the rows for ordered ones."""
+    repeated = [*NAMES[:-1], NAMES[0]]
+    table = pl.DataFrame({"id": repeated, "a": VECTORS[:, 0]})
+    for given in (table, table.to_pandas(), table.to_arrow()):
+        with pytest.raises(DataError, match="X repeats the ids 'm0'"):
+            in_order_of(VOTES, given, "X")
+    person = pl.DataFrame({"id": ["ada", "bob"] * (N // 2), "a": VECTORS[:, 0]})
+    assert in_order_of(VOTES, person, "X") is person
+
+
+def test_a_table_that_is_matched_by_a_column_is_matched_once():
+    table = X.iloc[OTHER].reset_index(names="id")
+    assert rows_to_label(VOTES, table, n=8).frame.equals(rows_to_label(VOTES, X, n=8).frame)
+    once = in_order_of(VOTES, table, "X")
+    assert in_order_of(VOTES, once, "X").equals(once)
+    assert once.index.tolist() == once["id"].tolist() == NAMES.tolist()
+
+
+@pytest.mark.parametrize("given", [VECTORS[:7], X.assign(e="cash"), X.assign(e=pd.Timestamp(0))])
+def test_features_that_do_not_fit_are_refused_by_every_guide(given):
+    rows = pl.DataFrame({"text": NAMES})
+    for guide in (
+        lambda: suggest_lfs(rows, VOTES, gold=Y, features=given),
+        lambda: rows_to_label(VOTES, given, n=3),
+        lambda: uncovered_clusters(given, VOTES),
+        lambda: feature_findings(given, VOTES),
+        lambda: blame(given, VOTES, 3),
+        lambda: TwoStage(MajorityVote(), NET).fit(given, VOTES),
+    ):
+        with pytest.raises(DataError, match=r"items|numbers"):
+            guide()
+    with pytest.raises(DataError, match="7 texts but votes on 300 items"):
+        feature_findings(X, VOTES, ["a"] * 7)

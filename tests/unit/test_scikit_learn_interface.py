@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError as UnfittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
@@ -28,6 +29,7 @@ from wiesel import (
     DawidSkene,
     LabelSpace,
     MajorityVote,
+    Supervised,
     TextFeatures,
     TwoStage,
     VoteMatrix,
@@ -346,3 +348,55 @@ def test_a_pipeline_and_a_column_transformer_pass_names_on():
 def test_images_that_are_no_table_are_refused_as_a_table():
     with pytest.raises(FeatureError, match=r"set_output\(transform='default'\)"):
         ImageFeatures().set_output(transform="pandas").fit_transform(np.zeros((3, 2, 2)))
+
+
+FRAUD = np.array(["ordinary", "fraud"])[GOLD]
+AT_END = StandardScaler().fit_transform(np.c_[GOLD * 2.0, X])
+
+
+def on_gold_alone(*names) -> Supervised:
+    return Supervised(Linear(4, len(names)), labels=names, **{**QUICK, "epochs": 5})
+
+
+@pytest.mark.parametrize("names", [("ordinary", "fraud"), ("fraud", "ordinary")])
+def test_positions_that_scikit_learn_fits_with_are_those_of_the_sorted_classes(names):
+    """`cross_val_predict` and ensembles replace the names in y by 0, 1, ... before `fit`."""
+    model = on_gold_alone(*names).as_classifier()
+    proba = cross_val_predict(model, AT_END, FRAUD, cv=3, method="predict_proba")
+    assert np.mean((proba[:, 0] > 0.5) == (FRAUD == "fraud")) > 0.9
+    for voting in ("soft", "hard"):
+        vote = VotingClassifier([("a", model), ("b", clone(model))], voting=voting)
+        assert vote.fit(AT_END, FRAUD).score(AT_END, FRAUD) > 0.9
+    bag = BaggingClassifier(model, n_estimators=2, random_state=0).fit(AT_END, FRAUD)
+    assert bag.score(AT_END, FRAUD) > 0.9
+    fitted = clone(model).fit(AT_END, (FRAUD == "ordinary") * 1)
+    assert fitted.classes_.tolist() == [0, 1]
+    assert fitted.score(AT_END, (FRAUD == "ordinary") * 1) > 0.9
+    assert fitted.model_.score(AT_END, FRAUD) > 0.9, "the model itself has the names right"
+    assert fitted.fit(AT_END, FRAUD).classes_.tolist() == ["fraud", "ordinary"]
+
+
+@pytest.mark.parametrize("classes", [(7, 2), (2, 7), (1, 0), (1, 2)])
+def test_positions_are_told_from_numbers_that_are_classes(classes):
+    model = on_gold_alone(*classes).as_classifier(int)
+    y = np.array(classes)[GOLD]
+    proba = cross_val_predict(model, AT_END, y, cv=3, method="predict_proba")
+    assert np.mean(np.sort(classes)[proba.argmax(axis=1)] == y) > 0.9
+    assert clone(model).fit(AT_END, y).classes_.tolist() == sorted(classes)
+
+
+def test_positions_with_an_unknown_label_and_what_is_none():
+    model = on_gold_alone("ordinary", "fraud").as_classifier()
+    y = np.where(np.arange(120) < 5, -1, (FRAUD == "ordinary") * 1)
+    assert clone(model).fit(AT_END, y).model_.score(AT_END, FRAUD) > 0.9
+    with pytest.raises(DataError, match="label of row 0 is 9"):
+        clone(model).fit(AT_END, np.where(y < 0, 9, y))
+
+
+def test_values_of_a_series_are_matched_by_id():
+    rows = pd.DataFrame(AT_END, index=[f"m{row}" for row in range(120)])
+    y = pd.Series(GOLD, index=rows.index)
+    model = on_gold_alone(0, 1).as_classifier(int)
+    first, second = clone(model).fit(rows, y), clone(model).fit(rows, y[::-1])
+    assert np.array_equal(first.predict_proba(rows), second.predict_proba(rows))
+    assert first.score(rows, y[::-1]) == first.score(rows, y) > 0.9

@@ -13,6 +13,7 @@ from wiesel.forks import check_polars_threads
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame
+from wiesel.vote_entries import id_series
 from wiesel.votes import VoteMatrix
 
 __all__ = ["class_names", "disagreements"]
@@ -117,7 +118,7 @@ def _beside(
 ) -> pl.DataFrame:
     """The chosen rows with the votes and, for one voter or all, the votes per class."""
     labels = votes.labels
-    columns = [] if "item" in frame.columns else [pl.Series("item", votes.ids[order])]
+    columns = [] if "item" in frame.columns else [id_series(votes.ids[order])]
     own = frame if truth is None else frame.drop("gold", strict=False)
     columns += own[order].get_columns()
     if chosen is None or chosen.n_voters == 1:

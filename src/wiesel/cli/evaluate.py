@@ -78,9 +78,8 @@ def _paired(first: tuple["Bundle", Any], other: "Bundle", data: Path, truth: Any
 
 def _covered(path: Path, rows: Any, n_items: int, labels: Any) -> Any:
     """Return which items have a vote, matched by id if the rows have ids, else in order."""
-    import numpy as np
-
     from wiesel.io import read_votes
+    from wiesel.project.rows import places_of
 
     votes = read_votes(path, labels=labels)
     if rows is None or "id" not in rows.columns:
@@ -90,5 +89,4 @@ def _covered(path: Path, rows: Any, n_items: int, labels: Any) -> Any:
                 "a column 'id' to match them by."
             )
         return votes.covered
-    known = {str(item) for item, voted in zip(votes.ids, votes.covered, strict=True) if voted}
-    return np.array([str(item) in known for item in rows["id"]])
+    return votes.covered[places_of(rows["id"], votes.ids, path, "votes", "items")]

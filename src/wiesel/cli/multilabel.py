@@ -157,19 +157,12 @@ def explain_labels(explanation: Any) -> dict[str, Any]:
 
 def _gold_of(votes: Any, path: Path, column: str) -> Any:
     """Return the gold labels of the items with votes, matched by id."""
-    from wiesel.errors import DataError
     from wiesel.io import explained, read_rows
     from wiesel.project.multilabel import gold_labels
-    from wiesel.project.rows import with_ids
+    from wiesel.project.rows import places_of, with_ids
 
     rows = read_rows(path)
     with explained(path):
         found = gold_labels(rows, column, votes.labels)
-        ids = [str(item) for item in with_ids(rows, None)["id"]]
-        places = {item: row for row, item in enumerate(ids)}
-        missing = [item for item in map(str, votes.ids) if item not in places]
-        if missing:
-            raise DataError(
-                f"There are no gold labels of {len(missing):,} voted items, such as {missing[0]!r}."
-            )
-    return found[[places[str(item)] for item in votes.ids]]
+        ids = with_ids(rows, None)["id"]
+    return found[places_of(votes.ids, ids, path, "gold labels", "items with votes")]

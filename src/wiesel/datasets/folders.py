@@ -26,6 +26,7 @@ from wiesel.io import (
 )
 from wiesel.labels import LabelSpace, as_indices
 from wiesel.tables import require_columns
+from wiesel.vote_entries import id_series
 from wiesel.votes import VoteMatrix
 
 __all__ = ["load_dataset", "standardized"]
@@ -118,7 +119,7 @@ def _crowd_split(
     folder: Path, labels: LabelSpace, duplicates: Literal["refuse", "first", "last", "all"]
 ) -> Split:
     votes = read_answers(folder / "answers.parquet", labels=labels, duplicates=duplicates)
-    rows = pl.DataFrame({"id": votes.ids})
+    rows = pl.DataFrame({"id": id_series(votes.ids)})
     gold = np.full(votes.n_items, -1)
     if pl.scan_parquet(folder / "gold.parquet").limit(1).collect().height:
         gold = read_gold(folder / "gold.parquet", labels, votes.ids, id_column="task")

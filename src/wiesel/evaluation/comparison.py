@@ -9,7 +9,11 @@ import numpy.typing as npt
 
 from wiesel.analysis.table import Table
 from wiesel.errors import FeatureError, ParameterError
-from wiesel.evaluation.intervals import percentile_interval, resampled_figures
+from wiesel.evaluation.intervals import (
+    check_resampling,
+    percentile_interval,
+    resampled_figures,
+)
 from wiesel.evaluation.metrics import figures, predicted_classes
 from wiesel.evaluation.rendering import TITLES, html_fragment, score_text, string_table
 from wiesel.evaluation.report import Score, known
@@ -65,7 +69,9 @@ class Comparison:
         return string_table(["", "difference"], rows)
 
     def _sentences(self) -> Iterator[str]:
-        yield f"First minus second on {self.n_items:,} items, with 95 % intervals"
+        known = any(not np.isnan(score.low) for score in self.differences.values())
+        intervals = ", with 95 % intervals" if known else ""
+        yield f"First minus second on {self.n_items:,} items{intervals}"
         yield (
             f"Right only by the first: {self.only_first:,}, only by the second: "
             f"{self.only_second:,} (McNemar p = {self.p_value:.3g})"
@@ -84,7 +90,7 @@ def compare_paired(
     """Return how much better the first model is than the second on the same items.
 
     Both are resampled together, so that the difficulty of the items cancels out. Items without a
-    gold label are left out.
+    gold label are left out. `n_resamples=0` omits the intervals.
 
     >>> from wiesel import MajorityVote
     >>> soft, hard = MajorityVote().fit(votes), MajorityVote(hard=True).fit(votes)
@@ -118,7 +124,10 @@ def compare_paired_proba(
     seed: int = 0,
 ) -> Comparison:
     """Return the comparison of two sets of predicted probabilities; see `compare_paired`."""
+    check_resampling(n_resamples, seed)
     labels = LabelSpace.of(labels)
+    second = in_order_of(first, second, "The second model", "the first")
+    y = in_order_of(first, y, "y", "the probabilities")
     pair = [checked_proba(proba, labels, "The probabilities") for proba in (first, second)]
     gold = labels.indices(y, allow_unknown=True)
     if not len(pair[0]) == len(pair[1]) == len(gold):
@@ -166,6 +175,8 @@ def _differences(
     seed: int,
 ) -> dict[str, Score]:
     values = [figures(gold, *both) for both in zip(pair, predicted, strict=True)]
+    if n_resamples == 0:
+        return {name: Score(values[0][name] - values[1][name]) for name in values[0]}
     # The same seed draws the same items for both models, which makes the comparison paired.
     samples = [
         resampled_figures(gold, *both, n_resamples, seed)

@@ -5,12 +5,14 @@ is drawn matters, so a block of resamples is a matrix of counts, and a metric is
 """
 
 from collections.abc import Iterator
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from wiesel.errors import ParameterError
 from wiesel.evaluation.metrics import (
     FIGURES,
     calibration_parts,
@@ -20,13 +22,31 @@ from wiesel.evaluation.metrics import (
 )
 from wiesel.labels import FloatArray, IntArray
 
-__all__ = ["draw_items", "percentile_interval", "resampled_figures"]
+__all__ = ["check_resampling", "draw_items", "percentile_interval", "resampled_figures"]
 
 Draws = npt.NDArray[np.float64]
 """(n_resamples, n_items): how often each item was drawn."""
 
 _BLOCK_CELLS = 200_000
 """The size of a block (resamples x items): small enough for the processor's cache."""
+
+
+def check_resampling(n_resamples: object, seed: object) -> None:
+    """Refuse what is no number of resamples, or no seed.
+
+    >>> check_resampling(-1, 0)
+    Traceback (most recent call last):
+    wiesel.errors.ParameterError: n_resamples is a whole number of at least 0, which omits \
+the intervals; got -1.
+    """
+    for name, value, effect in (
+        ("n_resamples", n_resamples, ", which omits the intervals"),
+        ("seed", seed, ""),
+    ):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
+            raise ParameterError(
+                f"{name} is a whole number of at least 0{effect}; got {value!r:.60}."
+            )
 
 
 def resampled_figures(

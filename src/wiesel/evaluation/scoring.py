@@ -9,7 +9,11 @@ import numpy.typing as npt
 
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.evaluation import metrics
-from wiesel.evaluation.intervals import percentile_interval, resampled_figures
+from wiesel.evaluation.intervals import (
+    check_resampling,
+    percentile_interval,
+    resampled_figures,
+)
 from wiesel.evaluation.report import ClassScores, Report, Score
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import LabelSpace, checked_proba
@@ -99,7 +103,10 @@ def evaluate_proba(
      F1 of 'spam'          0.667
     ...
     """
+    check_resampling(n_resamples, seed)
     labels = LabelSpace.of(labels)
+    y = in_order_of(proba, y, "y", "the probabilities")
+    covered = in_order_of(proba, covered, "covered", "the probabilities")
     array = checked_proba(proba, labels, "The probabilities")
     if not len(array):
         raise FeatureError("The probabilities must have at least one item; there is none.")

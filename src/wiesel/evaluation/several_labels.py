@@ -10,7 +10,7 @@ import polars as pl
 
 from wiesel.analysis.table import UNKNOWN, Column, Table, count, number, text
 from wiesel.errors import FeatureError
-from wiesel.evaluation.intervals import percentile_interval
+from wiesel.evaluation.intervals import check_resampling, percentile_interval
 from wiesel.evaluation.metrics import average_precision
 from wiesel.evaluation.report import Report, Score, known
 from wiesel.evaluation.scoring import evaluate_proba
@@ -113,7 +113,9 @@ def evaluate_presence(
     >>> round(float(report.micro_f1), 3), float(report.exact_match)
     (0.8, 0.5)
     """
+    check_resampling(n_resamples, seed)
     space = MultiLabelSpace.of(labels)
+    gold = in_order_of(proba, gold, "gold", "the probabilities")
     array, truth = _checked(proba, space), space.presence(gold)
     if truth.shape != array.shape:
         raise FeatureError(

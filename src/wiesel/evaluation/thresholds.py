@@ -8,6 +8,7 @@ import numpy.typing as npt
 from wiesel.errors import FeatureError
 from wiesel.evaluation.metrics import precision_and_recall
 from wiesel.labels import FloatArray
+from wiesel.row_ids import in_order_of
 
 __all__ = ["ThresholdCurve", "choose_threshold", "threshold_curve"]
 
@@ -59,6 +60,7 @@ def threshold_curve(proba: FloatArray, gold: Any) -> ThresholdCurve:
 
 def _scores(proba: FloatArray, gold: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """P(second class), and whether the second class is the true one."""
+    gold = in_order_of(proba, gold, "gold", "the probabilities")
     scores = np.asarray(proba, dtype=np.float64)
     if scores.ndim == 2 and scores.shape[1] == 2:
         scores = scores[:, 1]

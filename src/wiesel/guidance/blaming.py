@@ -11,6 +11,7 @@ import polars as pl
 from wiesel.analysis.table import Column, Table, count, text
 from wiesel.errors import FeatureError, ParameterError
 from wiesel.guidance.end_preview import EndPreview, preview_end_model
+from wiesel.vote_entries import id_series
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Blame", "blame"]
@@ -185,7 +186,7 @@ def _neighbor_table(votes: VoteMatrix, pushes: Floats, near: Floats, n: int) -> 
     ]
     frame = pl.DataFrame(
         {
-            "item": votes.ids[order],
+            "item": id_series(votes.ids[order]),
             "row": order,
             "push": pushes[order],
             "nearness": near[order],

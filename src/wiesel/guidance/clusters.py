@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import FeatureError
+from wiesel.guidance.end_preview import features_of
 from wiesel.guidance.terms import TermIndex, distinctive_terms
-from wiesel.row_ids import in_order_of
 from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix
 
@@ -56,9 +55,7 @@ def uncovered_clusters(
     >>> [(cluster.words[:1], len(cluster)) for cluster in found]
     [(('cash',), 2), (('lunch',), 1)]
     """
-    features = np.asarray(in_order_of(votes, X, "X", drop_ids=True), dtype=np.float32)
-    if features.ndim != 2 or len(features) != votes.n_items:
-        raise FeatureError(f"Features are items x numbers, for {votes.n_items:,} items.")
+    features = features_of(X, votes)
     rows = np.flatnonzero(~votes.covered)
     if not len(rows):
         return []

@@ -18,7 +18,7 @@ from wiesel.row_ids import in_order_of
 from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix
 
-__all__ = ["EndPreview", "preview_end_model"]
+__all__ = ["EndPreview", "features_of", "preview_end_model"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -82,9 +82,7 @@ def preview_end_model(X: Any, votes: VoteMatrix, gold: Any = None) -> EndPreview
     >>> preview_end_model(X, votes, gold=["ham", None, None, None]).soft_labels[0]
     array([1., 0.])
     """
-    inputs = with_ones(in_order_of(votes, X, "X", drop_ids=True))
-    if len(inputs) != votes.n_items:
-        raise FeatureError(f"There are features of {len(inputs):,} items, votes on {len(votes):,}.")
+    inputs = with_ones(features_of(X, votes))
     known = gold_indices(votes, gold)
     counted = np.where(known != ABSTAIN, _GOLD_WEIGHT, votes.covered.astype(np.float64))
     if not counted.any():
@@ -109,13 +107,40 @@ def preview_end_model(X: Any, votes: VoteMatrix, gold: Any = None) -> EndPreview
     )
 
 
-def with_ones(X: Any) -> npt.NDArray[np.float32]:
-    """Return features as a matrix with a column of ones appended."""
-    array = np.asarray(X, dtype=np.float32)
+def features_of(X: Any, votes: VoteMatrix, name: str = "X") -> npt.NDArray[np.float32]:
+    """Return features as a matrix, with a row for each item of the votes, matched by id.
+
+    >>> features_of([[0.5], ["cash"], [1.0], [2.0]], votes)
+    Traceback (most recent call last):
+    wiesel.errors.FeatureError: X must be a matrix of finite numbers, a row for each item; got a \
+list of the shape (4, 1): could not convert string to float: 'cash'.
+    """
+    array = _matrix(in_order_of(votes, X, name, drop_ids=True), name)
+    if len(array) != votes.n_items:
+        raise FeatureError(
+            f"There are features of {len(array):,} items, votes on {votes.n_items:,}: {name} needs "
+            "a row for each item."
+        )
+    return array
+
+
+def _matrix(X: Any, name: str = "X") -> npt.NDArray[np.float32]:
+    reason = ""
+    try:
+        array = np.asarray(X, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        array, reason = np.empty(0), f": {error}"
     if array.ndim != 2 or not np.isfinite(array).all():
         raise FeatureError(
-            f"A preview needs a matrix of finite numbers, a row for each item; got {array.shape}."
+            f"{name} must be a matrix of finite numbers, a row for each item; got a "
+            f"{type(X).__name__} of the shape {np.shape(X)}{reason}."
         )
+    return array
+
+
+def with_ones(X: Any) -> npt.NDArray[np.float32]:
+    """Return features as a matrix with a column of ones appended."""
+    array = _matrix(X)
     return np.hstack([array, np.ones((len(array), 1), np.float32)])
 
 

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from wiesel.analysis.counts import class_counts
 from wiesel.analysis.finding import Finding, as_text
+from wiesel.errors import DataError
 from wiesel.guidance.blaming import without_votes
 from wiesel.guidance.clusters import Cluster, uncovered_clusters
-from wiesel.guidance.end_preview import preview_end_model
+from wiesel.guidance.end_preview import features_of, preview_end_model
 from wiesel.guidance.terms import TermIndex, distinctive_terms
 from wiesel.row_ids import in_order_of
 from wiesel.votes import VoteMatrix
@@ -53,11 +54,12 @@ def feature_findings(
     rows = np.arange(n_items)
     if n_items > _SAMPLE:
         rows = np.sort(rng.choice(n_items, _SAMPLE, replace=False))
-    X = in_order_of(votes, X, "X", drop_ids=True)
-    part, features = votes[rows], np.asarray(X, dtype=np.float32)[rows]
+    part, features = votes[rows], features_of(X, votes)[rows]
     index = None
     if texts is not None:
         texts = list(in_order_of(votes, texts, "texts"))
+        if len(texts) != n_items:
+            raise DataError(f"There are {len(texts):,} texts but votes on {n_items:,} items.")
         index = TermIndex.of([texts[int(row)] for row in rows], phrases=False)
     return [*_contradicted(features, part, rows), *_uncovered(features, part, index, rows, n_items)]
 

@@ -9,11 +9,11 @@ import polars as pl
 from wiesel.analysis.counts import conflicted, gold_indices
 from wiesel.analysis.table import Table, number, text
 from wiesel.errors import ParameterError, suggest
-from wiesel.guidance.end_preview import preview_end_model
+from wiesel.guidance.end_preview import features_of, preview_end_model
 from wiesel.label_models import DawidSkene, MajorityVote
 from wiesel.labels import ABSTAIN
 from wiesel.parameters import check_number
-from wiesel.row_ids import in_order_of
+from wiesel.vote_entries import id_series
 from wiesel.votes import VoteMatrix
 
 __all__ = ["WAYS", "rows_to_label"]
@@ -61,7 +61,7 @@ def rows_to_label(
     """
     check_number(VoteMatrix, "n", n, low=1, whole=True)
     check_number(VoteMatrix, "random_share", random_share, low=0, high=1)
-    X = in_order_of(votes, X, "X", drop_ids=True)
+    X = None if X is None else features_of(X, votes)
     open_items = np.flatnonzero(gold_indices(votes, gold) == ABSTAIN)
     rng = np.random.default_rng(seed)
     scores = _scores(votes, X, way, gold, rng)
@@ -75,7 +75,7 @@ def rows_to_label(
     reason = WAYS.get(way, f"{way!r} voted on it")
     frame = pl.DataFrame(
         {
-            "item": votes.ids[np.concatenate([ranked, drawn])],
+            "item": id_series(votes.ids[np.concatenate([ranked, drawn])]),
             "row": np.concatenate([ranked, drawn]).astype(np.int64),
             "purpose": ["learn"] * len(ranked) + ["evaluate"] * len(drawn),
             "score": [*scores[ranked].tolist(), *[None] * len(drawn)],

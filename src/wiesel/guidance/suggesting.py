@@ -15,6 +15,7 @@ from wiesel.guidance.beliefs import row_beliefs
 from wiesel.guidance.blanks import pair_of
 from wiesel.guidance.candidates import Candidates, mined_candidates
 from wiesel.guidance.choosing import ChosenRule, chosen_rules
+from wiesel.guidance.end_preview import features_of
 from wiesel.guidance.terms import TermIndex
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices
 from wiesel.lfs.rules import LabelRule
@@ -149,15 +150,14 @@ def suggest_lfs(
     check_number(Suggestions, "n", n, low=1, whole=True)
     if votes is None:
         votes = no_votes(rows, labels)
-    frame = as_frame(in_order_of(votes, rows, "rows"))
+    frame = as_frame(in_order_of(votes, rows, "rows", drop_ids=True))
     if len(frame) != votes.n_items:
         raise DataError(f"There are {len(frame):,} rows but votes on {votes.n_items:,} items.")
     known = gold_indices(votes, gold)
     sample = _sample(known, votes)
     X = None
     if features is not None:
-        features = in_order_of(votes, features, "features", drop_ids=True)
-        X = np.asarray(features, dtype=np.float32)[sample]
+        X = features_of(features, votes, "features")[sample]
     frame, votes, known = frame[sample], votes[sample], known[sample]
     place = text_column_of(frame, column)
     index = TermIndex.empty(len(frame))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from wiesel.errors import ParameterError, VoteError
 from wiesel.label_models.one_coin import OneCoin
 from wiesel.parameters import check_number
+from wiesel.row_ids import in_order_of
 from wiesel.threads import one_thread
 from wiesel.votes import VoteMatrix
 
@@ -62,7 +63,7 @@ def _targets(votes: VoteMatrix, gold: Any) -> Array:
     """P(class) of the item of every vote, NaN where it is unknown: (n_votes, n_classes)."""
     if gold is None:
         return _of_others(votes)
-    truth = votes.labels.indices(gold, allow_unknown=True)
+    truth = votes.labels.indices(in_order_of(votes, gold, "gold"), allow_unknown=True)
     if len(truth) != votes.n_items:
         raise VoteError(
             f"There are {len(truth)} gold labels for {votes.n_items} items: give one for each, "

@@ -33,7 +33,7 @@ from wiesel.project.outputs import (
     prediction_frame,
     proba_columns,
 )
-from wiesel.project.rows import SPLITS, with_ids
+from wiesel.project.rows import SPLITS, places_of, with_ids
 from wiesel.project.run_results import (
     FittedRun,
     RunResults,
@@ -267,15 +267,8 @@ def votes_on(
         }
     path = project.path(project.votes.file or "")
     votes = read_multilabel_votes(path, labels=labels.names)
-    places = {str(item): row for row, item in enumerate(votes.ids)}
-    wanted = [str(item) for item in splits["train"].ids]
-    missing = [item for item in wanted if item not in places]
-    if missing:
-        raise DataError(
-            f"{path} has no votes on {len(missing):,} of the {len(wanted):,} training items, such "
-            f"as {listed(missing, limit=3)}."
-        )
-    return {"train": votes[np.array([places[item] for item in wanted])]}
+    rows = places_of(splits["train"].ids, votes.ids, path, "votes", "training items")
+    return {"train": votes[rows]}
 
 
 def _trained(

@@ -1,6 +1,7 @@
 """The first stage: read the rows and gold labels from the sources that the project names."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "find_id",
     "find_item",
     "part_of",
+    "places_of",
     "project_classes",
     "read_splits",
     "refuse_several_labels",
@@ -110,6 +112,29 @@ def with_ids(frame: pl.DataFrame, column: str | None, prefix: str = "") -> pl.Da
             "column as id, or leave it out to number the rows."
         )
     return frame
+
+
+def places_of(
+    wanted: Iterable[Any], known: Iterable[Any], path: Path, what: str, items: str
+) -> npt.NDArray[np.int64]:
+    """Return where each wanted id is among the ids of a file; they are compared as text.
+
+    >>> places_of([7, 8], ["8", "7", "9"], Path("votes.csv"), "votes", "items")
+    array([1, 0])
+    """
+    ids, texts = list(map(str, wanted)), list(map(str, known))
+    place = {text: row for row, text in enumerate(texts)}
+    if len(place) < len(texts):
+        repeated = [text for text, count in Counter(texts).items() if count > 1]
+        raise DataError(f"{path} has several items whose id is the text {listed(repeated, 3)}.")
+    missing = [item for item in ids if item not in place]
+    if missing:
+        like = f"; its ids look like {texts[0]!r}" if texts else ""
+        raise DataError(
+            f"{path} has no {what} on {len(missing):,} of the {len(ids):,} {items}, such as "
+            f"{listed(missing, limit=3)}{like}."
+        )
+    return np.array([place[item] for item in ids], dtype=np.int64)
 
 
 def find_item(splits: Mapping[str, Split], item: str) -> tuple[str, int]:

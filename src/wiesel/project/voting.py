@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from wiesel.errors import DataError, listed
+from wiesel.errors import DataError
 from wiesel.io import Split, read_answers, read_votes
 from wiesel.labels import LabelSpace
 from wiesel.lfs import VoteCache, apply_lfs, load_lfs
 from wiesel.lfs.loading import LoadedLFs
 from wiesel.lfs.timing import timing
-from wiesel.project.rows import refuse_several_labels
+from wiesel.project.rows import places_of, refuse_several_labels
 from wiesel.project.settings import Project
 from wiesel.votes import VoteMatrix
 
@@ -67,7 +65,8 @@ def cast_votes(
         return Votes({"train": votes})
     if settings.file:
         path = project.path(settings.file)
-        votes = _in_order(read_votes(path, labels=labels), train, path)
+        votes = read_votes(path, labels=labels)
+        votes = votes[places_of(train.ids, votes.ids, path, "votes", "training items")]
         return Votes({"train": votes})
     own = {name: split.votes for name, split in splits.items() if split.votes is not None}
     if "train" not in own:
@@ -96,16 +95,3 @@ def _applied(
             for name, split in splits.items()
         }
     return Votes(votes, cache.hits, cache.hits + cache.misses, clock.slowest())
-
-
-def _in_order(votes: VoteMatrix, train: Split, path: Path) -> VoteMatrix:
-    """Return the votes in the order of the rows, matched by id as text."""
-    positions = {str(item): row for row, item in enumerate(votes.ids)}
-    wanted = [str(item) for item in train.ids]
-    missing = [item for item in wanted if item not in positions]
-    if missing:
-        raise DataError(
-            f"{path} has no votes on {len(missing):,} of the {len(wanted):,} training items, "
-            f"such as {listed(missing, limit=3)}."
-        )
-    return votes[np.array([positions[item] for item in wanted])]

@@ -329,7 +329,7 @@ def _array(values: Any, name: str) -> npt.NDArray[Any] | Tensor:
         array: npt.NDArray[Any] = (
             values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
         )
-    except ValueError as error:  # rows of different lengths
+    except (TypeError, ValueError) as error:  # rows of different lengths, dates beside numbers
         raise FeatureError(f"{name} is not a rectangular array of numbers: {error}") from error
     return array
 

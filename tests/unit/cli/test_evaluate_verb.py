@@ -28,6 +28,30 @@ def test_covered_and_uncovered_items_are_judged_apart(trained, wiesel, wiesel_js
     assert "covered (8)" in wiesel(*words).stdout
 
 
+def test_rows_that_the_votes_do_not_know_are_refused(trained, wiesel, tmp_path):
+    """They would count as items without a vote, which is something else."""
+    rows = (trained / "test.csv").read_text()
+    renamed = tmp_path / "renamed.csv"
+    renamed.write_text(rows.replace("t3,", "x3,").replace("t7,", "x7,"))
+    votes = ("--votes", trained / "v.parquet")
+    result = wiesel("evaluate", trained / "first", renamed, *votes)
+    assert result.exit_code == 1
+    assert "v.parquet has no votes on 2 of the 12 items, such as 'x3', 'x7'" in result.stderr
+    part = tmp_path / "part.csv"
+    part.write_text("\n".join(rows.splitlines()[:7]))
+    assert "covered (4)" in wiesel("evaluate", trained / "first", part, *votes).stdout
+
+
+def test_votes_without_ids_on_rows_with_ids_are_refused_with_the_cure(trained, wiesel, tmp_path):
+    votes = ("--lfs", trained / "lfs.py", "--labels", "billing,technical")
+    file = tmp_path / "plain.parquet"
+    assert wiesel("apply", trained / "test.csv", *votes, "-o", file).exit_code == 0
+    result = wiesel("evaluate", trained / "first", trained / "test.csv", "--votes", file)
+    assert result.exit_code == 1
+    assert "no votes on 12 of the 12 items" in result.stderr
+    assert "its ids look like '0'" in " ".join(result.stderr.split())
+
+
 def test_two_models_are_compared_on_the_same_items(trained, wiesel, wiesel_json):
     words = ("evaluate", trained / "first", trained / "test.csv", "--against", trained / "second")
     paired = wiesel_json(*words)["paired"]

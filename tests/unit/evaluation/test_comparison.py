@@ -8,9 +8,10 @@ import pytest
 from scipy.stats import binom
 
 from wiesel.errors import FeatureError, ParameterError
-from wiesel.evaluation import compare_paired, compare_paired_proba
+from wiesel.evaluation import compare_paired, compare_paired_proba, evaluate_proba
 from wiesel.evaluation.comparison import mcnemar
 from wiesel.labels import LabelSpace
+from wiesel.multilabel import evaluate_presence
 
 LABELS = ["ham", "spam"]
 
@@ -34,6 +35,29 @@ def test_differences_are_first_minus_second_on_the_same_draws() -> None:
     # Only one item in ten differs, so the paired interval is narrower than either model's own.
     assert accuracy.high - accuracy.low < 2 * 1.96 * np.sqrt(0.16 / 400)
     assert result.only_first - result.only_second == round(400 * float(accuracy))
+
+
+def test_without_resamples_there_are_no_intervals() -> None:
+    first, second, gold = two_models()
+    whole, plain = (
+        compare_paired_proba(first, second, gold, LABELS, n_resamples=n) for n in (20, 0)
+    )
+    assert {**plain.differences} == {**whole.differences}
+    assert all(np.isnan(score.low) and np.isnan(score.high) for score in plain.differences.values())
+    assert "n/a" not in repr(plain)
+
+
+@pytest.mark.parametrize("n_resamples", [-1, 2.5, "9", None, True])
+def test_a_number_of_resamples_that_is_none_is_refused(n_resamples: Any) -> None:
+    first, second, gold = two_models()
+    several = np.stack([first[:, 1], second[:, 1]], axis=1)
+    for judged in (
+        lambda: compare_paired_proba(first, second, gold, LABELS, n_resamples=n_resamples),
+        lambda: evaluate_proba(first, gold, LABELS, n_resamples=n_resamples),
+        lambda: evaluate_presence(several, several > 0.5, LABELS, n_resamples=n_resamples),
+    ):
+        with pytest.raises(ParameterError, match="n_resamples is a whole number of at least 0"):
+            judged()
 
 
 def test_turning_the_models_around_turns_the_signs() -> None:
