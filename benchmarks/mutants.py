@@ -71,6 +71,8 @@ _LOADED_BEFORE = "ignore::pytest.PytestAssertRewriteWarning"
 _OPTIONS = ["-q", "-p", "no:xdist", "--timeout", "0", "-W", _LOADED_BEFORE]
 _LONGEST = 1800
 """Seconds after which a process that waits for something is ended, whatever it has computed."""
+_MEMORY = 8 * 2**30
+"""Bytes that a process may reserve; a change may make it ask for any number of them."""
 _SPARE = 60
 """Processor seconds that a changed package may take in addition to ten times the usual ones."""
 
@@ -397,6 +399,7 @@ def _start(job: Job, copy: Path) -> int:
         return process
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (int(job.seconds) + 1, int(job.seconds) + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     log = os.open(copy.with_suffix(".log"), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(log, stream)
