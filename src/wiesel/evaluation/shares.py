@@ -16,6 +16,8 @@ Floats = npt.NDArray[np.float64]
 
 _LEAST = 5
 """Labels of a class that are needed to know how it is predicted."""
+_DOUBTFUL = 0.025
+"""The largest probability that a class is predicted no better than by chance."""
 
 
 def corrected_shares(
@@ -34,7 +36,7 @@ def corrected_shares(
     estimated on a labeled sample, and inverted (Rogan and Gladen 1978, American Journal of
     Epidemiology; for two classes, (share + specificity - 1) / (sensitivity + specificity - 1)).
     The sample may have other class shares than the collection, as long as each class is predicted
-    in the same way. Intervals are bootstrapped over the sample and the collection.
+    in the same way. Intervals draw the error rates and the counts again (a Bayesian bootstrap).
 
     >>> said = ["spam"] * 30 + ["ham"] * 70
     >>> sample, gold = ["spam"] * 8 + ["ham"] * 12, ["spam"] * 10 + ["ham"] * 10
@@ -63,12 +65,13 @@ def corrected_shares(
     rates = confusion / n_gold[:, None]
     found = _solved(rates, counts / counts.sum())
     rng = np.random.default_rng(seed)
+    drawn_rates = [
+        np.stack([rng.dirichlet(row + 0.5) for row in confusion]) for _ in range(n_resamples)
+    ]
+    _check_informative(drawn_rates, space)
+    n_items = int(counts.sum())
     draws = [
-        _solved(
-            np.stack([rng.multinomial(n, row) / n for n, row in zip(n_gold, rates, strict=True)]),
-            rng.multinomial(int(counts.sum()), counts / counts.sum()) / counts.sum(),
-        )
-        for _ in range(n_resamples)
+        _solved(own, rng.multinomial(n_items, counts / n_items) / n_items) for own in drawn_rates
     ]
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
     frame = pl.DataFrame(
@@ -83,6 +86,21 @@ def corrected_shares(
     columns = (text("class"), percent("counted"), percent("corrected"))
     caption = f"Class shares of {len(collection):,} items, corrected by {len(gold):,} gold labels."
     return Table(frame, (*columns, percent("low", "from"), percent("high", "to")), caption)
+
+
+def _check_informative(drawn_rates: list[Floats], labels: LabelSpace) -> None:
+    """Refuse predictions that may not tell two classes apart: nothing could be inverted."""
+    rates = np.array(drawn_rates)
+    own = np.einsum("rcc->rc", rates)
+    others = np.where(np.eye(len(labels), dtype=bool), -1.0, rates).max(axis=1)
+    doubtful = (own <= others).mean(axis=0)
+    if doubtful.max() > _DOUBTFUL:
+        name = labels.names[int(doubtful.argmax())]
+        raise DataError(
+            f"On the sample, {name!r} is hardly predicted more often where it is right than where "
+            "it is wrong, so shares cannot be corrected. Give more gold labels, or better "
+            "predictions."
+        )
 
 
 def _solved(rates: Floats, shares: Floats) -> Floats:

@@ -44,7 +44,9 @@ class Distilled:
     slices: Table
     """The slices on which the model loses or gains most against the best judge."""
     shares: Table | None
-    """The share of each class in all rows, corrected by the gold labels."""
+    """The share of each class in all rows, corrected by the gold labels; None if unknown."""
+    shares_problem: str
+    """Why it is unknown; empty if it is known."""
     errors: pl.DataFrame
     """Votes of judges that a model not trained on the item finds unlikely, most unlikely first."""
     items_per_second: float
@@ -64,7 +66,8 @@ class Distilled:
     def __str__(self) -> str:
         parts = [self.judges.to_text()]
         parts += [self.slices.to_text()] if len(self.slices) else []
-        parts += [self.shares.to_text()] if self.shares is not None else []
+        unknown = f"Class shares of all rows are unknown. {self.shares_problem}"
+        parts += [unknown if self.shares is None else self.shares.to_text()]
         parts.append(
             f"A prediction costs nothing now; the network makes about "
             f"{self.items_per_second:,.0f} a second. {len(self.errors):,} votes of judges look "
@@ -83,7 +86,7 @@ def distilled(outcome: "Outcome") -> Distilled | None:
     return Distilled(
         _judge_table(judges, right, records),
         _slice_table(outcome, judges, right),
-        _class_shares(outcome),
+        *_class_shares(outcome),
         _judge_errors(outcome, judges),
         _speed(outcome),
     )
@@ -171,24 +174,25 @@ def _slice_table(
     return Table(frame, (*columns, percent("small_model", "small model")), caption)
 
 
-def _class_shares(outcome: "Outcome") -> Table | None:
-    """The share of each class in the training rows; None without enough gold."""
+def _class_shares(outcome: "Outcome") -> tuple[Table | None, str]:
+    """The share of each class in the training rows, or why it is unknown."""
     split, threshold = outcome.judged_on, outcome.main.model.threshold_
     if split is None:
-        return None
+        return None, "There are no gold labels."
     data = outcome.prepared.data
     gold = data.splits[split].gold
     known = np.flatnonzero(gold != ABSTAIN)
     predicted = predicted_classes(outcome.proba[split], threshold)[known]
     try:
-        return corrected_shares(
+        found = corrected_shares(
             predicted_classes(outcome.proba["train"], threshold),
             predicted,
             gold[known],
             data.labels,
         )
-    except DataError:  # too few labels of a class
-        return None
+    except DataError as problem:  # too few labels of a class, or predictions that say nothing
+        return None, str(problem)
+    return found, ""
 
 
 def _judge_errors(outcome: "Outcome", judges: Sequence[str]) -> pl.DataFrame:

@@ -41,10 +41,20 @@ def test_intervals_cover_the_true_share_of_three_classes() -> None:
 
 
 def test_shares_are_never_negative_and_sum_to_one() -> None:
-    table = corrected_shares([0] * 99 + [1], [0, 1] * 10, [0, 1] * 5 + [0, 0] * 5, LABELS).frame
+    gold = [0] * 20 + [1] * 20
+    said = [0] * 14 + [1] * 8 + [1] * 18
+    table = corrected_shares([0] * 99 + [1], said, gold, LABELS).frame
     assert table["corrected"].sum() == pytest.approx(1)
     assert table["corrected"].min() >= 0
     assert (table["low"] <= table["high"]).all()
+
+
+def test_predictions_that_say_nothing_are_refused() -> None:
+    """Otherwise the share of a class would be 0 or 1, with a narrow interval."""
+    gold = [0] * 10 + [1] * 10
+    for said in ([0, 1] * 10, [1] * 10 + [0] * 10, [0] * 20):
+        with pytest.raises(DataError, match="hardly predicted more often where it is right"):
+            corrected_shares([0] * 90 + [1] * 10, said, gold, LABELS)
 
 
 def test_too_few_labels_are_refused() -> None:

@@ -47,8 +47,8 @@ def test_the_small_model_is_compared_with_the_judge_on_gold(run) -> None:
     assert row["cost_per_1000"] == 0  # on this machine
     assert found["cost_per_prediction"] == 0
     assert found["items_per_second"] > 0
-    shares = found["class_shares"]
-    assert sum(each["corrected"] for each in shares) == pytest.approx(1)
+    shares = found["class_shares"]  # unknown if the model is no better than chance on 12 rows
+    assert shares is None or sum(own["corrected"] for own in shares) == pytest.approx(1)
 
 
 def test_votes_that_look_wrong_are_in_a_file(run) -> None:
