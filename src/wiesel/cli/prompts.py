@@ -18,7 +18,7 @@ def prompts(
         Path | None, typer.Option("-o", "--output", help="Copy it to this .toml file, to change.")
     ] = None,
 ) -> Answer:
-    """List the pre-made prompts for language models, show one, or copy it."""
+    """List the pre-made prompts, show one, or copy it."""
     import polars as pl
 
     from wiesel.analysis.table import Table, count, text

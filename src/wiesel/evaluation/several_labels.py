@@ -16,6 +16,7 @@ from wiesel.evaluation.report import Report, Score, known
 from wiesel.evaluation.scoring import evaluate_proba
 from wiesel.label_sets import MultiLabelSpace, Presence
 from wiesel.labels import as_indices
+from wiesel.row_ids import in_order_of
 
 __all__ = ["FIGURES", "MultiLabelReport", "evaluate_presence"]
 

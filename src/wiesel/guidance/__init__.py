@@ -10,6 +10,7 @@ from wiesel.guidance.lf_preview import LFPreview, preview_lf
 from wiesel.guidance.prompted_rules import rules_from_model
 from wiesel.guidance.suggesting import Suggestion, Suggestions, suggest_lfs
 from wiesel.guidance.terms import TermIndex
+from wiesel.guidance.where_to_ask import Source, where_to_ask
 from wiesel.guidance.word_selection import lfs_from_selection
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "ItemFacts",
     "ItemFilter",
     "LFPreview",
+    "Source",
     "Suggestion",
     "Suggestions",
     "TermIndex",
@@ -31,4 +33,5 @@ __all__ = [
     "rules_from_model",
     "suggest_lfs",
     "uncovered_clusters",
+    "where_to_ask",
 ]

@@ -14,6 +14,7 @@ from wiesel.io import write_votes
 from wiesel.lfs import prompt_records
 from wiesel.project.bundle import save_bundle
 from wiesel.project.checking import check_project
+from wiesel.project.distilled import write_judge_errors
 from wiesel.project.judging import Outcome, judge
 from wiesel.project.outputs import (
     item_weights,
@@ -89,6 +90,7 @@ def write_results(outcome: Outcome, folder: Path) -> None:
         if weights is None:  # the method has one weight per voter, or none
             weights = np.broadcast_to(outcome.weights, (data.votes.n_items, data.votes.n_voters))
         write_soft_labels(data, outcome.soft_labels, weights, folder / "soft_labels.parquet")
+    write_judge_errors(outcome.distilled, folder)
     metrics = metrics_of(outcome)
     write_json(metrics, folder / "metrics.json")
     about = {
@@ -109,7 +111,9 @@ def metrics_of(outcome: Outcome) -> dict[str, Any]:
     """Return all metrics of a run as plain data."""
     data, votes = outcome.prepared.data, outcome.prepared.votes.train
     main = outcome.reports.get(outcome.main.method, {})
+    judges = {"judges": outcome.distilled.to_dict()} if outcome.distilled else {}
     return {
+        **judges,
         "wiesel": __version__,
         "project": data.project.name,
         "method": outcome.main.method,
