@@ -192,21 +192,14 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         self.check_fitted()
         return self.task_.one(self, label)
 
-    def fine_tune(
-        self, X: Any, y: Any, epochs: int = 40, lr: float | None = None, batch_size: int = 16
-    ) -> FineTuning:
-        """Train the fitted end model further on a few gold items, if this improves it.
+    def fine_tune(self, X: Any, y: Any) -> FineTuning:
+        """Learn a few gold items: all networks are trained on them, pulled toward their weights.
 
-        Cross-validation on these items selects the number of epochs, up to `epochs`, and tunes the
-        threshold; 0 epochs leave the model unchanged. It needs more than five items per class. The
-        default `lr` is that of the model.
+        Gold is given as names or indices, or sets of labels. The items also tune the threshold, by
+        predictions of networks that have not seen them.
         """
         self.check_fitted()
-        lr = self.lr if lr is None else lr
-        check_number(self, "epochs", epochs, low=1, whole=True)
-        check_number(self, "lr", lr, low=0)
-        gold = in_order_of(X, y, "y", "X")
-        return fine_tune(self, self.inputs_of(X), gold, epochs, lr, batch_size)
+        return fine_tune(self, self.inputs_of(X), in_order_of(X, y, "y", "X"))
 
     def save(self, path: str | Path, features: Any = None, column: str = "text") -> None:
         """Write the model as a folder of data files; `wiesel.load_model` reads it.

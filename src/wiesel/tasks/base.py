@@ -136,6 +136,15 @@ class Task(ABC):
         """Return what trains a network on soft labels."""
 
     @abstractmethod
+    def gold_objective(
+        self, network: nn.Module, gold: Any, unsure: float, left_out: Any = None
+    ) -> Objective:
+        """Return what trains a network on gold labels, but for the items `left_out`.
+
+        `unsure` is the share of a label that is spread over the classes.
+        """
+
+    @abstractmethod
     def average(self, networks: Sequence[nn.Module], weights: Any = None) -> nn.Module:
         """Return the network that averages the probabilities of others."""
 

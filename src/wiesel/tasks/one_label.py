@@ -141,6 +141,14 @@ class OneLabelTask(Task):
         """Return the cross-entropy to the soft labels, or the mutual-information loss."""
         return SoftLabelObjective(network, targets, loss, balance)
 
+    def gold_objective(
+        self, network: nn.Module, gold: Validation, unsure: float, left_out: Any = None
+    ) -> Objective:
+        """Return the cross-entropy to gold labels; items that are left out have no target."""
+        targets = (1 - unsure) * np.eye(len(self.labels))[gold.gold] + unsure / len(self.labels)
+        targets[[] if left_out is None else left_out] = 0
+        return SoftLabelObjective(network, targets)
+
     def average(self, networks: Sequence[nn.Module], weights: Any = None) -> nn.Module:
         """Return the (weighted) mean of the networks' probabilities."""
         return Ensemble(networks, weights).eval()

@@ -278,6 +278,15 @@ class SeveralLabelsTask(Task):
             )
         return SoftPresenceObjective(network, targets, _known(votes), _one_sided(votes))
 
+    def gold_objective(
+        self, network: nn.Module, gold: Any, unsure: float, left_out: Any = None
+    ) -> Objective:
+        """Return the cross-entropy to gold labels, over the cells where they are known."""
+        known = gold.presence >= 0
+        known[[] if left_out is None else left_out] = False
+        targets = (1 - unsure) * (gold.presence == 1) + unsure / 2
+        return SoftPresenceObjective(network, targets, known, np.zeros(len(self.labels), bool))
+
     def average(self, networks: Sequence[nn.Module], weights: Any = None) -> nn.Module:
         """Return the mean of P(present), with separate weights for each label."""
         return LabelEnsemble(networks, None if weights is None else np.asarray(weights)).eval()
@@ -475,6 +484,12 @@ class MultiLabelValidation(Validation):
             own = present[known[:, k], k]
             areas.append(roc_auc(self.presence[known[:, k], k], np.stack([1 - own, own], axis=1)))
         return float(np.mean(areas))
+
+    def log_loss(self, proba: Array) -> float:
+        """Return the mean negative log-probability of the known gold labels."""
+        known = self.presence >= 0
+        own = np.where(self.presence == 1, proba, 1 - proba)[known]
+        return float(-np.log(np.maximum(own, 1e-6)).mean()) if known.any() else float("nan")
 
     def best_threshold(self, proba: Array) -> Array:
         """Return the threshold of every label with the best F1; 1/2 if gold cannot judge it."""

@@ -121,7 +121,7 @@ def _run_epoch(state: TrainingState, data: TrainingData) -> list[Record]:
     """Go through all items once, and return the mean losses of every member."""
     objective, optimizer, epoch = state.objective, state.optimizer, state.epochs_done + 1
     objective.start_epoch(epoch, data)
-    objective.train()
+    objective.train(not state.options.pull)
     totals: dict[str, Tensor] = {}
     n_batches = 0
     for batch in state.batches(data):

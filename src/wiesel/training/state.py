@@ -64,6 +64,8 @@ class TrainingState:
     """Random numbers of the members of a stack; a single network uses torch's global generator."""
     averages: list[Tensor] | None = None
     """Running averages of the parameters, if the options request them."""
+    initial: Sequence[Tensor] = ()
+    """The parameters before training, if the options pull toward them."""
     items: StackedItems | None = None
 
     @property
@@ -110,8 +112,10 @@ class TrainingState:
         return self.objective.losses(batch)
 
     def differentiate(self, losses: Sequence[Tensor]) -> None:
-        """Set all gradients to those of the sum of the losses."""
+        """Set all gradients to those of the sum of the losses, and of the pull to the start."""
         self.parameters.differentiate(losses)
+        for vector, initial in zip(self.parameters.vectors, self.initial, strict=False):
+            vector.grad.add_(vector - initial, alpha=2 * self.options.pull)  # type: ignore[union-attr]
 
     def finish_epoch(self, finish: Callable[[list[Record]], None], records: list[Record]) -> None:
         """Call `finish`, which evaluates the members and changes their progress."""
@@ -193,6 +197,8 @@ def _state(members: list[Member], objective: Objective, flat: FlatParameters) ->
     state = TrainingState(members, objective, flat, optimizer)
     if state.options.weight_average is not None:
         state.averages = [vector.clone() for vector in flat.vectors]
+    if state.options.pull:
+        state.initial = [vector.clone() for vector in flat.vectors]
     return state
 
 

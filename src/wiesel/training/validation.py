@@ -20,6 +20,8 @@ ENOUGH_GOLD = 30
 They harm as often as they help."""
 
 _PREDICTED_ITEMS = 2048
+_LEAST = 1e-6
+"""The smallest probability in a log loss."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Validation:
         if self.metric == "auc":
             return roc_auc(self.gold, proba)
         return float((proba.argmax(axis=1) == self.gold).mean())
+
+    def log_loss(self, proba: npt.NDArray[np.float64]) -> float:
+        """Return the mean negative log-probability of the gold labels."""
+        own = proba[np.arange(len(self.gold)), self.gold]
+        return float(-np.log(np.maximum(own, _LEAST)).mean())
 
     def best_threshold(self, proba: npt.NDArray[np.float64]) -> Any:
         """Return the decision threshold with the best F1 for two classes; None for more."""
