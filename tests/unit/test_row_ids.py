@@ -23,21 +23,18 @@ from wiesel.analysis import disagreements, findings, summarize
 from wiesel.analysis.buckets import label_buckets
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import DataError
-from wiesel.evaluation import choose_threshold, compare_paired, compare_paired_proba, evaluate_proba
+from wiesel.evaluation import (
+    choose_threshold,
+    compare_paired,
+    compare_paired_proba,
+    evaluate_presence,
+    evaluate_proba,
+)
 from wiesel.guidance import blame, preview_end_model, rows_to_label, suggest_lfs
 from wiesel.guidance.clusters import uncovered_clusters
-<<<<<<< HEAD
 from wiesel.guidance.feature_findings import feature_findings
 from wiesel.label_models import calibrate_votes
-from wiesel.multilabel import (
-    MultiLabelVotes,
-    PerLabel,
-    evaluate_multilabel,
-    evaluate_presence,
-)
-=======
 from wiesel.multilabel import MultiLabelVotes, PerLabel
->>>>>>> few
 from wiesel.row_ids import in_order_of, index_ids
 from wiesel.spans import Documents, evaluate_spans
 

@@ -22,7 +22,7 @@ __all__ = ["inspect"]
 
 
 @verb
-def inspect(  # noqa: PLR0913 - the options of the command line
+def inspect(  # noqa: C901, PLR0913 - what it inspects, and the options of the command line
     path: Annotated[
         Path,
         typer.Argument(
@@ -82,10 +82,10 @@ def inspect(  # noqa: PLR0913 - the options of the command line
     else:
         step = command_line(*aggregate, *given_options(labels=labels, item=id_column))
     answer = _votes_answer(votes, truth, step)
-    if not path.is_file():
-        return answer
-    answer = _with_sources(answer, path, votes, before)
-    return _with_panel(answer, path, votes, truth) if panel else answer
+    if path.is_file():
+        answer = _with_sources(answer, path, votes, before)
+        answer = _with_panel(answer, path, votes, truth) if panel else answer
+    return answer
 
 
 def _answer_columns(path: Path) -> tuple["AnswerColumns | None", bool]:
