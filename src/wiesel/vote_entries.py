@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import VoteError, listed, other_spelling
-from wiesel.labels import ABSTAIN, LabelSpace, is_name
+from wiesel.labels import ABSTAIN, LabelSpace, is_missing, is_name
 
 __all__ = [
     "Entries",
@@ -135,7 +135,7 @@ def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
     if array.dtype.kind in "iu" and (array[1:] > array[:-1]).all():
         return array  # increasing integers, such as the millions of row numbers of a table
     values = array.tolist()
-    missing = [row for row, value in enumerate(values) if _is_missing(value)]
+    missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
         raise VoteError(f"Every item needs an id; that of row {missing[0]} is missing.")
     other = [row for row, value in enumerate(values) if not _can_be_id(value)]
@@ -259,12 +259,6 @@ def _dense_class_indices(dense: npt.NDArray[Any], labels: LabelSpace) -> npt.NDA
                 f"A vote is the name or the index of a class, or missing; got {cell!r:.80}."
             )
     return labels.codes(dense)
-
-
-def _is_missing(value: object) -> bool:
-    """Whether a cell is empty: None, NaN (the only value unequal to itself), or a blank text."""
-    is_blank = isinstance(value, str) and not value.strip()
-    return is_blank or value is None or value != value
 
 
 def normalized(

@@ -18,7 +18,7 @@ def prompts(
         Path | None, typer.Option("-o", "--output", help="Copy it to this .toml file, to change.")
     ] = None,
 ) -> Answer:
-    """List the pre-made prompts, show one, or copy it."""
+    """List pre-made prompts, show or copy one."""
     import polars as pl
 
     from wiesel.analysis.table import Table, count, text
@@ -33,7 +33,9 @@ def prompts(
         ]
         columns = (text("name", "prompt"), count("version"), text("purpose", "what it asks for"))
         shown = Table(pl.DataFrame(data), columns).to_text()
-        return Answer({"prompts": data}, shown, "wiesel prompts NAME -o my_prompt.toml")
+        first = found[0].name
+        step = command_line("wiesel", "prompts", first, "-o", f"my_{first}.toml")
+        return Answer({"prompts": data}, shown, step)
     file = PromptFile.read(name)
     if output is None:
         step = command_line("wiesel", "prompts", name, "-o", f"my_{file.name}.toml")

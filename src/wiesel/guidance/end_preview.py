@@ -127,9 +127,9 @@ list of the shape (4, 1): could not convert string to float: 'cash'.
 def _matrix(X: Any, name: str = "X") -> npt.NDArray[np.float32]:
     reason = ""
     try:
-        array = np.asarray(X, dtype=np.float32)
+        array: npt.NDArray[np.float32] = np.asarray(X, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        array, reason = np.empty(0), f": {error}"
+        array, reason = np.empty(0, np.float32), f": {error}"
     if array.ndim != 2 or not np.isfinite(array).all():
         raise FeatureError(
             f"{name} must be a matrix of finite numbers, a row for each item; got a "

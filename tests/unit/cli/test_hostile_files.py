@@ -227,7 +227,9 @@ def test_columns_of_unusual_types_are_described_or_refused(tmp_path, wiesel):
     )
     lfs = ("--lfs", tmp_path / "rules.toml", "--labels", "ham,spam", "-o", tmp_path / "v.parquet")
     refused = wiesel("apply", tmp_path / "odd.parquet", *lfs, "--id", "id")
-    check_refused(refused, "Item ids are numbers or text; that of row 0 is {'a': 0}")
+    check_refused(
+        refused, "Item ids are numbers or text that can be stored; that of row 0 is {'a': 0}"
+    )
     wide = frame.with_columns(pl.Series("id", range(4), dtype=pl.Int128))
     wide.write_parquet(tmp_path / "wide.parquet")
     assert wiesel("apply", tmp_path / "wide.parquet", *lfs, "--id", "id").exit_code == 0

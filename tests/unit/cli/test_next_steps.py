@@ -162,6 +162,14 @@ def functions_and_votes(place: Path) -> Walk:
     walk("wiesel apply train.csv --lfs lfs.py --lfs rules.toml --labels billing,technical")
     walk("wiesel apply 'tra*.csv' --lfs rules.toml --labels billing,technical -o parts")
     walk("wiesel inspect votes.parquet")
+    (folder / "asks.py").write_text(
+        "from wiesel import prompt\nfrom wiesel.lfs import ChatClient\n"
+        "asks = prompt('technical', 'Is this technical? {text}',\n"
+        "    client=ChatClient('http://127.0.0.1:9/v1', 'a-model'), name='asks')\n"
+    )
+    asked = "wiesel apply train.csv --lfs asks.py --labels billing,technical -o asked.parquet"
+    walk(f"{asked} --dry-run", follow=False)  # nobody answers here
+    walk(f"{asked} --batch-requests questions.jsonl", follow=False)
     pl.DataFrame(
         {"id": range(6), "a": ["x", "y"] * 3, "b": ["x"] * 6, "c": ["x", None] * 3}
     ).write_csv(folder / "plain.csv")
@@ -248,6 +256,7 @@ def everything_else(place: Path) -> Walk:
     folder = project(place)
     walk = Walk(place, NAME="snorkel", PROJECT=folder.name, FILE=f"{folder.name}/train.csv")
     walk("wiesel methods")
+    walk("wiesel prompts")
     walk.folder = CLI.parents[2]  # a clone of the repository
     walk("wiesel reproduce")
     with contextlib.chdir(place):

@@ -9,9 +9,12 @@ from wiesel import Committee, Supervised
 from wiesel.end_to_end.supervised import gold_member
 from wiesel.end_to_end.together import fit_together
 from wiesel.errors import DataError, FeatureError, NotFittedError, ParameterError
+from wiesel.labels import LabelSpace
+from wiesel.tasks import OneLabelTask
 from wiesel.training import Validation, as_inputs
 from wiesel.training.validation import stratified_folds
 
+TASK = OneLabelTask(LabelSpace("absent", "present"))
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 
 NAMES = ["ham", "spam"]
@@ -150,13 +153,13 @@ def test_a_committee_member_that_learns_from_gold_has_no_gold_to_choose_its_epoc
     epochs: int | None, trained: int
 ):
     committee = Committee(nn.Linear(3, 2), networks=3, epochs=epochs, seed=5, lr=0.25)
-    member = gold_member(committee, held_out(12))
+    member = gold_member(committee, held_out(12), TASK)
     assert (member.epochs, member.members, member.lr) == (trained, 6, 0.25)
     assert member.seed != 5
 
 
 def test_a_committee_learns_from_gold_with_two_items_for_each_network():
     committee = Committee(nn.Linear(3, 2), networks=3)
-    assert gold_member(committee, held_out(11)) is None
-    assert gold_member(committee, held_out(12, n_present=1)) is None
-    assert gold_member(committee.set_params(train_on_gold=False), held_out(12)) is None
+    assert gold_member(committee, held_out(11), TASK) is None
+    assert gold_member(committee, held_out(12, n_present=1), TASK) is None
+    assert gold_member(committee.set_params(train_on_gold=False), held_out(12), TASK) is None

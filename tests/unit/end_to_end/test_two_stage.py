@@ -7,8 +7,8 @@ from torch import nn
 
 from wiesel import MajorityVote, Supervised, TwoStage, VoteMatrix
 from wiesel.datasets.synthetic import make_features, make_votes
-from wiesel.end_to_end.plan import chosen_class_balance
 from wiesel.errors import FeatureError, NotFittedError, ParameterError, VoteError
+from wiesel.tasks.one_label import chosen_class_balance
 from wiesel.training import Validation, as_inputs
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")

@@ -125,7 +125,7 @@ def test_the_saved_tagger_serves_the_verbs_of_spans(folder, tmp_path):
     assert "HiddenMarkov" in called("inspect", model)
     shown = called("inspect", model)
     assert "SpanTwoStage" in shown
-    assert "new.jsonl" in shown
+    assert "wiesel predict" in shown
     assert "hidden_markov, majority_vote" in called("inspect", folder)
 
 
