@@ -325,7 +325,7 @@ def chosen_tests(one: Mutation, tests: dict[str, Any]) -> tuple[list[str], float
             name
             for name, test in passed.items()
             if any(c == calls if one.function else c.startswith(calls) for c in test["calls"])
-            or (file == _PUBLIC_NAMES and not one.function)
+            or (not one.function and file in (_PUBLIC_NAMES, f"{PACKAGE}/{one.path}"))
         ]
         others = [] if not direct or "contracts" in file else [*passed.keys() - set(direct)]
         chosen = sorted(direct, key=lambda name: passed[name]["seconds"]) + sorted(others)
