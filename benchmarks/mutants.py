@@ -305,6 +305,9 @@ def _run_tests(chosen: list[str]) -> Outcome:
 
     first = FirstFailure()
     code = pytest.main([*_OPTIONS, "-x", *chosen], plugins=[first]) if chosen else 0
+    if code == pytest.ExitCode.USAGE_ERROR:  # a test is named after an option that was changed
+        files = dict.fromkeys(name.partition("::")[0] for name in chosen)
+        code = pytest.main([*_OPTIONS, "-x", *files], plugins=[first])
     return {"failed": first.name or (f"pytest: {code!r}" if code else None)}
 
 
@@ -322,7 +325,7 @@ def chosen_tests(one: Mutation, tests: dict[str, Any]) -> tuple[list[str], float
             name
             for name, test in passed.items()
             if any(c == calls if one.function else c.startswith(calls) for c in test["calls"])
-            or (file == _PUBLIC_NAMES and not one.function)
+            or (not one.function and file in (_PUBLIC_NAMES, f"{PACKAGE}/{one.path}"))
         ]
         others = [] if not direct or "contracts" in file else [*passed.keys() - set(direct)]
         chosen = sorted(direct, key=lambda name: passed[name]["seconds"]) + sorted(others)
