@@ -79,6 +79,8 @@ class Spending:
     estimated: bool = False
     """Whether a server did not say how many tokens it used, so that they are estimated."""
     _reserved: float = 0.0
+    _under_way: int = 0
+    """The requests for which something is set aside."""
     _changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
 
     def check(self, client: "ChatClient") -> None:
@@ -104,10 +106,11 @@ class Spending:
         most = self._amount(*self._at_most(client, question), client)
         with self._changed:
             while self._spent + self._reserved + most > self.budget.limit * (1 + 1e-9):
-                if not self._reserved or stopped.is_set():
+                if not self._under_way or stopped.is_set():
                     raise BudgetReached(f"the budget is spent ({self})")
                 self._changed.wait(_MOMENT)  # requests under way may cost less than set aside
             self._reserved += most
+            self._under_way += 1
         return most
 
     def settle(
@@ -115,7 +118,9 @@ class Spending:
     ) -> None:
         """Count a request as done; `answer` is None if it failed."""
         with self._changed:
-            self._reserved = max(0.0, self._reserved - reserved)
+            self._under_way -= self.budget is not None
+            # Rounding must not leave something set aside when nothing is under way.
+            self._reserved = max(0.0, self._reserved - reserved) if self._under_way else 0.0
             if answer is not None:
                 used = self._at_most(client, question)
                 tokens_in = used[0] if answer.tokens_in is None else answer.tokens_in

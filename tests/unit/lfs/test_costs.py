@@ -1,6 +1,7 @@
 """What prompts cost: estimates, a budget that stops and resumes, batch files, progress."""
 
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +20,10 @@ from wiesel.lfs import (
     spending,
     write_batch_requests,
 )
+from wiesel.lfs.completions import Completion, Question
 from wiesel.lfs.prices import Price, count_tokens
 from wiesel.lfs.prompt_rules import Prompt
-from wiesel.lfs.spending import Budget
+from wiesel.lfs.spending import Budget, BudgetReached, Spending
 from wiesel.progress import listening
 
 LABELS = ["ham", "spam"]
@@ -143,6 +145,28 @@ def test_a_budget_stops_cleanly_and_the_same_call_resumes(
         assert votes_of(ask) == [1] * 10
     assert len(server.requests) == 10
     assert (spent.requests, spent.cached) == (10 - paid, paid)
+
+
+def test_rounding_leaves_nothing_set_aside(ask: Prompt) -> None:
+    """Amounts such as .1 + .2 + .3 - .1 - .2 - .3 are not 0, and a thread would wait for ever."""
+    spent = Spending(Budget(1.0), PriceTable({"tiny": Price(1 / 3, 1 / 7)}))
+    never, answer = threading.Event(), Completion(("ham",), tokens_in=0, tokens_out=0)
+    questions = [Question("a" * length) for length in range(3, 200, 7)]
+    reserved = [spent.reserve(ask.client, question, never) for question in questions]
+    for amount, question in zip(reserved, questions, strict=True):
+        spent.settle(amount, ask.client, question, answer)
+    assert spent._reserved == 0
+    with pytest.raises(BudgetReached):
+        spent.reserve(ask.client, Question("a" * 20_000_000), never)
+
+
+def test_many_threads_stop_at_an_odd_budget(ask: Prompt, server: ModelServer) -> None:
+    rows = [{"text": f"prize {'x' * (number % 13)} {number}"} for number in range(120)]
+    many = replace(ask, client=replace(ask.client, concurrency=8))
+    prices = PriceTable({"tiny": Price(100 / 3, 100 / 7)})
+    with pytest.raises(LabelingFunctionError, match="budget is spent"), spending(0.02, prices):
+        apply_lfs(many, rows, labels=LABELS)
+    assert 0 < len(server.requests) < 120
 
 
 def test_with_abstain_the_rest_abstains(ask: Prompt) -> None:
