@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.catalog import load_model
+from wiesel.catalog import restored
 from wiesel.end_to_end import EndToEndModel
 from wiesel.end_to_end.feature_reader import FeatureReader, restored_reader
 from wiesel.end_to_end.storage import end_to_end_contents
@@ -22,7 +22,7 @@ from wiesel.labels import ABSTAIN
 from wiesel.multilabel.storage import multilabel_contents
 from wiesel.multilabel.training import MultiLabelModel
 from wiesel.project.vectors import Vectors, raw_inputs
-from wiesel.saving import read_folder, read_manifest, write_folder
+from wiesel.saving import read_folder, write_folder
 from wiesel.spans.training import SpanTagger
 from wiesel.tables import as_frame
 
@@ -98,9 +98,9 @@ def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
     `end_model` is a module of the trained architecture; needed if the network is the user's own.
     """
     folder = Path(path)
-    model = load_model(folder, end_model=end_model)
+    manifest, files = read_folder(folder)  # once: another run may replace it at any time
+    model = restored(folder, manifest, files, end_model)
     if isinstance(model, MultiLabelModel):
-        manifest, files = read_folder(folder)
         own = restored_reader(model, manifest, files)  # type: ignore[arg-type]
         return Bundle(model, None if own is None else own.features, manifest)
     if isinstance(model, SpanTagger):
@@ -111,4 +111,4 @@ def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
         )
     # The bundle computes the features first; the model itself takes their output.
     reader, model.reader_ = model.reader_, None
-    return Bundle(model, None if reader is None else reader.features, read_manifest(folder))
+    return Bundle(model, None if reader is None else reader.features, manifest)
