@@ -53,18 +53,18 @@ class ChatEndpoint(BaseHTTPRequestHandler):
             failure = server.broken.pop(0) if server.broken else None
             if failure is None and server.under_way > server.most_allowed:
                 failure = 429, {}
-        try:
-            refused = [said for name, said in server.refuses.items() if name in body]
-            if failure is not None or refused:
-                said = {"error": {"message": refused[0] if refused else "broken"}}
-                status, headers = failure or (400, {})
-                self._send(status, json.dumps(said).encode(), headers)
-            else:
-                content = server.answer(body["messages"][0]["content"])
-                self._send(200, server.reply or self._completion(content, body), {})
-        finally:
-            with server.lock:
-                server.under_way -= 1
+        refused = [said for name, said in server.refuses.items() if name in body]
+        if failure is not None or refused:
+            said = {"error": {"message": refused[0] if refused else "broken"}}
+            status, headers = failure or (400, {})
+            reply = json.dumps(said).encode()
+        else:
+            status, headers = 200, {}
+            content = server.answer(body["messages"][0]["content"])
+            reply = server.reply or self._completion(content, body)
+        with server.lock:  # before the reply: the client may send the next request at once
+            server.under_way -= 1
+        self._send(status, reply, headers)
 
     def _completion(self, content: Any, body: dict[str, Any]) -> bytes:
         given = content if isinstance(content, list) else [content] * body.get("n", 1)

@@ -47,12 +47,14 @@ _FORMULA = re.compile(
 
 
 def on_config(config: Any) -> Any:
-    """Put generated pages where the navigation has the words `api` and `results`."""
+    """Put pages where the navigation has the words `api`, `results`, `decisions`, `unlisted`."""
     _replace_entry(config.nav, "api", [{title: uri} for title, uri, _ in api_pages()])
     names = [path.stem for path in sorted(ROOT.glob("experiments/results/*.md"))]
     ordered = [*(name for name in RESULT_TITLES if name in names), *(set(names) - {*RESULT_TITLES})]
     results = [{RESULT_TITLES.get(name, name): f"{_RESULTS}{name}.md"} for name in ordered]
     _replace_entry(config.nav, "results", results)
+    decisions = sorted(f"decisions/{path.name}" for path in DOCS.glob("decisions/*.md"))
+    _replace_entry(config.nav, "decisions", sorted(decisions, key=lambda uri: "/index." not in uri))
     _replace_entry(config.nav, "unlisted", _unlisted(config.nav))
     return config
 

@@ -7,13 +7,7 @@ from wiesel.end_to_end import EndToEndModel
 from wiesel.end_to_end.committee import Committee
 from wiesel.features import ImageFeatures, TabularFeatures, TextFeatures, TokenFeatures
 from wiesel.label_models import LabelModel
-from wiesel.multilabel import (
-    MultiLabelCommittee,
-    MultiLabelModel,
-    MultiLabelTwoStage,
-    MultiLabelWeaSEL,
-    PerLabel,
-)
+from wiesel.multilabel import PerLabel
 from wiesel.nn import GraphLayers
 from wiesel.nn.encoders import EncoderLayers
 from wiesel.options import Option, options_of
@@ -92,9 +86,6 @@ SYMBOLS: dict[str, dict[str, str]] = {
     "DoctorNet": {"end_model": "$f$", "variant": r"$\alpha_j$"},
     "EncoderLayers": {"hidden": "$e$", "features": "$x$ in $e(\\lambda, x)$"},
     "GraphLayers": {"dependencies": "edges $N(j)$"},
-    "MultiLabelTwoStage": {"end_model": "$f$", "label_model": "$q$", "class_balance": "$p_k$"},
-    "MultiLabelWeaSEL": {"end_model": "$f$", "class_balance": "$p_k$"},
-    "MultiLabelCommittee": {"end_model": "$f$", "class_balance": "$p_k$"},
     "HiddenMarkov": {
         "smoothing": r"prior counts of $\pi_j$",
         "transition_smoothing": "prior counts of $T$",
@@ -104,12 +95,7 @@ SYMBOLS: dict[str, dict[str, str]] = {
 }
 """The symbol of an option in docs/understand, by class."""
 OTHERS: dict[str, tuple[type, ...]] = {
-    "Several labels for one item": (
-        MultiLabelCommittee,
-        MultiLabelTwoStage,
-        MultiLabelWeaSEL,
-        PerLabel,
-    ),
+    "Several labels for one item": (PerLabel,),
     "Spans of text": (HiddenMarkov, SpanTwoStage, SpanWeaSEL),
     "Features": (TextFeatures, TabularFeatures, ImageFeatures, TokenFeatures),
 }
@@ -123,13 +109,7 @@ def options_page() -> str:
     for heading, classes in OTHERS.items():
         text += f"## {heading}\n\n"
         for cls in classes:
-            # Multi-label methods have the shared options with the same meanings.
-            hidden = shared if issubclass(cls, MultiLabelModel) else []
-            own = [each for each in options_of(cls) if each.name not in hidden]
-            also = (
-                "Has the [shared training options](#shared-training-options), too" if hidden else ""
-            )
-            text += _section(cls, own, also)
+            text += _section(cls, options_of(cls))
     return text
 
 

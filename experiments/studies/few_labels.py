@@ -1,14 +1,13 @@
-"""What a few gold labels add to training without gold: by `fine_tune`, by `fit`, and alone.
+"""What a few gold labels add to training without gold: by `fit`, and alone.
 
     python -m experiments few_labels [--full] [--seeds N] [--recorded]
 
 The default is trained on votes alone. Then 10, 50 or 250 gold items, drawn from the validation
-split, are used in four ways: not at all, by `fine_tune`, as the validation set of a new `fit` with
-the votes on them, and alone (five networks of the same kind, trained on these items only). Seeds
+split, are used in three ways: not at all, as the validation set of a new `fit` with the votes on
+them, and alone (five networks of the same kind, trained on these items only). Seeds
 draw the items. Test labels are used once, at the end of each run.
 """
 
-import copy
 import sys
 from functools import cache
 from itertools import product
@@ -27,7 +26,6 @@ SIZES = (10, 50, 250)
 STORE = "few_labels"
 USES = {
     "before": "without them",
-    "after": "fine_tune",
     "fit": "fit with validation",
     "alone": "gold alone",
 }
@@ -61,16 +59,14 @@ def trained(name: str) -> Committee:
 
 
 def execute(run: Run) -> Record:
-    """Draw gold items, and use them in all four ways."""
+    """Draw gold items, and use them in all ways."""
     dataset = dataset_of(run.dataset)
     valid, test = dataset.valid, dataset.test
     chosen = np.random.default_rng(run.seed).permutation(len(valid.gold))[
         : run.options["gold_items"]
     ]
     X, y = valid.features[chosen], valid.gold[chosen]
-    model = copy.deepcopy(trained(run.dataset))
-    before = model.predict_proba(test.features)
-    said = model.fine_tune(X, y)
+    before = trained(run.dataset).predict_proba(test.features)
     again = _committee(dataset).fit(
         dataset.train.features, dataset.train.votes, validation=(X, y, valid.votes[chosen])
     )
@@ -84,12 +80,8 @@ def execute(run: Run) -> Record:
     return {
         "items": len(chosen),
         "before": score(before, test.gold),
-        "after": score(model.predict_proba(test.features), test.gold),
         "fit": score(again.predict_proba(test.features), test.gold),
         "alone": score(alone.predict_proba(test.features), test.gold),
-        "epochs": said.epochs,
-        "loss_before": said.loss_before,
-        "loss_after": said.loss_after,
     }
 
 
@@ -100,7 +92,10 @@ def _committee(dataset: Dataset) -> Committee:
 def show(runs: list[Run], effort: Effort) -> None:
     """Write the means over seeds, and how often each use was harmful."""
     done = finished(STORE)
-    lines = [f"| {' | '.join(['', 'gold items', *USES.values()])} |", "|---" * 6 + "|"]
+    lines = [
+        f"| {' | '.join(['', 'gold items', *USES.values()])} |",
+        "|---" * (2 + len(USES)) + "|",
+    ]
     for dataset, size in product(SETS, SIZES):
         wanted = [r for r in runs if (r.dataset, r.options["gold_items"]) == (dataset, size)]
         records = [done[run.key] for run in wanted if run.key in done]

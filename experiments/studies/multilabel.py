@@ -20,13 +20,7 @@ import torch
 from experiments.framework.runner import RESULTS, Record, Run, finished, run_all
 from experiments.studies.multilabel_rules import LABELS, Part, part, rules
 from wiesel import Committee, FeatureChecked, MajorityVote, Snorkel, TwoStage, WeaSEL
-from wiesel.multilabel import (
-    MultiLabelCommittee,
-    MultiLabelTwoStage,
-    MultiLabelWeaSEL,
-    evaluate_presence,
-)
-from wiesel.multilabel.report import MultiLabelReport
+from wiesel.evaluation import MultiLabelReport, evaluate_presence
 from wiesel.nn import MLP
 
 LABEL_MODELS: dict[str, Any] = {
@@ -91,14 +85,14 @@ def _one(method: str, seed: int) -> tuple[Any, dict[str, npt.NDArray[np.float64]
     train, valid, test = (part(split) for split in ("train", "valid", "test"))
     network = _network(len(LABELS), seed)
     if method == "committee":
-        model: Any = MultiLabelCommittee(network, seed=seed, progress=False)
+        model: Any = Committee(network, seed=seed, progress=False)
     elif method == "WeaSEL":
-        model = MultiLabelWeaSEL(network, seed=seed, progress=False)
+        model = WeaSEL(network, seed=seed, progress=False)
     else:
-        model = MultiLabelTwoStage(LABEL_MODELS[method](), network, seed=seed, progress=False)
+        model = TwoStage(LABEL_MODELS[method](), network, seed=seed, progress=False)
     model.fit(train.X, train.votes, validation=(valid.X, valid.gold))
     found = {"valid": model.predict_proba(valid.X), "test": model.predict_proba(test.X)}
-    return model.thresholds_, found
+    return model.threshold_, found
 
 
 def _each(method: str, seed: int) -> tuple[Any, dict[str, npt.NDArray[np.float64]]]:

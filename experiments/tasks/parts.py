@@ -26,7 +26,6 @@ from experiments.tasks.methods import UPDATES, network_of
 from experiments.tasks.page import GROUPS, TOLERATED, group_title, mean_and_error, of_group, share
 from experiments.tasks.specs import all_specs
 from wiesel.end_to_end.committee import default_members
-from wiesel.end_to_end.diagnosis import predicts_one_class
 from wiesel.errors import WieselWarning
 from wiesel.label_models.copies import find_copies, merge_copies
 
@@ -76,7 +75,7 @@ def trained(task: Task) -> tuple[dict[str, Array], set[str]]:
     for member in members.values():
         member.fit(task.X_train, votes)
     probas = {name: member.member_probas(task.X_test) for name, member in members.items()}
-    return probas, {name for name, m in members.items() if predicts_one_class(m.history_)}
+    return probas, {name for name, m in members.items() if m.task_.collapsed(m.history_)}
 
 
 def averages(probas: Mapping[str, Array], collapsed: set[str]) -> dict[str, Array]:

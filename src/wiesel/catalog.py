@@ -8,12 +8,12 @@ from torch import nn
 
 from wiesel import end_to_end, label_models
 from wiesel.end_to_end import EndToEndModel, readings
+from wiesel.end_to_end.old_models import upgraded
 from wiesel.end_to_end.storage import Saved, restore_end_to_end
 from wiesel.errors import ParameterError, SavedModelError, suggest
 from wiesel.label_models import LabelModel
 from wiesel.label_models.storage import ARRAYS, fitted_label_model
-from wiesel.multilabel.storage import KIND as MULTILABEL
-from wiesel.multilabel.storage import restore_multilabel
+from wiesel.multilabel.storage import restore_per_label
 from wiesel.registry import JoinedRegistries, Method, find_method, registered_classes
 from wiesel.saving import read_folder
 from wiesel.spans.storage import restore_span_model
@@ -66,22 +66,27 @@ def restored(
             raise ParameterError(f"{role} must be a torch.nn.Module; got {module!r:.60}.")
     if manifest.get("kind") == "spans":
         return restore_span_model(path, manifest, files, end_model)
-    if manifest.get("kind") == MULTILABEL:
-        return restore_multilabel(manifest, files, end_model)
-    classes = registered_classes(object)
-    cls = classes.get(str(manifest.get("class")))
-    if cls is None:
-        name = manifest.get("class")
-        raise SavedModelError(
-            f"{path} holds an unknown kind of model, {name!r}. {suggest(name, classes)} A method "
-            "that is not Wiesel's own must be installed, or registered with wiesel.register."
-        )
+    if manifest.get("kind") == "multilabel":
+        if manifest.get("class") == "PerLabel":
+            return restore_per_label(manifest, files)
+        manifest, files = upgraded(manifest, files)
+    cls = _class_of(path, manifest.get("class"))
     if issubclass(cls, LabelModel):
         return _label_model(manifest, files)
     if not issubclass(cls, EndToEndModel):
         raise SavedModelError(f"{path} holds a {cls.__name__}, which cannot be loaded.")
     modules = {"end_model": end_model, "encoder": encoder}
     return restore_end_to_end(cls, Saved(manifest, files, modules))
+
+
+def _class_of(path: str | Path, name: Any) -> type:
+    classes = registered_classes(object)
+    if str(name) not in classes:
+        raise SavedModelError(
+            f"{path} holds an unknown kind of model, {name!r}. {suggest(name, classes)} A method "
+            "that is not Wiesel's own must be installed, or registered with wiesel.register."
+        )
+    return classes[str(name)]
 
 
 def _label_model(manifest: dict[str, Any], files: dict[str, bytes]) -> LabelModel:

@@ -138,15 +138,21 @@ def item_ids(ids: Any, n_items: int) -> npt.NDArray[Any]:
     missing = [row for row, value in enumerate(values) if _is_missing(value)]
     if missing:
         raise VoteError(f"Every item needs an id; that of row {missing[0]} is missing.")
-    other = [row for row, value in enumerate(values) if not isinstance(value, Hashable)]
+    other = [row for row, value in enumerate(values) if not _can_be_id(value)]
     if other:
         raise VoteError(
-            f"Item ids are numbers or text; that of row {other[0]} is {values[other[0]]!r:.80}."
+            f"Item ids are numbers or text that can be stored; that of row {other[0]} is "
+            f"{values[other[0]]!r:.80}."
         )
     if len(set(values)) < n_items:
         repeated = [value for value, count in Counter(values).items() if count > 1]
         raise VoteError(f"Item ids must be unique; repeated: {listed(repeated, limit=3)}.")
     return array
+
+
+def _can_be_id(value: Any) -> bool:
+    """Whether it is hashable, and no text with half of a character."""
+    return value == "" or is_name(value) if isinstance(value, str) else isinstance(value, Hashable)
 
 
 def _id_values(ids: Any) -> npt.NDArray[Any]:

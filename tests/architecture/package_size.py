@@ -8,8 +8,9 @@ import ast
 import io
 import tokenize
 from collections import Counter
+from pathlib import Path
 
-from source_tree import Source, sources
+from source_tree import ROOT, Source, sources
 
 _NOT_CODE = {
     tokenize.COMMENT,
@@ -42,17 +43,25 @@ def room(source: Source) -> str:
 
 
 def main() -> None:
-    """Print lines and files of every room."""
+    """Print lines and files of every room, and the lines of its tests in `tests/unit`."""
     lines: Counter[str] = Counter()
     files: Counter[str] = Counter()
     for source in sources():
         lines[room(source)] += code_lines(source.path.read_text(encoding="utf-8"))
         files[room(source)] += 1
-    print(f"{'room':<16}{'lines of code':>14}{'files':>8}{'lines per file':>16}")  # noqa: T201
+    print(f"{'room':<16}{'lines of code':>14}{'files':>8}{'lines of tests':>16}")  # noqa: T201
     for name, n_lines in lines.most_common():
-        print(f"{name:<16}{n_lines:>14,}{files[name]:>8}{n_lines / files[name]:>16.0f}")  # noqa: T201
-    total, n_files = lines.total(), files.total()
-    print(f"{'all':<16}{total:>14,}{n_files:>8}{total / n_files:>16.0f}")  # noqa: T201
+        own = lines_below(ROOT / "tests" / "unit" / name)
+        print(f"{name:<16}{n_lines:>14,}{files[name]:>8}{own or '-':>16}")  # noqa: T201
+    total, of_tests = lines.total(), lines_below(ROOT / "tests")
+    print(f"{'all':<16}{total:>14,}{files.total():>8}{of_tests:>16,}")  # noqa: T201
+    print(f"All tests have {of_tests / total:.2f} of the lines of the package.")  # noqa: T201
+
+
+def lines_below(folder: Path) -> int:
+    """Return how many lines of code the Python files below a folder have."""
+    texts = (file.read_text(encoding="utf-8") for file in folder.rglob("*.py"))
+    return sum(map(code_lines, texts))
 
 
 if __name__ == "__main__":

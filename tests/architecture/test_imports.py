@@ -10,11 +10,11 @@ LEVELS = (
     ("cli", "workbench"),
     ("aggregate", "compare", "plots", "project", "report", "testing"),
     ("catalog",),
-    ("multilabel",),
     ("end_to_end", "spans"),
+    ("tasks",),
     ("training", "nn"),
     ("guidance",),
-    ("label_models", "analysis", "evaluation", "features", "lfs", "io", "datasets"),
+    ("label_models", "analysis", "evaluation", "features", "lfs", "io", "datasets", "multilabel"),
     ("saving", "explain", "scikit_learn"),
     ("replacing",),
     ("votes",),
@@ -22,6 +22,7 @@ LEVELS = (
         "vote_entries",
         "long_votes",
         "labels",
+        "label_sets",
         "errors",
         "parameters",
         "options",
@@ -38,7 +39,7 @@ LEVELS = (
 )
 LEVEL_OF = {part: depth for depth, level in enumerate(LEVELS) for part in level}
 
-WITH_TORCH = {"end_to_end", "multilabel", "spans", "training", "nn", "catalog", "testing"}
+WITH_TORCH = {"end_to_end", "tasks", "spans", "training", "nn", "catalog", "testing"}
 WITH_LAZY_TORCH = {"saving", "features"}
 
 

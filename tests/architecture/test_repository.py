@@ -41,3 +41,24 @@ def test_nothing_in_the_package_can_unpickle():
                 wrong.append(f"{source.name}:{found.line}")
     assert checked > 200
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_architecture_is_one_page_and_lists_every_decision():
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
+    assert len(page) <= 120
+    assert max(map(len, page)) <= 120
+    files = {file.name for file in (ROOT / "docs" / "decisions").glob("*.md")}
+    index = (ROOT / "docs" / "decisions" / "index.md").read_text(encoding="utf-8")
+    linked = [word.split(")")[0] for word in index.split("](")[1:]]
+    assert len(files) > 20
+    assert {name for name in linked if "/" not in name} == files - {"index.md"}
+
+
+def test_the_files_that_the_architecture_names_exist():
+    import re
+
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+/[\w/]+\.py)`", page))
+    assert len(named) > 20
+    package = ROOT / "src" / "wiesel"
+    assert not [file for file in named if not any((at / file).is_file() for at in (package, ROOT))]

@@ -8,12 +8,16 @@ MANY_PARAMETERS = {
     "from_long": "every keyword names a column or fixes an order",
     "apply": "every parameter of the verb is an option of the command line",
     "aggregate": "every parameter of the verb is an option of the command line",
+    "inspect": "every parameter of the verb is an option of the command line",
     "write_predictions": "three of them are names that the annotation tool has",
     "fit_votes": "every parameter of the verb is an option of the command line",
     "fit_tagger": "every parameter of the verb is an option of the command line",
     "apply_lfs": "five keywords that most calls leave out, each with a meaning of its own",
     "apply_lfs_to_folder": "those of apply_lfs, with a folder",
     "apply_multilabel_lfs": "those of apply_lfs",
+    "prompt_from_file": "what a prompt in a file is filled with, each by its own name",
+    "prompt_labels": "those of prompt_from_file",
+    "rules_from_model": "those of suggest_lfs, and what its prompt is filled with",
 }
 
 

@@ -15,21 +15,22 @@ from walks import WALKS
 from wiesel.catalog import METHODS
 from wiesel.project import settings
 
-WALK_LIMITS = {"fit": (30, 12), "run": (152, 35)}
+WALK_LIMITS = {"fit": (33, 15), "run": (160, 40)}
 """How many files a walk passes, and how many pairs of them call each other."""
 
 METHOD_LIMIT = 4
 """The file of a method, the registry, the front door, and one more that needs it."""
 METHOD_LIMITS = {
     "committee": 10,
-    "weasel": 14,
-    "two_stage": 8,
+    "weasel": 15,
+    "two_stage": 9,
     "supervised": 13,
     "majority_vote": 12,
     "dawid_skene": 7,
     "feature_checked": 8,
     "feature_em": 6,
     "gold_weighted": 6,
+    "one_coin": 5,
 }
 """Methods that other code names, because they are a default, a start or a baseline."""
 

@@ -6,6 +6,7 @@ noted. `fit` is `Committee.fit` on the example of the README, `run` is `wiesel r
 """
 
 import argparse
+import os
 import sys
 import threading
 import warnings
@@ -61,6 +62,20 @@ def walked() -> Iterator[Walk]:
         threading.setprofile(None)  # type: ignore[arg-type]
 
 
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """Start no workers: on a slow machine, their files would be part of the walk."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
 def _file(frame: FrameType) -> str:
     """Return the path of a frame's code in the package; empty outside, and for imports."""
     name = frame.f_code.co_filename
@@ -96,7 +111,7 @@ def run_of_the_starter() -> Walk:
     from wiesel.project.starter import write_starter
 
     for _ in ("to load all modules", "to walk"):
-        with TemporaryDirectory() as place:
+        with TemporaryDirectory() as place, on_one_core():
             folder = Path(place) / "starter"
             write_starter(folder)
             with (folder / "wiesel.toml").open("a", encoding="utf-8") as settings:

@@ -18,7 +18,7 @@ from wiesel import (
     VoteCounts,
     WeightedVote,
 )
-from wiesel.label_models import REGISTRY
+from wiesel.label_models import REGISTRY, CorrelatedVoters
 from wiesel.testing import ContractError, check_label_model
 
 MODELS: dict[str, LabelModel] = {
@@ -39,6 +39,7 @@ MODELS: dict[str, LabelModel] = {
     "triplet, chen": Triplet(reading="chen"),
     "triplet, class-conditional": Triplet(reading="class_conditional"),
     "data_programming": DataProgramming(),
+    "correlated_voters": CorrelatedVoters(),
     "glad": GLAD(),
     "mace": MACE(),
 }

@@ -150,9 +150,10 @@ def _other_fits() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
         if _has_data(name):
             for method in ("majority_vote", "dawid_skene", "one_coin", "glad", "mace"):
                 yield f"{name}/{method}", partial(crowd, method, name)
-    for name in ("MultiLabelCommittee", "MultiLabelTwoStage", "MultiLabelWeaSEL"):
+    for name in ("Committee", "TwoStage", "WeaSEL"):
         for gold in (False, True):
-            yield f"labels/{name}{', gold' if gold else ''}", partial(several_labels, name, gold)
+            title = f"labels/MultiLabel{name}{', gold' if gold else ''}"
+            yield title, partial(several_labels, name, gold)
     for name in ("HiddenMarkov", "SpanTwoStage", "SpanWeaSEL"):
         yield f"spans/{name}", partial(spans, name)
 
@@ -229,15 +230,15 @@ def _label_task() -> tuple[Any, Any, Any]:
 
 def several_labels(name: str, with_gold: bool) -> dict[str, Any]:
     """Fit a multi-label method."""
-    import wiesel.multilabel as multilabel
+    import wiesel
 
     X, votes, gold = _label_task()
     with seeded(7):
         net = MLP(3, 3, hidden=(8,))
-    own = (METHODS["majority_vote"].cls(), net) if name == "MultiLabelTwoStage" else (net,)
+    own = (METHODS["majority_vote"].cls(), net) if name == "TwoStage" else (net,)
     few = np.arange(60)
     validation = (X[few], gold[few], votes[few]) if with_gold else None
-    model = getattr(multilabel, name)(*own, **QUICK).fit(X, votes, validation=validation)
+    model = getattr(wiesel, name)(*own, **QUICK).fit(X, votes, validation=validation)
     return {"proba": model.predict_proba(X), "soft labels": model.soft_labels(X, votes)}
 
 

@@ -67,11 +67,15 @@ def structure(value: Any) -> Any:
     return "number" if isinstance(value, (int, float, type(None))) else type(value).__name__
 
 
+_IF_THERE_ARE_ANY = ("Where end model and votes disagree",)
+"""Sections that some machines leave out, because their predictions differ a little."""
+
+
 def headings(page: str) -> list[str]:
-    """Return the headings of a report, without those of single items."""
+    """Return the headings that every report has, without those of single items."""
     found = _Headings()
     found.feed(page)
-    return found.texts
+    return [text for text in found.texts if text not in _IF_THERE_ARE_ANY]
 
 
 class _Headings(HTMLParser):

@@ -12,6 +12,8 @@ EXPECTED: dict[str, dict[str, Any]] = json.loads(ANSWERS.read_text(encoding="utf
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_a_model_of_version_0_1_answers_as_before(name: str):
     expected = dict(EXPECTED[name])
+    if "thresholds_" in expected:  # today's name is that of any task
+        expected["threshold_"] = expected.pop("thresholds_")
     found = answers(load(name), expected.pop("data"))
     assert found.keys() >= expected.keys()
     for what, value in expected.items():

@@ -143,6 +143,7 @@ def _method(
 
 def _labels_method(name: str, gold: bool = False, own: bool = False, **options: Any) -> Case:
     def make() -> Any:
+        import wiesel
         import wiesel.multilabel as multilabel
         from wiesel import MajorityVote
 
@@ -153,8 +154,8 @@ def _labels_method(name: str, gold: bool = False, own: bool = False, **options: 
         net = _own(3) if own else _net(3)
         own_arguments = (options.get("label_model", MajorityVote()), net)
         chosen.pop("label_model", None)
-        arguments = own_arguments if name == "MultiLabelTwoStage" else (net,)
-        model = getattr(multilabel, name)(*arguments, **chosen)
+        arguments = own_arguments if name == "TwoStage" else (net,)
+        model = getattr(wiesel, name)(*arguments, **chosen)
         labeled = (X[:60], truth[:60], votes[np.arange(60)]) if gold else None
         return model.fit(X, votes, validation=labeled)
 
@@ -294,16 +295,16 @@ def _methods() -> dict[str, Case]:
         "crowd_layer-low-rank": _method("crowd_layer", "classes", rank=2),
         "doctor_net-weights": _method("doctor_net", "classes", variant="IWDN"),
         "confusion_net-union": _method("confusion_net", "classes", structure="union"),
-        "labels-committee": _labels_method("MultiLabelCommittee", networks=1),
-        "labels-committee-gold": _labels_method("MultiLabelCommittee", gold=True, networks=1),
-        "labels-two_stage": _labels_method("MultiLabelTwoStage", label_model=Snorkel()),
+        "labels-committee": _labels_method("Committee", networks=1),
+        "labels-committee-gold": _labels_method("Committee", gold=True, networks=1),
+        "labels-two_stage": _labels_method("TwoStage", label_model=Snorkel()),
         "labels-two_stage-gold": _labels_method(
-            "MultiLabelTwoStage", gold=True, label_model=FeatureChecked(), calibrated=True
+            "TwoStage", gold=True, label_model=FeatureChecked(), calibrated=True
         ),
-        "labels-two_stage-members": _labels_method("MultiLabelTwoStage", members=2),
-        "labels-own-network": _labels_method("MultiLabelTwoStage", own=True),
-        "labels-weasel": _labels_method("MultiLabelWeaSEL", encoder=(4,)),
-        "labels-weasel-gold": _labels_method("MultiLabelWeaSEL", gold=True, encoder=(4,)),
+        "labels-two_stage-members": _labels_method("TwoStage", members=2),
+        "labels-own-network": _labels_method("TwoStage", own=True),
+        "labels-weasel": _labels_method("WeaSEL", encoder=(4,)),
+        "labels-weasel-gold": _labels_method("WeaSEL", gold=True, encoder=(4,)),
         "spans-hidden_markov": _tagger("HiddenMarkov"),
         "spans-hidden_markov-any": _tagger("HiddenMarkov", only_supported=False),
         "spans-two_stage": _tagger("SpanTwoStage"),

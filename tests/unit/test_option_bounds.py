@@ -67,7 +67,6 @@ BOUNDS: dict[str, Bounds] = {
     "weight_decay": NUMBER,
 }
 EXCEPTIONS: dict[tuple[str, str], Bounds] = {
-    ("MultiLabelWeaSEL", "warm_up"): COUNT,
     ("SpanTwoStage", "batch_size"): COUNT,
     ("SpanWeaSEL", "batch_size"): COUNT,
 }
@@ -97,7 +96,6 @@ def numeric(one: type[Parameterized]) -> list[str]:
 
 
 OPTIONS = [(name, option) for name, one in estimators().items() for option in numeric(one)]
-OPTIONS.remove(("MultiLabelCommittee", "members"))  # it takes nothing but 1
 
 
 def check(name: str, option: str, value: Any) -> None:

@@ -25,7 +25,7 @@ from wiesel.end_to_end import MaxMIG, SoftLabelObjective, out_of_sample_proba
 from wiesel.errors import FeatureError, TrainingError, VoteError, WieselWarning
 from wiesel.lfs import from_model
 from wiesel.lfs.engines import Engine, LocalEngine
-from wiesel.multilabel import MultiLabelTwoStage, MultiLabelVotes
+from wiesel.multilabel import MultiLabelVotes
 from wiesel.nn import MLP
 from wiesel.spans import Documents, SpanTwoStage, apply_span_lfs, gazetteer
 from wiesel.training import History
@@ -102,7 +102,7 @@ def test_an_own_label_model_is_checked_by_itself_and_in_one_call():
 def test_an_own_label_model_is_checked_for_several_labels_and_for_spans():
     several = MultiLabelVotes.from_dense(np.stack([VOTES.dense()] * 2, axis=2), ["a", "b"])
     with pytest.raises(FeatureError, match="The soft labels by CarelessFit of row"):
-        MultiLabelTwoStage(CarelessFit(), NET, **QUICK).fit(X, several)
+        TwoStage(CarelessFit(), NET, **QUICK).fit(X, several)
     documents = Documents.from_texts([f"Ada met Bob {k}." for k in range(9)])
     found = apply_span_lfs([gazetteer("PER", ["Ada", "Bob"])], documents, labels=["PER"])
 

@@ -23,17 +23,18 @@ from wiesel.analysis import disagreements, findings, summarize
 from wiesel.analysis.buckets import label_buckets
 from wiesel.datasets.synthetic import make_features, make_votes
 from wiesel.errors import DataError
-from wiesel.evaluation import choose_threshold, compare_paired, compare_paired_proba, evaluate_proba
+from wiesel.evaluation import (
+    choose_threshold,
+    compare_paired,
+    compare_paired_proba,
+    evaluate_presence,
+    evaluate_proba,
+)
 from wiesel.guidance import blame, preview_end_model, rows_to_label, suggest_lfs
 from wiesel.guidance.clusters import uncovered_clusters
 from wiesel.guidance.feature_findings import feature_findings
 from wiesel.label_models import calibrate_votes
-from wiesel.multilabel import (
-    MultiLabelVotes,
-    PerLabel,
-    evaluate_multilabel,
-    evaluate_presence,
-)
+from wiesel.multilabel import MultiLabelVotes, PerLabel
 from wiesel.row_ids import in_order_of, index_ids
 from wiesel.spans import Documents, evaluate_spans
 
@@ -153,9 +154,7 @@ def test_gold_labels_of_a_series_are_matched_by_id():
     pairs = [compare_paired(plain, second, X, y, n_resamples=9) for y in (Y, Y.iloc[OTHER])]
     assert pairs[0].to_dict() == pairs[1].to_dict()
     tuned = [TwoStage(MajorityVote(), NET, epochs=1).fit(X, VOTES) for _ in range(2)]
-    first, second = (
-        own.fine_tune(X, y, 2) for own, y in zip(tuned, (Y, Y.iloc[OTHER]), strict=True)
-    )
+    first, second = (own.fine_tune(X, y) for own, y in zip(tuned, (Y, Y.iloc[OTHER]), strict=True))
     assert first == second
 
 
@@ -261,7 +260,7 @@ def test_multilabel_gold_and_inputs_are_matched_by_id():
     mixed = gold.iloc[OTHER]
     assert votes.summary(mixed).frame.equals(votes.summary(gold).frame)
     model = PerLabel(MajorityVote()).fit(votes)
-    reports = [evaluate_multilabel(model, votes, own, n_resamples=0) for own in (gold, mixed)]
+    reports = [evaluate(model, votes, own, n_resamples=0) for own in (gold, mixed)]
     assert reports[0].exact_match == reports[1].exact_match
 
 

@@ -71,6 +71,19 @@ def test_requests_and_web_sockets_from_other_sites_are_refused(local: Guard, ori
     assert ask(local, "websocket", host=HOST, origin=origin)["type"] == "websocket.close"
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "surprise"])
+def test_other_sites_get_no_answer_where_they_send_no_origin(local: Guard, site: str):
+    image = {"sec-fetch-site": site, "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
+    frame = {"sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}
+    link = {"sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert ask(local, host=HOST, **image)["status"] == 403
+    assert ask(local, host=HOST, **frame)["status"] == 403
+    assert ask(local, host=HOST, **{"sec-fetch-site": site})["status"] == 403
+    assert ask(local, host=HOST, **link)["status"] == 200  # a link opens the page in a tab
+    for own in ("same-origin", "none"):
+        assert ask(local, host=HOST, **{**image, "sec-fetch-site": own})["status"] == 200
+
+
 def test_a_web_socket_without_an_origin_is_refused(local: Guard):
     assert ask(local, "websocket", host=HOST)["type"] == "websocket.close"
 

@@ -5,18 +5,24 @@ from wiesel.analysis.buckets import Buckets, label_buckets
 from wiesel.analysis.changes import changed_votes
 from wiesel.analysis.disagreements import disagreements
 from wiesel.analysis.findings import findings
+from wiesel.analysis.panel import PanelReport, judge_panel
+from wiesel.analysis.position_bias import consistent_votes, position_bias
 from wiesel.analysis.summary import summarize
 from wiesel.analysis.table import Table
 from wiesel.analysis.workers import rank_workers
 
 __all__ = [
     "Buckets",
+    "PanelReport",
     "Table",
     "agreement",
     "changed_votes",
+    "consistent_votes",
     "disagreements",
     "findings",
+    "judge_panel",
     "label_buckets",
+    "position_bias",
     "rank_workers",
     "summarize",
 ]

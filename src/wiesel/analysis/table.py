@@ -130,7 +130,8 @@ class Table:
 
     def _rest(self, shown: int) -> str:
         hidden = len(self.frame) - shown
-        return f"{hidden:,} more rows in .frame" if hidden > 0 else ""
+        rows = "row" if hidden == 1 else "rows"
+        return f"{hidden:,} more {rows} in .frame" if hidden > 0 else ""
 
 
 def text(name: str, header: str | None = None) -> Column:

@@ -38,13 +38,14 @@ def evaluate(
     from wiesel.evaluation import evaluate_proba
     from wiesel.io import explained, read_gold
     from wiesel.project.rows import with_ids
+    from wiesel.tasks import SeveralLabelsTask
 
     bundle = load_named(model, end_model, data)
     rows, inputs = frame_and_inputs(bundle, data)
     if rows is not None and "id" in rows.columns:
         with explained(data):
             with_ids(rows, None)
-    if hasattr(bundle.model, "thresholds_"):
+    if bundle.model.task_.kind == SeveralLabelsTask.kind:
         return evaluate_labels(bundle, inputs, rows, label_column, model)
     truth = read_gold(gold or data, bundle.labels, label_column=label_column)
     proba, threshold = bundle.model.predict_proba(inputs), bundle.model.threshold_

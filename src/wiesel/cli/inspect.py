@@ -22,7 +22,7 @@ __all__ = ["inspect"]
 
 
 @verb
-def inspect(
+def inspect(  # noqa: PLR0913 - the options of the command line
     path: Annotated[
         Path,
         typer.Argument(
@@ -40,6 +40,12 @@ def inspect(
     before: Annotated[
         Path | None, typer.Option(help="Earlier votes: shows which ones changed, side by side.")
     ] = None,
+    panel: Annotated[
+        bool,
+        typer.Option(
+            "--panel", help="How many judges the voters are worth, and which one to drop."
+        ),
+    ] = False,
 ) -> Answer:
     """Describe votes, answers, rows, a saved model, or a project.
 
@@ -72,11 +78,14 @@ def inspect(
         votes, columns = _read(path, columns, split_names(labels), id_column)
     truth = None if gold is None else _gold_of(votes, gold, id_column, label_column, columns)
     if columns is None:
-        again = command_line(*fit, *given_options(labels=labels, id=id_column))
+        step = command_line(*fit, *given_options(labels=labels, id=id_column))
     else:
-        again = command_line(*aggregate, *given_options(labels=labels, item=id_column))
-    answer = _votes_answer(votes, truth, again)
-    return _with_sources(answer, path, votes, before) if path.is_file() else answer
+        step = command_line(*aggregate, *given_options(labels=labels, item=id_column))
+    answer = _votes_answer(votes, truth, step)
+    if not path.is_file():
+        return answer
+    answer = _with_sources(answer, path, votes, before)
+    return _with_panel(answer, path, votes, truth) if panel else answer
 
 
 def _answer_columns(path: Path) -> tuple["AnswerColumns | None", bool]:
@@ -141,6 +150,20 @@ def _votes_answer(votes: "VoteSource", gold: Any, step: str) -> Answer:
         "pairs": pairs.to_records(),
     }
     return Answer(data, text, step)
+
+
+def _with_panel(answer: Answer, path: Path, votes: Any, truth: Any) -> Answer:
+    """Add what the voters are worth as a panel; prices are those of the prompts behind them."""
+    from wiesel.analysis import judge_panel
+    from wiesel.io.vote_files import vote_note
+
+    note = vote_note(path)
+    costs = {name: own.get("cost") for name, own in note.sources.items()} if note else {}
+    known = {name: cost for name in votes.voters if (cost := costs.get(name)) is not None}
+    prices = known if len(known) == len(votes.voters) else None
+    report = judge_panel(votes, truth, prices)
+    data = {**answer.data, "panel": report.to_dict()}
+    return Answer(data, f"{answer.text}\n\n{report}", answer.next_step)
 
 
 def _with_sources(answer: Answer, path: Path, votes: Any, before: Path | None) -> Answer:

@@ -18,6 +18,7 @@ from wiesel.cli.init import init
 from wiesel.cli.inspect import inspect
 from wiesel.cli.methods import methods
 from wiesel.cli.predict import predict
+from wiesel.cli.prompts import prompts
 from wiesel.cli.reproduce import reproduce
 from wiesel.cli.rows_to_label import rows_to_label
 from wiesel.cli.run import run
@@ -57,6 +58,7 @@ for _name, _function in {
     "rows-to-label": rows_to_label,
     "blame": blame,
     "methods": methods,
+    "prompts": prompts,
     "reproduce": reproduce,
     "doctor": doctor,
 }.items():

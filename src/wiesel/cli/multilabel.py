@@ -128,12 +128,13 @@ def inspect_labels(path: Path, labels: list[str] | None, gold: Path | None, colu
 
 def evaluate_labels(bundle: "Bundle", inputs: Any, rows: Any, column: str, model: Path) -> Answer:
     """Evaluate a saved multi-label model on gold labels."""
+    from wiesel.evaluation import evaluate
     from wiesel.project.multilabel import gold_labels
 
     if rows is None:
         raise ParameterError("A multi-label model is evaluated on a table with gold labels.")
     own: Any = bundle.model
-    report = own.evaluate(inputs, gold_labels(rows, column, own.labels_))
+    report = evaluate(own, inputs, gold_labels(rows, column, own.labels_))
     step = command_line("wiesel", "inspect", model)
     return Answer({"report": report.to_dict()}, str(report), step)
 

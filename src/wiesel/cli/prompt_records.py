@@ -22,8 +22,8 @@ def describe_prompts(sources: Mapping[str, Mapping[str, Any]]) -> str:
             f"{record.get('prompt_version')}{f' ({shown})' if shown else ''}"
         )
         lines.append(f"  prompt: {str(record.get('template'))[:300]!r}")
-        if record.get("grade"):
-            lines.append(f"  grade: {record['grade']}")
+        for name in ("prompt_file", "grade"):
+            lines += [f"  {name.replace('_', ' ')}: {record[name]}"] if record.get(name) else []
         if "rows" in record:
             lines += _answer_lines(record)
     return "\n".join(lines)

@@ -101,6 +101,7 @@ def _text(outcome: "Outcome") -> str:
     parts = [summarize(votes[judged or "train"], gold).to_text()]
     parts += _findings(outcome.finding_sentences)
     parts += ["Not evaluated: there are no gold labels." if table is None else table.to_text()]
+    parts += [] if outcome.distilled is None else [str(outcome.distilled)]
     return "\n\n".join([*parts, *map(str, outcome.explanations(_EXPLAINED))])
 
 

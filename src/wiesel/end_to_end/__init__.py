@@ -17,7 +17,7 @@ from wiesel.end_to_end.crowd.max_mig import MaxMIG
 from wiesel.end_to_end.crowd.mbem import MBEM
 from wiesel.end_to_end.crowd.raykar import Raykar
 from wiesel.end_to_end.out_of_sample import out_of_sample_proba
-from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, GoldWeighted
+from wiesel.end_to_end.readings import FeatureChecked, FeatureEM, GoldWeighted, Stacked
 from wiesel.end_to_end.rules import ASTRA, ImplyLoss
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.together import fit_together
@@ -47,6 +47,7 @@ __all__ = [
     "MaxMIG",
     "Raykar",
     "SoftLabelObjective",
+    "Stacked",
     "Supervised",
     "TwoStage",
     "WeaSEL",

@@ -35,8 +35,6 @@ from wiesel.end_to_end.plan import (
     FitPlan,
     GoldSet,
     PlannedFit,
-    can_choose,
-    chosen_class_balance,
     options_key,
     short_hash,
     train_options,
@@ -45,17 +43,17 @@ from wiesel.end_to_end.storage import Saved, save_end_to_end
 from wiesel.end_to_end.together import begun, plan_all, separate, train_all
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.labels import LabelSpace
-from wiesel.nn.end_models import Ensemble
 from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
 from wiesel.scikit_learn import Classifier
+from wiesel.tasks import OneLabelTask, Task, task_of, task_of_votes
+from wiesel.tasks.explaining import check_one_item
 from wiesel.training import History, Objective, TrainingData, Validation, as_inputs, seeded
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.objective import resolve_device
-from wiesel.training.validation import predict_logits, proba_of
-from wiesel.votes import VoteMatrix, require_votes
+from wiesel.training.validation import predict_logits
 
-__all__ = ["ONLY_NETWORKS", "EndToEndModel", "GoldSet"]
+__all__ = ["ONLY_NETWORKS", "EndToEndModel", "ExplainedModel", "GoldSet"]
 
 Array = npt.NDArray[np.float64]
 ONLY_NETWORKS = ("seed", "lr", "end_model")
@@ -103,6 +101,8 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     progress: bool | None = None
     """Show a progress bar; None shows it on a terminal and in a notebook."""
 
+    tasks: ClassVar[tuple[str, ...]] = (OneLabelTask.kind,)
+    """The kinds of tasks that the method can do."""
     fits_itself: ClassVar[bool] = False
     """Whether the method overrides `fit_given`, because it has no single network to train."""
 
@@ -114,8 +114,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     """The trained end model, on the CPU and in evaluation mode."""
     history_: History = field(init=False, repr=False)
     """The losses and metrics of every epoch."""
-    threshold_: float | None = field(init=False, repr=False)
-    """For two classes: predict the second if its probability is at least this; None is argmax."""
+    threshold_: Any = field(init=False, repr=False)
+    """For two classes: predict the second if its probability is at least this; None is argmax. With
+    several labels: an array, each is predicted from its own threshold on."""
+    calibration_: Array | None = field(init=False, repr=False)
+    """(n_labels, 2): the scale and offset of the logits; None leaves them as trained."""
     selection_: dict[str, Any] = field(init=False, repr=False)
     """Which epoch was kept, and by which metric."""
     trained_on_: dict[str, Any] = field(init=False, repr=False)
@@ -123,10 +126,15 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     members_: tuple[Any, ...] = field(init=False, repr=False)
     """The fitted members of an ensemble; empty for a single network."""
 
+    @property
+    def task_(self) -> Task:
+        """The kind of task that the model was fitted for."""
+        return task_of(self.labels_)
+
     def fit(
         self,
         X: Any,
-        votes: VoteMatrix,
+        votes: Any,
         validation: GoldSet | None = None,
         *,
         engine: TrainingEngine | None = None,
@@ -138,10 +146,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         X
             What the end model reads: an array, a tensor, a dict of tensors, or a Dataset.
         votes
-            The votes on the same items, matched by id if X has ids, else in the same order.
+            The votes on the same items, matched by id if X has ids, else in the same order: a
+            `VoteMatrix`, or `MultiLabelVotes` for several labels.
         validation
-            A few items with gold labels (names or indices): (X, y), or (X, y, votes) where votes
-            on them are at hand. `Committee` also trains networks on them.
+            A few items with gold labels (names or indices, or sets of labels): (X, y), or (X, y,
+            votes) where votes on them are at hand. `Committee` also trains networks on them.
         engine
             Other processes that train, such as `RayTrain(workers=2)`; None is this one.
         """
@@ -150,16 +159,15 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def predict_proba(self, X: Any) -> Array:
         """Return P(class) from the inputs alone: (n_items, n_classes), as in `labels_.names`.
 
-        A model that was saved with its features also takes texts, rows or pictures.
+        With several labels, it is P(present) of each: (n_items, n_labels). A model that was saved
+        with its features also takes texts, rows or pictures.
         """
         self.check_fitted()
         inputs = self.inputs_of(X)
         check_same_features(self.trained_on_, inputs, type(self).__name__)
         with explained(self.end_model_, inputs):
             logits = predict_logits(self.end_model_, inputs)
-        if len(logits) == 0:
-            return np.empty((0, len(self.labels_)))
-        return checked_proba(proba_of(logits))
+        return checked_proba(self.task_.proba(logits, self.calibration_))
 
     def member_probas(self, X: Any) -> Array:
         """Return P(class) by every member, or by the one network: (members, n_items, n_classes)."""
@@ -174,30 +182,24 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         """
         return self.member_probas(X).std(axis=0)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the name of the predicted class of every item."""
+    def predict(self, X: Any) -> Any:
+        """Return the name of the predicted class of every item, or its labels as a tuple."""
         proba = predicted_proba(self, X)
-        if self.threshold_ is None:
-            chosen = proba.argmax(axis=1)
-        else:
-            chosen = (proba[:, 1] >= self.threshold_).astype(np.int64)
-        return np.array(self.labels_.names, dtype=object)[chosen]
+        return self.task_.decide(proba, self.threshold_)
 
-    def fine_tune(
-        self, X: Any, y: Any, epochs: int = 40, lr: float | None = None, batch_size: int = 16
-    ) -> FineTuning:
-        """Train the fitted end model further on a few gold items, if this improves it.
+    def one(self, label: str) -> Any:
+        """With several labels, return the binary classifier of one of them."""
+        self.check_fitted()
+        return self.task_.one(self, label)
 
-        Cross-validation on these items selects the number of epochs, up to `epochs`, and tunes the
-        threshold; 0 epochs leave the model unchanged. It needs more than five items per class. The
-        default `lr` is that of the model.
+    def fine_tune(self, X: Any, y: Any) -> FineTuning:
+        """Learn a few gold items: all networks are trained on them, pulled toward their weights.
+
+        Gold is given as names or indices, or sets of labels. The items also tune the threshold, by
+        predictions of networks that have not seen them.
         """
         self.check_fitted()
-        lr = self.lr if lr is None else lr
-        check_number(self, "epochs", epochs, low=1, whole=True)
-        check_number(self, "lr", lr, low=0)
-        gold = in_order_of(X, y, "y", "X")
-        return fine_tune(self, self.inputs_of(X), gold, epochs, lr, batch_size)
+        return fine_tune(self, self.inputs_of(X), in_order_of(X, y, "y", "X"))
 
     def save(self, path: str | Path, features: Any = None, column: str = "text") -> None:
         """Write the model as a folder of data files; `wiesel.load_model` reads it.
@@ -290,9 +292,7 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
             plan = self._plan(given, validation, network) if plan is None else plan
             objective = checked_objective(self, network, plan)
             check_divisible(self, objective, given.engine)
-            options = train_options(
-                self, len(plan.labels), can_choose(plan.validation), given.engine
-            )
+            options = train_options(self, plan, given.engine)
             return PlannedFit(self, plan, objective, plan.data, options)
 
     def plan_key(self) -> str:
@@ -311,31 +311,32 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         `network` is the copy of the end model to train; None if the end model trains itself.
         """
         resolve_device(self.device)
-        labels = given.labels or self._label_space(given.votes)
+        task = self._task(given)
         check_lengths(given)
         if network is not None:
-            check_end_model(network, given.inputs, len(labels))
-        held_out = gold_validation(validation, labels, network)
+            check_end_model(network, given.inputs, task)
+        held_out = gold_validation(validation, task, network)
         balance = getattr(self, "class_balance", None)
         return FitPlan(
-            data=TrainingData(given.inputs, used=self._items(given)),
-            labels=labels,
+            data=TrainingData(given.inputs, used=self._items(given, task)),
+            task=task,
+            labels=task.labels,
             voters=() if given.votes is None else given.votes.voters,
             votes=given.votes,
-            class_balance=chosen_class_balance(balance, labels, given.votes, held_out),
+            class_balance=task.class_balance(balance, given.votes, held_out),
             validation=held_out,
-            gold_votes=gold_votes(validation, given.votes),
+            gold_votes=gold_votes(validation, held_out, given.votes),
         )
 
-    def _items(self, given: FitInputs) -> npt.NDArray[np.int64]:
+    def _items(self, given: FitInputs, task: Task) -> npt.NDArray[np.int64]:
         """Return the positions of the items to train on: those with votes."""
-        return covered_items(given.votes.covered)  # type: ignore[union-attr]
+        return covered_items(task.used(given.votes))
 
     def finish(self, fit: PlannedFit, history: History) -> None:
         """Store the results of a fit."""
         plan, objective = fit.plan, fit.objective
         self.labels_, self.voters_, self.members_, self.reader_ = plan.labels, plan.voters, (), None
-        self.end_model_, self.history_ = objective.end_model.eval(), history
+        self.end_model_, self.history_ = plan.task.original(objective.end_model).eval(), history
         self.trained_on_ = {
             "items": len(plan.data.items),
             "fingerprint": fit.fingerprint,
@@ -350,25 +351,39 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def recover(self, given: FitInputs, validation: GoldSet | None) -> None:
         """Replace a failed fit; methods that can detect failure override this."""
 
-    def _label_space(self, votes: VoteMatrix | None) -> LabelSpace:
-        require_votes(votes)
-        return votes.labels  # type: ignore[union-attr]
+    def _task(self, given: FitInputs) -> Task:
+        """Return the task of the arguments of `fit`; refuse a kind that the method cannot do."""
+        task = task_of(given.labels) if given.labels else task_of_votes(given.votes)
+        if task.kind not in self.tasks:
+            raise ParameterError(
+                f"{type(self).__name__} does tasks with {' or '.join(self.tasks)} for each item; "
+                f"these votes are for {task.kind}. Committee, TwoStage and WeaSEL can do them."
+            )
+        return task
 
     def _select(self, validation: Validation | None) -> None:
-        """Record which epoch was kept, and tune the decision threshold for F1 (two classes)."""
+        """Record which epoch was kept, and tune the thresholds for F1."""
+        self.threshold_, self.calibration_ = self.task_.default_threshold, None
         self.selection_ = {"by": "last epoch", "epoch": len(self.history_)}
         if self.history_.interrupted:
             message = f"Training was interrupted after {len(self.history_)} epochs"
             warn_user(f"{message}; the best weights so far are kept.", WieselWarning)
         if validation is None or self.history_.best_epoch is None:
-            self.threshold_ = None
             return
         self.selection_ = {
             "by": validation.metric,
             "epoch": self.history_.best_epoch,
             "score": self.history_.kept[f"validation_{validation.metric}"],
         }
-        self.threshold_ = validation.best_threshold(validation.proba_by(self.end_model_))
+        self._tune(validation, validation.proba_by(self.end_model_))
+
+    def _tune(self, validation: Validation, proba: Array) -> None:
+        """Calibrate, if the option says so, and tune the thresholds for F1."""
+        if getattr(self, "calibrated", False):
+            logits = predict_logits(self.end_model_, validation.inputs)
+            self.calibration_ = self.task_.calibration(logits, validation)
+            proba = self.task_.proba(logits, self.calibration_)
+        self.threshold_ = validation.best_threshold(proba)
 
     def join(self, members: Sequence[Self], validation: GoldSet | None = None) -> Self:
         """Become the ensemble of these fitted models; `validation` tunes its threshold."""
@@ -377,11 +392,11 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
         for name in self.learned_names():
             setattr(self, name, getattr(first, name))
         self.members_, self.reader_ = tuple(members), None
-        self.end_model_ = Ensemble(member.end_model_ for member in members).eval()
+        self.end_model_ = self.task_.average([member.end_model_ for member in members])
         self.history_ = History.of_members([member.history_ for member in members])
         marks = "".join(member.trained_on_["fingerprint"] for member in members)
         self.trained_on_ = {**first.trained_on_, "fingerprint": short_hash(marks)}
-        held_out = gold_validation(validation, self.labels_, None)
+        held_out = gold_validation(validation, self.task_, None)
         proba = None if held_out is None else held_out.proba_by(self.end_model_)
         self._select_for_all(held_out, proba)
         return self
@@ -389,7 +404,28 @@ class EndToEndModel(ReadsFeatures, Classifier, ABC):
     def _select_for_all(self, validation: Validation | None, proba: Array | None) -> None:
         """Record which epochs the members kept; score their average, and tune its threshold."""
         first, epochs = self.members_[0].selection_, [m.selection_["epoch"] for m in self.members_]
-        self.selection_, self.threshold_ = {"by": first["by"], "epoch": epochs}, None
+        self.selection_ = {"by": first["by"], "epoch": epochs}
+        self.threshold_, self.calibration_ = self.task_.default_threshold, None
         if validation is not None and proba is not None and "score" in first:
             self.selection_["score"] = validation.score(proba)
-            self.threshold_ = validation.best_threshold(proba)
+            self._tune(validation, proba)
+
+
+@dataclass(eq=False, kw_only=True)
+class ExplainedModel(EndToEndModel):
+    """A method with soft labels, which knows the effect of each vote on an item."""
+
+    @abstractmethod
+    def soft_labels(self, X: Any, votes: Any) -> Array:
+        """Return the soft labels that the votes give: as `predict_proba`, from votes."""
+
+    def explain(self, x: Any, votes: Any) -> Any:
+        """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""
+        self.check_votes(votes)
+        check_one_item(votes)
+        one = self.input_of(x)
+        return self.task_.explanation(self, one, votes, self.vote_effects(one, votes))
+
+    @abstractmethod
+    def vote_effects(self, one: Any, votes: Any) -> Any:
+        """Return the effects of the votes on one item; `one` is the item as a batch."""

@@ -1,6 +1,9 @@
 """CARD.md: the model card of a saved model."""
 
+from copy import copy
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from wiesel.io.markdown import code_block, code_span
 from wiesel.version import __version__
@@ -18,11 +21,13 @@ _NAMED = 5
 def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) -> str:
     """Return a short description of a fitted model in Markdown."""
     names = ", ".join(map(code_span, model.labels_))
+    portable = copy(model)
+    portable.checkpoint = None  # a place on the machine that trained it
     lines = [
         f"# {type(model).__name__} model",
         "",
-        f"Predicts one of {names}. Trained by Wiesel {__version__} on "
-        f"{model.trained_on_['items']:,} items{_source(model)}.",
+        f"Predicts {model.task_.kind} of {names}. Trained by Wiesel {__version__} on "
+        f"{_n_items(model)} items{_source(model)}.",
         "",
         f"- Kept weights: epoch {_epochs(model)} of {len(model.history_)} ({_selection(model)}).",
         f"- Decision threshold: {_threshold(model)}.",
@@ -30,7 +35,7 @@ def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) ->
         "",
         "## Options",
         "",
-        code_block(repr(model)),
+        code_block(repr(portable)),
         "",
         "## Use it",
         "",
@@ -43,6 +48,12 @@ def model_card(model: "EndToEndModel", reader: "FeatureReader | None" = None) ->
         "",
     ]
     return "\n".join(lines)
+
+
+def _n_items(model: "EndToEndModel") -> str:
+    # Some models of earlier versions did not record it.
+    known = model.trained_on_.get("items")
+    return "an unknown number of" if known is None else f"{known:,}"
 
 
 def _items(reader: "FeatureReader | None") -> str:
@@ -84,4 +95,7 @@ def _gold(model: "EndToEndModel") -> list[str]:
 def _threshold(model: "EndToEndModel") -> str:
     if model.threshold_ is None:
         return "none, the most probable class is predicted"
+    if np.ndim(model.threshold_):
+        named = zip(model.labels_, model.threshold_, strict=True)
+        return ", ".join(code_span(f"{name} {own:.4f}") for name, own in named)
     return f"{code_span(model.labels_.names[1])} from a probability of {model.threshold_:.4f}"

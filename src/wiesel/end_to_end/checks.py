@@ -14,16 +14,14 @@ from torch.nn.parameter import is_lazy
 
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError, listed
-from wiesel.labels import LabelSpace
-from wiesel.labels import checked_proba as shares_of_classes
 from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
+from wiesel.tasks import Task, task_of
 from wiesel.threads import fitting_threads
 from wiesel.training import Objective, Validation, as_inputs
 from wiesel.training.inputs import Batchable, Inputs, column_names, is_matrix, move
 from wiesel.training.state import NOTHING_TO_TRAIN
-from wiesel.votes import VoteMatrix
 
 __all__ = [
     "MODULE_ERRORS",
@@ -128,20 +126,28 @@ def network_copy(end_model: nn.Module, inputs: Inputs) -> nn.Module:
     return network
 
 
-def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int, name: str = "X") -> None:
+def check_end_model(end_model: nn.Module, inputs: Inputs, task: Task, name: str = "X") -> None:
     """Call the end model on a few items and refuse it if it does not return logits."""
     if not isinstance(end_model, nn.Module):
         raise ParameterError(
             f"The end model must be a torch.nn.Module that returns logits; got {end_model!r:.80}."
         )
+    last = list(end_model.modules())[-1]
+    if isinstance(last, task.refused_layers):
+        raise FeatureError(
+            f"The end model ends with {type(last).__name__}; it must return one logit for each "
+            f"{task.output}. Drop that layer."
+        )
+    n_outputs = len(task.labels)
     rows = np.arange(min(_TRIED_ITEMS, len(inputs)))
     with explained(end_model, inputs, name):
         logits = _tried(end_model, inputs, rows)
-    if tuple(logits.shape) != (len(rows), n_classes):
-        advice = " For two classes, return two logits." if n_classes == 2 else ""
+    if tuple(logits.shape) != (len(rows), n_outputs):
+        two_classes = task.output == "class" and n_outputs == 2
+        advice = " For two classes, return two logits." if two_classes else ""
         raise FeatureError(
-            f"The end model must return logits of the shape (items, {n_classes}), one for each "
-            f"class; for {len(rows)} items it returned {tuple(logits.shape)}.{advice}"
+            f"The end model must return logits of the shape (items, {n_outputs}), one for each "
+            f"{task.output}; for {len(rows)} items it returned {tuple(logits.shape)}.{advice}"
         )
     if not torch.isfinite(logits).all():
         row = int((~torch.isfinite(logits)).any(dim=1).nonzero()[0])
@@ -157,7 +163,7 @@ def check_end_model(end_model: nn.Module, inputs: Inputs, n_classes: int, name: 
 
 
 def gold_validation(
-    validation: GoldSet | None, labels: LabelSpace, end_model: nn.Module | None
+    validation: GoldSet | None, task: Task, end_model: nn.Module | None
 ) -> Validation | None:
     """Return the validation set, checked, or None."""
     if validation is None:
@@ -168,15 +174,17 @@ def gold_validation(
             "these items."
         )
     X, y = matched_gold(validation)
-    inputs, gold = as_inputs(X, "validation X"), labels.indices(y)
-    if len(gold) != len(inputs) or not len(gold):
+    inputs = as_inputs(X, "validation X")
+    held_out = task.held_out(inputs, y)
+    n_gold = len(held_out.gold)
+    if n_gold != len(inputs) or not n_gold:
         raise FeatureError(
-            f"The validation set has {len(inputs)} inputs and {len(gold)} gold labels; "
-            "it needs one label for each, and at least one item."
+            f"The validation set has {len(inputs)} inputs and {n_gold} gold labels; "
+            "it needs gold for each, and at least one item."
         )
     if end_model is not None:
-        check_end_model(end_model, inputs, len(labels), "validation X")
-    return Validation(inputs, gold, len(labels))
+        check_end_model(end_model, inputs, task, "validation X")
+    return held_out
 
 
 def matched_gold(validation: Any) -> tuple[Any, Any]:
@@ -188,20 +196,21 @@ def matched_gold(validation: Any) -> tuple[Any, Any]:
     return X, in_order_of(X, y, "validation y", "validation X")
 
 
-def gold_votes(validation: GoldSet | None, votes: VoteMatrix | None) -> VoteMatrix | None:
+def gold_votes(validation: GoldSet | None, held_out: Validation | None, votes: Any) -> Any:
     """Return the votes on the validation items, if they were given, checked against `votes`."""
-    if validation is None or len(validation) == 2 or votes is None:
+    if validation is None or held_out is None or len(validation) == 2 or votes is None:
         return None
     found = validation[2]
-    if not isinstance(found, VoteMatrix):
+    if type(found) is not type(votes):
         raise ParameterError(
-            "The third part of validation must be a VoteMatrix, the votes on its items; "
+            f"The third part of validation must be a {type(votes).__name__}, the votes on its "
+            "items; "
             f"got {type(found).__name__}."
         )
     found.check_same_voters(votes.voters, votes.labels)
-    if found.n_items != len(validation[1]):
+    if found.n_items != len(held_out.gold):
         raise FeatureError(
-            f"The validation set has {len(validation[1])} gold labels, and votes on "
+            f"The validation set has {len(held_out.gold)} gold labels, and votes on "
             f"{found.n_items} items."
         )
     return found
@@ -221,7 +230,7 @@ def predicted_proba(model: Any, X: Any, n_items: int | None = None) -> npt.NDArr
     """Return `model.predict_proba(X)`, checked: the model may be the user's own method."""
     name = type(model).__name__
     found = model.predict_proba(X)
-    return shares_of_classes(found, model.labels_, f"The probabilities by {name}", n_items)
+    return task_of(model.labels_).checked_proba(found, f"The probabilities by {name}", n_items)
 
 
 def checked_objective(model: Any, network: nn.Module, plan: FitPlan) -> Objective:
@@ -229,7 +238,7 @@ def checked_objective(model: Any, network: nn.Module, plan: FitPlan) -> Objectiv
     name = type(model).__name__
     if plan.targets is not None:
         n_items, source = len(plan.data.inputs), f"The targets by {name}"
-        shares_of_classes(plan.targets, plan.labels, source, n_items, zeros=True)
+        plan.task.checked_proba(plan.targets, source, n_items, zeros=True)
     objective = model._objective(network, plan)
     if not isinstance(getattr(objective, "end_model", None), nn.Module):
         raise TrainingError(

@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import compress
 from typing import Any, Literal, Self
@@ -11,10 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.base import EndToEndModel
+from wiesel.end_to_end.base import EndToEndModel, ExplainedModel
 from wiesel.end_to_end.checks import check_training_numbers, gold_validation, gold_votes
-from wiesel.end_to_end.diagnosis import predicts_one_class
-from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, mean_effects
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
@@ -41,14 +39,11 @@ from wiesel.end_to_end.together import begun, plan_all, reseeded, separate, trai
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.errors import ParameterError, SavedModelError, WieselWarning, warn_user
 from wiesel.label_models import ClassBalance, LabelModel, MajorityVote
-from wiesel.label_models.copies import find_copies, merge_copies
-from wiesel.labels import checked_proba
-from wiesel.nn.end_models import Ensemble
 from wiesel.parameters import check_number
 from wiesel.registry import method_name
 from wiesel.row_ids import in_order_of
+from wiesel.tasks import Task
 from wiesel.training import History, Objective, Validation
-from wiesel.votes import VoteMatrix
 
 __all__ = ["Committee", "default_members"]
 
@@ -90,51 +85,54 @@ class Committee(ExplainedModel):
     `default_members`."""
     networks: int = 2
     """The number of networks of each default member; twice as many if it learns from features."""
-    class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
+    class_balance: ClassBalance | Mapping[str, float] | Literal["votes", "validation", "auto"] = (
+        None
+    )
     """P(class) for the default members: numbers, or where to estimate it (`auto` is the validation
-    set if there is one, else the votes); None is `auto`."""
+    set if there is one, else the votes); None is `auto`. With several labels: P(present) by name;
+    that of the other labels is estimated."""
     train_on_gold: bool = True
     """Whether networks of a default committee also train on the validation items. If so, use
     `out_of_fold_proba` instead of `predict_proba` to evaluate the committee on them."""
+    calibrated: bool = False
+    """With several labels: fit a scale and an offset of every label's logit on the validation items
+    (Platt scaling)."""
 
-    member_weights_: dict[str, float] = field(init=False, repr=False)
-    """The weight of each member, by name; weights sum to 1."""
-    copies_: dict[str, str] = field(init=False, repr=False)
-    """Maps each voter that is a copy to the voter it copies."""
+    member_weights_: dict[str, Any] = field(init=False, repr=False)
+    """The weight of each member, by name; weights sum to 1. With several labels, an array: the
+    weight for each label."""
+    copies_: dict[str, Any] = field(init=False, repr=False)
+    """Maps each voter that is a copy to the voter it copies; with several labels, by label."""
 
+    tasks = TwoStage.tasks
     fits_itself = True
 
     def fit_given(self, given: FitInputs, validation: GoldSet | None) -> Self:
         """Fit on what `fit_inputs` returned."""
         self.check_options()
-        labels = self._label_space(given.votes)
-        votes: VoteMatrix = given.votes  # type: ignore[assignment]
-        original = find_copies(votes)
-        merged = replace(given, votes=merge_copies(votes, original))
+        task, votes = self._task(given), given.votes
+        copies = task.copies(votes)
+        merged = replace(given, votes=task.without_copies(votes, copies))
         # Every member tries its own network on the validation set.
-        held_out = gold_validation(validation, labels, None)
-        labeled = gold_votes(validation, votes)
-        if held_out is not None and self.members is None and not is_usable(held_out, labels):
+        held_out = gold_validation(validation, task, None)
+        labeled = gold_votes(validation, held_out, votes)
+        if held_out is not None and self.members is None and not is_usable(held_out, task):
             validation = held_out = labeled = None
         if labeled is not None and validation is not None:
-            validation = (*validation[:2], merge_copies(labeled, original))
-        members = self._members(len(labels), labeled is not None)
+            validation = (*validation[:2], task.without_copies(labeled, copies))
+        balance = task.member_balance(self.class_balance, merged.votes, held_out)
+        members = self._members(task, balance, labeled is not None)
         # If one member has to fall back, the others make up for it.
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
             fits = _planned(members, merged, validation)
-        gold = None if held_out is None else gold_member(self, held_out)
+        gold = None if held_out is None else gold_member(self, held_out, task)
         if gold is not None and held_out is not None:
             members[_GOLD] = gold
-            labeled_items = FitInputs(held_out.inputs, gold=held_out.gold, labels=labels)
+            labeled_items = FitInputs(held_out.inputs, gold=held_out.gold, labels=task.labels)
             fits[_GOLD] = plan_all(gold.without_folds(), labeled_items, None)
         fitted = _fitted(members, fits, merged, validation)
         # Learned attributes are set last: after a failed fit there are none of another one.
-        self.labels_, self.voters_ = labels, votes.voters
-        self.copies_ = {
-            votes.voters[voter]: votes.voters[first]
-            for voter, first in enumerate(original)
-            if voter != first
-        }
+        self.labels_, self.voters_, self.copies_ = task.labels, votes.voters, dict(copies)
         self._keep_members(fitted, held_out)
         return self
 
@@ -145,16 +143,21 @@ class Committee(ExplainedModel):
         only by networks that were not trained on it. Give the same items in the same order.
         """
         self.check_fitted()
-        gold = self.labels_.indices(in_order_of(X, y, "y", "X"))
-        probas = out_of_fold_probas(self.members_, self.inputs_of(X), gold)
-        return np.tensordot(list(self.member_weights_.values()), probas, axes=1)
+        gold = self.task_.held_out(self.inputs_of(X), in_order_of(X, y, "y", "X"))
+        probas = out_of_fold_probas(self.members_, gold.inputs, gold.gold)
+        return _weighted(np.array(list(self.member_weights_.values())), probas)
 
-    def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    def soft_labels(self, X: Any, votes: Any) -> npt.NDArray[np.float64]:
         """Return the members' average soft labels: (n_items, n_classes)."""
         self.check_fitted()
-        merged, X = self._merged(votes), self.inputs_of(X, votes)
+        self.check_votes(votes)
+        merged, X = self.task_.without_copies(votes, self.copies_), self.inputs_of(X, votes)
+        members = self._label_members()
+        total = sum(weight for _, _, weight in members)
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
-            parts = [weight * _soft_labels(m, X, merged) for _, m, weight in self._label_members()]
+            parts = [
+                weight / total * self._member_soft_labels(m, X, merged) for _, m, weight in members
+            ]
         return np.sum(parts, axis=0)
 
     def saved_values(self) -> dict[str, Any]:
@@ -175,20 +178,18 @@ class Committee(ExplainedModel):
         model = cls(members[0].network, **options)
         model.check_options()
         model.labels_, model.voters_ = members[0].labels_, tuple(saved.manifest["voters"])
-        weights, copies = saved.values["member_weights"], saved.values["copies"]
-        known = set(copies) | set(copies.values()) <= set(model.voters_)
-        for weight in weights.values():
-            check_number(model, "member_weights_", weight, low=0, high=1)
+        weights = model.task_.check_weights(saved.values["member_weights"])
         # Soft labels are an average over the members that read votes.
         of_votes = [not isinstance(member, Supervised) for member in members]
-        fits = len(weights) == len(members) and any(compress(weights.values(), of_votes))
-        if not fits or not known:
+        fits = len(weights) == len(members) and np.any([*compress(weights.values(), of_votes)])
+        if not fits or any(own.labels_ != model.labels_ for own in members):
             raise SavedModelError(
-                "The weights or voters of the saved committee do not match its members."
+                "The weights or labels of the saved committee do not match its members."
             )
-        model.member_weights_, model.copies_ = weights, copies
+        model.member_weights_ = weights
+        model.copies_ = model.task_.check_copies(saved.values["copies"], model.voters_)
         model.members_ = tuple(members)
-        model.end_model_ = _average(members, list(weights.values()))
+        model.end_model_ = model._average()
         return model
 
     def _check_options(self) -> None:
@@ -214,36 +215,53 @@ class Committee(ExplainedModel):
                 "The number of networks of each default member is the option 'networks'."
             )
 
-    def _members(self, n_classes: int, with_gold_votes: bool) -> Members:
+    def _members(self, task: Task, balance: Any, with_gold_votes: bool) -> Members:
         if self.members is not None:
             found: Members = {}
             for member in self.members:
                 found[_free_name(member, found)] = copy.deepcopy(member)
             return found
-        shared = {**self.shared_options(), "class_balance": self.class_balance}
-        return default_members(self.end_model, n_classes, with_gold_votes, self.networks, **shared)
+        shared = {**self.shared_options(), "class_balance": balance}
+        return default_members(
+            self.end_model, task.n_classes, with_gold_votes, self.networks, **shared
+        )
 
-    def _label_members(self) -> list[tuple[str, Any, float]]:
-        """The members with soft labels: their names, and their weights, which sum to 1."""
+    def _label_members(self) -> list[tuple[str, Any, Any]]:
+        """The members with soft labels: their names and weights."""
         named = zip(self.member_weights_.items(), self.members_, strict=True)
-        found = [(name, m, w) for (name, w), m in named if not isinstance(m, Supervised)]
-        total = sum(weight for _, _, weight in found)
-        return [(name, member, weight / total) for name, member, weight in found]
+        return [(name, m, weight) for (name, weight), m in named if not isinstance(m, Supervised)]
+
+    def _member_soft_labels(self, member: Any, X: Any, votes: Any) -> npt.NDArray[np.float64]:
+        """The soft labels of a member, which may be the user's own method."""
+        source = f"The soft labels by {type(member).__name__}"
+        return self.task_.checked_proba(member.soft_labels(X, votes), source, votes.n_items)
+
+    def _average(self) -> nn.Module:
+        networks = [member.end_model_ for member in self.members_]
+        return self.task_.average(networks, list(self.member_weights_.values()))
 
     def _keep_members(self, fitted: Members, validation: Validation | None) -> None:
-        members = list(fitted.values())
+        members, task = list(fitted.values()), self.task_
         n_networks = np.array([max(1, len(member.members_)) for member in members])
-        weights, proba = n_networks / n_networks.sum(), None
+        # A member that has collapsed on a label has no weight for it, unless all have.
+        able = task.able([member.history_ for member in members])
+        weights, proba = (n_networks * able.T).T, None
+        weights = weights / weights.sum(axis=0)
         if validation is not None:
             # Networks that learned from few gold items are poor and too confident.
             of_gold = [isinstance(member, Supervised) for member in members]
             weights[of_gold] *= gold_share(len(validation.gold))
             probas = out_of_fold_probas(members, validation.inputs, validation.gold)
-            weights = greedy_weights(probas, validation, weights / weights.sum())
-            proba = np.tensordot(weights, probas, axes=1)
+            weights = weights / weights.sum(axis=0)
+            for place, own, gold in task.judged(probas, validation):
+                rows = np.flatnonzero(weights[:, *place] > 0)
+                weights[rows, *place] = greedy_weights(own[rows], gold, weights[rows, *place])
+            proba = _weighted(weights, probas)
         self.members_ = tuple(members)
-        self.member_weights_ = dict(zip(fitted, weights.tolist(), strict=True))
-        self.end_model_ = _average(members, weights.tolist())
+        self.member_weights_ = dict(
+            zip(fitted, weights.tolist() if weights.ndim == 1 else weights, strict=True)
+        )
+        self.end_model_ = self._average()
         # The member that learns from gold has other items, too: its curves compare with no other's.
         losses = [(isinstance(m, Supervised), getattr(m, "loss", None)) for m in members]
         self.history_ = History.of_members([member.history_ for member in members], losses)
@@ -253,35 +271,14 @@ class Committee(ExplainedModel):
             seen = inputs_digest(validation.inputs).hex()
             self.selection_["trained_on_gold"] = {"items": len(validation.gold), "digest": seen}
 
-    def _merged(self, votes: VoteMatrix) -> VoteMatrix:
-        """The votes that the members see, with copies of a voter merged into one."""
-        self.check_votes(votes)
-        return merge_copies(votes, self._originals())
-
-    def _originals(self) -> npt.NDArray[np.int64]:
-        position = {name: index for index, name in enumerate(self.voters_)}
-        return np.array([position[self.copies_.get(name, name)] for name in self.voters_])
-
-    def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
+    def vote_effects(self, one: Any, votes: Any) -> Any:
         """Return the effects of the votes on one item, and each member's soft label."""
-        merged, members = self._merged(votes), self._label_members()
+        merged = self.task_.without_copies(votes, self.copies_)
+        members = self._label_members()
         with warnings.catch_warnings(action="ignore", category=WieselWarning):
             parts = {name: m.vote_effects(one, merged) for name, m, _ in members}
-        mean = mean_effects(parts, {name: weight for name, _, weight in members})
-        # A voter and its copies share the contribution of their merged vote equally.
-        place = np.searchsorted(
-            np.unique(self._originals())[merged.voter_index],
-            self._originals()[votes.voter_index],
-        )
-        n_copies = np.bincount(place, minlength=merged.n_votes)[place]
-        return replace(
-            mean,
-            added=mean.added[place] / n_copies[:, None],
-            weights=mean.weights[place] / n_copies,
-            members=tuple(
-                replace(view, weight=self.member_weights_[view.name]) for view in mean.members
-            ),
-        )
+        weights = {name: weight for name, _, weight in members}
+        return self.task_.mean_effects(parts, weights, votes, self.copies_)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         raise NotImplementedError("a committee trains its members")
@@ -377,7 +374,7 @@ def _fitted(
 
 def _healthy(fitted: Members) -> Members:
     """The members that have not collapsed to one class; all if those that read votes all have."""
-    kept = {name: m for name, m in fitted.items() if not predicts_one_class(m.history_)}
+    kept = {name: m for name, m in fitted.items() if not m.task_.collapsed(m.history_).all()}
     if len(kept) == len(fitted) or not kept.keys() - {_GOLD}:
         return fitted
     dropped = [name for name in fitted if name not in kept]
@@ -388,11 +385,10 @@ def _healthy(fitted: Members) -> Members:
     return kept
 
 
-def _soft_labels(member: Any, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
-    """The soft labels of a member, which may be the user's own method."""
-    source = f"The soft labels by {type(member).__name__}"
-    return checked_proba(member.soft_labels(X, votes), votes.labels, source, votes.n_items)
-
-
-def _average(members: Sequence[EndToEndModel], weights: Sequence[float]) -> nn.Module:
-    return Ensemble([member.end_model_ for member in members], weights).eval()
+def _weighted(
+    weights: npt.NDArray[np.float64], probas: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """The weighted sum over members; weights are (members,), or (members, n_labels)."""
+    if weights.ndim == 1:
+        return np.asarray(np.tensordot(weights, probas, axes=1))
+    return np.asarray((weights[:, None] * probas).sum(axis=0))

@@ -7,18 +7,15 @@ import torch
 from torch import Tensor
 
 from wiesel.errors import CollapseWarning, warn_user
-from wiesel.training import History, Record
+from wiesel.tasks.one_label import COLLAPSED_SHARE
+from wiesel.training import Record
 
 __all__ = [
-    "predicts_one_class",
     "voter_record",
     "warn_if_collapsed",
     "warn_if_votes_are_ignored",
 ]
 
-_ALL_OF_IT = 0.995
-_BETTER_THAN_CHANCE = 0.6
-"""A validation ROC-AUC that an uninformed network does not reach."""
 _ADVICE = "What helps: a validation set (its best epoch is kept), fewer epochs, a lower lr"
 
 
@@ -43,44 +40,28 @@ def voter_record(accuracies: Tensor, votes: Tensor) -> Record:
     }
 
 
-def predicts_one_class(history: History) -> bool:
-    """Whether the kept weights predict one class although the votes do not.
-
-    False if the validation ROC-AUC is good: then only the threshold is off, and it is tuned.
-    """
-    kept = history.kept if len(history) else {}
-    shares, voted = kept.get("predicted_shares"), kept.get("voted_shares")
-    if not shares or not voted or kept.get("validation_auc", 0.0) >= _BETTER_THAN_CHANCE:
-        return False
-    return bool(max(shares) >= _ALL_OF_IT and max(voted) < _ALL_OF_IT)
-
-
 def warn_if_collapsed(models: Sequence[Any]) -> None:
-    """Warn if at least half of the trained networks predict one class for nearly all items.
+    """Warn if at least half of the trained networks predict the same for nearly all items.
 
     A few collapsed networks do not spoil the average of an ensemble.
     """
-    collapsed = [model for model in models if predicts_one_class(model.history_)]
+    collapsed = [model for model in models if model.task_.collapsed(model.history_).any()]
     if not collapsed or 2 * len(collapsed) < len(models):
         return
-    shares = collapsed[0].history_.kept["predicted_shares"]
-    name = collapsed[0].labels_.names[shares.index(max(shares))]
-    message = f"The end model predicts {name!r} for nearly all items although the votes do not."
+    first = collapsed[0]
+    message = first.task_.collapse_message(first.history_)
     if len(models) > 1:
-        message = (
-            f"{len(collapsed)} of the {len(models)} networks predict one class for nearly all "
-            "items although the votes do not."
-        )
-    warn_user(f"{message} {_advice(collapsed[0])}", CollapseWarning)
+        message = f"{len(collapsed)} of the {len(models)} networks have collapsed. {message}"
+    warn_user(f"{message} {_advice(first)}", CollapseWarning)
 
 
 def warn_if_votes_are_ignored(model: Any) -> None:
     """Warn if one voter, or voters that abstain, have all the weight."""
     kept = model.history_.kept if len(model.history_) else {}
-    if len(model.voters_) > 1 and kept.get("largest_voter_share", 0.0) >= _ALL_OF_IT:
+    if len(model.voters_) > 1 and kept.get("largest_voter_share", 0.0) >= COLLAPSED_SHARE:
         message = "One voter has all the weight, on all items."
         warn_user(f"{message} {_advice(model)}", CollapseWarning)
-    if kept.get("voting_share", 1.0) <= 1 - _ALL_OF_IT:
+    if kept.get("voting_share", 1.0) <= 1 - COLLAPSED_SHARE:
         message = "Nearly all the weight went to voters that abstain, so soft labels are vague."
         advice = "Use voting_only=True, which shares the weight among the voters that voted."
         warn_user(f"{message} {advice}", CollapseWarning)

@@ -21,10 +21,10 @@ from torch.nn.parameter import is_lazy
 
 from wiesel.end_to_end.linear_models import CrossFit
 from wiesel.errors import ParameterError
-from wiesel.label_models import ClassBalance, MajorityVote
-from wiesel.label_models.majority_vote import vote_balance
-from wiesel.labels import LabelSpace, class_prior
+from wiesel.label_models import MajorityVote
+from wiesel.labels import LabelSpace
 from wiesel.parameters import Parameterized, check_choice
+from wiesel.tasks import Task
 from wiesel.threads import one_thread
 from wiesel.training import (
     History,
@@ -43,15 +43,12 @@ if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
 
 __all__ = [
-    "ENOUGH_GOLD",
     "FitInputs",
     "FitPlan",
     "GoldSet",
     "PlannedFit",
     "ReadyFit",
-    "can_choose",
     "check_class_balance",
-    "chosen_class_balance",
     "default_epochs",
     "inputs_digest",
     "options_key",
@@ -60,8 +57,8 @@ __all__ = [
     "votes_fingerprint",
 ]
 
-GoldSet = tuple[Any, Any] | tuple[Any, Any, VoteMatrix]
-"""A few items with gold labels (names or indices): (X, y), or (X, y, votes on them)."""
+GoldSet = tuple[Any, Any] | tuple[Any, Any, Any]
+"""A few items with gold labels: (X, y), or (X, y, votes on them)."""
 
 SoftLabels = npt.NDArray[np.float64]
 
@@ -70,11 +67,6 @@ _IRRELEVANT = {"checkpoint", "progress", "epochs", "patience"}
 _SAMPLED_ITEMS = 64
 _BLIND_EPOCHS, _CHOSEN_EPOCHS = 8, 20
 """The epochs of `epochs=None`: trained too long, networks learn the voters' mistakes."""
-ENOUGH_GOLD = 30
-"""Fewer gold items give many epochs the same score, and would choose one that is hardly trained.
-They harm as often as they help."""
-_VOTED_ITEMS = 3
-"""Beside few gold items, the class balance of the votes counts as so many items of each class."""
 _ESTIMATES = ("votes", "validation", "auto")
 """Where a class balance can be estimated."""
 
@@ -84,7 +76,8 @@ class FitInputs:
     """The arguments of `fit`."""
 
     inputs: Inputs
-    votes: VoteMatrix | None = None
+    votes: Any = None
+    """A `VoteMatrix`, or the votes of another kind of task."""
     features: Inputs | None = None
     """The features that WeaSEL's encoder reads in addition to the votes."""
     gold: npt.NDArray[np.int64] | None = None
@@ -105,7 +98,7 @@ class FitInputs:
     @cached_property
     def linear_models(self) -> CrossFit | None:
         """Linear models of the items with votes, made once for all label models that use them."""
-        votes: VoteMatrix = self.votes  # type: ignore[assignment]
+        votes: VoteMatrix = self.votes
         with one_thread():
             vote_shares = MajorityVote().fit_predict_proba(votes)
             return CrossFit.of(self.inputs, np.flatnonzero(votes.covered), vote_shares)
@@ -117,16 +110,17 @@ class FitPlan:
 
     data: TrainingData
     """The items to train on, with the payload of every batch."""
+    task: Task
     labels: LabelSpace
     voters: tuple[str, ...]
-    votes: VoteMatrix | None
-    """The votes to learn from."""
+    votes: Any
+    """The votes to learn from; None for a method that learns from gold."""
     class_balance: npt.NDArray[np.float64]
     """P(class), as the method's option says: given, estimated, or uniform."""
     features: Inputs | None = None
     """The features that an encoder reads in addition to the votes."""
     validation: Validation | None = None
-    gold_votes: VoteMatrix | None = None
+    gold_votes: Any = None
     """The votes on the validation items, if they were given."""
     targets: SoftLabels | None = None
     """The (initial) soft-label targets, a row for every item; None if there are none."""
@@ -144,8 +138,9 @@ class FitPlan:
             # Hash missing parts, too; otherwise features could pass for a validation set.
             digest.update(b"none" if inputs is None else inputs_digest(inputs))
         for votes in (self.votes, self.gold_votes):
-            digest.update(b"none" if votes is None else votes_fingerprint(votes).encode())
-        gold = None if validation is None else validation.gold
+            parts = () if votes is None else self.task.matrices(votes)
+            digest.update("".join(map(votes_fingerprint, parts)).encode() or b"none")
+        gold = None if validation is None else validation.labels_given
         for array in (self.data.items, self.targets, gold):
             digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
@@ -190,13 +185,13 @@ class PlannedFit(ReadyFit):
     plan: FitPlan
 
 
-def train_options(
-    model: Any, n_classes: int, gold_chooses: bool, engine: TrainingEngine | None = None
-) -> TrainOptions:
+def train_options(model: Any, plan: FitPlan, engine: TrainingEngine | None = None) -> TrainOptions:
     """Return the training options of a model, with the number of epochs if it is left open.
 
-    `gold_chooses` is whether the validation items choose the epoch; otherwise the last is kept.
+    Enough validation items choose the epoch; otherwise the last is kept.
     """
+    n_classes = plan.task.n_classes
+    gold_chooses = plan.validation is not None and plan.validation.can_choose
     names = TrainOptions.__dataclass_fields__
     options = {name: getattr(model, name) for name in names if hasattr(model, name)}
     if model.epochs is None:
@@ -214,45 +209,10 @@ def default_epochs(n_classes: int, gold_chooses: bool) -> int:
     return max(n_classes, _CHOSEN_EPOCHS if gold_chooses else _BLIND_EPOCHS)
 
 
-def can_choose(validation: Validation | None) -> bool:
-    """Return whether gold items can tell epochs apart: enough of them, and of several classes."""
-    if validation is None or len(validation.gold) < ENOUGH_GOLD:
-        return False
-    return len(np.unique(validation.gold)) > 1
-
-
 def check_class_balance(owner: Any) -> None:
     """Refuse an option `class_balance` that names no way to estimate it."""
     if isinstance(owner.class_balance, str):
         check_choice(owner, "class_balance", owner.class_balance, _ESTIMATES)
-
-
-def chosen_class_balance(
-    balance: ClassBalance | str,
-    labels: LabelSpace,
-    votes: VoteMatrix | None,
-    validation: Validation | None,
-) -> npt.NDArray[np.float64]:
-    """Return P(y): given, uniform (None), or estimated as the option says.
-
-    `votes` is `vote_balance`; `validation` counts the validation set; `auto` is the validation set
-    if there is one, else `votes`, and for multi-class tasks with few validation items both.
-
-    >>> chosen_class_balance([0.2, 0.8], votes.labels, votes, None)
-    array([0.2, 0.8])
-    """
-    if not isinstance(balance, str) or votes is None:
-        return class_prior(labels, None if isinstance(balance, str) else balance)
-    if balance == "votes" or (balance == "auto" and validation is None):
-        return vote_balance(votes)
-    if validation is None:
-        raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")
-    counts = np.bincount(validation.gold, minlength=len(labels))
-    if balance == "auto" and len(labels) > 2 and len(validation.gold) < ENOUGH_GOLD:
-        # Ten items have few of many classes: the votes know more about the others.
-        return class_prior(labels, counts + _VOTED_ITEMS * len(labels) * vote_balance(votes))
-    # Add one of each class, so that a class that is missing by chance is not ruled out.
-    return class_prior(labels, counts + 1.0)
 
 
 def options_key(model: Parameterized, but: Collection[str]) -> str:

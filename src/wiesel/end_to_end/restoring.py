@@ -14,8 +14,6 @@ from torch.nn.modules.module import (
 )
 
 from wiesel.errors import FeatureError, SavedModelError, WieselError
-from wiesel.labels import ABSTAIN, as_indices
-from wiesel.votes import VoteMatrix
 
 if TYPE_CHECKING:
     from wiesel.end_to_end.base import EndToEndModel
@@ -93,13 +91,14 @@ def try_out(model: "EndToEndModel", spec: Any) -> None:
         except FeatureError as error:
             raise SavedModelError(f"The saved model cannot predict: {error}") from error
         answers = {"prediction": proba, "soft label": _soft_labels(model, inputs)}
-    shape = (len(next(iter(inputs.values())) if isinstance(inputs, dict) else inputs),)
+    n_items = len(next(iter(inputs.values())) if isinstance(inputs, dict) else inputs)
     for what, found in answers.items():
         if found is None:
             continue
-        fits = found.shape == (*shape, len(model.labels_)) and np.isfinite(found).all()
-        if not fits or not np.allclose(found.sum(axis=1), 1, atol=1e-4):
-            raise SavedModelError(f"The saved model's {what} is not a distribution: {found!r:.80}")
+        try:
+            model.task_.checked_proba(found, f"The saved model's {what}s", n_items)
+        except FeatureError as error:
+            raise SavedModelError(str(error)) from error
 
 
 def _inputs(spec: Mapping[str, Any]) -> Any:
@@ -124,8 +123,7 @@ def _soft_labels(model: "EndToEndModel", inputs: Any) -> Any:
     """The soft labels for votes on these items; None if the method needs further inputs."""
     if not hasattr(model, "soft_labels") or not model.voters_:
         return None
-    rows = [[ABSTAIN] * len(model.voters_), *([[0] * len(model.voters_)] * (len(inputs) - 1))]
-    votes = VoteMatrix.from_dense(as_indices(rows), model.labels_, model.voters_)
+    votes = model.task_.sample_votes(len(inputs), model.voters_)
     try:
         return model.soft_labels(inputs, votes)
     except WieselError:  # an encoder with features of its own

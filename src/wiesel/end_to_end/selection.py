@@ -8,11 +8,11 @@ import numpy.typing as npt
 
 from wiesel.end_to_end.base import EndToEndModel
 from wiesel.end_to_end.checks import predicted_proba
-from wiesel.end_to_end.plan import ENOUGH_GOLD
 from wiesel.end_to_end.supervised import Supervised
 from wiesel.errors import WieselWarning, warn_user
-from wiesel.labels import LabelSpace
+from wiesel.tasks import OneLabelTask, Task
 from wiesel.training import Validation
+from wiesel.training.validation import ENOUGH_GOLD
 
 __all__ = ["gold_share", "greedy_weights", "is_usable", "out_of_fold_probas"]
 
@@ -30,13 +30,15 @@ def gold_share(n_items: int) -> float:
     return n_items / (n_items + _SHRINKAGE)
 
 
-def is_usable(validation: Validation, labels: LabelSpace) -> bool:
+def is_usable(validation: Validation, task: Task) -> bool:
     """Return whether gold items can weigh members and voters; warn if they cannot, or are few."""
     n_items, found = len(validation.gold), np.unique(validation.gold)
-    if len(found) == 1:
+    of_one_class = task.kind == OneLabelTask.kind and len(found) == 1
+    if of_one_class:
         # All voters for other classes look wrong, and a network that predicts one class is best.
+        name = task.labels.names[found[0]]
         warn_user(
-            f"All {n_items} validation items are {labels.names[found[0]]!r}, so they cannot tell "
+            f"All {n_items} validation items are {name!r}, so they cannot tell "
             "good networks from bad ones, and are ignored. Give items of several classes.",
             WieselWarning,
         )
@@ -46,7 +48,7 @@ def is_usable(validation: Validation, labels: LabelSpace) -> bool:
             f"least {ENOUGH_GOLD}, or keep them to evaluate it.",
             WieselWarning,
         )
-    return len(found) > 1
+    return not of_one_class
 
 
 def greedy_weights(

@@ -30,9 +30,10 @@ from wiesel.nn.encoders import EncoderLayers
 from wiesel.nn.graph_encoder import GraphLayers
 from wiesel.nn.names import module_from_spec, module_spec
 from wiesel.nn.shapes import shapes_only
-from wiesel.parameters import Parameterized, check_number
+from wiesel.parameters import Parameterized
 from wiesel.registry import registered_classes
 from wiesel.saving import decoded, encoded, read_json, write_folder
+from wiesel.tasks import OneLabelTask, stored_task
 from wiesel.training import History, seeded
 from wiesel.version import __version__
 
@@ -49,6 +50,8 @@ __all__ = [
 
 WEIGHTS = "weights.safetensors"
 HISTORY = "history.json"
+LOCAL_OPTION = "checkpoint"
+"""An option that is a place on the machine that trains; it is not stored."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,15 @@ class Saved:
         """The method-specific learned values."""
         values: dict[str, Any] = decoded(self.manifest["learned"])
         return values
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the constructor, without those of the machine that trained the model.
+
+        A checkpoint is a file that `fit` writes: a stranger's model must not choose its place.
+        """
+        found: dict[str, Any] = decoded(self.manifest["parameters"])
+        return {name: value for name, value in found.items() if name != LOCAL_OPTION}
 
     def member(self, number: int) -> "Saved":
         """Return the part of an ensemble or a committee that is one member."""
@@ -161,9 +173,11 @@ def _described(model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]
     manifest = {
         "class": type(model).__name__,
         "parameters": _parameters(model),
+        "task": model.task_.kind,
         "labels": list(model.labels_.names),
         "voters": list(model.voters_),
-        "threshold": model.threshold_,
+        "threshold": encoded(model.threshold_),
+        "calibration": encoded(model.calibration_),
         "selection": encoded(model.selection_),
         "trained_on": encoded(model.trained_on_),
         "learned": encoded(model.saved_values()),
@@ -201,11 +215,11 @@ def restore_end_to_end(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndMod
 def _restored(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndModel":
     if "members" in saved.manifest:
         return _restored_members(cls, saved)
-    options = decoded(saved.manifest["parameters"])
+    options = saved.options
     end_model = saved.blank("end_model", options["seed"])
     model = cls(**{**options, "end_model": unfitted(end_model), **cls.restored_options(saved)})
     model.check_options()
-    model.labels_ = LabelSpace(*saved.manifest["labels"])
+    model.labels_ = _labels(saved.manifest)
     model.voters_ = _names(saved.manifest["voters"])
     model.members_ = ()
     _restore_outcome(model, saved)
@@ -227,7 +241,7 @@ def _restored_members(cls: "type[EndToEndModel]", saved: Saved) -> "EndToEndMode
         if "members" not in part:
             own.manifest.pop("members", None)
         members.append(_restored(_class_named(own.manifest["class"]), own))
-    model = cls.from_members(members, decoded(saved.manifest["parameters"]), saved)
+    model = cls.from_members(members, saved.options, saved)
     _restore_outcome(model, saved)
     return model
 
@@ -245,12 +259,16 @@ def _class_named(name: Any) -> "type[EndToEndModel]":
 def _restore_outcome(model: "EndToEndModel", saved: Saved) -> None:
     """Set the learned attributes that all methods have, except the networks."""
     manifest = saved.manifest
-    model.threshold_ = manifest["threshold"]
-    if model.threshold_ is not None:
-        check_number(model, "threshold", model.threshold_)
+    model.threshold_ = model.task_.check_threshold(decoded(manifest["threshold"]))
+    model.calibration_ = model.task_.check_calibration(decoded(manifest.get("calibration")))
     model.selection_ = _dict(decoded(manifest["selection"]))
     model.trained_on_ = _dict(decoded(manifest["trained_on"]))
     model.history_ = History.from_dict(read_json(saved.files[HISTORY], HISTORY))
+
+
+def _labels(manifest: Mapping[str, Any]) -> LabelSpace:
+    # Models saved before there were kinds of tasks have one label for each item.
+    return stored_task(manifest.get("task", OneLabelTask.kind), manifest["labels"]).labels
 
 
 def _rebuilt(spec: dict[str, Any]) -> nn.Module:
@@ -294,7 +312,7 @@ def _parameters(model: "EndToEndModel") -> dict[str, Any]:
     return {
         name: encoded(value)
         for name, value in options.items()
-        if name != "end_model" and not _stored_elsewhere(value)
+        if name not in ("end_model", LOCAL_OPTION) and not _stored_elsewhere(value)
     }
 
 

@@ -17,6 +17,7 @@ from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
+from wiesel.tasks import Task
 from wiesel.training import Objective, Validation, as_inputs
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.objective import SoftLabelObjective
@@ -129,7 +130,7 @@ class Supervised(EndToEndModel):
         check_number(self, "fold", n, low=2, whole=True)
         check_number(self, "fold", k, low=0, high=n - 1, whole=True)
 
-    def _items(self, given: FitInputs) -> npt.NDArray[np.int64]:
+    def _items(self, given: FitInputs, task: Task) -> npt.NDArray[np.int64]:
         known = np.flatnonzero(given.gold != ABSTAIN)
         if len(known) < 2:
             raise FeatureError(f"Training needs at least two gold labels; {len(known)} are known.")
@@ -155,7 +156,7 @@ def _items_of(fold: tuple[int, int], gold: npt.NDArray[np.int64]) -> npt.NDArray
     return stratified_folds(gold, n_folds)[k]
 
 
-def gold_member(committee: "Committee", gold: Validation) -> Supervised | None:
+def gold_member(committee: "Committee", gold: Validation, task: Task) -> Supervised | None:
     """Return the default member that learns from gold labels alone, with the committee's options.
 
     None if the committee is not to train on gold, has members of its own, or has too little gold.
@@ -163,6 +164,7 @@ def gold_member(committee: "Committee", gold: Validation) -> Supervised | None:
     n_networks = 2 * committee.networks
     enough = len(gold.gold) >= 2 * n_networks and len(np.unique(gold.gold)) > 1
     default = committee.members is None and not is_classifier(committee.end_model)
+    default &= task.kind in Supervised.tasks
     if not (committee.train_on_gold and default and enough):
         return None
     options = committee.shared_options()

@@ -8,20 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.base import ONLY_NETWORKS
+from wiesel.end_to_end.base import ONLY_NETWORKS, ExplainedModel
 from wiesel.end_to_end.checks import gold_validation, is_classifier
-from wiesel.end_to_end.explaining import (
-    ExplainedModel,
-    VoteEffects,
-    check_one_item,
-    log_proba,
-)
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
     GoldSet,
     PlannedFit,
-    can_choose,
     check_class_balance,
     options_key,
     train_options,
@@ -29,24 +22,18 @@ from wiesel.end_to_end.plan import (
 from wiesel.end_to_end.readings import EvidenceLabelModel, FeatureLabelModel
 from wiesel.end_to_end.sklearn_stage import fit_classifier
 from wiesel.end_to_end.storage import Saved
-from wiesel.errors import ParameterError, SavedModelError
+from wiesel.errors import ParameterError
 from wiesel.label_models import ClassBalance, LabelModel
-from wiesel.label_models.storage import (
-    fitted_label_model,
-    label_model_arrays,
-    label_model_values,
-    unfitted_label_model,
-)
-from wiesel.labels import ABSTAIN, as_indices, checked_proba
+from wiesel.label_models.storage import unfitted_label_model
+from wiesel.labels import checked_proba
 from wiesel.parameters import check_choice
-from wiesel.training import History, Objective, Record, as_inputs
-from wiesel.training.objective import SoftLabelObjective
+from wiesel.tasks import OneLabelTask, SeveralLabelsTask
+from wiesel.training import History, Objective, Record
 from wiesel.training.validation import predict_logits
 from wiesel.votes import VoteMatrix
 
-__all__ = ["TwoStage", "each_left_out", "fit_label_model", "proba_of_votes"]
+__all__ = ["TwoStage", "fit_label_model"]
 
-_ARRAYS = "label_model.safetensors"
 _STACKED = ("seed", "lr", "end_model", "label_model", "class_balance", "hard")
 """Options in which the models of one stack may differ: each network has its own targets."""
 
@@ -84,45 +71,45 @@ class TwoStage(ExplainedModel):
     uniform for `mig`."""
     hard: bool = False
     """Train on the most probable class instead of on the soft label."""
+    calibrated: bool = False
+    """With several labels: fit a scale and an offset of every label's logit on the validation items
+    (Platt scaling)."""
 
-    label_model_: LabelModel = field(init=False, repr=False)
-    """The fitted label model."""
+    tasks = (OneLabelTask.kind, SeveralLabelsTask.kind)
 
-    def soft_labels(self, X: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+    label_model_: Any = field(init=False, repr=False)
+    """The fitted label model; for several labels a `PerLabel`, with one for each label."""
+
+    def soft_labels(self, X: Any, votes: Any) -> npt.NDArray[np.float64]:
         """Return the label model's soft labels; X is used only if it learned from features."""
-        self.check_fitted()
-        return proba_of_votes(self.label_model_, votes, X)
+        self.check_votes(votes)
+        return self.task_.soft_labels(self.label_model_, votes, X)
 
-    def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
+    def vote_effects(self, one: Any, votes: Any) -> Any:
         """Return the effects of the votes on one item; `one` is the item as a batch.
 
         A vote's weight is the change of the label model's log-probabilities without this vote.
         """
-        check_one_item(votes)
-        repeated = as_inputs(one).take(np.zeros(votes.n_votes + 1, dtype=np.int64))
-        proba = proba_of_votes(self.label_model_, each_left_out(votes), repeated)
-        added = log_proba(proba[0]) - log_proba(proba[1:])
-        return VoteEffects(added, np.abs(added).max(axis=1), proba[0])
+        return self.task_.label_model_effects(self.label_model_, one, votes)
 
     def saved_values(self) -> dict[str, Any]:
         """Return the label model's options and learned attributes, except its arrays."""
-        return {"label_model": label_model_values(self.label_model_)}
+        return {"label_model": self.task_.label_model_contents(self.label_model_)[0]}
 
     def saved_files(self) -> dict[str, bytes]:
         """Return the label model's arrays."""
-        return {_ARRAYS: label_model_arrays(self.label_model_)}
+        return self.task_.label_model_contents(self.label_model_)[1]
 
     @classmethod
     def restored_options(cls, saved: Saved) -> dict[str, Any]:
         """Return the label model, unfitted."""
-        return {"label_model": unfitted_label_model(saved.values["label_model"])}
+        values = saved.values["label_model"]
+        return {"label_model": unfitted_label_model(values.get("label_model", values))}
 
     def restore_learned(self, saved: Saved) -> None:
         """Restore the fitted label model."""
-        values, arrays = saved.values["label_model"], saved.files[_ARRAYS]
-        self.label_model_ = fitted_label_model(values, arrays)
-        if (self.label_model_.labels_, self.label_model_.voters_) != (self.labels_, self.voters_):
-            raise SavedModelError("The saved label model belongs to other classes or other voters.")
+        values = saved.values["label_model"]
+        self.label_model_ = self.task_.restored_label_model(values, saved.files, self.voters_)
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -167,9 +154,13 @@ class TwoStage(ExplainedModel):
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
         balance = None if self.class_balance is None else plan.class_balance
-        label_model, soft_labels = fit_label_model(self.label_model, plan, balance, given)
+
+        def fit(model: LabelModel, part: FitPlan, known: Any) -> tuple[LabelModel, Any]:
+            return fit_label_model(model, part, known, given if part is plan else None)
+
+        label_model, soft_labels = plan.task.fit_label_model(self.label_model, plan, balance, fit)
         if self.hard:
-            soft_labels = np.eye(len(plan.labels))[soft_labels.argmax(axis=1)]
+            soft_labels = plan.task.hardened(soft_labels)
         return replace(plan, targets=soft_labels, learned={"label_model_": label_model})
 
     def _fit_classifier(self, given: FitInputs, validation: GoldSet | None) -> Self:
@@ -178,7 +169,7 @@ class TwoStage(ExplainedModel):
         plan = self._plan(given, validation, None)
         module = fit_classifier(self.end_model, plan)
         # Checked again: only now is there a classifier that may not fit the validation items.
-        held_out = gold_validation(validation, plan.labels, module)
+        held_out = gold_validation(validation, plan.task, module)
         record: Record = {"epoch": 1}
         if held_out is not None:
             proba = predict_logits(module, held_out.inputs).double().exp().numpy()
@@ -186,13 +177,14 @@ class TwoStage(ExplainedModel):
         history = History([record], best_epoch=None if held_out is None else 1)
         objective = Objective()
         objective.end_model = module
-        options = train_options(self, len(plan.labels), can_choose(held_out))
+        options = train_options(self, plan)
         self.finish(PlannedFit(self, plan, objective, plan.data, options), history)
         return self
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
         balance = None if self.class_balance is None else plan.class_balance
-        return SoftLabelObjective(end_model, plan.targets, self.loss, balance)  # type: ignore[arg-type]
+        targets: npt.NDArray[np.float64] = plan.targets  # type: ignore[assignment]
+        return plan.task.objective(end_model, targets, plan.votes, self.loss, balance)
 
 
 def fit_label_model(
@@ -206,8 +198,7 @@ def fit_label_model(
     Some label models also use the plan's features or gold. `given` are the inputs of several fits,
     which share their linear models.
     """
-    fitted = copy.deepcopy(label_model)
-    votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+    fitted, votes = copy.deepcopy(label_model), plan.votes
     if not isinstance(fitted, EvidenceLabelModel):
         return fitted, _checked(fitted, fitted.fit_predict_proba(votes, class_balance), votes)
     gold = None
@@ -221,26 +212,7 @@ def fit_label_model(
     return fitted, _checked(fitted, soft_labels, votes)
 
 
-def proba_of_votes(label_model: LabelModel, votes: VoteMatrix, X: Any) -> npt.NDArray[np.float64]:
-    """Return the soft labels of a fitted label model; X counts if it learned from features."""
-    if isinstance(label_model, EvidenceLabelModel):
-        return _checked(label_model, label_model.predict_proba(votes, X), votes)
-    return _checked(label_model, label_model.predict_proba(votes), votes)
-
-
 def _checked(label_model: LabelModel, proba: Any, votes: VoteMatrix) -> npt.NDArray[np.float64]:
     """The soft labels of a label model, which may be the user's own."""
     source = f"The soft labels by {type(label_model).__name__}"
     return checked_proba(proba, votes.labels, source, votes.n_items)
-
-
-def each_left_out(votes: VoteMatrix) -> VoteMatrix:
-    """Return one item's votes, followed by a copy for each vote with that vote removed."""
-    repeated = votes[np.zeros(votes.n_votes + 1, dtype=np.int64)].vote_rows()
-    cells = np.zeros((votes.n_votes + 1, votes.n_voters, votes.n_classes), dtype=np.float32)
-    cells[:, votes.voter_index] = repeated.reshape(len(cells), votes.n_votes, votes.n_classes)
-    cells[np.arange(1, len(cells)), votes.voter_index] = 0
-    if votes.distribution is not None:
-        return VoteMatrix.from_proba(cells, votes.labels, votes.voters)
-    classes = np.where(cells.any(axis=2), cells.argmax(axis=2), ABSTAIN)
-    return VoteMatrix.from_dense(as_indices(classes), votes.labels, votes.voters)

@@ -5,11 +5,14 @@ from wiesel.evaluation.comparison import Comparison, compare_paired, compare_pai
 from wiesel.evaluation.intervals import percentile_interval, resampled_figures
 from wiesel.evaluation.report import ClassScores, Report, Score
 from wiesel.evaluation.scoring import evaluate, evaluate_proba
+from wiesel.evaluation.several_labels import MultiLabelReport, evaluate_presence
+from wiesel.evaluation.shares import corrected_shares
 from wiesel.evaluation.thresholds import ThresholdCurve, choose_threshold, threshold_curve
 
 __all__ = [
     "ClassScores",
     "Comparison",
+    "MultiLabelReport",
     "Report",
     "Score",
     "ThresholdCurve",
@@ -17,7 +20,9 @@ __all__ = [
     "commonest_class",
     "compare_paired",
     "compare_paired_proba",
+    "corrected_shares",
     "evaluate",
+    "evaluate_presence",
     "evaluate_proba",
     "percentile_interval",
     "resampled_figures",

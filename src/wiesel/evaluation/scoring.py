@@ -15,6 +15,7 @@ from wiesel.evaluation.intervals import (
     resampled_figures,
 )
 from wiesel.evaluation.report import ClassScores, Report, Score
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import LabelSpace, checked_proba
 from wiesel.row_ids import in_order_of
 from wiesel.votes import VoteMatrix
@@ -38,10 +39,12 @@ def evaluate(
     *,
     n_resamples: int = 1000,
     seed: int = 0,
-) -> Report:
+) -> Any:
     """Return a report on how well a model predicts gold labels, with 95 % bootstrap intervals.
 
-    `model` needs `predict_proba(X)` and its classes in `labels_` (or scikit-learn's `classes_`).
+    It is a `Report`, or a `MultiLabelReport` if the model predicts several labels for each item;
+    `y` contains a set of labels for each item then. `model` needs `predict_proba(X)` and its
+    classes in `labels_` (or scikit-learn's `classes_`).
     If it has a `threshold_`, the second class is predicted at or above that probability. `y`
     contains names or indices; items with an unknown label (None, NaN, -1) are left out and counted.
     With `votes`, items with and without a vote are also evaluated separately.
@@ -51,14 +54,20 @@ def evaluate(
     >>> evaluate(model, votes, ["ham", "spam", "spam", "spam"]).accuracy
     Score(0.5000, 0.0000 to 1.0000)
     """
-    if hasattr(model, "thresholds_"):
-        raise ParameterError(
-            f"{type(model).__name__} predicts several labels for one item: use "
-            "model.evaluate(X, gold), or evaluate(model.one(label), X, y) for one of them."
-        )
     labels = labels_of(model)
     X, y = in_order_of(votes, X, "X"), in_order_of(votes, y, "y")
     y = in_order_of(X, y, "y", "X")
+    if isinstance(labels, MultiLabelSpace):
+        from wiesel.evaluation.several_labels import evaluate_presence
+
+        return evaluate_presence(
+            model.predict_proba(X),
+            y,
+            labels,
+            thresholds=getattr(model, "threshold_", None),
+            n_resamples=n_resamples,
+            seed=seed,
+        )
     return evaluate_proba(
         model_proba(model, X),
         y,

@@ -7,8 +7,10 @@ from wiesel.guidance.feature_findings import feature_findings
 from wiesel.guidance.filters import ItemFacts, ItemFilter
 from wiesel.guidance.labeling_order import rows_to_label
 from wiesel.guidance.lf_preview import LFPreview, preview_lf
+from wiesel.guidance.prompted_rules import rules_from_model
 from wiesel.guidance.suggesting import Suggestion, Suggestions, suggest_lfs
 from wiesel.guidance.terms import TermIndex
+from wiesel.guidance.where_to_ask import Source, where_to_ask
 from wiesel.guidance.word_selection import lfs_from_selection
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "ItemFacts",
     "ItemFilter",
     "LFPreview",
+    "Source",
     "Suggestion",
     "Suggestions",
     "TermIndex",
@@ -27,6 +30,8 @@ __all__ = [
     "preview_end_model",
     "preview_lf",
     "rows_to_label",
+    "rules_from_model",
     "suggest_lfs",
     "uncovered_clusters",
+    "where_to_ask",
 ]

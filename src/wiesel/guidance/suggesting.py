@@ -24,7 +24,7 @@ from wiesel.row_ids import in_order_of, index_ids
 from wiesel.tables import as_frame, require_columns
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Suggestion", "Suggestions", "suggest_lfs"]
+__all__ = ["Suggestion", "Suggestions", "no_votes", "suggest_lfs", "text_column_of"]
 
 _MOST_ROWS = 30_000
 """Rules are mined from a sample of this many rows."""
@@ -149,7 +149,7 @@ def suggest_lfs(
     """
     check_number(Suggestions, "n", n, low=1, whole=True)
     if votes is None:
-        votes = _no_votes(rows, labels)
+        votes = no_votes(rows, labels)
     frame = as_frame(in_order_of(votes, rows, "rows", drop_ids=True))
     if len(frame) != votes.n_items:
         raise DataError(f"There are {len(frame):,} rows but votes on {votes.n_items:,} items.")
@@ -205,7 +205,8 @@ def rule_words(lf: LabelRule) -> str:
     return ", ".join(f"{k} {v}" for k, v in data.items() if k not in ("kind", "label", "name"))
 
 
-def _no_votes(rows: Any, labels: LabelSpace | Sequence[str] | None) -> VoteMatrix:
+def no_votes(rows: Any, labels: LabelSpace | Sequence[str] | None) -> VoteMatrix:
+    """Return votes of nobody on the rows."""
     if labels is None:
         raise ParameterError("Without votes, say what the classes are: labels=['ham', 'spam'].")
     empty = as_indices(np.full((len(as_frame(rows)), 1), ABSTAIN))

@@ -23,6 +23,7 @@ from wiesel.io.files import (
     replacing,
 )
 from wiesel.io.hugging_face_card import card_text, feature_types
+from wiesel.io.rows import refuse_oversized
 from wiesel.labels import LabelSpace, as_indices
 from wiesel.tables import as_frame
 
@@ -137,6 +138,7 @@ def _read_file(file: Path, labels: LabelSpace | Sequence[str] | None) -> SoftLab
     with explained(file):
         note = pl.read_parquet_metadata(file).get(_KEY)
         named = _named_in(json.loads(note)["info"]["features"]) if note else None
+        refuse_oversized([file])
         return _soft_labeled(pl.read_parquet(file, glob=False), labels or named, named)
 
 

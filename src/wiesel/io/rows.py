@@ -219,15 +219,22 @@ def is_pattern(path: FilePath) -> bool:
     return any(sign in str(path) for sign in "*?[") and not Path(path).exists()
 
 
-def refuse_oversized(files: Sequence[Path]) -> None:
+def refuse_oversized(files: Sequence[Path], cell_bytes: int = 8) -> None:
     """Reject Parquet files that do not fit into memory, according to their metadata.
 
-    A few bytes can encode a trillion equal cells.
+    A few bytes can encode a trillion equal cells. `cell_bytes` is what a cell needs while it is
+    read and converted, at least.
     """
     lazy = pl.scan_parquet([file.absolute() for file in files], glob=False)
-    n_cells = lazy.select(pl.len()).collect().item() * len(lazy.collect_schema())
-    if n_cells > memory_size():
-        raise DataError(f"This table has {n_cells:,} cells, which do not fit into memory.")
+    n_rows = lazy.select(pl.len()).collect().item()
+    n_cells = n_rows * len(lazy.collect_schema())
+    if n_cells * cell_bytes > memory_size():
+        size = n_cells * cell_bytes / 2**30
+        raise DataError(
+            f"This table has {n_rows:,} rows and {n_cells:,} cells, which do not fit into memory: "
+            f"they need {size:,.0f} GB at least, of {memory_size() / 2**30:,.0f}. Check who wrote "
+            "it, or split the rows into several files, as for votes in a folder."
+        )
 
 
 @contextmanager

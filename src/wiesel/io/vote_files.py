@@ -44,6 +44,8 @@ _KEY = "wiesel"
 _FORMAT = 1
 _WIDE_VOTERS = 1_000
 _WIDE_CELLS = 50_000_000
+_CELL_BYTES = 16
+"""A cell while votes are read: a code, an index, a mask and the entries made from them."""
 
 
 def write_votes(
@@ -142,7 +144,7 @@ def _read_votes(
         note = vote_note(file)
         if note is None:
             return votes_of_table(read_rows(path), labels, id_column, voters)
-        refuse_oversized([file])
+        refuse_oversized([file], _CELL_BYTES)
         votes = _votes_of(pl.read_parquet(file, glob=False), note)
         if labels is not None and LabelSpace.of(labels) != votes.labels:
             raise VoteError(f"These votes have {votes.labels!r}; expected {labels!r}.")

@@ -3,6 +3,7 @@
 from wiesel.label_models.base import ClassBalance, LabelModel
 from wiesel.label_models.calibration import calibrate_votes
 from wiesel.label_models.class_balance import estimate_class_balance
+from wiesel.label_models.correlated_voters import CorrelatedVoters
 from wiesel.label_models.data_programming import DataProgramming
 from wiesel.label_models.dawid_skene import DawidSkene
 from wiesel.label_models.dependence import find_dependencies
@@ -22,6 +23,7 @@ __all__ = [
     "MACE",
     "REGISTRY",
     "ClassBalance",
+    "CorrelatedVoters",
     "DataProgramming",
     "DawidSkene",
     "Fixes",
@@ -88,6 +90,12 @@ REGISTRY = Registry(
         cls=DataProgramming,
         summary="a generative model of the votes, with dependencies between voters",
         paper="Ratner et al. 2016, NeurIPS",
+    ),
+    Method(
+        name="correlated_voters",
+        cls=CorrelatedVoters,
+        summary="a linear discriminant of voters whose errors are correlated",
+        paper="Wiesel",
     ),
     Method(
         name="glad",

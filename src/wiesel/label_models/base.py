@@ -43,6 +43,8 @@ class LabelModel(Classifier, ABC):
     counts_repeats: ClassVar[bool] = True
     """Whether repeated answers of a voter to an item all count. Methods that learn from pairs of
     votes read their shares instead, because a voter has one vote in a pair."""
+    takes_inputs: ClassVar[bool] = False
+    """Whether it can also read the items' features: `predict_proba(votes, X)`."""
 
     labels_: LabelSpace = field(init=False, repr=False)
     """The classes seen in `fit`."""

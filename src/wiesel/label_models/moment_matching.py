@@ -21,6 +21,11 @@ from wiesel.votes import VoteMatrix, VoteSource
 __all__ = ["MomentLoss", "Moments", "minimize_adam", "minimize_lbfgs", "minimize_sgd", "moments_of"]
 
 
+_LARGE = 2**22
+"""Cells of a matrix of pairs that is kept without its zeros if nearly all are zero."""
+_SPARSE = 0.05
+
+
 class Moments(NamedTuple):
     """The moments of pairs of votes and of single votes."""
 
@@ -55,7 +60,8 @@ def moments_of(votes: VoteSource) -> Moments:
         counts /= n_items
         _remove_own_pairs(counts, voters.start * n_classes, n_classes)
         if voters.stop - voters.start == len(votes.voters):
-            return Moments(counts, singles, n_items)
+            large = counts.size > _LARGE and np.count_nonzero(counts) < counts.size * _SPARSE
+            return Moments(sp.csr_array(counts) if large else counts, singles, n_items)
         # Remote votes are read once for each block. If there are too many voters for one block,
         # they rarely share items, so most of their pairs are zero.
         rows.append(sp.csr_array(counts))

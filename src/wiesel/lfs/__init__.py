@@ -15,6 +15,7 @@ from wiesel.lfs.lookup_rules import lookup
 from wiesel.lfs.model_function import from_model
 from wiesel.lfs.preprocessing import Preprocessor, preprocessor
 from wiesel.lfs.prices import PriceTable
+from wiesel.lfs.prompt_files import PromptFile, prompt_from_file
 from wiesel.lfs.prompt_rules import prompt
 from wiesel.lfs.provenance import prompt_records
 from wiesel.lfs.python_function import PythonFunction, labeling_function, votes_by_index
@@ -34,6 +35,7 @@ __all__ = [
     "LocalEngine",
     "Preprocessor",
     "PriceTable",
+    "PromptFile",
     "PythonFunction",
     "RayEngine",
     "VoteCache",
@@ -49,6 +51,7 @@ __all__ = [
     "lookup",
     "preprocessor",
     "prompt",
+    "prompt_from_file",
     "prompt_records",
     "read_batch_answers",
     "regex",

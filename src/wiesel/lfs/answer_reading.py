@@ -36,7 +36,7 @@ from wiesel.lfs.answer_words import (
     YES_NO,
 )
 
-__all__ = ["Kind", "Unreadable", "read_answer", "without_thinking"]
+__all__ = ["Kind", "Unreadable", "json_answer", "read_answer", "without_thinking"]
 
 Kind = Literal["negation", "refusal", "unfinished", "several", "nothing"]
 """Why an answer gives no vote: it denies a class, the model refuses, the answer is cut off, names
@@ -86,6 +86,22 @@ def without_thinking(answer: str) -> str:
     text = text if text.strip() else THOUGHT_END.split(answer)[0]
     text = THOUGHT_START.split(text)[0]
     return MARKUP.sub(" ", text).strip()
+
+
+def json_answer(answer: str, *, finished: bool = True) -> Any:
+    """Return the value of an answer in JSON, wherever it stands; raise `Unreadable` if none.
+
+    >>> json_answer('Here it is: {"labels": ["sports"]}')
+    {'labels': ['sports']}
+    """
+    value = _json_value(without_thinking(answer))
+    if value is not _NOTHING:
+        return value
+    if not finished:
+        raise Unreadable(answer, "was cut off: raise max_tokens", "unfinished")
+    if REFUSAL.search(_plain(answer[:READ])):
+        raise Unreadable(answer, "is a refusal", "refusal")
+    raise Unreadable(answer, "is not JSON")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ Asked = TypeVar("Asked")
 Answers: TypeAlias = "queue.SimpleQueue[tuple[Asked, Answer | None, BaseException | None]]"
 """Each question with its answer or its exception."""
 
-_MOMENT = 0.1
+_POLL_SECONDS = 0.1
 """Seconds between two checks for Ctrl-C, which does not interrupt a wait without a timeout once
 Polars has been imported."""
 
@@ -72,6 +72,6 @@ def _work(
 def _next(answers: "Answers[Asked, Answer]") -> tuple[Asked, Answer | None, BaseException | None]:
     while True:
         try:
-            return answers.get(timeout=_MOMENT)
+            return answers.get(timeout=_POLL_SECONDS)
         except queue.Empty:
             continue

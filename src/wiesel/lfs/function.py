@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from wiesel.errors import ParameterError, VoteError, listed
-from wiesel.labels import LabelSpace
+from wiesel.labels import LabelSpace, is_name
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
 
@@ -84,6 +84,9 @@ def as_lfs(lfs: LabelingFunction | Iterable[Any]) -> list[LabelingFunction]:
     flat = list(_flattened(lfs))
     if not flat:
         raise ParameterError("There are no labeling functions: the list is empty.")
+    broken = [lf.name for lf in flat if not is_name(lf.name)]
+    if broken:
+        raise ParameterError(f"The name of a labeling function is a text; got {broken[0]!r:.60}.")
     given = Counter(lf.name for lf in flat if not lf.automatic_name)
     repeated = sorted(name for name, count in given.items() if count > 1)
     if repeated:

@@ -38,6 +38,8 @@ class Prompt(Rule):
     client: ChatClient
     grade: str = ""
     samples: int = 5
+    made_of: str = ""
+    """The name and the version of the file that the template is made of."""
 
     def __post_init__(self) -> None:
         names = (self.labels,) if isinstance(self.labels, str) else self.labels

@@ -49,6 +49,7 @@ def _record(lf: Prompt, rows: Any, prices: PriceTable) -> dict[str, Any]:
         "model": client.model,
         "server": ":".join(map(str, host_of(client.url))),
         "prompt_version": prompt_version(lf),
+        "prompt_file": lf.made_of,
         "template": lf.template,
         "classes": list(lf.labels),
         "grade": lf.grade,

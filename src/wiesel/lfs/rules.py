@@ -13,11 +13,12 @@ import polars as pl
 
 from wiesel.errors import DataError, ParameterError, listed, suggest
 from wiesel.forks import check_polars_threads
-from wiesel.labels import LabelSpace
+from wiesel.labels import LabelSpace, is_name
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.column_votes import ColumnVotes
 from wiesel.lfs.fingerprints import digest
 from wiesel.lfs.function import LabelingFunction
+from wiesel.tables import as_frame
 
 __all__ = ["LabelRule", "Rule", "build", "check_fields", "need_columns", "text_column", "true_rows"]
 
@@ -120,7 +121,7 @@ class LabelRule(Rule):
         check_polars_threads(f"The rule {self.name!r}")
         read = self.reads
         values = {name: row[name] for name in row if read is None or name in read}
-        frame = pl.DataFrame([values], infer_schema_length=None)
+        frame = as_frame([values])
         return self.label if len(self.matching_rows([self], frame)[0]) else None
 
 
@@ -139,6 +140,20 @@ def check_fields(made: Any, what: str) -> None:
         else:
             continue
         raise ParameterError(f"{own.name} of {what} is {kind}; got {value!r:.60}.")
+    for own in fields(made):
+        _check_characters(getattr(made, own.name, None), own.name, what)
+
+
+def _check_characters(value: Any, name: str, what: str) -> None:
+    """Refuse a text, however deep in lists and tables, that cannot be stored or searched for."""
+    if isinstance(value, (Mapping, list, tuple)):
+        for part in (*value, *(value.values() if isinstance(value, Mapping) else ())):
+            _check_characters(part, name, what)
+    elif isinstance(value, str) and value and not is_name(value):
+        raise ParameterError(
+            f"{name} of {what} has half of a character, which no text in a table can contain: "
+            f"{value!r:.60}. value.encode('utf-8', 'replace').decode() removes it."
+        )
 
 
 def _is_texts(value: Any) -> bool:

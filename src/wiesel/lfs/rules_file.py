@@ -31,6 +31,7 @@ from wiesel.labels import LabelSpace
 from wiesel.lfs.access import Access, inside
 from wiesel.lfs.existing_votes import ColumnRule
 from wiesel.lfs.lookup_rules import Lookup, column_names, known_rows
+from wiesel.lfs.prompt_files import PromptFile
 from wiesel.lfs.prompt_rules import Prompt
 from wiesel.lfs.rules import Rule
 from wiesel.lfs.table_rules import Expression, Threshold
@@ -46,6 +47,9 @@ __all__ = [
     "rule_from_dict",
     "rule_of_own",
 ]
+
+_FILE_OPTIONS = ("prompt_file", "task", "column", "meanings", "examples")
+"""The options of a prompt from a file, which make its template."""
 
 RULES: dict[str, type[Rule]] = {
     rule.kind: rule for rule in (Keywords, Regex, Expression, Threshold, Lookup, ColumnRule, Prompt)
@@ -172,6 +176,8 @@ def _content_by_entry(path: Path, text: str, problem: ValueError) -> dict[str, A
 
 
 def _rule(entry: Mapping[str, Any], folder: Path, access: Access | None) -> Rule:
+    if entry.get("kind") == Prompt.kind and "prompt_file" in entry:
+        return rule_from_dict(_with_template(entry, folder), access=access, folder=folder)
     if entry.get("kind") != Lookup.kind or "known_file" not in entry:
         return rule_from_dict(entry, access=access, folder=folder)
     if "columns" not in entry:
@@ -180,6 +186,32 @@ def _rule(entry: Mapping[str, Any], folder: Path, access: Access | None) -> Rule
     names = column_names(entry["columns"])
     file = inside(entry["known_file"], folder, "known_file")
     return rule_from_dict({**options, "known": known_rows(read_rows(file), names)})
+
+
+def _with_template(entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The entry of a prompt with the template that its file and its texts make."""
+    given = {name: entry[name] for name in _FILE_OPTIONS if name in entry}
+    options = {name: value for name, value in entry.items() if name not in given}
+    if "template" in options or "labels" not in options:
+        raise ParameterError("A prompt with a prompt_file needs labels, and has no template.")
+    name = given["prompt_file"]
+    is_path = isinstance(name, str) and name.endswith(".toml")
+    path = inside(name, folder, "prompt_file") if is_path else str(name)
+    file = PromptFile.read(path, "classify")
+    labels = options["labels"]
+    names = [labels] if isinstance(labels, str) else list(labels)
+    examples, meanings = given.get("examples", []), given.get("meanings", {})
+    if not isinstance(meanings, dict) or not all(map(_is_pair, examples)):
+        raise ParameterError(
+            'meanings is a table of texts, examples a list such as [["Win a prize!", "spam"]].'
+        )
+    task, column = given.get("task", "Classify a text."), given.get("column", "text")
+    template = file.template(names, str(task), column, meanings, [(t, c) for t, c in examples])
+    return {**options, "template": template, "made_of": f"{file.name} {file.version}"}
+
+
+def _is_pair(example: Any) -> bool:
+    return isinstance(example, list) and [type(each) for each in example] == [str, str]
 
 
 def _check_top(path: Path, content: Mapping[str, Any]) -> None:

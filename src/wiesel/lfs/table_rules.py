@@ -71,8 +71,8 @@ class Expression(_ConditionRule):
     """Such as `length(text) < 20 and n_links > 3`."""
 
     def __post_init__(self) -> None:
-        self.polars_condition  # noqa: B018 - a mistake is raised here
         super().__post_init__()
+        self.polars_condition  # noqa: B018 - a mistake is raised here
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -1,12 +1,10 @@
-"""Several labels for one item: sets as votes, one `VoteMatrix` for each label, one network.
+"""Several labels for one item: sets as votes, and one `VoteMatrix` for each label."""
 
-Everything that needs torch is imported on first use.
-"""
+from typing import Any
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.multilabel.applying import apply_multilabel_lfs
+from wiesel.multilabel.explaining import MultiLabelExplanation
 from wiesel.multilabel.files import (
     load_multilabel_lfs,
     read_multilabel_votes,
@@ -19,52 +17,40 @@ from wiesel.multilabel.functions import (
     multilabel_function,
 )
 from wiesel.multilabel.label_models import OneSided, PerLabel
-from wiesel.multilabel.report import MultiLabelReport, evaluate_multilabel, evaluate_presence
-from wiesel.multilabel.space import MultiLabelSpace
+from wiesel.multilabel.prompting import prompt_labels
 from wiesel.multilabel.votes import MultiLabelVotes
 
-if TYPE_CHECKING:
-    from wiesel.multilabel.committee import MultiLabelCommittee, default_label_members
-    from wiesel.multilabel.explaining import MultiLabelExplanation
-    from wiesel.multilabel.training import MultiLabelModel
-    from wiesel.multilabel.two_stage import MultiLabelTwoStage
-    from wiesel.multilabel.weasel import MultiLabelWeaSEL
-
 __all__ = [
-    "MultiLabelCommittee",
     "MultiLabelExplanation",
     "MultiLabelFunction",
-    "MultiLabelModel",
-    "MultiLabelReport",
     "MultiLabelSpace",
-    "MultiLabelTwoStage",
     "MultiLabelVotes",
-    "MultiLabelWeaSEL",
     "OneSided",
     "PerLabel",
     "against",
     "apply_multilabel_lfs",
-    "default_label_members",
-    "evaluate_multilabel",
-    "evaluate_presence",
     "exhaustive",
     "load_multilabel_lfs",
     "multilabel_function",
+    "prompt_labels",
     "read_multilabel_votes",
     "write_multilabel_votes",
 ]
 
-_WITH_TORCH = {
-    "MultiLabelCommittee": "wiesel.multilabel.committee",
-    "MultiLabelExplanation": "wiesel.multilabel.explaining",
-    "MultiLabelModel": "wiesel.multilabel.training",
-    "MultiLabelTwoStage": "wiesel.multilabel.two_stage",
-    "MultiLabelWeaSEL": "wiesel.multilabel.weasel",
-    "default_label_members": "wiesel.multilabel.committee",
+_RENAMED = {
+    "MultiLabelCommittee": "wiesel.Committee",
+    "MultiLabelTwoStage": "wiesel.TwoStage",
+    "MultiLabelWeaSEL": "wiesel.WeaSEL",
+    "MultiLabelModel": "wiesel.EndToEndModel",
+    "evaluate_multilabel": "wiesel.evaluate",
+    "MultiLabelReport": "wiesel.evaluation.MultiLabelReport",
+    "evaluate_presence": "wiesel.evaluation.evaluate_presence",
+    "default_label_members": "wiesel.end_to_end.default_members",
 }
+"""Earlier names, and what does the same for every kind of task today."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WITH_TORCH:
-        raise AttributeError(f"module 'wiesel.multilabel' has no attribute {name!r}")
-    return getattr(import_module(_WITH_TORCH[name]), name)
+    if name in _RENAMED:
+        raise AttributeError(f"{name} is {_RENAMED[name]} now, which knows several labels, too.")
+    raise AttributeError(f"module 'wiesel.multilabel' has no attribute {name!r}")

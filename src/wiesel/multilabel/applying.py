@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import LabelingFunctionError, VoteError
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import LabelSpace
 from wiesel.lfs.apply import OnError, apply_lfs
 from wiesel.lfs.cache import VoteCache
@@ -23,7 +24,6 @@ from wiesel.multilabel.functions import (
     check_labels,
     read_ballot,
 )
-from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.votes import MultiLabelVotes, votes_of_cells
 from wiesel.votes import VoteMatrix
 

@@ -1,19 +1,11 @@
 """Why one item got its labels: the votes on each label, and their effects."""
 
 import html
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from wiesel.end_to_end.explaining import VoteEffects, check_one_item, explain_item
 from wiesel.explain import Explanation
-from wiesel.multilabel.votes import MultiLabelVotes
-from wiesel.votes import VoteMatrix
 
-if TYPE_CHECKING:
-    from wiesel.multilabel.training import MultiLabelModel
-
-__all__ = ["MultiLabelExplanation", "check_one", "explain_labels"]
+__all__ = ["MultiLabelExplanation"]
 
 
 @dataclass(frozen=True)
@@ -55,26 +47,6 @@ class MultiLabelExplanation:
             if label not in self._shown()
         ]
         return [f"Nobody voted on: {', '.join(silent)}."] if silent else []
-
-
-def check_one(votes: MultiLabelVotes, model: "MultiLabelModel") -> None:
-    """Refuse votes of other voters, or on several items."""
-    votes.check_same_voters(model.voters_, model.labels_)
-    check_one_item(votes.matrices[0])
-
-
-def explain_labels(
-    model: "MultiLabelModel",
-    one: Any,
-    votes: MultiLabelVotes,
-    effects: Mapping[str, tuple[VoteMatrix, VoteEffects]],
-) -> MultiLabelExplanation:
-    """Return the explanation of one item; `effects` are the votes on each label with effects."""
-    by_label = {
-        label: explain_item(model.one(label), one, own, done)  # type: ignore[arg-type]
-        for label, (own, done) in effects.items()
-    }
-    return MultiLabelExplanation(votes.ids[0], model.predict(one)[0], by_label)
 
 
 def _indented(lines: str) -> str:

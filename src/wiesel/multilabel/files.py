@@ -12,13 +12,13 @@ import polars as pl
 from wiesel.errors import DataError, LabelingFunctionError, ParameterError, listed
 from wiesel.io import FilePath, existing_file, explained, read_rows, replacing, scan_rows
 from wiesel.io.files import FORMATS, read_unchanged, table_format
-from wiesel.io.rows import is_pattern
+from wiesel.io.rows import is_pattern, refuse_oversized
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.lfs.access import Access
 from wiesel.lfs.function import LabelingFunction
 from wiesel.lfs.loading import module_functions, voting_and_off
 from wiesel.lfs.rules_file import read_rules_beside
 from wiesel.multilabel.functions import MultiLabelFunction, as_multilabel_lfs
-from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.votes import MultiLabelVotes
 from wiesel.vote_entries import id_series, item_ids
 
@@ -102,6 +102,7 @@ def _read_votes(
         note = _note(file)
         if note is None:
             return MultiLabelVotes.from_long(read_rows(path), labels=labels, **names)
+        refuse_oversized([file.absolute()], 16)
         votes = MultiLabelVotes.from_long(
             pl.read_parquet(file, glob=False), labels=note["labels"], voters=note["voters"]
         )

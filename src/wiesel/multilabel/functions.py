@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, overload
 
 from wiesel.errors import ParameterError, VoteError, listed
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.lfs.function import LabelingFunction, as_lfs
 from wiesel.lfs.preprocessing import Preprocessor, as_preprocessors
 from wiesel.lfs.python_function import PythonFunction
-from wiesel.multilabel.space import MultiLabelSpace
 
 __all__ = [
     "MultiLabelFunction",

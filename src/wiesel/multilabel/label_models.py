@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from wiesel.errors import ParameterError, VoteError, listed, suggest
 from wiesel.label_models import LabelModel
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import FloatArray, class_prior
-from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.multilabel.votes import MultiLabelVotes
 from wiesel.parameters import Parameterized
 from wiesel.registry import Method, Registry
@@ -149,6 +149,16 @@ class PerLabel(Parameterized):
         self.models_ = fit_each(votes, balance, fit_one)
         self.labels_, self.voters_ = votes.labels, votes.voters
         return self
+
+    @classmethod
+    def of_models(
+        cls, label_model: LabelModel, votes: MultiLabelVotes, models: Mapping[str, LabelModel]
+    ) -> Self:
+        """Return the fitted label models of all labels as one."""
+        fitted = cls(copy.deepcopy(label_model))
+        fitted.models_ = {label: models[label] for label in votes.labels}
+        fitted.labels_, fitted.voters_ = votes.labels, votes.voters
+        return fitted
 
     def predict_proba(self, votes: MultiLabelVotes) -> npt.NDArray[np.float64]:
         """Return P(present | votes): (n_items, n_labels), in the order of the labels."""

@@ -6,8 +6,8 @@ from typing import Any
 import polars as pl
 
 from wiesel.errors import VoteError, listed
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import LabelSpace
-from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.votes import VoteMatrix
 
 __all__ = ["answering_voters", "check_answers", "long_answers", "votes_on_label"]

@@ -12,6 +12,7 @@ import polars as pl
 from wiesel.analysis import summarize
 from wiesel.analysis.table import Table, count, interval, percent, text
 from wiesel.errors import DataError, VoteError, listed
+from wiesel.label_sets import MultiLabelSpace
 from wiesel.labels import LabelSpace, as_indices
 from wiesel.multilabel.long_tables import (
     answering_voters,
@@ -19,7 +20,6 @@ from wiesel.multilabel.long_tables import (
     long_answers,
     votes_on_label,
 )
-from wiesel.multilabel.space import MultiLabelSpace
 from wiesel.row_ids import in_order_of
 from wiesel.tables import as_frame, require_columns
 from wiesel.vote_entries import Rows, item_ids, voter_names

@@ -137,8 +137,6 @@ def _drawn(n_voters: int, width: int) -> Tensor:
 def _by_voter(votes: Tensor, shape: NodeShape) -> Tensor:
     """Encoded votes as one row for each voter of each item: (..., n_items * n_voters, n_values)."""
     n_voters, n_values = shape.n_voters, shape.n_values
-    if n_values == 1:
-        return votes.flatten(-2, -1).unsqueeze(-1)
     cast = votes[..., : n_voters * (n_values - 1)]
     cast = cast.reshape(*cast.shape[:-1], n_voters, n_values - 1)
     flags = votes[..., n_voters * (n_values - 1) :].unsqueeze(-1)

@@ -46,7 +46,7 @@ class _Statistics:
         squares = (values - mean).square().sum(dim=0)
         table = values.new_zeros(worker.n_workers, 2 * n_features + 1)
         table[worker.number] = torch.cat([values.new_tensor([n_own]), mean, squares])
-        worker.add_up(table)
+        worker.all_reduce(table)
         counts, means, own_squares = table[:, :1], table[:, 1:-n_features], table[:, -n_features:]
         self.count = float(counts.sum())
         if self.count <= 1:
@@ -75,7 +75,7 @@ def _gradients(
     """
     of_weight, of_bias = (gradient * normalized).sum(dim=0), gradient.sum(dim=0)
     sums = torch.stack([of_weight, of_bias])
-    worker.add_up(sums)
+    worker.all_reduce(sums)
     return of_weight, of_bias, gradient - (sums[1] + normalized * sums[0]) / count
 
 

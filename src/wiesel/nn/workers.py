@@ -45,36 +45,36 @@ class Worker:
         first, last = (size * k // self.n_workers for k in (self.number, self.number + 1))
         return start + first, start + last
 
-    def begin(self, n_items: int) -> None:
+    def set_batch(self, n_items: int) -> None:
         """Set how many items the next batch has, and which of them are this worker's."""
         self.n_items = n_items
         self.start, self.stop = self.part(0, n_items)
 
-    def add_up(self, tensor: Tensor) -> None:
+    def all_reduce(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all workers."""
         self._wait(lambda: self._group.allreduce([tensor]))
 
-    def take_over(self, tensor: Tensor) -> None:
+    def broadcast(self, tensor: Tensor) -> None:
         """Replace a tensor by the leading worker's."""
         self._wait(lambda: self._group.broadcast(tensor, 0))
 
-    def whole(self, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def gather(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the outputs of all workers for the whole batch, (..., n_items, n) each.
 
         Gradients reach only this worker's part. Summed over all workers, they are the gradients
         of a single process.
         """
-        joined = torch.cat(list(own.values()), dim=-1)
+        joined = torch.cat(list(outputs.values()), dim=-1)
         everything = joined.new_zeros(*joined.shape[:-2], self.n_items, joined.shape[-1])
         everything[..., self.start : self.stop, :] = joined.detach()
-        self.add_up(everything)
+        self.all_reduce(everything)
         before, after = everything[..., : self.start, :], everything[..., self.stop :, :]
         together = torch.cat([before, joined, after], dim=-2)
-        sizes = [value.shape[-1] for value in own.values()]
+        sizes = [value.shape[-1] for value in outputs.values()]
         parts = together.split(sizes, dim=-1)  # type: ignore[no-untyped-call]
-        return dict(zip(own, parts, strict=True))
+        return dict(zip(outputs, parts, strict=True))
 
-    def agreed(self, make: Callable[[], bytes]) -> bytes:
+    def from_leader(self, make: Callable[[], bytes]) -> bytes:
         """Return on all workers what `make` returns on the leading one, or raise what it raises.
 
         Only data is sent: no worker runs code from another worker.
@@ -86,13 +86,13 @@ class Worker:
             except WieselError as error:
                 message, failed = json.dumps([type(error).__name__, str(error)]).encode(), 1
         header = torch.tensor([len(message), failed])
-        self.take_over(header)
+        self.broadcast(header)
         size, failed = header.tolist()
         content = torch.zeros(size + 1, dtype=torch.uint8)  # one more: it is never empty
         content[:size] = (
             torch.frombuffer(bytearray(message), dtype=torch.uint8) if size and self.leads else 0
         )
-        self.take_over(content)
+        self.broadcast(content)
         found = content[:size].numpy().tobytes()
         if failed:
             kind, message = json.loads(found)

@@ -14,13 +14,11 @@ import numpy.typing as npt
 
 from wiesel.catalog import restored
 from wiesel.end_to_end import EndToEndModel
-from wiesel.end_to_end.feature_reader import FeatureReader, restored_reader
+from wiesel.end_to_end.feature_reader import FeatureReader
 from wiesel.end_to_end.storage import end_to_end_contents
 from wiesel.errors import DataError, SavedModelError
 from wiesel.io import FilePath, Split
 from wiesel.labels import ABSTAIN
-from wiesel.multilabel.storage import multilabel_contents
-from wiesel.multilabel.training import MultiLabelModel
 from wiesel.project.vectors import Vectors, raw_inputs
 from wiesel.saving import read_folder, write_folder
 from wiesel.spans.training import SpanTagger
@@ -34,7 +32,7 @@ class Bundle:
     """A fitted model and the features that turn rows into its inputs."""
 
     model: Any
-    """An `EndToEndModel`, or a `MultiLabelModel`."""
+    """An `EndToEndModel`."""
     features: Any
     """None for a model saved without features, which takes arrays."""
     manifest: Mapping[str, Any]
@@ -75,7 +73,7 @@ class Bundle:
 
 
 def save_bundle(
-    model: EndToEndModel | MultiLabelModel,
+    model: EndToEndModel,
     vectors: Vectors,
     column: str,
     path: FilePath,
@@ -83,11 +81,6 @@ def save_bundle(
 ) -> None:
     """Write a fitted model with its features; `about` goes into the manifest."""
     reader = FeatureReader(vectors.features, column)
-    if isinstance(model, MultiLabelModel):
-        manifest, files = multilabel_contents(model)
-        note, more = reader.contents(model)  # type: ignore[arg-type]
-        write_folder(Path(path), {**manifest, **note, **about}, {**files, **more})
-        return
     manifest, files = end_to_end_contents(model, reader)
     write_folder(Path(path), {**manifest, **about}, files)
 
@@ -100,9 +93,6 @@ def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
     folder = Path(path)
     manifest, files = read_folder(folder)  # once: another run may replace it at any time
     model = restored(folder, manifest, files, end_model)
-    if isinstance(model, MultiLabelModel):
-        own = restored_reader(model, manifest, files)  # type: ignore[arg-type]
-        return Bundle(model, None if own is None else own.features, manifest)
     if isinstance(model, SpanTagger):
         raise SavedModelError(f"{path} holds a tagger of spans: use `wiesel spans predict`.")
     if not isinstance(model, EndToEndModel):

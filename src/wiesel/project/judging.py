@@ -20,6 +20,7 @@ from wiesel.evaluation import (
 )
 from wiesel.explain import Explanation
 from wiesel.labels import ABSTAIN
+from wiesel.project.distilled import Distilled, distilled
 from wiesel.project.insights import project_findings, with_examples
 from wiesel.project.outputs import item_weights, soft_labels_of, voter_weights
 from wiesel.project.preparing import Prepared
@@ -85,6 +86,11 @@ class Outcome:
             data.project.features.column,
             data.project.class_balance,
         )
+
+    @cached_property
+    def distilled(self) -> Distilled | None:
+        """The model against the language models it learned from; None if there are none."""
+        return distilled(self)
 
     @property
     def finding_sentences(self) -> list[str]:

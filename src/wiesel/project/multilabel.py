@@ -10,25 +10,21 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.catalog import method
+from wiesel.end_to_end.base import ExplainedModel
 from wiesel.errors import DataError, ParameterError, listed
+from wiesel.evaluation import MultiLabelReport, evaluate
 from wiesel.io import Split, explained, read_rows, write_rows
 from wiesel.labels import ABSTAIN
 from wiesel.lfs import VoteCache
 from wiesel.multilabel import (
-    MultiLabelCommittee,
-    MultiLabelReport,
     MultiLabelSpace,
-    MultiLabelTwoStage,
     MultiLabelVotes,
-    MultiLabelWeaSEL,
     apply_multilabel_lfs,
     load_multilabel_lfs,
     read_multilabel_votes,
     write_multilabel_votes,
 )
 from wiesel.multilabel.files import LoadedMultiLabelLFs
-from wiesel.multilabel.training import MultiLabelModel
 from wiesel.nn.names import end_model_by_name
 from wiesel.project.bundle import save_bundle
 from wiesel.project.outputs import (
@@ -41,15 +37,17 @@ from wiesel.project.rows import SPLITS, places_of, with_ids
 from wiesel.project.run_results import (
     FittedRun,
     RunResults,
+    built_method,
     chosen_methods,
     fit_all,
-    label_model_and_rest,
+    methods_for,
     timed,
 )
 from wiesel.project.settings import Project, located
 from wiesel.project.training import Say, end_model_name
 from wiesel.project.vectors import Vectors, make_vectors
 from wiesel.saving import write_json
+from wiesel.tasks import SeveralLabelsTask
 
 __all__ = [
     "LabeledRows",
@@ -64,8 +62,6 @@ __all__ = [
 _SEPARATORS = "|;"
 _NONE = "-"
 _RESAMPLES = 1000
-_METHODS: dict[str, Any] = {"committee": MultiLabelCommittee, "weasel": MultiLabelWeaSEL}
-"""Methods by their single-label names; any label model can also be the first stage."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ class LabeledRows:
 
 
 @dataclass(frozen=True)
-class MultiLabelOutcome(RunResults[LabeledRows, MultiLabelModel, MultiLabelReport]):
+class MultiLabelOutcome(RunResults[LabeledRows, ExplainedModel, MultiLabelReport]):
     """The results of a multi-label run."""
 
     best_by = "macro_f1"
@@ -131,7 +127,8 @@ def compare_labels(
     project: Project, methods: Sequence[str] | None, seeds: Sequence[int], say: Say
 ) -> MultiLabelOutcome:
     """Train and evaluate every method with every seed; only the caches are written."""
-    names = chosen_methods(project, methods, _METHODS, "several labels at once")
+    kind = SeveralLabelsTask.kind
+    names = chosen_methods(project, methods, methods_for(kind), kind)
     data = prepare_labels(project, say)
     return MultiLabelOutcome(data, fit_all(names, seeds, partial(_trained, data), say))
 
@@ -276,7 +273,7 @@ def votes_on(
 
 def _trained(
     data: LabeledRows, name: str, seed: int
-) -> FittedRun[MultiLabelModel, MultiLabelReport]:
+) -> FittedRun[ExplainedModel, MultiLabelReport]:
     project, vectors = data.project, data.vectors
     with located(project):
         network = end_model_by_name(
@@ -287,7 +284,7 @@ def _trained(
             options=project.end_model.options,
         )
         options = {**project.method_options(name), "seed": seed}
-        model = _unfitted(name, network, options)
+        model = built_method(name, network, options)
         model.check_options()
     validation: Any = None
     if "dev" in data.splits:
@@ -295,22 +292,16 @@ def _trained(
         validation += (data.votes["dev"],) if "dev" in data.votes else ()
     seconds = timed(model, vectors.train, data.votes["train"], validation=validation)
     reports = {
-        split: model.evaluate(
-            vectors.by_split[split], data.gold[split], n_resamples=_RESAMPLES if seed == 0 else 0
+        split: evaluate(
+            model,
+            vectors.by_split[split],
+            data.gold[split],
+            n_resamples=_RESAMPLES if seed == 0 else 0,
         )
         for split in ("dev", "test")
         if split in data.splits
     }
     return FittedRun(name, seed, model, seconds, reports)
-
-
-def _unfitted(name: str, network: Any, options: Mapping[str, Any]) -> MultiLabelModel:
-    if name in _METHODS:
-        return _METHODS[name](network, **options)
-    label_model, rest = label_model_and_rest(
-        method(name).cls, options, MultiLabelTwoStage.option_names()
-    )
-    return MultiLabelTwoStage(label_model, network, **rest)
 
 
 def _write(outcome: MultiLabelOutcome) -> None:

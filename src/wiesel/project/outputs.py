@@ -11,11 +11,8 @@ import polars as pl
 
 from wiesel.analysis import summarize
 from wiesel.end_to_end import EndToEndModel, WeaSEL
-from wiesel.evaluation.metrics import predicted_classes
 from wiesel.io import write_rows
 from wiesel.labels import LabelSpace
-from wiesel.multilabel.space import MultiLabelSpace
-from wiesel.multilabel.training import MultiLabelModel
 from wiesel.project.training import TrainingSet
 from wiesel.replacing import locked
 
@@ -91,7 +88,7 @@ def write_soft_labels(
 
 
 def prediction_frame(
-    ids: pl.Series, model: EndToEndModel | MultiLabelModel, proba: npt.NDArray[np.float64]
+    ids: pl.Series, model: EndToEndModel, proba: npt.NDArray[np.float64]
 ) -> pl.DataFrame:
     """Return id, the predicted class, and the probability of every class."""
     predicted = predicted_names(model, proba)
@@ -116,18 +113,13 @@ def write_predictions(
     write_rows(pl.concat(parts), path)
 
 
-def predicted_names(
-    model: EndToEndModel | MultiLabelModel, proba: npt.NDArray[np.float64]
-) -> list[str]:
+def predicted_names(model: EndToEndModel, proba: npt.NDArray[np.float64]) -> list[str]:
     """Return the class that `model.predict` gives for these probabilities.
 
     Several labels are written as `sports|money`, no label as `-`.
     """
-    if isinstance(model, MultiLabelModel):
-        space = MultiLabelSpace.of(model.labels_)
-        return [joined_labels(own) for own in space.sets(proba >= model.thresholds_)]
-    chosen = predicted_classes(proba, model.threshold_)
-    return [model.labels_.names[index] for index in chosen]
+    named = model.task_.decide(proba, model.threshold_)
+    return [name if isinstance(name, str) else joined_labels(name) for name in named]
 
 
 def joined_labels(labels: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ changed, and an interrupted run loses no finished work.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from wiesel.io import write_votes
 from wiesel.lfs import prompt_records
 from wiesel.project.bundle import save_bundle
 from wiesel.project.checking import check_project
+from wiesel.project.distilled import write_judge_errors
 from wiesel.project.judging import Outcome, judge
 from wiesel.project.outputs import (
     item_weights,
@@ -28,7 +30,7 @@ from wiesel.report import write_report
 from wiesel.saving import write_json
 from wiesel.version import __version__
 
-__all__ = ["metrics_of", "run_methods", "run_project"]
+__all__ = ["metrics_of", "run_methods", "run_project", "write_results"]
 
 
 def run_project(
@@ -46,7 +48,10 @@ def run_project(
     names = check_project(project, methods)
     outcome = run_methods(project, names, project.method.seeds, tell, watch)
     with one_at_a_time(project.output_folder):
-        _write(outcome, tell)
+        folder = project.output_folder
+        write_results(outcome, folder)
+        write_report(report_data(outcome), folder / "report.html")
+        tell("report", str(folder / "report.html"))
     if reused := _reused(outcome):
         tell("reused", reused)
     return outcome
@@ -70,9 +75,9 @@ def run_methods(
     return judge(prepared, trained, gold)
 
 
-def _write(outcome: Outcome, say: Say) -> None:
+def write_results(outcome: Outcome, folder: Path) -> None:
+    """Write votes, predictions, soft labels, metrics and the model of a run into a folder."""
     data, main = outcome.prepared.data, outcome.main
-    folder = data.project.output_folder
     lfs, rows = outcome.prepared.lfs, data.splits["train"].rows
     sources = prompt_records(lfs, rows) if lfs else {}
     write_votes(outcome.prepared.votes.train, folder / "votes.parquet", sources=sources)
@@ -85,6 +90,7 @@ def _write(outcome: Outcome, say: Say) -> None:
         if weights is None:  # the method has one weight per voter, or none
             weights = np.broadcast_to(outcome.weights, (data.votes.n_items, data.votes.n_voters))
         write_soft_labels(data, outcome.soft_labels, weights, folder / "soft_labels.parquet")
+    write_judge_errors(outcome.distilled, folder)
     metrics = metrics_of(outcome)
     write_json(metrics, folder / "metrics.json")
     about = {
@@ -99,15 +105,15 @@ def _write(outcome: Outcome, say: Say) -> None:
     }
     column = data.project.features.column
     save_bundle(main.model, data.vectors, column, folder / "model", about)
-    write_report(report_data(outcome), folder / "report.html")
-    say("report", str(folder / "report.html"))
 
 
 def metrics_of(outcome: Outcome) -> dict[str, Any]:
     """Return all metrics of a run as plain data."""
     data, votes = outcome.prepared.data, outcome.prepared.votes.train
     main = outcome.reports.get(outcome.main.method, {})
+    judges = {"judges": outcome.distilled.to_dict()} if outcome.distilled else {}
     return {
+        **judges,
         "wiesel": __version__,
         "project": data.project.name,
         "method": outcome.main.method,

@@ -8,16 +8,27 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from wiesel import end_to_end
 from wiesel.analysis.table import Table
 from wiesel.catalog import method
 from wiesel.compare import score_table
+from wiesel.end_to_end import TwoStage
 from wiesel.errors import ParameterError, listed
 from wiesel.label_models import LabelModel
 from wiesel.project.settings import Project
 from wiesel.project.training import Say
 from wiesel.version import __version__
 
-__all__ = ["FittedRun", "RunResults", "chosen_methods", "fit_all", "label_model_and_rest", "timed"]
+__all__ = [
+    "FittedRun",
+    "RunResults",
+    "built_method",
+    "chosen_methods",
+    "fit_all",
+    "label_model_and_rest",
+    "methods_for",
+    "timed",
+]
 
 DataT = TypeVar("DataT")
 ModelT = TypeVar("ModelT")
@@ -105,18 +116,32 @@ class RunResults(ABC, Generic[DataT, ModelT, ReportT]):
         """Return the project, its labels, and the sizes of splits and votes."""
 
 
+def methods_for(task: str) -> list[str]:
+    """Return the names of the end-to-end methods that can do a kind of task."""
+    methods: Mapping[str, Any] = end_to_end.REGISTRY
+    return [name for name, each in methods.items() if task in each.cls.tasks]
+
+
 def chosen_methods(
-    project: Project, requested: Sequence[str] | None, own: Collection[str], task: str
+    project: Project, requested: Sequence[str] | None, able: Collection[str], task: str
 ) -> list[str]:
-    """Return the methods to train, the main one first: methods in `own`, or label models."""
+    """Return the methods to train, the main one first: methods that are `able`, or label models."""
     names = list(dict.fromkeys(requested or project.methods))
-    others = [n for n in names if n not in own and not issubclass(method(n).cls, LabelModel)]
+    others = [n for n in names if n not in able and not issubclass(method(n).cls, LabelModel)]
     if others:
         raise ParameterError(
-            f"{listed(others)} cannot learn {task}: use {', '.join(own)}, or a label model such as "
-            "majority_vote."
+            f"{listed(others)} cannot learn {task}: use {', '.join(able)}, or a label model such "
+            "as majority_vote."
         )
     return names
+
+
+def built_method(name: str, network: Any, options: Mapping[str, Any]) -> Any:
+    """Return an unfitted method by its name; a label model is the first of two stages."""
+    if name in end_to_end.REGISTRY:
+        return method(name).cls(network, **options)
+    label_model, rest = label_model_and_rest(method(name).cls, options, TwoStage.option_names())
+    return TwoStage(label_model, network, **rest)
 
 
 def label_model_and_rest(

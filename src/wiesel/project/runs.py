@@ -3,7 +3,6 @@
 import io
 import itertools
 import json
-import shutil
 import time
 import zipfile
 from collections.abc import Mapping
@@ -33,8 +32,16 @@ __all__ = [
     "run_folder",
 ]
 
-_FILES = ("metrics.json", "predictions.parquet", "soft_labels.parquet", "votes.parquet")
 _ABOUT = "run.json"
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "time": (int, float),
+    "seconds": (int, float),
+    "methods": list,
+    "voters": list,
+    "weights": list,
+    "rows": list,
+    "histories": dict,
+}
 
 
 @dataclass(frozen=True)
@@ -97,19 +104,15 @@ def claim_run(project: Project) -> Path:
 
 
 def keep_run(outcome: "Outcome", name: str, about: Mapping[str, Any] | None = None) -> KeptRun:
-    """Keep the files of a run under a name, next to earlier runs."""
-    from wiesel.project.pipeline import metrics_of  # it loads torch; reading a run does not
+    """Keep the results of a run under a name, next to earlier runs."""
+    # It loads torch; reading a run does not.
+    from wiesel.project.pipeline import metrics_of, write_results
 
     project = outcome.prepared.data.project
     folder = run_folder(project) / _checked(name)
     folder.mkdir(parents=True, exist_ok=True)
-    for file in _FILES:
-        source = project.output_folder / file
-        if source.is_file():
-            shutil.copyfile(source, folder / file)
-    model = project.output_folder / "model"
-    if model.is_dir():
-        shutil.copytree(model, folder / "model", dirs_exist_ok=True)
+    # Not copied from the output folder: another run may have written there since.
+    write_results(outcome, folder)
     noted = {
         "name": name,
         "time": time.time(),
@@ -132,13 +135,15 @@ def is_kept(folder: Path) -> bool:
 
 
 def kept_runs(project: Project) -> list[KeptRun]:
-    """Return the kept runs, latest first; unfinished ones are left out."""
+    """Return the kept runs, latest first; unfinished and damaged ones are left out."""
     found = []
     for file in run_folder(project).glob(f"*/{_ABOUT}"):
         try:
-            found.append(KeptRun(file.parent.name, file.parent, json.loads(file.read_bytes())))
-        except ValueError:
+            about = json.loads(file.read_bytes())
+        except (OSError, ValueError, RecursionError):
             continue
+        if _is_about(about):
+            found.append(KeptRun(file.parent.name, file.parent, about))
     return sorted(found, key=lambda run: run.about.get("time", 0.0), reverse=True)
 
 
@@ -163,6 +168,13 @@ def compare_runs(first: KeptRun, second: KeptRun, split: str) -> pl.DataFrame:
         pl.col("prediction").alias("first"),
         pl.col("prediction_2").alias("second"),
         "gold",
+    )
+
+
+def _is_about(about: Any) -> bool:
+    """Whether this is what `keep_run` notes about a run."""
+    return isinstance(about, dict) and all(
+        isinstance(about.get(name), kind) for name, kind in _KINDS.items()
     )
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wiesel.spans.tagger import BiLSTMTagger
     from wiesel.spans.training import SpanTwoStage, token_soft_labels
     from wiesel.spans.weasel import SpanWeaSEL
+from wiesel.spans.prompting import prompt_spans
 
 __all__ = [
     "BiLSTMTagger",
@@ -58,6 +59,7 @@ __all__ = [
     "load_span_lfs",
     "load_span_model",
     "pattern",
+    "prompt_spans",
     "read_annotated",
     "read_conll",
     "read_docbin",

@@ -20,10 +20,10 @@ from wiesel.training.history import History
 
 __all__ = [
     "Checkpoint",
-    "Standing",
+    "MemberProgress",
     "described",
+    "progress_of",
     "read_checkpoint",
-    "standings_of",
     "write_checkpoint",
 ]
 
@@ -31,7 +31,7 @@ _FORMAT = 3
 
 
 @dataclass
-class Standing:
+class MemberProgress:
     """How far a network has come."""
 
     history: History = field(default_factory=History)
@@ -50,7 +50,7 @@ class Checkpoint:
     """The optimizer's state for every parameter, by the parameter's index."""
     random_states: list[Tensor]
     """The state of each network's random number generator."""
-    standings: list[Standing]
+    progress: list[MemberProgress]
     """How far each network has come: a single one, or the members of a stack."""
     averages: list[Tensor] = field(default_factory=list)
     """Running averages of the parameters; empty if there are none."""
@@ -59,8 +59,8 @@ class Checkpoint:
 def write_checkpoint(path: str | Path, checkpoint: Checkpoint, fingerprint: str) -> None:
     """Write the checkpoint; a crash leaves either the old file or the new one."""
     tensors = {f"weights/{name}": value for name, value in checkpoint.weights.items()}
-    for number, standing in enumerate(checkpoint.standings):
-        best = standing.best_weights or {}
+    for number, progress in enumerate(checkpoint.progress):
+        best = progress.best_weights or {}
         tensors |= {f"best/{number}/{name}": value for name, value in best.items()}
     for number, values in checkpoint.optimizer.items():
         tensors |= {f"optimizer/{number}/{name}": value for name, value in values.items()}
@@ -72,7 +72,7 @@ def write_checkpoint(path: str | Path, checkpoint: Checkpoint, fingerprint: str)
         {
             "format": _FORMAT,
             "fingerprint": fingerprint,
-            "standings": [described(standing) for standing in checkpoint.standings],
+            "standings": [described(progress) for progress in checkpoint.progress],
         }
     )
     metadata = {"wiesel": about, "sha256": _digest(about, tensors)}
@@ -126,25 +126,27 @@ def _checkpoint(
         optimizer=_by_number(_below(tensors, "optimizer/")),
         # A generator does not accept views as its state.
         random_states=[state.clone() for state in tensors["random_states"]],
-        standings=standings_of(about["standings"], _by_number(_below(tensors, "best/"))),
+        progress=progress_of(about["standings"], _by_number(_below(tensors, "best/"))),
     )
 
 
-def described(standing: Standing) -> dict[str, Any]:
+def described(progress: MemberProgress) -> dict[str, Any]:
     """Return how far a network has come as JSON-compatible data, without its best weights."""
     return {
-        "history": standing.history.to_dict(),
-        "best_score": standing.best_score,
-        "stopped": standing.stopped,
+        "history": progress.history.to_dict(),
+        "best_score": progress.best_score,
+        "stopped": progress.stopped,
     }
 
 
-def standings_of(
+def progress_of(
     about: list[Any], best: Mapping[int, dict[str, Tensor]] = MappingProxyType({})
-) -> list[Standing]:
-    """Return the standings from the data of `described`, with each network's best weights."""
+) -> list[MemberProgress]:
+    """Return the progress from the data of `described`, with each network's best weights."""
     return [
-        Standing(History.from_dict(one["history"]), one["best_score"], best.get(k), one["stopped"])
+        MemberProgress(
+            History.from_dict(one["history"]), one["best_score"], best.get(k), one["stopped"]
+        )
         for k, one in enumerate(about)
     ]
 

@@ -15,7 +15,7 @@ from wiesel.io.dataset import Dataset as LoadedDataset
 from wiesel.io.dataset import Split
 from wiesel.row_ids import in_order_of
 from wiesel.threads import one_thread
-from wiesel.training.mapped import arrived, let_go, portable
+from wiesel.training.mapped import portable, release_pages, reopen
 from wiesel.votes import VoteMatrix
 
 __all__ = [
@@ -171,7 +171,7 @@ class ArrayInputs:
         taken = _network_dtype(torch.from_numpy(_native(self._values[rows])))
         self._n_mapped += len(rows) * (self.item_bytes + _READ_AROUND)
         if self._n_mapped > _MAPPED_BYTES:
-            let_go(self._values)
+            release_pages(self._values)
             self._n_mapped = 0
         return taken
 
@@ -180,7 +180,7 @@ class ArrayInputs:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._values = _shared(arrived(state["_values"]))
+        self._values = _shared(reopen(state["_values"]))
 
     @one_thread()
     def _check_finite(self, name: str) -> None:

@@ -16,7 +16,7 @@ from wiesel.training.engines import TrainingEngine, TrainingJob
 from wiesel.training.history import History
 from wiesel.training.objective import Objective, Record, TrainOptions, check_losses
 from wiesel.training.progress import progress_bar
-from wiesel.training.state import Member, TrainingState, alone, side_by_side
+from wiesel.training.state import Member, TrainingState, single_state, stacked_state
 from wiesel.training.validation import Validation, predict_logits, proba_of
 
 __all__ = ["run", "train", "train_together"]
@@ -39,7 +39,7 @@ def train(
         states = [torch.get_rng_state()]
         job = TrainingJob([objective], states, data, [options], validation, fingerprint)
         return _trained_by(options.engine, job)[0]
-    state = alone(objective, options).resumed(fingerprint)
+    state = single_state(objective, options).resumed(fingerprint)
     return run(state, data, validation, fingerprint)[0]
 
 
@@ -67,7 +67,7 @@ def train_together(
         found = _trained_by(engine, job)
     else:
         with fitting_threads(own[0]):
-            state = side_by_side(own, own_options, states).resumed(fingerprint)
+            state = stacked_state(own, own_options, states).resumed(fingerprint)
             found = run(state, data, validation, fingerprint)
     histories = dict(zip(order, found, strict=True))
     return [histories[k] for k in range(len(order))]
@@ -107,21 +107,21 @@ def run(
                 state.finish_epoch(finish_epoch, _run_epoch(state, data))
     except KeyboardInterrupt:
         for member in state.unfinished():
-            member.standing.history.interrupted = True
+            member.progress.history.interrupted = True
     if state.averages is not None:
         state.parameters.set_to(state.averages)
     for member in state.members:
-        if member.standing.best_weights is not None:
-            member.objective.load_state_dict(member.standing.best_weights)
+        if member.progress.best_weights is not None:
+            member.objective.load_state_dict(member.progress.best_weights)
     state.release()
-    return [member.standing.history for member in state.members]
+    return [member.progress.history for member in state.members]
 
 
 def _run_epoch(state: TrainingState, data: TrainingData) -> list[Record]:
     """Go through all items once, and return the mean losses of every member."""
     objective, optimizer, epoch = state.objective, state.optimizer, state.epochs_done + 1
     objective.start_epoch(epoch, data)
-    objective.train()
+    objective.train(not state.options.pull)
     totals: dict[str, Tensor] = {}
     n_batches = 0
     for batch in state.batches(data):
@@ -160,11 +160,11 @@ def _evaluate(
     member: Member, record: Record, data: TrainingData, validation: Validation | None
 ) -> None:
     """Score and record the epoch, and keep its weights if it is the best so far."""
-    standing, objective = member.standing, member.objective
+    progress, objective = member.progress, member.objective
     _refuse_divergence(record, member.options)
     record |= objective.diagnose(data)
     if validation is None:
-        standing.history.records.append(record)
+        progress.history.records.append(record)
         return
     logits = predict_logits(objective.end_model, validation.inputs)
     if not torch.isfinite(logits).all():
@@ -173,13 +173,13 @@ def _evaluate(
     score = validation.score(proba_of(logits))
     record[f"validation_{validation.metric}"] = score
     # Recorded first, so that after an interruption the best epoch always has a record.
-    standing.history.records.append(record)
+    progress.history.records.append(record)
     # Until the first epoch that may be selected, the latest is kept, in case of an interruption.
-    if score > standing.best_score or record["epoch"] <= member.options.first_epoch:
-        standing.best_score = score
+    if score > progress.best_score or record["epoch"] <= member.options.first_epoch:
+        progress.best_score = score
         weights = objective.state_dict()
-        standing.best_weights = {name: value.clone() for name, value in weights.items()}
-        standing.history.best_epoch = int(record["epoch"])
+        progress.best_weights = {name: value.clone() for name, value in weights.items()}
+        progress.history.best_epoch = int(record["epoch"])
 
 
 def _refuse_divergence(record: Record, options: TrainOptions) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from wiesel.errors import FeatureError
 
-__all__ = ["MappedFile", "arrived", "let_go", "portable"]
+__all__ = ["MappedFile", "portable", "release_pages", "reopen"]
 
 Array = npt.NDArray[Any]
 
@@ -59,18 +59,18 @@ def portable(values: Array | Tensor) -> Any:
     return np.asarray(values)
 
 
-def arrived(values: Any) -> Array | Tensor:
+def reopen(values: Any) -> Array | Tensor:
     """Return the values from the result of `portable`."""
     return values.open() if isinstance(values, MappedFile) else values
 
 
-def let_go(values: Array) -> None:
+def release_pages(values: Array) -> None:
     """Release the pages of a read-only memory map; the system reads them again when needed.
 
     Otherwise they would count as this process's memory until the machine has none left. (A
     writable map is left alone: its pages may contain changes that are not in the file.)
 
-    >>> let_go(np.arange(3))
+    >>> release_pages(np.arange(3))
     """
     pages = getattr(values, "_mmap", None)
     if pages is not None and getattr(values, "mode", "") == "r" and hasattr(mmap, "MADV_DONTNEED"):

@@ -204,6 +204,9 @@ class TrainOptions:
     epoch_size: int | None = None
     weight_decay: float = 7e-7
     weight_average: float | None = None
+    pull: float = 0.0
+    """The weight of the squared distance from the initial weights in the loss. If it is above 0,
+    training fine-tunes: dropout is off, and statistics of BatchNorm stay."""
     patience: int | None = None
     device: str = "auto"
     checkpoint: str | Path | None = None

@@ -22,12 +22,12 @@ from wiesel.training.batches import Batch, StackedItems, TrainingData, batch_bou
 from wiesel.training.checkpoint import (
     Checkpoint,
     described,
+    progress_of,
     read_checkpoint,
-    standings_of,
 )
 from wiesel.training.engines import TrainingJob
 from wiesel.training.objective import Record
-from wiesel.training.state import TrainingState, alone, side_by_side
+from wiesel.training.state import TrainingState, single_state, stacked_state
 
 __all__ = ["PartState", "state_of_part"]
 
@@ -62,7 +62,7 @@ class PartState(TrainingState):
         orders = orders if len(self.members) > 1 else orders[0]
         parts = self._parts(data, orders, own)
         for (start, stop), batch in zip(bounds, parts, strict=True):
-            self.worker.begin(stop - start)
+            self.worker.set_batch(stop - start)
             rows = torch.from_numpy(data.items[orders[..., start:stop].numpy()])
             yield PartBatch(batch.rows, batch.inputs, batch.payload, rows.to(self.device))
 
@@ -78,13 +78,13 @@ class PartState(TrainingState):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of the whole batch, by name."""
         own = self.objective.outputs(batch)
-        return self.objective.compare(batch.all_rows, self.worker.whole(own))  # type: ignore[attr-defined]
+        return self.objective.compare(batch.all_rows, self.worker.gather(own))  # type: ignore[attr-defined]
 
     def differentiate(self, losses: Sequence[Tensor]) -> None:
         """Set all gradients to those of the sum of the losses of the whole batch."""
         super().differentiate(losses)
         for vector in self.parameters.vectors:
-            self.worker.add_up(vector.grad)  # type: ignore[arg-type]
+            self.worker.all_reduce(vector.grad)  # type: ignore[arg-type]
 
     def finish_epoch(self, finish: Callable[[list[Record]], None], records: list[Record]) -> None:
         """Call `finish` on the leading worker only, and copy its results to all workers."""
@@ -96,15 +96,15 @@ class PartState(TrainingState):
             except KeyboardInterrupt:
                 interrupted = True
             # Only the leader keeps the best weights.
-            return json.dumps([[described(m.standing) for m in self.members], interrupted]).encode()
+            return json.dumps([[described(m.progress) for m in self.members], interrupted]).encode()
 
-        standings, interrupted = json.loads(self.worker.agreed(found))
+        progress, interrupted = json.loads(self.worker.from_leader(found))
         if not self.worker.leads:
-            for member, standing in zip(self.members, standings_of(standings), strict=True):
-                member.standing = standing
+            for member, its in zip(self.members, progress_of(progress), strict=True):
+                member.progress = its
         # Machines may round differently; this gives all workers the same weights again.
         for vector in self.parameters.vectors:
-            self.worker.take_over(vector)
+            self.worker.broadcast(vector)
         if interrupted:
             raise KeyboardInterrupt
 
@@ -118,7 +118,7 @@ class PartState(TrainingState):
             found = read_checkpoint(path, fingerprint)
             return b"" if found is None else Path(path).read_bytes()
 
-        content = self.worker.agreed(checked)
+        content = self.worker.from_leader(checked)
         if not content:
             return None
         with tempfile.NamedTemporaryFile() as file:
@@ -130,9 +130,9 @@ class PartState(TrainingState):
 def state_of_part(job: TrainingJob, worker: Worker) -> PartState:
     """Return the initial state for training a job as one of several workers."""
     if len(job.objectives) > 1:
-        state = side_by_side(job.objectives, job.options, job.random_states)
+        state = stacked_state(job.objectives, job.options, job.random_states)
     else:
-        state = alone(job.objectives[0], job.options[0])
+        state = single_state(job.objectives[0], job.options[0])
     streams = PartStreams(job.random_states, worker)
     see_whole_batches(state.objective, worker, streams)
     known = {one.name: getattr(state, one.name) for one in fields(state)}

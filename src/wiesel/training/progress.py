@@ -44,8 +44,9 @@ def one_line(fit: bool = False) -> Iterator[None]:
     `fit` says that all of it belongs to one model. After several models, such as those of a
     comparison, the line has no epochs and no losses, because they differ.
     """
-    line = _LINE.get()
-    token = None if line is not None else _LINE.set(line := NotebookLine())
+    shared = _LINE.get()
+    line = shared or NotebookLine()
+    token = None if shared is not None else _LINE.set(line)
     line.n_fits += fit
     try:
         yield

@@ -29,7 +29,7 @@ from wiesel.training.ray_worker import train_part
 
 __all__ = ["RayTrain"]
 
-_MOMENT = 0.2
+_POLL_SECONDS = 0.2
 """Seconds between two checks of the workers' progress."""
 
 
@@ -118,7 +118,7 @@ class RayTrain:
             with progress_bar(options.epochs, 0, options.progress) as show:
                 while run.is_alive():
                     try:
-                        run.join(_MOMENT)
+                        run.join(_POLL_SECONDS)
                         for record in ray.get(mailbox.take.remote()):
                             show(record)
                     except KeyboardInterrupt:

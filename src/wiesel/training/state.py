@@ -12,12 +12,17 @@ from wiesel.errors import TrainingError
 from wiesel.nn.stacking import share_tensors, stack_modules
 from wiesel.nn.streams import RandomStreams
 from wiesel.training.batches import Batch, StackedItems, TrainingData, shuffled
-from wiesel.training.checkpoint import Checkpoint, Standing, read_checkpoint, write_checkpoint
+from wiesel.training.checkpoint import (
+    Checkpoint,
+    MemberProgress,
+    read_checkpoint,
+    write_checkpoint,
+)
 from wiesel.training.history import History, mean_record
 from wiesel.training.objective import Objective, Record, TrainOptions, resolve_device
 from wiesel.training.optimizer import FlatParameters, FusedAdam
 
-__all__ = ["NOTHING_TO_TRAIN", "Member", "TrainingState", "alone", "side_by_side"]
+__all__ = ["NOTHING_TO_TRAIN", "Member", "TrainingState", "single_state", "stacked_state"]
 
 NOTHING_TO_TRAIN = (
     "There is nothing to train: the end model has no parameters, or all are frozen "
@@ -31,16 +36,16 @@ class Member:
 
     objective: Objective
     options: TrainOptions
-    standing: Standing = field(default_factory=Standing)
+    progress: MemberProgress = field(default_factory=MemberProgress)
 
     @property
     def is_finished(self) -> bool:
         """Whether all epochs are done, or patience has run out."""
-        done, best = len(self.standing.history), self.standing.history.best_epoch
+        done, best = len(self.progress.history), self.progress.history.best_epoch
         patience = self.options.patience
         if patience is not None and best is not None and done - best >= patience:
-            self.standing.stopped = True
-        return self.standing.stopped or done >= self.options.epochs
+            self.progress.stopped = True
+        return self.progress.stopped or done >= self.options.epochs
 
 
 @dataclass
@@ -59,6 +64,8 @@ class TrainingState:
     """Random numbers of the members of a stack; a single network uses torch's global generator."""
     averages: list[Tensor] | None = None
     """Running averages of the parameters, if the options request them."""
+    initial: Sequence[Tensor] = ()
+    """The parameters before training, if the options pull toward them."""
     items: StackedItems | None = None
 
     @property
@@ -74,16 +81,16 @@ class TrainingState:
     @property
     def epochs_done(self) -> int:
         """How many epochs the members that are still training have finished."""
-        return max(len(member.standing.history) for member in self.members)
+        return max(len(member.progress.history) for member in self.members)
 
     def mean_records(self) -> list[Record]:
         """Return the record of every finished epoch, each the mean over the members."""
-        return History.of_members([member.standing.history for member in self.members]).records
+        return History.of_members([member.progress.history for member in self.members]).records
 
     def latest_record(self) -> Record:
         """Return the mean record of the last epoch, in which finished members keep theirs."""
         last = self.epochs_done - 1
-        return mean_record([member.standing.history.at(last) for member in self.members])
+        return mean_record([member.progress.history.at(last) for member in self.members])
 
     def unfinished(self) -> list[Member]:
         """Return the members that are still training."""
@@ -105,11 +112,13 @@ class TrainingState:
         return self.objective.losses(batch)
 
     def differentiate(self, losses: Sequence[Tensor]) -> None:
-        """Set all gradients to those of the sum of the losses."""
+        """Set all gradients to those of the sum of the losses, and of the pull to the start."""
         self.parameters.differentiate(losses)
+        for vector, initial in zip(self.parameters.vectors, self.initial, strict=False):
+            vector.grad.add_(vector - initial, alpha=2 * self.options.pull)  # type: ignore[union-attr]
 
     def finish_epoch(self, finish: Callable[[list[Record]], None], records: list[Record]) -> None:
-        """Call `finish`, which evaluates the members and changes their standings."""
+        """Call `finish`, which evaluates the members and changes their progress."""
         finish(records)
 
     def release(self) -> None:
@@ -127,8 +136,8 @@ class TrainingState:
             return self
         self.objective.load_state_dict(found.weights)
         self.optimizer.load(found.optimizer)
-        for member, standing in zip(self.members, found.standings, strict=True):
-            member.standing = standing
+        for member, progress in zip(self.members, found.progress, strict=True):
+            member.progress = progress
         if self.averages is not None:
             self.averages = found.averages
         if self.streams is None:
@@ -147,7 +156,7 @@ class TrainingState:
             return
         checkpoint = Checkpoint(
             weights=self.objective.state_dict(),
-            standings=[member.standing for member in self.members],
+            progress=[member.progress for member in self.members],
             averages=self.averages or [],
             optimizer=self.optimizer.state,
             random_states=[torch.get_rng_state()] if self.streams is None else self.streams.states,
@@ -155,13 +164,13 @@ class TrainingState:
         write_checkpoint(self.options.checkpoint, checkpoint, fingerprint)
 
 
-def alone(objective: Objective, options: TrainOptions) -> TrainingState:
+def single_state(objective: Objective, options: TrainOptions) -> TrainingState:
     """Return the initial state for training a single network."""
     objective.to(resolve_device(options.device))
     return _state([Member(objective, options)], objective, FlatParameters([objective]))
 
 
-def side_by_side(
+def stacked_state(
     objectives: Sequence[Objective], options: Sequence[TrainOptions], states: Sequence[Tensor]
 ) -> TrainingState:
     """Return the initial state for training several networks as one stack.
@@ -188,6 +197,8 @@ def _state(members: list[Member], objective: Objective, flat: FlatParameters) ->
     state = TrainingState(members, objective, flat, optimizer)
     if state.options.weight_average is not None:
         state.averages = [vector.clone() for vector in flat.vectors]
+    if state.options.pull:
+        state.initial = [vector.clone() for vector in flat.vectors]
     return state
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,15 @@ from wiesel.nn.end_models import evaluating, logits_of
 from wiesel.threads import fitting_threads, one_thread
 from wiesel.training.inputs import Inputs, move
 
-__all__ = ["Validation", "predict_logits", "proba_of", "stratified_folds"]
+__all__ = ["ENOUGH_GOLD", "Validation", "predict_logits", "proba_of", "stratified_folds"]
+
+ENOUGH_GOLD = 30
+"""Fewer gold items give many epochs the same score, and would choose one that is hardly trained.
+They harm as often as they help."""
 
 _PREDICTED_ITEMS = 2048
+_LEAST = 1e-6
+"""The smallest probability in a log loss."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,16 @@ class Validation:
         two_classes = self.n_classes == 2 and len(np.unique(self.gold)) == 2
         return "auc" if two_classes else "accuracy"
 
+    @property
+    def labels_given(self) -> npt.NDArray[np.int64]:
+        """The gold labels as one array, of any shape."""
+        return self.gold
+
+    @property
+    def can_choose(self) -> bool:
+        """Whether the items can tell epochs apart: enough of them, and of several classes."""
+        return len(self.gold) >= ENOUGH_GOLD and len(np.unique(self.gold)) > 1
+
     def proba_by(self, module: nn.Module) -> npt.NDArray[np.float64]:
         """Return P(class) of the items by a network."""
         return proba_of(predict_logits(module, self.inputs))
@@ -43,7 +60,12 @@ class Validation:
             return roc_auc(self.gold, proba)
         return float((proba.argmax(axis=1) == self.gold).mean())
 
-    def best_threshold(self, proba: npt.NDArray[np.float64]) -> float | None:
+    def log_loss(self, proba: npt.NDArray[np.float64]) -> float:
+        """Return the mean negative log-probability of the gold labels."""
+        own = proba[np.arange(len(self.gold)), self.gold]
+        return float(-np.log(np.maximum(own, _LEAST)).mean())
+
+    def best_threshold(self, proba: npt.NDArray[np.float64]) -> Any:
         """Return the decision threshold with the best F1 for two classes; None for more."""
         from wiesel.evaluation import choose_threshold
 

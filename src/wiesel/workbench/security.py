@@ -46,9 +46,10 @@ class Guard:
     """Accepts a request only if it comes from the workbench's own page.
 
     The Host header must name this server; this blocks other sites that resolve their name to
-    127.0.0.1. Browsers send an Origin header with every web socket and every cross-site request;
-    it must be the workbench's origin. An address other than loopback requires the token: once in
-    the URL, then in a cookie.
+    127.0.0.1. Browsers send an Origin header with every web socket and most cross-site requests; it
+    must be the workbench's origin. Where there is none, Sec-Fetch-Site tells: other sites may only
+    open a page in a tab. An address other than loopback requires the token: once in the URL, then
+    in a cookie.
     """
 
     def __init__(self, app: Any, port: int, host: str, token: str | None) -> None:
@@ -81,6 +82,8 @@ class Guard:
             return "A web socket needs an Origin."
         if origin is not None and _place_of(origin) != host:
             return "Requests from other sites are not answered."
+        if _is_foreign(headers):
+            return "Requests from other sites are not answered."
         if self.token is not None and not (self._in_address(scope) or self._in_cookie(headers)):
             return "The token is missing: open the address that `wiesel workbench` printed."
         return ""
@@ -111,6 +114,17 @@ class Guard:
             await send(message)
 
         return sending
+
+
+def _is_foreign(headers: dict[bytes, str]) -> bool:
+    """Whether the browser says that another site asks, for more than to open a page in a tab.
+
+    Requests for images and scripts have no Origin. Other ports of this machine are other sites.
+    """
+    if headers.get(b"sec-fetch-site", "none") in ("same-origin", "none"):
+        return False
+    asked = headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")
+    return asked != ("navigate", "document")
 
 
 def _place_of(origin: str) -> str:

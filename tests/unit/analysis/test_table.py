@@ -123,3 +123,20 @@ def test_without_pandas_the_way_out_is_named(monkeypatch):
 
 def test_an_empty_table_prints_its_caption_only():
     assert str(Table(pl.DataFrame({"n": []}), (count("n"),), caption="Nothing.")) == "Nothing."
+
+
+@pytest.mark.parametrize(("terminal", "width"), [(20, 60), (90, 90), (500, 120)])
+def test_a_table_fits_the_terminal_between_sixty_and_a_hundred_and_twenty(
+    terminal: int, width: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", str(terminal))
+    shown = str(table(words=["word " * 100]))
+    assert width - 10 < max(map(len, shown.splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "rest"), [(40, ""), (41, "1 more row in .frame"), (43, "3 more rows in .frame")]
+)
+def test_the_rows_that_are_not_shown_are_counted(n_rows: int, rest: str):
+    last = str(table(name=[f"row {k}" for k in range(n_rows)])).splitlines()[-1]
+    assert last.strip() == (rest or "row 39")

@@ -158,3 +158,34 @@ def test_a_changed_prompt_shows_votes_before_and_after(rules, wiesel, server):
         ["ask", "spam", "ham", "1", "0"],
     ]
     assert "Changed since" not in wiesel(*WORDS).stderr
+
+
+def test_prompts_are_listed_shown_and_copied(folder, wiesel, wiesel_json):
+    listed = wiesel("prompts").stdout
+    assert "classify_examples" in listed
+    assert "Parts of a text, each with a label." in listed
+    assert wiesel_json("prompts", "classify")["version"] == 1
+    assert "$classes" in wiesel("prompts", "classify").stdout
+    assert wiesel("prompts", "classify", "-o", "mine.toml").exit_code == 0
+    assert Path("mine.toml").read_text() == wiesel("prompts", "classify").stdout.rstrip("\n") + "\n"
+    again = wiesel("prompts", "classify", "-o", "mine.toml")
+    assert again.exit_code == 1
+    assert "mine.toml exists" in again.stderr
+    assert "Did you mean 'classify'" in wiesel("prompts", "clasify").stderr
+
+
+def test_inspect_shows_what_a_panel_is_worth(folder, wiesel, wiesel_json):
+    from wiesel.datasets import make_panel
+    from wiesel.io import write_votes
+
+    votes, gold = make_panel(300, 6)
+    write_votes(votes, "panel.parquet", sources={n: {"cost": 2.0} for n in votes.voters})
+    Path("gold.csv").write_text(
+        "id,label\n" + "".join(f"{i},{votes.labels.names[c]}\n" for i, c in enumerate(gold))
+    )
+    words = ("inspect", "panel.parquet", "--gold", "gold.csv", "--panel")
+    shown = wiesel(*words)
+    assert shown.exit_code == 0, shown.output
+    assert "6 judges are worth about " in shown.stdout
+    assert "saves 17 % of the price" in shown.stdout or "Every judge is missed" in shown.stdout
+    assert 1 <= wiesel_json(*words)["panel"]["n_effective"] <= 6

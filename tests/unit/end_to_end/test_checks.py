@@ -61,7 +61,7 @@ def test_a_fitted_model_refuses_another_width():
     ("net", "values", "words"),
     [
         (conv(), np.zeros((60, 3, 8, 8), np.uint8), r"whole numbers.*X.astype\('float32'\) / 255"),
-        (nn.Linear(4, 2), X.astype(int), r"whole numbers.*X.astype\('float32'\)\."),
+        (nn.Linear(4, 2), X.astype(int), r"whole numbers.*X.astype\('float32'\)\.$"),
         (conv(), np.zeros((60, 8, 8, 3), np.float32), r"8 channels.*X.transpose\(0, 3, 1, 2\)"),
         (conv(), np.zeros((60, 1, 8, 8), np.float32), r"1 channels.*first layer takes 3\.$"),
         (nn.Linear(4, 2), X[:, 0], r"one number for each item. Reshape your data"),

@@ -24,7 +24,6 @@ from wiesel import (
 )
 from wiesel.end_to_end.committee import default_members
 from wiesel.end_to_end.linear_models import CrossFit
-from wiesel.end_to_end.two_stage import each_left_out
 from wiesel.errors import (
     FeatureError,
     NotFittedError,
@@ -34,6 +33,8 @@ from wiesel.errors import (
     WieselWarning,
 )
 from wiesel.nn import CNN, Linear
+from wiesel.tasks import OneLabelTask
+from wiesel.tasks.explaining import each_left_out
 from wiesel.training import seeded
 
 # So few steps may end in one class; here that is no matter.
@@ -158,9 +159,9 @@ def test_gold_items_are_trained_on_and_still_tell_the_truth():
 def test_gold_that_was_learned_from_is_no_gold_to_fine_tune_on(with_gold_votes: Committee):
     held_out = (HELD_OUT.X, HELD_OUT.gold)
     with pytest.raises(ParameterError, match=r"already learned.*train_on_gold=False"):
-        with_gold_votes.fine_tune(*held_out, epochs=1)
+        with_gold_votes.fine_tune(*held_out)
     apart = committee(train_on_gold=False).fit(X, VOTES, held_out)
-    assert apart.fine_tune(*held_out, epochs=1).items == 40
+    assert apart.fine_tune(*held_out).items == 40
 
 
 @pytest.mark.parametrize("options", [{"train_on_gold": False}, {"networks": 11}])
@@ -273,8 +274,11 @@ def test_weights_from_a_file_must_fit(
 
 def test_a_committee_whose_vote_readers_all_collapsed_keeps_them(monkeypatch: pytest.MonkeyPatch):
     """Gold alone could not say what the votes mean. Its networks have no validation score."""
-    collapsed = "wiesel.end_to_end.committee.predicts_one_class"
-    monkeypatch.setattr(collapsed, lambda history: "validation_auc" in history.kept)
+
+    def collapsed(task, history):
+        return np.array("validation_auc" in history.kept)
+
+    monkeypatch.setattr(OneLabelTask, "collapsed", collapsed)
     model = committee().fit(X, VOTES, (HELD_OUT.X, HELD_OUT.gold))
     assert list(model.member_weights_) == [*BINARY, "gold"]
     assert np.allclose(model.soft_labels(X, VOTES).sum(axis=1), 1)

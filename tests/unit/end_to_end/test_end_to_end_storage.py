@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,19 @@ from safetensors.torch import load, save
 from tiny_task import ONE_PASS, VOTES_ONLY, linear, same_weights, tiny_task, weasel, weights_of
 from torch import Tensor, nn
 
-from wiesel import MajorityVote, Supervised, TwoStage, VoteMatrix, WeaSEL, load_model
+from wiesel import (
+    Committee,
+    MajorityVote,
+    Supervised,
+    TwoStage,
+    VoteMatrix,
+    WeaSEL,
+    load_model,
+)
 from wiesel.catalog import METHODS
 from wiesel.end_to_end import EndToEndModel
 from wiesel.end_to_end.readings import EvidenceLabelModel
-from wiesel.errors import ParameterError, SavedModelError
+from wiesel.errors import ParameterError, SavedModelError, WieselWarning
 from wiesel.nn import CNN, LSTM, MLP, Linear
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
@@ -587,3 +596,34 @@ def test_the_registry_is_what_the_tests_above_went_through():
     assert len(METHODS) >= 4
     assert {WeaSEL, TwoStage, Supervised, MajorityVote} <= {m.cls for m in METHODS.values()}
     assert all(dataclasses.is_dataclass(method.cls) for method in METHODS.values())
+
+
+def test_a_saved_model_tells_no_place_of_its_author_and_writes_to_none(tmp_path: Path):
+    task = tiny_task()
+    place = tmp_path / "author" / "run.checkpoint"
+    place.parent.mkdir()
+    options, net = {"epochs": 1, "epoch_size": 48, "checkpoint": place}, Linear(3, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WieselWarning)
+        for number, model in enumerate(
+            (Committee(net, **options), weasel(net, checkpoint=place), weasel(net, members=2))
+        ):
+            folder = tmp_path / f"model{number}"
+            model.fit(task.X, task.votes).save(folder)
+            assert str(tmp_path) not in (folder / "manifest.json").read_text()
+            assert str(tmp_path) not in (folder / "CARD.md").read_text()
+            # A forged manifest: the first checkpoint of a model, and of every member.
+            forge_checkpoints(folder, tmp_path / "victim")
+            loaded: Any = load_model(folder)
+            everyone = [loaded, *loaded.members_]
+            assert [each.checkpoint for each in everyone] == [None] * len(everyone)
+            loaded.fit(task.X, task.votes)
+    assert list(tmp_path.glob("victim*")) == []
+
+
+def forge_checkpoints(folder: Path, place: Path) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        for part in (manifest, *manifest.get("members", [])):
+            part["parameters"]["checkpoint"] = str(place)
+
+    rewrite(folder, change)

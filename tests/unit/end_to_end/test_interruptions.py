@@ -227,7 +227,7 @@ def test_an_interrupted_run_can_go_on_from_its_checkpoint(tmp_path: Path):
         if not path.exists():
             return 0
         found = read_checkpoint(path, fingerprint)
-        return 0 if found is None else len(found.standings[0].history)
+        return 0 if found is None else len(found.progress[0].history)
 
     net = Patient(3, 2)
     whole = weasel(net, epochs=4)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from sklearn.linear_model import Ridge
 
 from wiesel import FeatureEM, VoteMatrix, load_model
 from wiesel.end_to_end import linear_models
-from wiesel.end_to_end.linear_models import InputVectors
+from wiesel.end_to_end.linear_models import CrossFit, InputVectors, LinearModel
 from wiesel.errors import FeatureError
 from wiesel.training import as_inputs
 
@@ -147,3 +148,43 @@ def test_what_is_no_vector_is_not_read(monkeypatch: pytest.MonkeyPatch):
     assert InputVectors.of(as_inputs(np.zeros((4, 2, 2), dtype=np.int64))) is None
     monkeypatch.setattr(linear_models, "_WIDEST_OF_ALL", 100)
     assert InputVectors.of(as_inputs(token_ids())) is None
+
+
+@pytest.mark.parametrize("at_once", [4_000_000, 20])
+def test_a_linear_model_adds_up_columns_and_random_units(at_once: int, monkeypatch):
+    monkeypatch.setattr(linear_models, "_AT_ONCE", at_once)
+    rng = np.random.default_rng(8)
+    X, units = rng.normal(size=(9, 3)), rng.normal(size=(4, 5))
+    coefficients, intercept = rng.normal(size=(8, 2)), rng.normal(size=2)
+    hidden = np.maximum(X @ units[:3] + units[3], 0)  # the last row of the units is their offset
+    expected = X @ coefficients[:3] + hidden @ coefficients[3:] + intercept
+    found = LinearModel(coefficients, intercept, units).predict(as_inputs(X))
+    assert np.allclose(found, expected, atol=1e-5)
+    alone = LinearModel(coefficients[:3], intercept).predict(as_inputs(X))
+    assert np.allclose(alone, X @ coefficients[:3] + intercept, atol=1e-5)
+
+
+@pytest.mark.parametrize("kept", [30_000_000, 0])
+def test_a_cross_fit_is_ridge_regression_in_five_folds(kept: int, monkeypatch):
+    """On standardized features, with a tenth of the variance as penalty for every item."""
+    monkeypatch.setattr(linear_models, "_MOST_KEPT", kept)
+    monkeypatch.setattr(linear_models, "_AT_ONCE", 60)  # twenty items
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(90, 3)) * [1, 10, 0.1] + [0, 5, -2]
+    X, targets = X.astype(np.float32), rng.normal(size=(90, 2))
+    rows = np.arange(5, 90)
+    cross = CrossFit(InputVectors.of(as_inputs(X)), rows)
+    found = cross.fit(targets)
+    scaled = (X - X[rows].mean(axis=0)) / X[rows].std(axis=0)
+    ridge = Ridge(alpha=0.1 * 85, fit_intercept=False)
+    for fold in cross._folds:
+        out = cross._rows[fold]
+        assert len(out) == 17
+        others = np.setdiff1d(rows, out)
+        expected = ridge.fit(scaled[others], targets[others]).predict(scaled[out])
+        assert np.allclose(found.held_out[out], expected, atol=1e-4)
+    everything = ridge.fit(scaled[rows], targets[rows]).predict(scaled)
+    assert np.allclose(found.in_sample[rows], everything[rows], atol=1e-4)
+    assert np.allclose(found.model.predict(as_inputs(X)), everything, atol=1e-4)
+    assert (found.held_out[:5] == 0).all()
+    assert (found.in_sample[:5] == 0).all()

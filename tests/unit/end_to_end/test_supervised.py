@@ -5,9 +5,11 @@ import torch
 from tiny_task import ONE_PASS, linear, same_weights, tiny_task, weights_of
 from torch import nn
 
-from wiesel import Supervised
+from wiesel import Committee, Supervised
+from wiesel.end_to_end.supervised import gold_member
 from wiesel.end_to_end.together import fit_together
 from wiesel.errors import DataError, FeatureError, NotFittedError, ParameterError
+from wiesel.training import Validation, as_inputs
 from wiesel.training.validation import stratified_folds
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
@@ -137,3 +139,24 @@ def test_a_fold_that_does_not_exist_is_refused(fold):
     X, _, gold = tiny_task()
     with pytest.raises(ParameterError, match="'fold' option of Supervised"):
         supervised(fold=fold).fit(X, gold)
+
+
+def held_out(n_items: int, n_present: int = 2) -> Validation:
+    return Validation(as_inputs(np.zeros((n_items, 3))), np.arange(n_items) % n_present, 2)
+
+
+@pytest.mark.parametrize(("epochs", "trained"), [(None, 8), (3, 3), (100, 8)])
+def test_a_committee_member_that_learns_from_gold_has_no_gold_to_choose_its_epochs(
+    epochs: int | None, trained: int
+):
+    committee = Committee(nn.Linear(3, 2), networks=3, epochs=epochs, seed=5, lr=0.25)
+    member = gold_member(committee, held_out(12))
+    assert (member.epochs, member.members, member.lr) == (trained, 6, 0.25)
+    assert member.seed != 5
+
+
+def test_a_committee_learns_from_gold_with_two_items_for_each_network():
+    committee = Committee(nn.Linear(3, 2), networks=3)
+    assert gold_member(committee, held_out(11)) is None
+    assert gold_member(committee, held_out(12, n_present=1)) is None
+    assert gold_member(committee.set_params(train_on_gold=False), held_out(12)) is None

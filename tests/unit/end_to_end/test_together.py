@@ -339,9 +339,14 @@ def test_many_collapsed_networks_are_one_warning_with_options_the_method_has():
     with pytest.warns(CollapseWarning) as caught:
         warn_if_collapsed(_after([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
     (message,) = [str(warning.message) for warning in caught]
-    assert message.startswith("2 of the 3 networks predict one class")
+    assert message.startswith("2 of the 3 networks have collapsed")
     assert "class_balance" in message
     assert "tau_1" not in message
+
+
+def test_a_collapsed_network_alone_is_named_with_the_class_it_predicts():
+    with pytest.warns(CollapseWarning, match="predicts 'spam' for nearly all items"):
+        warn_if_collapsed(_after([[0.002, 0.998]]))
 
 
 def test_models_that_differ_in_the_middle_of_a_long_array_have_different_plans():

@@ -7,7 +7,9 @@ from torch import nn
 
 from wiesel import MajorityVote, Supervised, TwoStage, VoteMatrix
 from wiesel.datasets.synthetic import make_features, make_votes
+from wiesel.end_to_end.plan import chosen_class_balance
 from wiesel.errors import FeatureError, NotFittedError, ParameterError, VoteError
+from wiesel.training import Validation, as_inputs
 
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
 
@@ -159,3 +161,14 @@ def test_mutual_information_does_not_mind_which_share_of_the_votes_a_class_got()
         accuracy[loss, balance is None] = (model.predict_proba(X).argmax(axis=1) == gold).mean()
     assert accuracy["mig", True] > accuracy["ce", True] + 0.05
     assert accuracy["mig", False] < accuracy["mig", True], "the balance that is given counts"
+
+
+@pytest.mark.parametrize(("n_gold", "trusted"), [(29, False), (30, True)])
+def test_few_gold_items_of_many_classes_are_added_to_the_votes(n_gold: int, trusted: bool):
+    votes = VoteMatrix.from_dense([[0], [0], [1], [2]], ["a", "b", "c"])
+    gold = np.zeros(n_gold, dtype=np.int64)
+    held_out = Validation(as_inputs(np.zeros((n_gold, 1))), gold, 3)
+    found = chosen_class_balance("auto", votes.labels, votes, held_out)
+    # Half of the votes are for a: they count as nine items, of which 4.5 are a. Else one of each.
+    counts = np.array([n_gold + 1, 1, 1]) if trusted else np.array([n_gold + 4.5, 2.25, 2.25])
+    assert found == pytest.approx(counts / counts.sum(), abs=1e-3)

@@ -114,3 +114,9 @@ def test_the_threshold_itself_is_positive() -> None:
     proba = np.array([[0.7, 0.3], [0.71, 0.29]])
     assert predicted_classes(proba, 0.3).tolist() == [1, 0]
     assert predicted_classes(proba).tolist() == [0, 0]
+
+
+def test_certainty_is_in_the_last_bin_even_if_it_is_rounded_up() -> None:
+    proba = np.array([[1.0, 0.0], [1.0004, -0.0004], [0.0, 1.0]])
+    bins = calibration_bins(np.array([0, 0, 0]), proba, predicted=np.array([0, 0, 0]), n_bins=5)
+    assert bins.n_items.tolist() == [1, 0, 0, 0, 2]

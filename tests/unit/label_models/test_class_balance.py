@@ -2,12 +2,20 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import softmax
 
 from wiesel import VoteMatrix, estimate_class_balance
 from wiesel.datasets.synthetic import make_votes
 from wiesel.errors import WieselWarning
 from wiesel.label_models import class_balance
-from wiesel.label_models.class_balance import _deal, _group_votes, _TripleCounts, _TripleModel
+from wiesel.label_models.class_balance import (
+    NO_GAIN,
+    _deal,
+    _group_votes,
+    _TripleCounts,
+    _TripleModel,
+)
 from wiesel.label_models.vote_products import vote_totals
 
 
@@ -101,6 +109,26 @@ def test_cells_that_occur_are_as_good_as_whole_tables(monkeypatch):
     np.testing.assert_allclose(seen_gradient, gradient, atol=1e-12)
 
 
+@pytest.mark.parametrize("cost", [0, 1e9])
+def test_what_was_seen_and_is_held_impossible_costs_a_finite_loss(cost, monkeypatch):
+    monkeypatch.setattr(class_balance, "LOOK_UP_COST", cost)
+    votes = VoteMatrix.from_dense([[0, 1, 1], [1, 1, 1]], ["a", "b"])
+    (tables,) = votes.sum(_TripleCounts(np.array([0, 1, 2]), 1))
+    model = _TripleModel(tables)
+    loss, gradient = model(1e4 * model.start())  # groups are always right
+    # One of two items is impossible; its probability is taken as 1e-300. The other's is 1/2.
+    assert loss == pytest.approx((300 * np.log(10) + np.log(2)) / 2)
+    assert np.isfinite(gradient).all()
+
+
+def test_the_start_has_equal_classes_and_groups_that_are_mostly_right():
+    model = _TripleModel(np.ones((4, 4, 4, 4)))
+    prior, outcomes = model.unpack(model.start())
+    assert prior == pytest.approx(np.full(3, 1 / 3))
+    # 7 right for 3 of each other class and 5 without an outcome.
+    assert np.allclose(outcomes, np.array([[7, 3, 3, 5], [3, 7, 3, 5], [3, 3, 7, 5]]) / 18)
+
+
 def test_the_work_for_many_classes_is_bounded_by_the_items():
     votes, _ = make_votes(1000, 7, 40, coverage=0.8, seed=0)
     groups = _deal(vote_totals(votes), votes.voters)
@@ -117,3 +145,26 @@ def test_more_classes_than_can_be_learned_get_the_shares_of_the_votes():
         found = estimate_class_balance(votes)
     shares = vote_totals(votes).sum(axis=0) / votes.n_votes
     np.testing.assert_allclose(found, shares, atol=0.001)
+
+
+def test_the_estimate_is_shrunk_toward_equal_classes_by_a_likelihood_ratio():
+    """Three voters on 400 items: the likelihoods and both maxima computed without the model."""
+    confusions = np.tile([[0.8, 0.2], [0.25, 0.75]], (3, 1, 1))
+    votes, _ = make_votes(
+        400, 3, accuracies=confusions, coverage=1.0, class_balance=[0.65, 0.35], seed=4
+    )
+    cast = votes.dense()
+
+    def loss(logits: np.ndarray, equal: bool = False) -> float:
+        prior = np.array([0.5, 0.5]) if equal else softmax([logits[0], 0])
+        right = 1 / (1 + np.exp(-logits[1:].reshape(3, 2)))  # P(right | class) of each voter
+        of_class = [np.where(cast == c, right[:, c], 1 - right[:, c]).prod(axis=1) for c in (0, 1)]
+        return -np.log(prior @ np.array(of_class)).sum()
+
+    start = np.r_[0.0, np.full(6, np.log(7 / 3))]
+    free = minimize(loss, start, tol=1e-9)
+    equal = minimize(loss, start, args=(True,), tol=1e-9)
+    gain, prior = 2 * (equal.fun - free.fun), softmax([free.x[0], 0])
+    trust = 1 - NO_GAIN / gain
+    assert 0.5 < trust < 0.9
+    assert estimate_class_balance(votes) == pytest.approx(0.5 + trust * (prior - 0.5), abs=1e-3)

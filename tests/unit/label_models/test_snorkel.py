@@ -9,7 +9,7 @@ from wiesel.datasets.synthetic import make_votes
 from wiesel.errors import ParameterError, WieselWarning
 from wiesel.label_models import moment_matching, pair_moments
 from wiesel.label_models.moment_matching import MomentLoss, Moments, moments_of
-from wiesel.label_models.snorkel import FITS_WELL
+from wiesel.label_models.snorkel import FITS_WELL, _evenly_wrong, _start
 from wiesel.label_models.vote_pairs import VotePairs
 
 GRID = [
@@ -265,3 +265,39 @@ def _written_squares(votes):
     pairs = one_hot.T @ one_hot / len(one_hot)
     own = np.kron(np.eye(votes.n_voters), np.ones((votes.n_classes, votes.n_classes)))
     return float(np.square(pairs * (1 - own)).sum())
+
+
+def test_the_start_assumes_that_votes_are_right_so_often():
+    # P(vote c | class c) = P(vote c) * 0.7 / P(class c), at most 1; wrong votes start at 0.
+    singles, prior = np.array([[0.3, 0.3], [0.1, 0.6]]), np.array([0.8, 0.2])
+    own = _start(singles, prior, 0.7).reshape(2, 2, 2)
+    assert np.allclose([np.diag(each) for each in own], [[0.2625, 1.0], [0.0875, 1.0]])
+    assert (own[:, [0, 1], [1, 0]] == 0).all()
+
+
+def test_errors_of_voters_with_few_votes_are_spread_evenly():
+    # Voters that vote on every item, right in 70 and 80 %; the second never says the last class.
+    prior = np.array([0.5, 0.3, 0.2])
+    first = np.array([[0.8, 0.1, 0.1], [0.1, 0.7, 0.55], [0.1, 0.2, 0.35]])  # (voted, true)
+    second = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.0, 0.0, 0.0]])
+    mu = np.concatenate([first, second])
+    singles = np.stack([first @ prior, second @ prior])
+    moments = Moments(np.zeros((6, 6)), singles, n_items=40)
+    found = _evenly_wrong(mu, moments, prior, smoothing=10.0).reshape(2, 3, 3)
+    right = np.diag(first) @ prior
+    even = np.where(np.eye(3) == 1, right, (1 - right) / 2)
+    # Of 40 items, each class has 20, 12 and 8; ten more have evenly spread errors.
+    share = 10 / (10 + np.array([20, 12, 8]))
+    assert np.allclose(found[0], (1 - share) * first + share * even)
+    assert np.allclose(found[1], second)
+
+
+def test_pairs_kept_without_their_zeros_give_the_same_fit(monkeypatch):
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 40, 600)
+    dense = np.where(rng.random((600, 4)) < 0.97, gold[:, None], rng.integers(0, 40, (600, 4)))
+    many = VoteMatrix.from_dense(dense, [f"c{number}" for number in range(40)])
+    expected = Snorkel().fit(many).conditionals_
+    monkeypatch.setattr("wiesel.label_models.moment_matching._LARGE", 0)
+    assert sp.issparse(moments_of(many).pairs)
+    assert np.allclose(Snorkel().fit(many).conditionals_, expected, atol=1e-6)

@@ -226,3 +226,19 @@ def test_the_partners_of_ten_thousand_voters_are_bounded():
     partners = find_partners(np.ones((10_000, 2)), np.arange(10_000)[::-1])
     assert 16 <= len(partners) <= 256
     assert partners[-1] == 9999
+
+
+@pytest.mark.filterwarnings("ignore::wiesel.errors.WieselWarning")
+@pytest.mark.parametrize(("reading", "seed"), [("flyingsquid", 50), ("chen", 56)])
+def test_only_a_voter_worse_than_chance_may_count_against_its_own_class(reading: str, seed: int):
+    n_classes = 3 if reading == "flyingsquid" else 4
+    rng = np.random.default_rng(seed)
+    votes, _ = make_votes(
+        200, 5, n_classes, accuracies=rng.uniform(0.05, 0.9, 5), coverage=0.8, seed=seed
+    )
+    model = Triplet(reading=reading).fit(votes, rng.dirichlet(np.full(n_classes, 2.0)))
+    own = np.einsum("jcc->jc", model.weights_)
+    others = np.where(np.eye(n_classes) == 1, -np.inf, model.weights_).max(axis=2)
+    against = (own < others).any(axis=1)
+    assert against.any()
+    assert (model.accuracies_[against] < 1 / n_classes).all()

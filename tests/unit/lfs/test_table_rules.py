@@ -7,10 +7,21 @@ import polars as pl
 import polars.selectors as cs
 import pytest
 
-from wiesel import apply_lfs, expression, lookup, threshold
+from wiesel import VoteMatrix, apply_lfs, labeling_function
 from wiesel.errors import DataError, ParameterError, VoteError
-from wiesel.lfs import from_columns, rule_from_dict
+from wiesel.lfs import (
+    ChatClient,
+    expression,
+    from_columns,
+    keywords,
+    lookup,
+    prompt,
+    regex,
+    rule_from_dict,
+    threshold,
+)
 from wiesel.lfs.engines.portable import pack_lfs, unpack_lfs
+from wiesel.lfs.function import as_lfs
 
 LABELS = ["ham", "spam"]
 
@@ -231,3 +242,38 @@ def test_a_lookup_may_read_any_column() -> None:
     seen = lookup("keeper", [("goal", 1)], columns=["position", "position_"])
     votes = apply_lfs(seen, rows, labels=["keeper", "other"])
     assert votes.dense().tolist() == [[0], [-1]]
+
+
+HALF = "\ud800"  # half of a character: JSON and Python allow it, tables and files do not
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keywords("spam", [HALF], column="text"),
+        lambda: keywords(HALF, ["free"], column="text"),
+        lambda: keywords("spam", ["free"], column=HALF),
+        lambda: keywords("spam", ["free"], column="text", name=HALF),
+        lambda: regex("spam", HALF, column="text"),
+        lambda: expression("spam", f"text = '{HALF}'"),
+        lambda: expression("spam", f'"{HALF}" = 1'),
+        lambda: lookup("spam", [("x", HALF)], columns=["a", "b"]),
+        lambda: lookup("spam", ["x"], columns=HALF),
+        lambda: threshold("spam", HALF, above=1),
+        lambda: prompt("spam", HALF + " {text}", client=ChatClient("http://127.0.0.1:1/v1", "m")),
+        lambda: ChatClient("http://127.0.0.1:1/v1", HALF),
+        lambda: from_columns([HALF]),
+        lambda: as_lfs([labeling_function(name=HALF)(lambda row: None)]),
+    ],
+    ids=range(14),
+)
+def test_half_of_a_character_is_refused_in_every_part_of_a_rule(make):
+    with pytest.raises(ParameterError, match=r"half of a character|name of a labeling function"):
+        make()
+
+
+def test_a_rule_says_which_text_has_half_of_a_character():
+    with pytest.raises(DataError, match="half of a character"):
+        keywords("spam", ["free"], column="text")({"text": HALF})
+    with pytest.raises(VoteError, match="row 1"):
+        VoteMatrix.from_dense([[0], [1]], labels=["ham", "spam"], ids=["a", HALF])

@@ -5,19 +5,26 @@ import pytest
 import torch
 from torch import nn
 
-from wiesel import DawidSkene, FeatureChecked, GoldWeighted, MajorityVote, evaluate, load_model
+from wiesel import (
+    DawidSkene,
+    FeatureChecked,
+    GoldWeighted,
+    MajorityVote,
+    Raykar,
+    TwoStage,
+    WeaSEL,
+    evaluate,
+    load_model,
+)
 from wiesel.analysis.table import UNKNOWN
 from wiesel.errors import FeatureError, ParameterError, SavedModelError, VoteError
+from wiesel.evaluation import choose_threshold, evaluate_presence
 from wiesel.multilabel import (
-    MultiLabelTwoStage,
     MultiLabelVotes,
-    MultiLabelWeaSEL,
     PerLabel,
-    evaluate_multilabel,
-    evaluate_presence,
 )
-from wiesel.multilabel.training import _calibration
 from wiesel.nn import MLP
+from wiesel.tasks.several_labels import _calibration
 
 FAST = {
     "epochs": 6,
@@ -36,10 +43,8 @@ def network(n_labels=3):
 
 def models():
     return {
-        "two_stage": MultiLabelTwoStage(MajorityVote(), network(), **FAST),
-        "weasel": MultiLabelWeaSEL(
-            network(), encoder=(8,), start=MajorityVote(), warm_up=2, **FAST
-        ),
+        "two_stage": TwoStage(MajorityVote(), network(), **FAST),
+        "weasel": WeaSEL(network(), encoder=(8,), start=MajorityVote(), warm_up=2, **FAST),
     }
 
 
@@ -50,7 +55,7 @@ def model(request):
 
 def test_one_network_learns_all_labels(model, task):
     model.fit(task.X, task.votes)
-    report = model.evaluate(task.X, task.gold, n_resamples=0)
+    report = evaluate(model, task.X, task.gold, n_resamples=0)
     assert report.macro_f1 > 0.85
     assert (
         report.macro_f1
@@ -97,9 +102,10 @@ def test_votes_in_one_direction_need_a_balance(model, task):
 
 
 def test_the_balance_may_be_counted_on_the_validation_items(task):
-    model = MultiLabelTwoStage(MajorityVote(), network(), class_balance="validation", **FAST)
+    model = TwoStage(MajorityVote(), network(), class_balance="validation", **FAST)
     model.fit(task.X, task.one_sided(), validation=(task.X[:100], task.gold[:100]))
-    assert model.balance_[2] == pytest.approx((task.gold[:100, 2].sum() + 1) / 102)
+    counted = model.label_model_.models_["law"].class_balance_[1]
+    assert counted == pytest.approx((task.gold[:100, 2].sum() + 1) / 102)
     with pytest.raises(ParameterError, match="validation"):
         model.fit(task.X, task.votes)
 
@@ -109,22 +115,25 @@ def test_validation_chooses_epoch_and_a_threshold_for_each_label(model, task):
     model.fit(task.X, task.votes, validation=(task.X[:100], gold))
     assert model.selection_["by"] == "mean_auc"
     assert model.history_.best_epoch == model.selection_["epoch"]
-    assert len(set(model.thresholds_)) == 3
+    assert len(set(model.threshold_)) == 3
 
 
 def test_a_label_that_validation_cannot_judge_keeps_its_threshold(model, task):
     gold = task.gold[:60].copy()
     gold[:, 1] = -1
     model.fit(task.X, task.votes, validation=(task.X[:60], gold))
-    assert model.thresholds_[1] == 0.5
-    assert model.thresholds_[0] != 0.5
+    assert model.threshold_[1] == 0.5
+    assert model.threshold_[0] != 0.5
 
 
 def test_calibration_brings_probabilities_to_the_shares(task):
-    model = MultiLabelTwoStage(MajorityVote(), network(), calibrated=True, **FAST)
+    model = TwoStage(MajorityVote(), network(), calibrated=True, **FAST)
     model.fit(task.X, task.votes, validation=(task.X, task.gold))
     assert np.allclose(model.predict_proba(task.X).mean(axis=0), task.gold.mean(axis=0), atol=0.03)
     assert (model.calibration_[:, 0] > 0).all()
+    proba = model.predict_proba(task.X)
+    for k, threshold in enumerate(model.threshold_):
+        assert threshold == pytest.approx(choose_threshold(proba[:, k], task.gold[:, k]), abs=1e-6)
 
 
 def test_a_label_is_calibrated_as_by_logistic_regression_and_never_turned_round():
@@ -141,7 +150,7 @@ def test_a_label_is_calibrated_as_by_logistic_regression_and_never_turned_round(
 
 
 def test_a_reading_of_features_is_asked_with_them(task):
-    model = MultiLabelTwoStage(FeatureChecked(), network(), **FAST).fit(task.X, task.votes)
+    model = TwoStage(FeatureChecked(), network(), **FAST).fit(task.X, task.votes)
     soft = model.soft_labels(task.X, task.votes)
     found = evaluate_presence(soft, task.gold, task.votes.labels, n_resamples=0)
     assert found.macro_f1 > 0.85
@@ -150,14 +159,14 @@ def test_a_reading_of_features_is_asked_with_them(task):
 
 
 def test_label_models_see_features_and_gold(task):
-    model = MultiLabelTwoStage(GoldWeighted(), network(), **FAST)
+    model = TwoStage(GoldWeighted(), network(), **FAST)
     with pytest.raises(ParameterError, match="GoldWeighted needs votes on items with gold"):
         model.fit(task.X, task.votes)
     gold = task.X[:100], task.gold[:100], task.votes[:100]
     assert (
-        model.fit(task.X, task.votes, validation=gold)
-        .evaluate(task.X, task.gold, n_resamples=0)
-        .macro_f1
+        evaluate(
+            model.fit(task.X, task.votes, validation=gold), task.X, task.gold, n_resamples=0
+        ).macro_f1
         > 0.85
     )
 
@@ -167,10 +176,10 @@ def test_an_item_without_votes_on_a_label_does_not_teach_it(task):
     said = task.said.copy()
     said[150:, :, 0] = -1
     votes = MultiLabelVotes.from_dense(said, ["sports", "money", "law"])
-    model = MultiLabelTwoStage(MajorityVote(), nn.Linear(3, 3), **FAST).fit(task.X, votes)
+    model = TwoStage(MajorityVote(), nn.Linear(3, 3), **FAST).fit(task.X, votes)
     flipped = task.X.copy()
     flipped[150:, 0] *= -1
-    other = MultiLabelTwoStage(MajorityVote(), nn.Linear(3, 3), **FAST).fit(flipped, votes)
+    other = TwoStage(MajorityVote(), nn.Linear(3, 3), **FAST).fit(flipped, votes)
     # A linear network shares nothing, and sports reads column 0: both must rank alike.
     areas = [
         evaluate(own.one("sports"), task.X, task.gold[:, 0], n_resamples=0).auc
@@ -189,28 +198,28 @@ def test_an_item_without_votes_on_a_label_does_not_teach_it(task):
 )
 def test_a_network_that_does_not_fit_is_refused_before_training(net, words, task):
     with pytest.raises(FeatureError, match=words):
-        MultiLabelTwoStage(MajorityVote(), net, **FAST).fit(task.X, task.votes)
+        TwoStage(MajorityVote(), net, **FAST).fit(task.X, task.votes)
 
 
 def test_wrong_arguments_are_refused(model, task):
-    with pytest.raises(VoteError, match="MultiLabelVotes"):
+    with pytest.raises(FeatureError, match=r"\(items, 2\), one for each class"):
         model.fit(task.X, task.votes["sports"])
-    with pytest.raises(FeatureError, match="X has 3 and votes has 300"):
+    with pytest.raises(ParameterError, match="Raykar does tasks with one label"):
+        Raykar(network(), **FAST).fit(task.X, task.votes)
+    with pytest.raises(FeatureError, match="X has 3, votes has 300"):
         model.fit(task.X[:3], task.votes)
-    with pytest.raises(FeatureError, match="2 inputs and gold labels of 3"):
+    with pytest.raises(FeatureError, match="2 inputs and 3 gold labels"):
         model.fit(task.X, task.votes, validation=(task.X[:2], task.gold[:3]))
     for balance, words in (
         ({"lwa": 0.1}, "Did you mean 'law'"),
         ({"law": 1.5}, "above 0"),
         ([0.1, 0.2, 0.3], "by name"),
-        ("votes", "'validation'"),
+        ("vote", "'validation'"),
     ):
         with pytest.raises(ParameterError, match=words):
             model.set_params(class_balance=balance).fit(task.X, task.votes)
-    with pytest.raises(ParameterError, match=r"model\.evaluate"):
-        evaluate(models()["two_stage"].fit(task.X, task.votes), task.X, task.gold)
     with pytest.raises(ParameterError, match="label model"):
-        MultiLabelTwoStage("snorkel", network(), **FAST).fit(task.X, task.votes)
+        TwoStage("snorkel", network(), **FAST).fit(task.X, task.votes)
 
 
 def test_an_explanation_tells_of_every_label(model, task):
@@ -257,7 +266,7 @@ def test_a_saved_model_comes_back_the_same(model, task, tmp_path, sided):
 
 def test_a_network_of_the_users_own_is_given_when_loading(task, tmp_path):
     net = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 3))
-    model = MultiLabelTwoStage(MajorityVote(), net, **FAST).fit(task.X, task.votes)
+    model = TwoStage(MajorityVote(), net, **FAST).fit(task.X, task.votes)
     model.save(tmp_path / "model")
     with pytest.raises(SavedModelError, match="end_model=net"):
         load_model(tmp_path / "model")
@@ -301,7 +310,7 @@ def test_a_label_without_gold_is_unknown_not_zero():
 
 def test_evaluate_takes_label_models_too(task):
     model = PerLabel(MajorityVote()).fit(task.votes)
-    report = evaluate_multilabel(model, task.votes, task.gold, n_resamples=0)
+    report = evaluate(model, task.votes, task.gold, n_resamples=0)
     assert report.macro_f1 > 0.7
     with pytest.raises(FeatureError, match="between 0 and 1"):
         evaluate_presence([[1.5, 0]], [{"a"}], ["a", "b"])

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import polars as pl
 import pytest
+from scipy.special import expit
 
 from wiesel import DawidSkene, MajorityVote, VoteMatrix, apply_lfs, findings, summarize, threads
 from wiesel.errors import DataError, ParameterError, VoteError
@@ -16,6 +17,7 @@ from wiesel.multilabel import (
     read_multilabel_votes,
     write_multilabel_votes,
 )
+from wiesel.multilabel.label_models import _offset
 
 LONG = pl.DataFrame(
     {
@@ -146,6 +148,14 @@ def test_labels_are_fitted_in_threads_with_the_same_result(task, monkeypatch):
     assert all(name.startswith("wiesel") for name in names)
     assert list(model.models_) == list(task.votes.labels)
     assert np.array_equal(model.predict_proba(task.votes), alone)
+
+
+def test_many_votes_of_one_kind_still_give_the_mean_asked_for():
+    # A hundred votes for one item and one for another: sigmoid(offset + 110) is nearly 3/5.
+    evidence = np.log(3) * np.array([100.0, 1.0])
+    offset = _offset(evidence, 0.3)
+    assert expit(offset + evidence).mean() == pytest.approx(0.3)
+    assert offset + evidence[0] == pytest.approx(np.log(0.6 / 0.4))
 
 
 def test_gold_of_other_items_and_votes_of_another_kind_are_refused(task):

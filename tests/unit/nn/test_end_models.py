@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from wiesel.errors import SavedModelError
 from wiesel.nn import CNN, LSTM, MLP, Linear, shipped_module, shipped_spec
-from wiesel.nn.end_models import Dropout
+from wiesel.nn.end_models import Dropout, evaluating
 from wiesel.training import seeded
 
 SHIPPED = [
@@ -79,3 +80,36 @@ def test_dropout_keeps_the_mean_and_the_share():
 @pytest.mark.parametrize("p", [0.0, 1.0])
 def test_dropout_of_nothing_and_of_everything(p: float):
     assert torch.equal(Dropout(p)(torch.ones(5)), torch.full((5,), 1 - p))
+
+
+@pytest.mark.parametrize(
+    ("hidden", "kinds"),
+    [
+        ((), ["Linear"]),
+        ((4,), ["Linear", "ReLU", "Dropout", "Linear"]),
+        ((5, 4), ["Linear", "ReLU", "Dropout", "Linear", "ReLU", "Linear"]),
+    ],
+)
+def test_dropout_follows_all_hidden_layers_but_the_last_of_several(hidden, kinds):
+    assert [type(layer).__name__ for layer in MLP(3, 2, hidden=hidden).layers] == kinds
+
+
+def test_a_cnn_is_two_padded_convolutions_and_a_linear_layer():
+    cnn = CNN(channels=2, n_classes=3, filters=(4, 5)).eval()
+    images = torch.randn(2, 2, 9, 8, generator=torch.Generator().manual_seed(0))
+    weights = dict(cnn.named_parameters())
+    first, second, last = (
+        (weights[f"layers.{k}.weight"], weights[f"layers.{k}.bias"]) for k in (0, 3, 8)
+    )
+    values = functional.max_pool2d(functional.conv2d(images, *first, padding=1).relu(), 2)
+    values = functional.conv2d(values, *second, padding=1).relu()
+    values = functional.adaptive_avg_pool2d(values, 4).reshape(2, -1)
+    assert torch.allclose(cnn(images), functional.linear(values, *last), atol=1e-6)
+
+
+def test_evaluating_puts_every_part_back_into_its_mode():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Dropout(0.5), nn.BatchNorm1d(2).eval()))
+    modes = [part.training for part in net.modules()]
+    with evaluating(net):
+        assert not any(part.training for part in net.modules())
+    assert [part.training for part in net.modules()] == modes == [True, True, True, True, False]

@@ -6,6 +6,7 @@ import torch
 
 from wiesel.errors import ParameterError
 from wiesel.nn import GraphEncoder, GraphLayers, NodeShape, encode_votes, graph_encoder
+from wiesel.nn.graph_encoder import _by_voter
 from wiesel.nn.stacking import stack_modules
 from wiesel.nn.streams import RandomStreams
 from wiesel.training import seeded
@@ -84,6 +85,20 @@ def test_networks_can_be_stacked(monkeypatch, most):
 def test_scores_for_each_class_and_votes_as_single_numbers():
     shape = NodeShape(n_voters=4, n_values=1, n_features=0, n_scores=2)
     assert encoder(shape=shape)(torch.zeros(3, 4)).shape == (3, 8)
+
+
+@pytest.mark.parametrize(
+    ("n_values", "rows"),
+    [
+        (1, [[11], [12], [21], [22]]),
+        (2, [[11, 13], [12, 14], [21, 23], [22, 24]]),
+        (3, [[11, 12, 15], [13, 14, 16], [21, 22, 25], [23, 24, 26]]),
+    ],
+)
+def test_votes_become_rows_of_voters_with_their_flags_last(n_values: int, rows: list[list[int]]):
+    """Encoded, the values of all voters come first, and then a flag for each that is silent."""
+    encoded = torch.tensor([[11, 12, 13, 14, 15, 16], [21, 22, 23, 24, 25, 26]])[:, : 2 * n_values]
+    assert _by_voter(encoded, NodeShape(2, n_values)).tolist() == rows
 
 
 def test_every_pair_is_heard_once_however_often_it_is_given():

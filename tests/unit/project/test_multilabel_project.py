@@ -151,7 +151,7 @@ def test_inspect_describes_votes_and_model(folder):
     text = called("inspect", out / "votes.parquet")
     assert "desk" in text
     assert "present only" not in text
-    assert "MultiLabelWeaSEL" in called("inspect", out / "model")
+    assert "WeaSEL" in called("inspect", out / "model")
     given = ["inspect", str(out / "votes.parquet"), "--gold", str(folder / "train.jsonl")]
     wrong = CliRunner().invoke(app, given)
     assert "neither a column 'label' nor one for each label" in wrong.output

@@ -75,7 +75,7 @@ def folder(tmp_path_factory) -> Path:
 def called(*words, code=0):
     result = CliRunner().invoke(app, [*map(str, words)])
     assert result.exit_code == code, result.output
-    return result.output
+    return result.stdout if "--json" in words else result.output
 
 
 def test_a_run_leaves_spans_figures_model_and_a_report_with_marked_texts(folder):

@@ -105,3 +105,21 @@ def test_a_stack_prepares_all_items_once_if_they_fit(
     found = list(StackedItems(data, prepare).batches(orders, 3))
     assert sizes == prepared
     assert torch.cat([batch.rows for batch in found], dim=1).tolist() == orders.tolist()
+
+
+def test_a_chunk_is_as_many_batches_as_it_has_room_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("wiesel.training.batches._CHUNK_ITEMS", 12)
+    sizes = []
+
+    def prepare(batch):
+        sizes.append(len(batch))
+        return batch
+
+    list(data_of(23).batches(np.arange(23), 5, prepare=prepare))
+    assert sizes == [10, 10, 3]
+
+
+def test_no_rows_are_a_batch_of_nothing():
+    batch = TrainingData(data_of(10).inputs).gather(np.arange(0))
+    assert len(batch) == 0
+    assert batch.inputs.shape == (0, 3)

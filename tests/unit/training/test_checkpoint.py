@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from wiesel.errors import SavedModelError
 from wiesel.training import History
-from wiesel.training.checkpoint import Checkpoint, Standing, read_checkpoint, write_checkpoint
+from wiesel.training.checkpoint import Checkpoint, MemberProgress, read_checkpoint, write_checkpoint
 
 
 def checkpoint(best: bool = True) -> Checkpoint:
@@ -19,8 +19,8 @@ def checkpoint(best: bool = True) -> Checkpoint:
         weights=weights,
         optimizer={0: {"step": torch.tensor(4.0), "exp_avg": torch.ones(2, 3)}},
         random_states=[torch.get_rng_state()],
-        standings=[
-            Standing(
+        progress=[
+            MemberProgress(
                 History([{"epoch": 1, "loss": 0.5}], best_epoch=1 if best else None),
                 0.75 if best else -math.inf,
                 {name: value + 1 for name, value in weights.items()} if best else None,
@@ -35,7 +35,7 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path, best: bool):
     write_checkpoint(tmp_path / "run.ckpt", written, "abc")
     read = read_checkpoint(tmp_path / "run.ckpt", "abc")
     assert read is not None
-    ours, theirs = read.standings[0], written.standings[0]
+    ours, theirs = read.progress[0], written.progress[0]
     assert (ours.history, ours.best_score) == (theirs.history, theirs.best_score)
     assert (ours.best_weights is None) is (theirs.best_weights is None)
     for name, value in written.weights.items():
@@ -66,12 +66,12 @@ def test_writing_again_replaces_it_and_leaves_nothing_behind(tmp_path: Path):
     assert [file.name for file in (tmp_path / "deep").iterdir()] == ["run.ckpt"]
     read = read_checkpoint(tmp_path / "deep" / "run.ckpt", "abc")
     assert read is not None
-    assert read.standings[0].best_weights is None
+    assert read.progress[0].best_weights is None
 
 
 def test_tied_weights_can_be_written(tmp_path: Path):
     shared = torch.ones(3)
-    tied = Checkpoint({"a": shared, "b": shared}, {}, [torch.get_rng_state()], [Standing()])
+    tied = Checkpoint({"a": shared, "b": shared}, {}, [torch.get_rng_state()], [MemberProgress()])
     write_checkpoint(tmp_path / "run.ckpt", tied, "abc")
     read = read_checkpoint(tmp_path / "run.ckpt", "abc")
     assert read is not None

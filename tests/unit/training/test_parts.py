@@ -22,7 +22,7 @@ from wiesel.training.engines import TrainingJob
 from wiesel.training.loop import run
 from wiesel.training.parts import state_of_part
 from wiesel.training.progress import watching
-from wiesel.training.state import alone, side_by_side
+from wiesel.training.state import single_state, stacked_state
 from wiesel.training.validation import predict_logits, proba_of
 
 
@@ -69,13 +69,13 @@ def job_of(
 def trained_here(job: TrainingJob) -> tuple[list[Any], list[Any]]:
     job = copy.deepcopy(job)
     if len(job.objectives) > 1:
-        state = side_by_side(job.objectives, job.options, job.random_states)
+        state = stacked_state(job.objectives, job.options, job.random_states)
         state = state.resumed(job.fingerprint)
         histories = run(state, job.data, job.validation, job.fingerprint)
     else:
         with torch.random.fork_rng():
             torch.set_rng_state(job.random_states[0])
-            state = alone(job.objectives[0], job.options[0]).resumed(job.fingerprint)
+            state = single_state(job.objectives[0], job.options[0]).resumed(job.fingerprint)
             histories = run(state, job.data, job.validation, job.fingerprint)
     return histories, predictions(job)
 
@@ -223,7 +223,7 @@ def test_a_worker_that_is_gone_is_told_from_other_errors():
             worker._group = None  # its process ends
             return None
         with pytest.raises(PeerLost, match="does not answer"):
-            worker.add_up(torch.ones(2))
+            worker.all_reduce(torch.ones(2))
         return "told"
 
     assert in_workers(2, work) == ["told", None]

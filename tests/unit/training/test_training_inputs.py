@@ -12,7 +12,7 @@ from wiesel.errors import FeatureError
 from wiesel.io.dataset import Dataset as Loaded
 from wiesel.io.dataset import Split
 from wiesel.training.inputs import ArrayInputs, as_inputs, is_matrix, move, part
-from wiesel.training.mapped import let_go
+from wiesel.training.mapped import release_pages
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_was_read_of_a_mapped_file_does_not_stay_in_memory(tmp_path: Path) 
     mapped = np.load(file, mmap_mode="r")
     assert mapped.sum() == 4_000_000
     assert _mapped_kilobytes(file) > 15_000
-    let_go(mapped[10:20])
+    release_pages(mapped[10:20])
     assert _mapped_kilobytes(file) < 1_000
     inputs = as_inputs(mapped)
     for start in range(0, 40_000, 1_000):
@@ -152,7 +152,7 @@ def test_a_mapped_file_that_may_be_changed_keeps_its_changes(tmp_path: Path) -> 
     np.save(file, np.zeros((4, 2), dtype=np.float32))
     mine = np.load(file, mmap_mode="c")
     mine[0] = 3
-    let_go(mine)
+    release_pages(mine)
     assert mine[0].tolist() == [3, 3]
 
 

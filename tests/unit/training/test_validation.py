@@ -1,5 +1,7 @@
 import numpy as np
+import pytest
 
+from wiesel.training import Validation, as_inputs
 from wiesel.training.validation import stratified_folds
 
 
@@ -14,3 +16,17 @@ def test_folds_are_the_same_each_time():
     gold = np.array([0, 1, 1, 0, 1, 0, 0])
     first, again = stratified_folds(gold, 3), stratified_folds(gold, 3)
     assert all(np.array_equal(*pair) for pair in zip(first, again, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("gold", "n_classes", "metric"),
+    [
+        ([0, 1], 2, "auc"),
+        ([1, 1], 2, "accuracy"),
+        ([0, 1], 3, "accuracy"),
+        ([2], 3, "accuracy"),
+    ],
+)
+def test_two_classes_that_occur_are_scored_by_the_area_under_the_curve(gold, n_classes, metric):
+    inputs = as_inputs(np.zeros((len(gold), 1)))
+    assert Validation(inputs, np.array(gold), n_classes).metric == metric

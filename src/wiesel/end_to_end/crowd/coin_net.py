@@ -68,7 +68,7 @@ class COINNet(CrowdModel):
         check_rank(self, self.rank)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        votes: VoteMatrix = plan.votes
         matrices = self._voter_model(votes.n_voters, votes.n_classes)
         return _OutlierObjective(end_model, matrices, votes, self.volume, self.outliers)
 

@@ -1,5 +1,6 @@
 """The base class of crowd methods: an end model and a model of the voters' errors."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -9,15 +10,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from wiesel.end_to_end.base import ExplainedModel
 from wiesel.end_to_end.checks import check_lengths
-from wiesel.end_to_end.crowd.voter_models import VoterModel
-from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, check_one_item
-from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
+from wiesel.end_to_end.crowd.voter_models import VoterMatrices, VoterModel
+from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet, PlannedFit
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries, vote_entries
-from wiesel.errors import SavedModelError, VoteError, suggest
+from wiesel.errors import ParameterError, SavedModelError, VoteError, suggest
 from wiesel.label_models.base import normalized_exp
 from wiesel.nn.end_models import logits_of
+from wiesel.tasks.explaining import VoteEffects
 from wiesel.training import Objective, Record, TrainingData, as_inputs
 from wiesel.training.objective import prediction_record
 from wiesel.training.validation import predict_logits
@@ -26,6 +28,9 @@ from wiesel.votes import VoteMatrix
 __all__ = ["CrowdModel", "CrowdObjective", "all_entries"]
 
 _COUNTED_ITEMS = 4096
+_MOST_COMPUTED = 2**37
+_SECONDS_PER_NUMBER = 6e-9
+"""Measured on one core: a number of a voter's matrix in one step, with its gradient."""
 _NUMBERS_AT_ONCE = 2**22
 
 
@@ -94,7 +99,6 @@ class CrowdModel(ExplainedModel):
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return the effects of the votes on one item; `one` is the item as a batch."""
-        check_one_item(votes)
         accuracies = np.einsum("jcc->jc", self._confusions(votes.voter_index.astype(np.int64)))
         weights = accuracies @ self.class_balance_
         return VoteEffects(self._added(votes), weights, self.soft_labels(one, votes)[0])
@@ -146,8 +150,17 @@ class CrowdModel(ExplainedModel):
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
-        payload = EntryPayload(plan.votes)  # type: ignore[arg-type]
+        payload = EntryPayload(plan.votes)
         return replace(plan, data=replace(plan.data, payload=payload))
+
+    def planned(
+        self, given: FitInputs, validation: GoldSet | None, plan: FitPlan | None = None
+    ) -> PlannedFit:
+        """Return a fit that is ready to be trained; one that would take hours is refused."""
+        fit = super().planned(given, validation, plan)
+        if self.epochs is None:
+            _refuse_endless(fit)
+        return fit
 
     def _keep(self, objective: Objective, plan: FitPlan) -> None:
         self.voter_model_ = objective.voters  # type: ignore[assignment]
@@ -199,6 +212,36 @@ class CrowdModel(ExplainedModel):
         # A probabilistic vote has an entry for each class.
         np.add.at(added, np.searchsorted(votes.voter_index, entries.voters.numpy()), evidence)
         return added
+
+
+def _refuse_endless(fit: PlannedFit) -> None:
+    """Refuse a training of so many epochs on so large matrices that it would take hours.
+
+    Whoever gives a number of epochs has decided; this is only about the number left open, which
+    grows with the classes, as the matrices do with their square.
+    """
+    votes: VoteMatrix = fit.plan.votes  # type: ignore[assignment]
+    n_classes, options = votes.n_classes, fit.options
+    n_items = options.epoch_size or len(fit.plan.data.items)
+    per_item = votes.n_votes / max(1, len(fit.plan.data.items))
+    voters: VoterModel = fit.objective.voters  # type: ignore[assignment]
+    steps = math.ceil(n_items / options.batch_size)
+    numbers = float(steps * sum(parameter.numel() for parameter in voters.parameters()))
+    if any(isinstance(part, VoterMatrices) for part in voters.modules()):
+        numbers += n_items * per_item * n_classes**2  # a matrix for each vote
+    if numbers * options.epochs <= _MOST_COMPUTED:
+        return
+    fits = max(1, int(_MOST_COMPUTED / numbers))
+    minutes = numbers * options.epochs * _SECONDS_PER_NUMBER / 60
+    # One epoch per class, and a cost per epoch that grows with the square of the classes.
+    size = int(n_classes * (_MOST_COMPUTED / (numbers * options.epochs)) ** (1 / 3))
+    raise ParameterError(
+        f"{type(fit.model).__name__} would train {options.epochs:,} epochs for {n_classes:,} "
+        f"classes, about {minutes:,.0f} minutes on one core: its matrices have {n_classes:,} x "
+        f"{n_classes:,} numbers. These votes train in minutes with up to about {size:,} classes. "
+        f"Give the number of epochs yourself, such as epochs={fits:,}, or use TwoStage or "
+        "Committee, whose networks do not grow with the square of the classes."
+    )
 
 
 def all_entries(votes: VoteMatrix) -> VoteEntries:

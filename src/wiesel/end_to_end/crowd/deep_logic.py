@@ -52,7 +52,7 @@ class DeepLogic(AlternatingModel):
         check_number(self, "confidence", self.confidence, low=0.01, high=0.99)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        votes: VoteMatrix = plan.votes
         evidence = VirtualEvidence(votes.n_voters, votes.n_classes, self.confidence, self.smoothing)
         return _LogicObjective(end_model, evidence, votes, self.m_epochs)
 

@@ -80,7 +80,7 @@ class MaxMIG(CrowdModel):
         check_class_balance(self)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        votes: VoteMatrix = plan.votes
         label_model = MajorityVote() if self.start == "majority_vote" else DawidSkene()
         proba = label_model.fit(votes).predict_proba(votes)
         aggregator = _Aggregator.of(all_entries(votes), proba, votes.n_voters)

@@ -50,7 +50,7 @@ class MBEM(AlternatingModel):
     _share_names = ("class_balance_", "hard_balance_")
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        return _HardObjective(end_model, plan.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]
+        return _HardObjective(end_model, plan.votes, self.smoothing, self.m_epochs)
 
     def _keep(self, objective: Objective, plan: FitPlan) -> None:
         super()._keep(objective, plan)

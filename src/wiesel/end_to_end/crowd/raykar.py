@@ -39,4 +39,4 @@ class Raykar(AlternatingModel):
     """The number of epochs between E-steps."""
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        return CountedObjective(end_model, plan.votes, self.smoothing, self.m_epochs)  # type: ignore[arg-type]
+        return CountedObjective(end_model, plan.votes, self.smoothing, self.m_epochs)

@@ -3,6 +3,7 @@
 from wiesel.end_to_end.readings.base import EvidenceLabelModel
 from wiesel.end_to_end.readings.feature_models import FeatureChecked, FeatureEM, FeatureLabelModel
 from wiesel.end_to_end.readings.gold_weighted import GoldWeighted
+from wiesel.end_to_end.readings.stacked import Stacked
 from wiesel.registry import Method, Registry
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "FeatureEM",
     "FeatureLabelModel",
     "GoldWeighted",
+    "Stacked",
 ]
 
 REGISTRY = Registry(
@@ -35,6 +37,13 @@ REGISTRY = Registry(
         cls=GoldWeighted,
         summary="votes weighted by their voters' precision on a few gold labels",
         paper="Wiesel",
+        needs="features, votes and gold",
+    ),
+    Method(
+        name="stacked",
+        cls=Stacked,
+        summary="logistic regression of votes on a few gold labels, on top of correlated_voters",
+        paper="after Wolpert 1992, Neural Networks",
         needs="features, votes and gold",
     ),
 )

@@ -41,6 +41,8 @@ class EvidenceLabelModel(LabelModel):
     Voters depend on each other, so n votes on an item count as much as sqrt(n) independent ones.
     """
 
+    takes_inputs = True
+
     power: float = 0.5
     """Evidence is divided by this power of the number of votes on the item; 0 treats voters as
     independent."""

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from wiesel.end_to_end.base import ExplainedModel
 from wiesel.end_to_end.checks import check_lengths
 from wiesel.end_to_end.crowd.crowd_model import CrowdObjective
 from wiesel.end_to_end.crowd.representation import find_last_layer, represent, representation_width
-from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, check_one_item
 from wiesel.end_to_end.plan import FitInputs, FitPlan, GoldSet
 from wiesel.end_to_end.storage import Saved
 from wiesel.end_to_end.vote_payloads import EntryPayload, VoteEntries
@@ -21,6 +21,8 @@ from wiesel.labels import ABSTAIN
 from wiesel.nn.end_models import Dropout
 from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
+from wiesel.tasks import Task
+from wiesel.tasks.explaining import VoteEffects
 from wiesel.training import Batch, Objective, TrainingData
 from wiesel.training.engines import TrainingEngine
 from wiesel.votes import VoteMatrix
@@ -118,7 +120,7 @@ class RuleModel(ExplainedModel):
         given = replace(self.fit_inputs(X, votes), engine=engine)
         if gold is not None:
             gold = in_order_of(votes, gold, "gold")
-            known = self._label_space(votes).indices(gold, allow_unknown=True)
+            known = self._task(given).labels.indices(gold, allow_unknown=True)
             if len(known) != len(given.inputs):
                 raise FeatureError(
                     f"gold needs a label for each of the {len(given.inputs)} items, None where it "
@@ -139,7 +141,6 @@ class RuleModel(ExplainedModel):
 
     def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
         """Return the effects of the votes on one item; `one` is the item as a batch."""
-        check_one_item(votes)
         together, weights = self._weighed(one, votes)
         return VoteEffects(weights[:, None] * votes.vote_rows(), weights, together[0])
 
@@ -173,8 +174,8 @@ class RuleModel(ExplainedModel):
         `weights` are the weights of the votes, then those of the end model on every item.
         """
 
-    def _items(self, given: FitInputs) -> npt.NDArray[np.int64]:
-        covered = super()._items(given)
+    def _items(self, given: FitInputs, task: Task) -> npt.NDArray[np.int64]:
+        covered = super()._items(given, task)
         if given.gold is None:
             return covered
         labeled = np.flatnonzero(given.gold != ABSTAIN)
@@ -189,7 +190,7 @@ class RuleModel(ExplainedModel):
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        votes: VoteMatrix = plan.votes
         unknown = np.full(votes.n_items, ABSTAIN, dtype=np.int64)
         gold = unknown if given.gold is None else given.gold
         # Gold labels are the targets known before training; the other rows are zero.
@@ -202,7 +203,7 @@ class RuleModel(ExplainedModel):
         last_layer = find_last_layer(end_model, n_classes, plan.data)
         width = representation_width(end_model, last_layer, n_classes)
         rules = RuleNetwork(width, len(plan.voters), self.hidden)
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        votes: VoteMatrix = plan.votes
         targets: npt.NDArray[np.float64] = plan.targets  # type: ignore[assignment]
         gold = np.where(targets.any(axis=1), targets.argmax(axis=1), ABSTAIN)
         return self._rule_objective(RuleParts(end_model, last_layer, rules, votes, gold))

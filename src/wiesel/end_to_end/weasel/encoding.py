@@ -33,9 +33,11 @@ __all__ = [
     "build_encoder",
     "check_encoder",
     "encoder_features",
+    "encoder_network",
     "feature_width",
     "layers_of",
     "voter_dependencies",
+    "weighing_of",
 ]
 
 Dependencies = tuple[tuple[str, str], ...]
@@ -132,7 +134,19 @@ def build_encoder(
     n_columns = len(voters) + len(statistics)
     n_values = encoded_width(1, n_classes, options.encoding)
     n_scores = n_classes if options.class_conditional else 1
-    weighing = Weighing(
+    weighing = weighing_of(options, n_columns, n_features, n_classes, tau_1)
+    nodes = NodeShape(n_columns, n_values, n_features, n_scores)
+    network = encoder_network(options.encoder, nodes, edges)
+    encoder = VoteEncoder(network, len(voters), weighing, len(statistics))
+    layers = layers_of(options.encoder)
+    return encoder if layers is None or layers.trained else encoder.requires_grad_(False)
+
+
+def weighing_of(
+    options: "WeaSEL", n_columns: int, n_features: int, n_classes: int, tau_1: float
+) -> Weighing:
+    """Return how scores become weights, for so many columns of votes."""
+    return Weighing(
         activation=options.activation,
         tau_1=tau_1,
         # The paper's code counts one number for each vote, so sqrt_input does too.
@@ -140,11 +154,6 @@ def build_encoder(
         class_conditional=options.class_conditional,
         voting_only=options.voting_only,
     )
-    nodes = NodeShape(n_columns, n_values, n_features, n_scores)
-    network = _network(options.encoder, nodes, edges)
-    encoder = VoteEncoder(network, len(voters), weighing, len(statistics))
-    layers = layers_of(options.encoder)
-    return encoder if layers is None or layers.trained else encoder.requires_grad_(False)
 
 
 def feature_width(features: Inputs | None) -> int:
@@ -152,7 +161,8 @@ def feature_width(features: Inputs | None) -> int:
     return 0 if features is None else features.item_bytes // 4
 
 
-def _network(encoder: Any, nodes: NodeShape, edges: list[tuple[int, int]]) -> nn.Module:
+def encoder_network(encoder: Any, nodes: NodeShape, edges: list[tuple[int, int]]) -> nn.Module:
+    """Return the untrained network of an encoder: encoded votes and features to scores."""
     n_inputs, n_outputs = nodes.n_inputs, nodes.n_voters * nodes.n_scores
     layers = layers_of(encoder)
     if isinstance(layers, GraphLayers):

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from wiesel.end_to_end.checks import check_lengths
-from wiesel.end_to_end.explaining import VoteEffects, check_one_item
 from wiesel.end_to_end.vote_payloads import DensePayload, statistic_columns
 from wiesel.end_to_end.weasel.encoding import feature_width
+from wiesel.end_to_end.weasel.several_labels import weigh_labels
 from wiesel.errors import FeatureError
 from wiesel.label_models.pair_statistics import place_statistics
 from wiesel.nn.encoders import encode_votes, label_logits
+from wiesel.tasks.explaining import VoteEffects
 from wiesel.training import TrainingData
 from wiesel.votes import VoteMatrix
 
@@ -27,7 +28,7 @@ _ITEMS = 2048
 
 
 @torch.no_grad()
-def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> Weighed:
+def weigh_voters(model: "WeaSEL", X: Any, votes: Any, encoder_X: Any) -> Weighed:
     """Return the voters' accuracies and the items' soft labels; means for an ensemble."""
     model.check_fitted()
     X = X if encoder_X is not None else model.inputs_of(X, votes)
@@ -45,6 +46,8 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> 
             f"these items have {feature_width(features)}."
         )
     check_lengths(given)
+    if model.grid_ is not None:
+        return weigh_labels(model, given, features, votes)
     statistics = place_statistics(model.statistics, votes.voters)
     payload = DensePayload(votes, given.inputs, features, statistics)
     data = TrainingData(given.inputs, payload=payload)
@@ -62,7 +65,6 @@ def weigh_voters(model: "WeaSEL", X: Any, votes: VoteMatrix, encoder_X: Any) -> 
 
 def weigh_item(model: "WeaSEL", one: Any, votes: VoteMatrix, encoder_X: Any) -> VoteEffects:
     """Return the effects of the votes on one item; `one` is the item as a batch."""
-    check_one_item(votes)
     accuracies, soft_labels = weigh_voters(model, one, votes, encoder_X)
     # One column for each class, or a single one for all classes.
     all_of_them = accuracies[0] if accuracies.ndim == 3 else accuracies[0][:, None]

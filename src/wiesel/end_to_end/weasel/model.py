@@ -1,7 +1,7 @@
 """WeaSEL: a network that weighs the votes is trained jointly with the end model."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final, Literal, Self
 
@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from wiesel.end_to_end.explaining import ExplainedModel, VoteEffects, explain_item
+from wiesel.end_to_end.base import ExplainedModel
 from wiesel.end_to_end.feature_reader import as_batch
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
     GoldSet,
-    can_choose,
     check_class_balance,
     train_options,
 )
@@ -34,29 +33,41 @@ from wiesel.end_to_end.weasel.encoding import (
 from wiesel.end_to_end.weasel.insight import weigh_item, weigh_voters
 from wiesel.end_to_end.weasel.objective import WeaSELObjective
 from wiesel.end_to_end.weasel.recovery import recover
+from wiesel.end_to_end.weasel.several_labels import (
+    LabelGrid,
+    WeaSELPresenceObjective,
+    build_label_encoder,
+    check_for_several_labels,
+    explain_labels,
+    one_sided_models,
+)
 from wiesel.errors import (
     ParameterError,
     SavedModelError,
     WieselWarning,
     warn_user,
 )
-from wiesel.explain import Explanation
 from wiesel.label_models import ClassBalance, LabelModel
-from wiesel.label_models.copies import find_copies, merge_copies
 from wiesel.label_models.pair_statistics import place_statistics
-from wiesel.label_models.storage import label_model_values, unfitted_label_model
-from wiesel.labels import class_prior
+from wiesel.label_models.storage import (
+    fitted_label_model,
+    label_model_arrays,
+    label_model_values,
+    unfitted_label_model,
+)
 from wiesel.nn.encoders import Activation, EncoderLayers, Encoding, VoteEncoder
 from wiesel.nn.graph_encoder import GraphLayers
 from wiesel.nn.losses import AGREEMENT_LOSSES
 from wiesel.nn.shapes import shapes_only
 from wiesel.parameters import check_choice, check_number
+from wiesel.tasks import OneLabelTask, SeveralLabelsTask
+from wiesel.tasks.explaining import check_one_item
 from wiesel.training import Objective, as_inputs
 from wiesel.training.engines import TrainingEngine
-from wiesel.votes import VoteMatrix
 
 __all__ = ["WeaSEL", "WeaSELObjective"]
 
+_ONE_SIDED = "one_sided.safetensors."
 _TAU_2 = ("sqrt_voters", "sqrt_input", "voters", "classes")
 _PAPER: Final[dict[str, Any]] = {
     "tau_1": None,
@@ -90,6 +101,9 @@ class WeaSEL(ExplainedModel):
     (`start`), only voters that vote get weight (`voting_only`), and tau_2 does not grow with the
     number of voters.
     `WeaSEL.paper(net)` is the paper's own configuration.
+
+    With several labels, one encoder reads the votes on all of them, and shares weight among the
+    voters on each (`wiesel.end_to_end.weasel.several_labels`).
 
     >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -129,7 +143,9 @@ class WeaSEL(ExplainedModel):
     loss: str = "symmetric"
     """`symmetric` (Algorithm 1), `encoder_target`, `end_model_target`, `no_stop_gradient`, `l1`,
     `hellinger` or `mig`."""
-    class_balance: ClassBalance | Literal["votes", "validation", "auto"] = None
+    class_balance: ClassBalance | Mapping[str, float] | Literal["votes", "validation", "auto"] = (
+        None
+    )
     """P(y): None is uniform (as in the paper's experiments), numbers, or where to estimate it;
     `auto` is the validation set if there is one, else the votes."""
     start: LabelModel | None = field(default_factory=FeatureChecked)
@@ -148,6 +164,12 @@ class WeaSEL(ExplainedModel):
     """The number of features the encoder reads in addition to the votes."""
     dependencies_: tuple[tuple[str, str], ...] = field(init=False, repr=False)
     """The edges of a graph encoder, given or found; empty for other encoders."""
+    grid_: LabelGrid | None = field(init=False, repr=False)
+    """With several labels: the voters on each; else None."""
+    one_sided_: dict[str, Any] = field(init=False, repr=False)
+    """The label models of labels whose votes all go one way."""
+
+    tasks = (OneLabelTask.kind, SeveralLabelsTask.kind)
 
     @classmethod
     def paper(cls, end_model: nn.Module, **options: Any) -> Self:
@@ -161,7 +183,7 @@ class WeaSEL(ExplainedModel):
     def fit(
         self,
         X: Any,
-        votes: VoteMatrix,
+        votes: Any,
         validation: GoldSet | None = None,
         encoder_X: Any = None,
         *,
@@ -177,30 +199,37 @@ class WeaSEL(ExplainedModel):
         self.recover(given, validation)
         return self
 
-    def accuracies(
-        self, X: Any, votes: VoteMatrix, encoder_X: Any = None
-    ) -> npt.NDArray[np.float64]:
+    def accuracies(self, X: Any, votes: Any, encoder_X: Any = None) -> Any:
         """Return the weight of each voter: (n_items, n_voters[, n_classes]).
 
-        After the voters there is a column for each of the `statistics`.
+        After the voters there is a column for each of the `statistics`. With several labels, it is
+        a dict: for each label, the weights of the voters on it.
         """
-        return weigh_voters(self, X, votes, encoder_X)[0]
+        weights = weigh_voters(self, X, votes, encoder_X)[0]
+        if self.grid_ is None:
+            return weights
+        named = enumerate(self.grid_.voters_on.items())
+        return {label: weights[:, place, : len(voters)] for place, (label, voters) in named}
 
-    def soft_labels(
-        self, X: Any, votes: VoteMatrix, encoder_X: Any = None
-    ) -> npt.NDArray[np.float64]:
+    def soft_labels(self, X: Any, votes: Any, encoder_X: Any = None) -> npt.NDArray[np.float64]:
         """Return the encoder's soft labels: (n_items, n_classes); the prior without votes."""
         return weigh_voters(self, X, votes, encoder_X)[1]
 
-    def explain(self, x: Any, votes: VoteMatrix, encoder_X: Any = None) -> Explanation:
+    def explain(self, x: Any, votes: Any, encoder_X: Any = None) -> Any:
         """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""
-        self.check_fitted()
+        self.check_votes(votes)
+        check_one_item(votes)
         one, features = self.input_of(x), None if encoder_X is None else as_batch(encoder_X)
-        return explain_item(self, one, votes, weigh_item(self, one, votes, features))
+        return self.task_.explanation(self, one, votes, self._effects(one, votes, features))
 
-    def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
+    def vote_effects(self, one: Any, votes: Any) -> Any:
         """Return the effects of the votes on one item; `one` is the item as a batch."""
-        return weigh_item(self, one, votes, None)
+        return self._effects(one, votes, None)
+
+    def _effects(self, one: Any, votes: Any, features: Any) -> Any:
+        if self.grid_ is None:
+            return weigh_item(self, one, votes, features)
+        return explain_labels(self, one, votes, weigh_voters(self, one, votes, features))
 
     def fit_inputs(self, X: Any, votes: Any, encoder_X: Any = None) -> FitInputs:
         """Return X, votes and the encoder's features as one value."""
@@ -233,7 +262,14 @@ class WeaSEL(ExplainedModel):
             "graph_layers": _stored_layers(self.encoder, GraphLayers),
             "dependencies": self.dependencies_,
             "start": None if self.start is None else label_model_values(self.start),
+            "voters_on": None if self.grid_ is None else self.grid_.voters_on,
+            "one_sided": {k: label_model_values(own) for k, own in self.one_sided_.items()},
         }
+
+    def saved_files(self) -> dict[str, bytes]:
+        """Return the arrays of the label models of one-sided labels."""
+        models = enumerate(self.one_sided_.values())
+        return {f"{_ONE_SIDED}{place}": label_model_arrays(own) for place, own in models}
 
     @classmethod
     def restored_options(cls, saved: Saved) -> dict[str, Any]:
@@ -258,15 +294,28 @@ class WeaSEL(ExplainedModel):
         self.tau_1_, self.encoder_width_ = values["tau_1"], values["encoder_width"]
         check_number(self, "tau_1_", self.tau_1_, low=0)
         check_number(self, "encoder_width_", self.encoder_width_, low=0, whole=True)
-        self.class_balance_ = values["class_balance"]
-        class_prior(self.labels_, self.class_balance_)
+        self.class_balance_ = self.task_.check_balance(values["class_balance"])
         self.dependencies_ = values.get("dependencies", ())
-        sizes = len(self.labels_), self.encoder_width_, self.dependencies_, self.tau_1_
+        stored = values.get("voters_on")
+        self.grid_ = (
+            None if stored is None else LabelGrid.restored(stored, self.labels_, self.voters_)
+        )
+        self.one_sided_ = {
+            label: fitted_label_model(own, saved.files[f"{_ONE_SIDED}{place}"])
+            for place, (label, own) in enumerate(values.get("one_sided", {}).items())
+        }
         if not isinstance(self.encoder, nn.Module):
             with shapes_only():  # no memory before the sizes match
-                saved.check(build_encoder(self, self.voters_, *sizes).network, "encoder")
-        self.encoder_ = build_encoder(self, self.voters_, *sizes).eval()
+                saved.check(self._encoder(len(self.labels_)).network, "encoder")
+        self.encoder_ = self._encoder(len(self.labels_)).eval()
         self.encoder_.network = saved.filled(self.encoder_.network, "encoder")
+
+    def _encoder(self, n_classes: int) -> VoteEncoder:
+        """A new encoder for the learned sizes."""
+        if self.grid_ is not None:
+            return build_label_encoder(self, self.grid_, self.encoder_width_, self.tau_1_)
+        sizes = n_classes, self.encoder_width_, self.dependencies_, self.tau_1_
+        return build_encoder(self, self.voters_, *sizes)
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -297,24 +346,31 @@ class WeaSEL(ExplainedModel):
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
-        votes: VoteMatrix = plan.votes  # type: ignore[assignment]
+        votes, grid = plan.votes, None
+        if plan.task.kind == SeveralLabelsTask.kind:
+            check_for_several_labels(self)
+            grid = LabelGrid.of(votes)
         # In a committee, the inputs were prepared for another method, without encoder features.
         features = given.features
         if features is None and self._reads_features:
             features = encoder_features(given.inputs, None, wanted=True)
         statistics = place_statistics(self.statistics, votes.voters)
-        payload = DensePayload(votes, given.inputs, features, statistics)
-        learned = {
-            "class_balance_": plan.class_balance,
+        dense = votes if grid is None else grid.votes(votes)
+        payload = DensePayload(dense, given.inputs, features, statistics)
+        learned: dict[str, Any] = {
+            # The balance of a label may be unknown: it is even then.
+            "class_balance_": np.nan_to_num(plan.class_balance, nan=0.5),
+            "grid_": grid,
+            "one_sided_": {},
             "tau_1_": self._chosen_tau_1(plan),
             "encoder_width_": feature_width(features),
-            "dependencies_": voter_dependencies(self, votes),
+            "dependencies_": () if grid is not None else voter_dependencies(self, votes),
         }
         data = replace(plan.data, payload=payload)
         plan = replace(plan, data=data, features=features, learned=learned)
         if self.start is None or self.warm_up == 0:
             return plan
-        epochs = train_options(self, len(plan.labels), can_choose(plan.validation)).epochs
+        epochs = train_options(self, plan).epochs
         if epochs <= self.warm_up:
             warn_user(
                 f"WeaSEL trains for {epochs} epochs, and learns its start in the first "
@@ -322,17 +378,23 @@ class WeaSEL(ExplainedModel):
                 "this is two-stage training. Give more epochs, or a smaller warm_up.",
                 WieselWarning,
             )
-        return replace(plan, targets=initial_soft_labels(self.start, plan))
+        fitted, targets = initial_soft_labels(self.start, plan)
+        if grid is not None:
+            plan = replace(plan, learned={**learned, "one_sided_": one_sided_models(fitted)})
+        return replace(plan, targets=targets)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
-        learned = plan.learned
+        learned, balance = plan.learned, plan.learned["class_balance_"]
+        sizes = learned["encoder_width_"], learned["tau_1_"]
+        if learned["grid_"] is not None:
+            encoder = build_label_encoder(self, learned["grid_"], *sizes)
+            soft: Any = plan.task.objective(end_model, plan.targets, plan.votes, "ce", None)  # type: ignore[arg-type]
+            return WeaSELPresenceObjective(
+                soft, encoder, self.encoding, learned["grid_"], balance, self.warm_up
+            )
+        dependencies = learned["dependencies_"]
         encoder = build_encoder(
-            self,
-            plan.voters,
-            len(plan.labels),
-            learned["encoder_width_"],
-            learned["dependencies_"],
-            learned["tau_1_"],
+            self, plan.voters, len(plan.labels), sizes[0], dependencies, sizes[1]
         )
         return WeaSELObjective(
             end_model,
@@ -361,22 +423,23 @@ class WeaSEL(ExplainedModel):
         self.encoder_ = trained.encoder
 
 
-def initial_soft_labels(label_model: LabelModel, plan: FitPlan) -> npt.NDArray[np.float64]:
-    """Return the soft labels of a label model, in which copies of a voter count once.
+def initial_soft_labels(
+    label_model: LabelModel, plan: FitPlan
+) -> tuple[LabelModel, npt.NDArray[np.float64]]:
+    """Return a fitted label model and its soft labels, in which copies of a voter count once.
 
     A label model that uses features gets those of the encoder, because the end model may read
     token ids or images.
     """
-    votes: VoteMatrix = plan.votes  # type: ignore[assignment]
-    original = find_copies(votes)
-    merged = merge_copies(votes, original)
-    labeled = None if plan.gold_votes is None else merge_copies(plan.gold_votes, original)
+    task, copies = plan.task, plan.task.copies(plan.votes)
+    merged, labeled = task.without_copies(plan.votes, copies), plan.gold_votes
+    labeled = None if labeled is None else task.without_copies(labeled, copies)
     inputs = plan.data.inputs if plan.features is None else plan.features
     data = replace(plan.data, inputs=inputs)
     single = replace(plan, data=data, votes=merged, gold_votes=labeled)
     # If features do not confirm the votes, training still starts from these soft labels.
     with warnings.catch_warnings(action="ignore", category=WieselWarning):
-        return fit_label_model(label_model, single, plan.class_balance)[1]
+        return task.fit_label_model(label_model, single, plan.class_balance, fit_label_model)
 
 
 def _stored_layers(encoder: object, kind: type) -> dict[str, Any] | None:

@@ -3,7 +3,6 @@
 import warnings
 from typing import TYPE_CHECKING
 
-from wiesel.end_to_end.diagnosis import predicts_one_class
 from wiesel.errors import WieselWarning, warn_user
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ __all__ = ["recover"]
 def recover(model: "WeaSEL", given: "FitInputs", validation: "GoldSet | None") -> None:
     """Drop collapsed members, or train on the start alone if all collapsed; with a warning."""
     members = model.members_ or (model,)
-    healthy = [member for member in members if not predicts_one_class(member.history_)]
+    healthy = [member for member in members if not model.task_.collapsed(member.history_).all()]
     if len(healthy) == len(members):
         return
     if healthy:

@@ -115,7 +115,7 @@ class _ProgressDisplay:
 
 
 @dataclass(eq=False)
-class _Step:
+class _PassGroup:
     """Labeling functions that run together on a batch."""
 
     places: list[int]
@@ -124,18 +124,18 @@ class _Step:
 
 
 @dataclass(eq=False)
-class _Open:
-    """A batch in progress: its known votes, and the remaining steps."""
+class _BatchInProgress:
+    """A batch in progress: its known votes, and the functions that still have to run."""
 
     batch: Batch
     keys: list[str]
     """The cache keys, one per labeling function; empty without a cache."""
     columns: dict[int, ColumnVotes]
-    steps: list[_Step]
+    groups: list[_PassGroup]
 
 
 class _Run:
-    """One call of `apply`: the job, the workers, and the open batches."""
+    """One call of `apply`: the job, the workers, and the batches in progress."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class _Run:
         self.show = show
         self.skipped = skipped
         self.spent = 0.0
-        self.open: deque[_Open] = deque()
+        self.in_progress: deque[_BatchInProgress] = deque()
         self.shareable = {
             lf.name for lf in job.lfs if pool.n_workers and lf.divisible and is_portable(lf)
         }
@@ -168,12 +168,12 @@ class _Run:
         try:
             for batch in batches:
                 self._begin(batch)
-                if len(self.open) > 1:
-                    self._work(self.open[-2])
-                if len(self.open) > 2:
+                if len(self.in_progress) > 1:
+                    self._work(self.in_progress[-2])
+                if len(self.in_progress) > 2:
                     yield self._finish()
-            self._work(self.open[-1])
-            while self.open:
+            self._work(self.in_progress[-1])
+            while self.in_progress:
                 yield self._finish()
         except BaseException:
             self._keep()
@@ -188,11 +188,13 @@ class _Run:
         columns = {place: known[key] for place, key in enumerate(keys) if key in known}
         columns |= {place: ColumnVotes.none() for place in self.skipped}
         waiting = [place for place in range(len(job.lfs)) if place not in columns]
-        self.open.append(_Open(batch, keys, columns, list(self._steps(waiting, batch))))
+        self.in_progress.append(
+            _BatchInProgress(batch, keys, columns, list(self._groups(waiting, batch)))
+        )
         if self.pool.running:
-            self._offer(self.open[-1])
+            self._offer(self.in_progress[-1])
 
-    def _steps(self, waiting: Sequence[int], batch: Batch) -> Iterator[_Step]:
+    def _groups(self, waiting: Sequence[int], batch: Batch) -> Iterator[_PassGroup]:
         lfs = self.job.lfs
         can_be_sent = bool(len(batch)) and pl.Object not in batch.frame.dtypes
         for group in passes([lfs[place] for place in waiting]):
@@ -202,9 +204,9 @@ class _Run:
             if self.isolate and len(batch):
                 self._refuse_staying([lfs[place] for place in alone if lfs[place].divisible])
             if shared:
-                yield _Step(shared, self._share([lfs[place] for place in shared], batch))
+                yield _PassGroup(shared, self._share([lfs[place] for place in shared], batch))
             if alone:
-                yield _Step(alone, None)
+                yield _PassGroup(alone, None)
 
     def _share(self, lfs: Sequence[LabelingFunction], batch: Batch) -> Share:
         first_rows = _FIRST_ROWS if isinstance(lfs[0], PythonFunction) else _FIRST_TEXTS
@@ -214,19 +216,19 @@ class _Run:
         share.dangerous = self.isolate
         return share
 
-    def _offer(self, own: _Open) -> None:
-        for step in own.steps:
-            if step.share is not None and step.share.remaining:
-                self.pool.help(step.share, self.job.labels)
+    def _offer(self, current: _BatchInProgress) -> None:
+        for group in current.groups:
+            if group.share is not None and group.share.remaining:
+                self.pool.help(group.share, self.job.labels)
 
-    def _work(self, own: _Open) -> None:
+    def _work(self, current: _BatchInProgress) -> None:
         """Do this process's part of a batch."""
-        for step in own.steps:
-            if step.share is not None:
-                self._work_on(step.share)
+        for group in current.groups:
+            if group.share is not None:
+                self._work_on(group.share)
             else:
-                lfs = [self.job.lfs[place] for place in step.places]
-                self._take_in(own, step, run_pass(lfs, own.batch, self.job.labels))
+                lfs = [self.job.lfs[place] for place in group.places]
+                self._store_votes(current, group, run_pass(lfs, current.batch, self.job.labels))
 
     def _votes(self, share: Share) -> list[ColumnVotes]:
         """Wait for the workers' votes; vote here on the rows they left."""
@@ -257,8 +259,8 @@ class _Run:
         if not self.pool.running:
             if not self.isolate and (not self.pool.n_workers or share.work(vote, stays_alone)):
                 return
-            for own in self.open:
-                self._offer(own)
+            for current in self.in_progress:
+                self._offer(current)
         if not self.timed:  # nothing could stop a function in this process
             share.work(vote)
 
@@ -274,32 +276,34 @@ class _Run:
             f"load it with load_lfs, or leave {option} out."
         )
 
-    def _take_in(self, own: _Open, step: _Step, votes: Sequence[ColumnVotes]) -> None:
+    def _store_votes(
+        self, current: _BatchInProgress, group: _PassGroup, votes: Sequence[ColumnVotes]
+    ) -> None:
         """Store votes, and stop the job at a failure that should stop it."""
-        fresh = dict(zip(step.places, votes, strict=True))
+        fresh = dict(zip(group.places, votes, strict=True))
         if self.job.cache is not None:
-            self.job.cache.put({own.keys[place]: column for place, column in fresh.items()})
+            self.job.cache.put({current.keys[place]: column for place, column in fresh.items()})
         self.job.report(failure for column in votes for failure in column.failures)
-        own.columns.update(fresh)
+        current.columns.update(fresh)
 
     def _finish(self) -> VoteMatrix:
-        """Return the votes on the batch that was opened first."""
-        own = self.open[0]
-        for step in own.steps:
-            if step.share is not None:
-                self._take_in(own, step, self._votes(step.share))
-        self.open.popleft()
-        self.show(own.batch.start + len(own.batch))
-        ordered = [own.columns[place] for place in range(len(self.job.lfs))]
-        return assemble(ordered, self.job.labels, self.job.voters, own.batch.ids)
+        """Return the votes on the batch that was begun first."""
+        current = self.in_progress[0]
+        for group in current.groups:
+            if group.share is not None:
+                self._store_votes(current, group, self._votes(group.share))
+        self.in_progress.popleft()
+        self.show(current.batch.start + len(current.batch))
+        ordered = [current.columns[place] for place in range(len(self.job.lfs))]
+        return assemble(ordered, self.job.labels, self.job.voters, current.batch.ids)
 
     def _keep(self) -> None:
         """Cache the complete votes of a failed job."""
-        for own in self.open if self.job.cache is not None else ():
-            for step in own.steps:
-                if step.share is not None and step.share.complete:
+        for current in self.in_progress if self.job.cache is not None else ():
+            for group in current.groups:
+                if group.share is not None and group.share.complete:
                     with suppress(WieselError):
-                        self._take_in(own, step, step.share.votes())
+                        self._store_votes(current, group, group.share.votes())
 
 
 def _cores() -> int:

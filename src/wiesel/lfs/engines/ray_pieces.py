@@ -22,7 +22,7 @@ _RETRIES = 10
 """The number of times a piece is started again after its machine was lost."""
 _AHEAD = 2
 """Pieces per core of the cluster that are running or wait for a core."""
-_MOMENT = 0.2
+_POLL_SECONDS = 0.2
 """Seconds between two checks for Ctrl-C."""
 
 
@@ -59,7 +59,7 @@ def done_on_ray(
                 room = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
                 while waiting and len(under_way) < room:
                     under_way.append(task.remote(waiting.popleft(), sent))
-                ready, under_way = ray.wait(under_way, timeout=_MOMENT)
+                ready, under_way = ray.wait(under_way, timeout=_POLL_SECONDS)
                 for content, problem in ray.get(ready):
                     if problem:
                         raise error_of_message(problem)

@@ -23,7 +23,7 @@ _ATTEMPTS = 3
 """Attempts at a piece before the search for the rows that crash it."""
 _AHEAD = 2
 """Pieces per core of the cluster that are running or wait for an earlier one."""
-_MOMENT = 0.2
+_POLL_SECONDS = 0.2
 """Seconds between two checks for Ctrl-C."""
 _LOST = (
     "LocalRayletDiedError",
@@ -84,7 +84,7 @@ class RayTasks:
     def _ready(self, tasks: list[Any]) -> list[Any]:
         if not tasks:
             return []
-        ready, _ = self._ray.wait(tasks, timeout=_MOMENT)
+        ready, _ = self._ray.wait(tasks, timeout=_POLL_SECONDS)
         return list(ready)
 
     def _record(self, piece: Piece, task: Any) -> Record | None:

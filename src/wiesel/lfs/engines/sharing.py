@@ -19,7 +19,7 @@ _PIECE_SECONDS = 0.2
 """The target time per piece: long compared with the cost of sending it, but short to wait for."""
 
 
-_MOMENT = 0.1
+_POLL_SECONDS = 0.1
 """Seconds between two checks for Ctrl-C."""
 
 
@@ -135,7 +135,7 @@ class Share:
         """Wait for all workers and return the votes, or raise a worker's problem."""
         with self._changed:
             # Once Polars is imported, Ctrl-C does not interrupt a wait without a timeout.
-            while not self._changed.wait_for(self._is_over, timeout=_MOMENT):
+            while not self._changed.wait_for(self._is_over, timeout=_POLL_SECONDS):
                 pass
         if self.problem is not None:
             raise self.problem

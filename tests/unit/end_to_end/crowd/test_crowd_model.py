@@ -165,6 +165,12 @@ def test_parts_give_the_value_and_the_gradient_of_the_whole():
     assert torch.equal(*gradients)
 
 
+def test_matrices_of_more_than_sixteen_million_numbers_have_a_low_rank():
+    assert matrix_rank(2**22, 4, None) is None
+    assert matrix_rank(2**22 + 1, 4, None) == 8
+    assert matrix_rank(2**22 + 1, 4, 3) == 3
+
+
 def test_factors_times_vectors_are_the_matrices_times_vectors():
     matrices = VoterMatrices(5, torch.randn(3, 4), rank=2)
     torch.nn.init.normal_(matrices.left)
@@ -181,6 +187,9 @@ def test_voters_of_an_ensemble_are_what_its_members_say_on_average(cls, tmp_path
     each = [member.confusions() for member in model.members_]
     assert len(each) == 2
     assert np.allclose(model.confusions(), np.mean(each, axis=0))
+    balances = [member.class_balance_ for member in model.members_]
+    assert np.allclose(model.class_balance_, np.mean(balances, axis=0))
+    assert model.class_balance_.sum() == pytest.approx(1)
     evidence = [member._log_votes(X, votes) for member in model.members_]
     assert np.allclose(model._log_votes(X, votes), np.mean(evidence, axis=0), atol=1e-5)
     model.save(tmp_path / "model")

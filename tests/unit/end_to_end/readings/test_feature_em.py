@@ -8,6 +8,7 @@ import torch
 
 from wiesel import (
     DawidSkene,
+    FeatureChecked,
     FeatureEM,
     LabelSpace,
     MajorityVote,
@@ -119,3 +120,46 @@ def test_a_network_is_trained_on_what_the_fitted_model_predicts(coverage: float)
     )
     predicted = plan.learned["label_model_"].predict_proba(votes, X)
     np.testing.assert_allclose(plan.targets, predicted, atol=1e-6)  # single precision
+
+
+def judged() -> tuple[VoteMatrix, np.ndarray, np.ndarray, np.ndarray]:
+    """Votes on three classes, soft labels, predictions for other folds, and class shares."""
+    rng = np.random.default_rng(2)
+    dense = rng.integers(-1, 3, (40, 3))
+    dense[:4] = -1
+    votes = VoteMatrix.from_dense(dense, LabelSpace("a", "b", "c"))
+    soft_labels = rng.dirichlet(np.ones(3), size=40)
+    held_out = np.eye(3)[dense.clip(0)].mean(axis=1) - 1 / 3 + 0.1 * rng.normal(size=(40, 3))
+    return votes, soft_labels, held_out, np.array([0.5, 0.3, 0.2])
+
+
+def test_what_a_vote_means_is_counted_from_soft_labels_with_ten_pseudo_votes():
+    votes, soft_labels, held_out, shares = judged()
+    dense = votes.dense()
+    found = FeatureEM()._class_given_vote(votes, soft_labels, held_out, shares)
+    for v in range(3):
+        everybody = sum(soft_labels[dense[:, j] == v].sum(axis=0) for j in range(3))
+        pooled = (everybody + shares) / ((dense == v).sum() + 1)
+        for j in range(3):
+            cast = dense[:, j] == v
+            expected = (soft_labels[cast].sum(axis=0) + 10 * pooled) / (cast.sum() + 10)
+            assert np.allclose(found[j, v], expected)
+
+
+def test_a_vote_is_confirmed_by_what_the_features_say_of_its_items():
+    votes, soft_labels, held_out, shares = judged()
+    dense, covered = votes.dense(), votes.covered
+    model = FeatureChecked()
+    found = model._class_given_vote(votes, soft_labels, held_out, shares)
+    assert model.confirmed_
+    # The mean prediction where voter j votes v, minus that over all items, with ten more at 0.
+    lift = np.zeros((3, 3, 3))
+    for j in range(3):
+        for v in range(3):
+            cast = dense[:, j] == v
+            apart = held_out[cast] - held_out[covered].mean(axis=0)
+            lift[j, v] = apart.sum(axis=0) / (cast.sum() + 10)
+    own = [lift[j, v, v] for j, v in np.ndindex(3, 3) for _ in range((dense[:, j] == v).sum())]
+    votes_for = np.array([(dense == v).sum() for v in range(3)])
+    half_of_the_way = 0.5 * (1 - (shares * votes_for).sum() / votes_for.sum())
+    assert np.allclose(found, shares + half_of_the_way / np.mean(own) * lift)

@@ -5,11 +5,13 @@ import pytest
 from tiny_task import ONE_PASS, linear, tiny_task
 
 from wiesel import WeaSEL, fit_together, load_model
-from wiesel.end_to_end.diagnosis import predicts_one_class
 from wiesel.end_to_end.weasel.recovery import recover
 from wiesel.errors import CollapseWarning, WieselWarning
+from wiesel.labels import LabelSpace
+from wiesel.tasks import OneLabelTask
 from wiesel.training import History
 
+TASK = OneLabelTask(LabelSpace("ham", "spam"))
 ONE_SIDED = {"predicted_shares": [1.0, 0.0], "voted_shares": [0.6, 0.4]}
 
 
@@ -20,16 +22,16 @@ def collapsing(**options) -> WeaSEL:
 
 
 def test_one_class_for_all_is_a_collapse():
-    assert predicts_one_class(History([ONE_SIDED]))
+    assert TASK.collapsed(History([ONE_SIDED]))
 
 
 def test_one_sided_votes_are_no_collapse():
-    assert not predicts_one_class(History([{**ONE_SIDED, "voted_shares": [1.0, 0.0]}]))
+    assert not TASK.collapsed(History([{**ONE_SIDED, "voted_shares": [1.0, 0.0]}]))
 
 
 def test_classes_that_are_told_apart_are_no_collapse_whatever_the_threshold():
-    assert not predicts_one_class(History([{**ONE_SIDED, "validation_auc": 0.8}]))
-    assert predicts_one_class(History([{**ONE_SIDED, "validation_auc": 0.5}]))
+    assert not TASK.collapsed(History([{**ONE_SIDED, "validation_auc": 0.8}]))
+    assert TASK.collapsed(History([{**ONE_SIDED, "validation_auc": 0.5}]))
 
 
 @pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")

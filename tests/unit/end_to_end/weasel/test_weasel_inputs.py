@@ -16,8 +16,10 @@ from torch.utils.data import Dataset, TensorDataset
 
 from wiesel import VoteMatrix
 from wiesel.end_to_end.readings import FeatureChecked
+from wiesel.end_to_end.vote_payloads import DensePayload
 from wiesel.errors import FeatureError, ParameterError, TrainingError, VoteError
 from wiesel.nn import CNN
+from wiesel.training import as_inputs
 
 # Two quick epochs of a tiny network may well predict one class; here that is no matter.
 pytestmark = pytest.mark.filterwarnings("ignore::wiesel.errors.CollapseWarning")
@@ -439,3 +441,12 @@ class TestAfterFit:
         assert np.allclose(model.predict_proba(X)[10:12], model.predict_proba(X[10:12]), atol=1e-7)
         some = model.soft_labels(X[10:12], votes[10:12])
         assert np.allclose(model.soft_labels(X, votes)[10:12], some, atol=1e-7)
+
+
+def test_an_item_takes_its_votes_twice_and_its_features():
+    votes = VoteMatrix.from_dense([[0, 1, -1]], ["a", "b"])
+    inputs = as_inputs(np.zeros((1, 5), dtype=np.float32))
+    # Floats of four bytes: 3 voters and 2 statistics, 2 classes, and 5 features.
+    statistics = (("fixes", 0, 1), ("fixes", 1, 2))
+    assert DensePayload(votes, inputs).item_bytes == 2 * 4 * 3 * 2
+    assert DensePayload(votes, inputs, inputs, statistics).item_bytes == 2 * 4 * 5 * 2 + 4 * 5

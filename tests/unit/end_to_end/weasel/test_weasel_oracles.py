@@ -54,6 +54,22 @@ def test_with_a_constant_encoder_the_soft_label_is_softmax_of_counts_over_root_m
     assert np.allclose(model.soft_labels(X, votes), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("balance", [[0.5, 0.5], [0.8, 0.2]])
+def test_in_training_soft_labels_are_weighted_votes_times_the_class_balance(balance: list[float]):
+    X, votes, _ = tiny_task()
+    encoder = VoteEncoder(Constant(4), 4, Weighing(tau_2=2.0))
+    objective = WeaSELObjective(linear(), encoder, "one_hot", "symmetric", np.array(balance))
+    batch = objective.prepare(training_data(X, votes).gather(np.arange(len(X))))
+    # Four equal voters share a total weight of two.
+    label = softmax(votes.counts() / 2 + np.log(balance), axis=1)
+    found = objective.weigh(batch)[1]
+    assert np.allclose(softmax(found.detach().numpy(), axis=1), label, atol=1e-6)
+    end = softmax(objective.end_model(torch.from_numpy(X)).detach().numpy(), axis=1)
+    losses = objective.losses(batch)
+    assert losses["end_model"].item() == pytest.approx(-(label * np.log(end)).sum(axis=1).mean())
+    assert losses["encoder"].item() == pytest.approx(-(end * np.log(label)).sum(axis=1).mean())
+
+
 def test_with_tau_1_zero_the_soft_label_is_the_same_whatever_the_encoder():
     X, votes, _ = tiny_task()
     model = weasel(tau_1=0.0).fit(X, votes)

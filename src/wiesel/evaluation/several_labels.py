@@ -10,15 +10,15 @@ import polars as pl
 
 from wiesel.analysis.table import UNKNOWN, Column, Table, count, number, text
 from wiesel.errors import FeatureError
-from wiesel.evaluation import Report, evaluate_proba
 from wiesel.evaluation.intervals import check_resampling, percentile_interval
 from wiesel.evaluation.metrics import average_precision
-from wiesel.evaluation.report import Score, known
+from wiesel.evaluation.report import Report, Score, known
+from wiesel.evaluation.scoring import evaluate_proba
+from wiesel.label_sets import MultiLabelSpace, Presence
 from wiesel.labels import as_indices
-from wiesel.multilabel.space import MultiLabelSpace, Presence
 from wiesel.row_ids import in_order_of
 
-__all__ = ["FIGURES", "MultiLabelReport", "evaluate_multilabel", "evaluate_presence"]
+__all__ = ["FIGURES", "MultiLabelReport", "evaluate_presence"]
 
 FIGURES = ("micro_f1", "macro_f1", "average_precision", "exact_match", "cell_accuracy")
 """The scores over all labels, in the order of printing."""
@@ -97,32 +97,6 @@ class MultiLabelReport:
 
     def _repr_html_(self) -> str:
         return self.totals.to_html() + self.table.to_html()
-
-
-def evaluate_multilabel(
-    model: Any, X: Any, gold: Any, *, n_resamples: int = 1000, seed: int = 0
-) -> MultiLabelReport:
-    """Return how well a model predicts sets of labels, with 95 % bootstrap intervals.
-
-    `model` has `predict_proba(X)`, which returns P(present) as (n_items, n_labels), and its labels
-    in `labels_`. If it has `thresholds_`, a label is predicted from that probability on, else
-    above 0.5. `gold` contains a set of labels for each item, None if unknown.
-
-    >>> from wiesel import MajorityVote
-    >>> from wiesel.multilabel import MultiLabelVotes, PerLabel
-    >>> votes = MultiLabelVotes.from_dense([[[1, 0], [1, 1]], [[0, 0], [0, 1]]], ["a", "b"])
-    >>> model = PerLabel(MajorityVote()).fit(votes)
-    >>> evaluate_multilabel(model, votes, [{"a", "b"}, set()], n_resamples=0).exact_match
-    Score(0.5000, nan to nan)
-    """
-    return evaluate_presence(
-        model.predict_proba(X),
-        in_order_of(X, gold, "gold", "X"),
-        MultiLabelSpace.of(model.labels_),
-        thresholds=getattr(model, "thresholds_", None),
-        n_resamples=n_resamples,
-        seed=seed,
-    )
 
 
 def evaluate_presence(

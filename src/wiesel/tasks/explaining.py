@@ -1,6 +1,5 @@
-"""Explanations of single items, shared by all methods."""
+"""Explanations of single items: the effects of votes, and what is made of them."""
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,20 +7,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.end_to_end.base import EndToEndModel
-from wiesel.end_to_end.checks import predicted_proba
 from wiesel.errors import FeatureError
 from wiesel.explain import Explanation, MemberView, Push, predicted_class
+from wiesel.label_models import LabelModel
 from wiesel.label_models.base import normalized_exp
+from wiesel.labels import ABSTAIN, as_indices, checked_proba
+from wiesel.training import as_inputs
 from wiesel.votes import VoteMatrix
 
 __all__ = [
-    "ExplainedModel",
     "VoteEffects",
     "check_one_item",
+    "each_left_out",
     "explain_item",
+    "label_model_effects",
     "log_proba",
     "mean_effects",
+    "proba_of_votes",
 ]
 
 
@@ -41,19 +43,35 @@ class VoteEffects:
     """The soft label of each member of a committee."""
 
 
-@dataclass(eq=False, kw_only=True)
-class ExplainedModel(EndToEndModel):
-    """A method that knows the effect of each vote on an item."""
+def proba_of_votes(label_model: LabelModel, votes: VoteMatrix, X: Any) -> npt.NDArray[np.float64]:
+    """Return the soft labels of a fitted label model; X counts if it learned from features."""
+    given = (votes, X) if label_model.takes_inputs else (votes,)
+    source = f"The soft labels by {type(label_model).__name__}"
+    found = label_model.predict_proba(*given)
+    return checked_proba(found, votes.labels, source, votes.n_items)
 
-    def explain(self, x: Any, votes: VoteMatrix) -> Explanation:
-        """Return the effect of each vote on one item: `model.explain(X[17], votes[17])`."""
-        self.check_fitted()
-        one = self.input_of(x)
-        return explain_item(self, one, votes, self.vote_effects(one, votes))
 
-    @abstractmethod
-    def vote_effects(self, one: Any, votes: VoteMatrix) -> VoteEffects:
-        """Return the effects of the votes on one item; `one` is the item as a batch."""
+def label_model_effects(label_model: LabelModel, one: Any, votes: VoteMatrix) -> VoteEffects:
+    """Return the effects of the votes on one item; `one` is the item as a batch.
+
+    A vote's weight is the change of the label model's log-probabilities without this vote.
+    """
+    repeated = as_inputs(one).take(np.zeros(votes.n_votes + 1, dtype=np.int64))
+    proba = proba_of_votes(label_model, each_left_out(votes), repeated)
+    added = log_proba(proba[0]) - log_proba(proba[1:])
+    return VoteEffects(added, np.abs(added).max(axis=1, initial=0), proba[0])
+
+
+def each_left_out(votes: VoteMatrix) -> VoteMatrix:
+    """Return one item's votes, followed by a copy for each vote with that vote removed."""
+    repeated = votes[np.zeros(votes.n_votes + 1, dtype=np.int64)].vote_rows()
+    cells = np.zeros((votes.n_votes + 1, votes.n_voters, votes.n_classes), dtype=np.float32)
+    cells[:, votes.voter_index] = repeated.reshape(len(cells), votes.n_votes, votes.n_classes)
+    cells[np.arange(1, len(cells)), votes.voter_index] = 0
+    if votes.distribution is not None:
+        return VoteMatrix.from_proba(cells, votes.labels, votes.voters)
+    classes = np.where(cells.any(axis=2), cells.argmax(axis=2), ABSTAIN)
+    return VoteMatrix.from_dense(as_indices(classes), votes.labels, votes.voters)
 
 
 def log_proba(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -82,11 +100,10 @@ def _without(part: VoteEffects) -> npt.NDArray[np.float64]:
     return normalized_exp(log_proba(part.soft_label) - part.added)
 
 
-def explain_item(
-    model: EndToEndModel, one: Any, votes: VoteMatrix, effects: VoteEffects
-) -> Explanation:
+def explain_item(model: Any, one: Any, votes: VoteMatrix, effects: VoteEffects) -> Explanation:
     """Return the explanation of one item; `one` is the item as a batch."""
-    end_proba = predicted_proba(model, one, 1)[0]
+    source = f"The probabilities by {type(model).__name__}"
+    end_proba = checked_proba(model.predict_proba(one), model.labels_, source, 1)[0]
     explained = predicted_class(end_proba.tolist(), model.threshold_)
     return Explanation(
         item=_plain(votes.ids[0]),
@@ -106,7 +123,7 @@ def _plain(item: Any) -> Any:
     return item.item() if isinstance(item, np.generic) else item
 
 
-def check_one_item(votes: VoteMatrix) -> None:
+def check_one_item(votes: Any) -> None:
     """Refuse to explain several items at once."""
     if votes.n_items != 1:
         raise FeatureError(

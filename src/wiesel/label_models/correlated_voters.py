@@ -1,0 +1,240 @@
+"""CorrelatedVoters: votes weighted by what they say, and by how much they repeat each other."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from wiesel.errors import ParameterError
+from wiesel.label_models.base import LabelModel
+from wiesel.parameters import check_number
+from wiesel.votes import Statistics, VoteMatrix, VoteSource
+
+__all__ = ["CorrelatedVoters"]
+
+Array = npt.NDArray[np.float64]
+
+_MOST_VOTERS = 1_000
+_KNOWN = 0.6
+"""The correlation with the class of a voter about which nothing is known."""
+_LOWEST, _HIGHEST = 0.02, 0.98
+_LEAST_NOISE = 0.05
+"""The smallest variance of the errors in any direction, as a share of a voter's variance."""
+_ROUNDS, _STEPS = 10, 100
+
+
+@dataclass(eq=False, kw_only=True)
+class CorrelatedVoters(LabelModel):
+    """A linear discriminant of votes whose errors are correlated, learned without labels.
+
+    For each class c, let x_j be the probability that voter j gives c (0 or 1 for plain votes),
+    minus its mean, over its standard deviation. The model is::
+
+        x_j = a_j z + e_j,   z = whether the class is c, standardized,   Cov(e) = E
+
+    Correlations of votes are then `R = a a' + E`. The vector `a` is fitted to the correlations of
+    pairs that fit it (pairs that correlate more than that share errors, and count less), and the
+    rest is E. Voters are weighted by `E^-1 a`: nine judges that make the same errors count about as
+    much as one. An item's logit is that of a linear discriminant on the voters that voted on it.
+    Voters are assumed to be better than chance. Errors that all voters share equally, or that most
+    voters share, look like the class; a few gold labels show them (`wiesel.end_to_end.Stacked`).
+    Made for panels of judges that vote on most items, such as language models, and for grades.
+
+    >>> from wiesel.datasets import make_panel
+    >>> votes, gold = make_panel(2000)  # judges with shared errors
+    >>> model = CorrelatedVoters().fit(votes)
+    >>> bool((model.predict_proba(votes).argmax(axis=1) == gold).mean() > 0.76)
+    True
+    """
+
+    shrinkage: float = 400.0
+    """The number of items by which the correlation of a pair's errors is shrunk toward zero."""
+    power: float = 0.5
+    """How sure a panel is: logits are divided by this power of its information, relative to that of
+    its best voter. 0 trusts that no error is common to all; 1 is as sure as the best voter alone.
+    It does not change which class is the most probable."""
+
+    discriminant_: Array = field(init=False, repr=False)
+    """(n_voters, n_classes): the weight of the standardized vote of a voter on a class."""
+    reliabilities_: Array = field(init=False, repr=False)
+    """(n_voters, n_classes): a, the correlation of a vote with the class."""
+    error_covariance_: Array = field(init=False, repr=False)
+    """(n_classes, n_voters, n_voters): E, in units of a voter's variance."""
+    means_: Array = field(init=False, repr=False)
+    """(n_voters, n_classes): the mean probability of a class."""
+    scales_: Array = field(init=False, repr=False)
+    """(n_voters, n_classes): its standard deviation; 0 if it never varies."""
+
+    def _check_options(self) -> None:
+        check_number(self, "shrinkage", self.shrinkage, low=0)
+        check_number(self, "power", self.power, low=0, high=1)
+
+    def _fit(self, votes: VoteSource, class_balance: npt.NDArray[np.float64] | None) -> None:
+        n_voters, n_classes = len(votes.voters), len(votes.labels)
+        if n_voters > _MOST_VOTERS:
+            raise ParameterError(
+                f"CorrelatedVoters compares all pairs of voters, so it takes at most "
+                f"{_MOST_VOTERS:,}; there are {n_voters:,}. Use DawidSkene or MajorityVote."
+            )
+        sums = _Moments(*votes.sum(_moments))
+        own = np.diag(sums.both)
+        cast = np.maximum(own, 1)[:, None]
+        self.means_ = sums.first[:, np.arange(n_voters), np.arange(n_voters)].T / cast
+        squares = sums.products[:, np.arange(n_voters), np.arange(n_voters)].T / cast
+        variances = squares - self.means_**2
+        self.scales_ = np.sqrt(np.where(variances > 1e-9, variances, 0))
+        if class_balance is None:
+            shares = (self.means_ * own[:, None]).sum(axis=0) + 1
+            self.class_balance_ = shares / shares.sum()
+        known = sums.both / (sums.both + self.shrinkage) * (1 - np.eye(n_voters))
+        self.reliabilities_ = np.zeros((n_voters, n_classes))
+        self.error_covariance_ = np.zeros((n_classes, n_voters, n_voters))
+        for c in range(n_classes):
+            pairs = _correlations(sums, c, self.scales_[:, c])
+            varies = self.scales_[:, c] > 0
+            a = _reliabilities(pairs, known * np.outer(varies, varies))
+            self.reliabilities_[:, c] = np.where(varies, a, 0)
+            self.error_covariance_[c] = _error_covariance(pairs, self.reliabilities_[:, c], known)
+        solved: Any = np.linalg.solve(self.error_covariance_, self.reliabilities_.T[:, :, None])
+        self.discriminant_ = solved[:, :, 0].T
+
+    def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
+        proba = np.empty((votes.n_items, votes.n_classes))
+        for start in range(0, votes.n_items, 4096):
+            rows = slice(start, start + 4096)
+            proba[rows] = self._proba_of_chunk(votes[np.arange(votes.n_items)[rows]])
+        proba[~votes.covered] = self.class_balance_
+        return proba
+
+    def _proba_of_chunk(self, votes: VoteMatrix) -> Array:
+        shares, mask = _dense_shares(votes)
+        balance = np.clip(self.class_balance_, 1e-6, 1 - 1e-6)
+        spread = np.sqrt(balance * (1 - balance))
+        logits = np.empty((votes.n_items, votes.n_classes))
+        for c in range(votes.n_classes):
+            varies = self.scales_[:, c] > 0
+            scale = np.where(varies, self.scales_[:, c], 1)
+            x = np.where(mask & varies, (shares[:, :, c] - self.means_[:, c]) / scale, 0)
+            weights = np.where(mask & varies, self.discriminant_[:, c], 0)
+            signal = weights @ self.reliabilities_[:, c]
+            noise = ((weights @ self.error_covariance_[c]) * weights).sum(axis=1)
+            score = (x * weights).sum(axis=1)
+            # The means of the two groups are signal * z; the logit is that of two normals.
+            present, absent = (1 - balance[c]) / spread[c], -balance[c] / spread[c]
+            middle = signal * (present + absent) / 2
+            gain = np.where(noise > 0, signal / np.maximum(noise, 1e-12), 0)
+            prior = np.log(balance[c]) - np.log1p(-balance[c])
+            logits[:, c] = prior + gain * (present - absent) * (score - middle)
+            alone = np.where(mask, self._alone(c), 0).max(axis=1)
+            together = np.maximum(gain * signal, alone)
+            more = np.where(alone > 0, together / np.where(alone > 0, alone, 1), 1)
+            logits[:, c] /= more**self.power
+        log_proba = -np.logaddexp(0, -logits)
+        log_proba -= log_proba.max(axis=1, keepdims=True)
+        proba = np.exp(log_proba)
+        normalized: Array = proba / proba.sum(axis=1, keepdims=True)
+        return normalized
+
+    def standardized(self, votes: VoteMatrix) -> Array:
+        """Return x of every vote, 0 where there is none: (n_items, n_voters, n_classes)."""
+        shares, mask = _dense_shares(votes)
+        varies = self.scales_ > 0
+        x = (shares - self.means_) / np.where(varies, self.scales_, 1)
+        return np.where(mask[:, :, None] & varies, x, 0)
+
+    def _alone(self, c: int) -> Array:
+        """The information of every voter by itself on a class: its signal over its noise."""
+        noise = np.diag(self.error_covariance_[c])
+        return np.where(self.scales_[:, c] > 0, self.reliabilities_[:, c] ** 2 / noise, 0)
+
+
+class _Moments(NamedTuple):
+    """Sums over the items on which both voters of a pair vote."""
+
+    both: Array
+    """(voters, voters): the number of these items."""
+    first: Array
+    """(classes, voters, voters): the probabilities that the first voter gives the class."""
+    products: Array
+    """(classes, voters, voters): the products of both voters' probabilities."""
+
+
+def _moments(votes: VoteMatrix) -> Statistics:
+    rows = votes.vote_rows().astype(np.float64)
+    rows /= np.maximum(rows.sum(axis=1, keepdims=True), 1e-12)
+    shape = (votes.n_items, votes.n_voters)
+
+    def matrix(values: Array) -> sp.csr_array:
+        return sp.csr_array((values, votes.voter_index, votes.indptr), shape=shape)
+
+    cast = matrix(np.ones(votes.n_votes))
+    by_class = [matrix(rows[:, c]) for c in range(votes.n_classes)]
+    return (
+        (cast.T @ cast).toarray(),
+        np.stack([(own.T @ cast).toarray() for own in by_class]),
+        np.stack([(own.T @ own).toarray() for own in by_class]),
+    )
+
+
+def _dense_shares(votes: VoteMatrix) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """(items, voters, classes) probabilities, and where there is a vote."""
+    shares = np.zeros((votes.n_items, votes.n_voters, votes.n_classes))
+    mask = np.zeros((votes.n_items, votes.n_voters), dtype=bool)
+    rows = votes.vote_rows().astype(np.float64)
+    rows /= np.maximum(rows.sum(axis=1, keepdims=True), 1e-12)
+    shares[votes.item_index, votes.voter_index] = rows
+    mask[votes.item_index, votes.voter_index] = True
+    return shares, mask
+
+
+def _correlations(sums: _Moments, c: int, scales: Array) -> Array:
+    """The correlations of all pairs of voters on one class; 0 where one does not vary."""
+    both = np.maximum(sums.both, 1)
+    covariance = sums.products[c] / both - sums.first[c] * sums.first[c].T / both**2
+    units = np.outer(scales, scales)
+    found = np.where(units > 0, covariance / np.where(units > 0, units, 1), 0)
+    return np.clip(found, -1, 1)
+
+
+def _reliabilities(pairs: Array, known: Array) -> Array:
+    """The vector `a` with `a_j a_k` close to the correlations of most pairs.
+
+    Medians come first, because a few pairs that share many errors must not decide. Least squares
+    are more exact, and pairs that correlate more than expected count less there.
+    """
+    a = _by_medians(pairs, known)
+    for _ in range(_ROUNDS):
+        away = pairs - np.outer(a, a)
+        usual = float(np.median(np.abs(away[known > 0]))) + 1e-3 if (known > 0).any() else 1.0
+        weights = known / (1 + (np.maximum(away, 0) / usual) ** 2)
+        for _ in range(_STEPS):
+            top, bottom = (weights * pairs) @ a, weights @ (a * a)
+            wanted = np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), a)
+            step = np.clip(wanted, _LOWEST, _HIGHEST) - a
+            a = a + 0.5 * step
+            if np.abs(step).max() < 1e-12:
+                break
+    return a
+
+
+def _by_medians(pairs: Array, known: Array) -> Array:
+    a = np.full(len(pairs), _KNOWN)
+    rows = (known > 0).any(axis=1)
+    for _ in range(_STEPS if rows.any() else 0):
+        ratios = np.where(known > 0, pairs / a, np.nan)[rows]
+        step = np.clip(np.nanmedian(ratios, axis=1), _LOWEST, _HIGHEST) - a[rows]
+        a[rows] += 0.5 * step
+        if np.abs(step).max() < 1e-9:
+            break
+    return a
+
+
+def _error_covariance(pairs: Array, a: Array, known: Array) -> Array:
+    """E: what the correlations are beyond `a a'`, shrunk, with positive eigenvalues."""
+    errors = (pairs - np.outer(a, a)) * known
+    np.fill_diagonal(errors, np.maximum(1 - a**2, _LEAST_NOISE))
+    values, vectors = np.linalg.eigh(errors)
+    repaired: Array = (vectors * np.maximum(values, _LEAST_NOISE)) @ vectors.T
+    return repaired

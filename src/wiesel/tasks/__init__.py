@@ -1,0 +1,40 @@
+"""The kinds of tasks: what a target, a score, a prediction and an explanation of each are."""
+
+from typing import Any
+
+from wiesel.errors import SavedModelError, suggest
+from wiesel.label_sets import MultiLabelSpace
+from wiesel.labels import LabelSpace
+from wiesel.multilabel.votes import MultiLabelVotes
+from wiesel.tasks.base import Task
+from wiesel.tasks.one_label import OneLabelTask
+from wiesel.tasks.several_labels import SeveralLabelsTask
+from wiesel.votes import require_votes
+
+__all__ = ["OneLabelTask", "SeveralLabelsTask", "Task", "stored_task", "task_of", "task_of_votes"]
+
+
+def task_of(labels: LabelSpace) -> Task:
+    """Return the task of these labels.
+
+    >>> task_of(MultiLabelSpace("sports", "politics")).kind
+    'several labels'
+    """
+    if isinstance(labels, MultiLabelSpace):
+        return SeveralLabelsTask(labels)
+    return OneLabelTask(labels)
+
+
+def task_of_votes(votes: Any) -> Task:
+    """Return the task that votes are for; refuse what are no votes."""
+    if not isinstance(votes, MultiLabelVotes):
+        require_votes(votes)
+    return task_of(votes.labels)
+
+
+def stored_task(kind: Any, names: Any) -> Task:
+    """Return the task of a saved model, from its kind and the names of its labels."""
+    spaces = {OneLabelTask.kind: LabelSpace, SeveralLabelsTask.kind: MultiLabelSpace}
+    if kind not in spaces:
+        raise SavedModelError(f"There is no kind of task {kind!r:.60}. {suggest(kind, spaces)}")
+    return task_of(spaces[kind](*names))

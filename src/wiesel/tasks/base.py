@@ -1,0 +1,227 @@
+"""What a task asks of an item, and all that depends on it: the interface of every kind of task."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, nn
+
+from wiesel.label_models import LabelModel
+from wiesel.labels import LabelSpace
+from wiesel.training import History, Inputs, Objective, Validation
+from wiesel.votes import VoteMatrix
+
+__all__ = ["Array", "FitLabelModel", "Task"]
+
+Array = npt.NDArray[np.float64]
+
+FitLabelModel = Callable[[Any, Any, "Array | None"], tuple[LabelModel, Array]]
+"""Fits a copy of a label model on the one `VoteMatrix` of a plan, given P(class) if it is known.
+Returns it and its soft labels."""
+
+
+class Task(ABC):
+    """A kind of task: what an item is asked, and what that means for votes, gold and networks.
+
+    Methods, training, storage and reports know this interface only. A method says which kinds it
+    can do (`EndToEndModel.tasks`).
+    """
+
+    kind: ClassVar[str]
+    """The name of the kind in saved models and messages."""
+    output: ClassVar[str]
+    """What a network returns a logit for: a class, a label."""
+    refused_layers: ClassVar[tuple[type[nn.Module], ...]] = ()
+    """The layers with which a network must not end, because they return probabilities."""
+
+    def __init__(self, labels: LabelSpace) -> None:
+        self.labels = labels
+
+    @property
+    @abstractmethod
+    def n_classes(self) -> int:
+        """How many classes a network's decision is between."""
+
+    # Votes
+
+    @abstractmethod
+    def matrices(self, votes: Any) -> Sequence[VoteMatrix]:
+        """Return all votes as vote matrices."""
+
+    @abstractmethod
+    def used(self, votes: Any) -> npt.NDArray[np.bool_]:
+        """Return whether an item is trained on: (n_items,)."""
+
+    @abstractmethod
+    def copies(self, votes: Any) -> Mapping[str, Any]:
+        """Return the voters that are copies, and whom they copy."""
+
+    @abstractmethod
+    def without_copies(self, votes: Any, copies: Mapping[str, Any]) -> Any:
+        """Return the votes in which a voter and its copies count once."""
+
+    @abstractmethod
+    def sample_votes(self, n_items: int, voters: Sequence[str]) -> Any:
+        """Return votes on which a loaded model can be tried; nobody votes on the first item."""
+
+    # Gold labels and the class balance
+
+    @abstractmethod
+    def held_out(self, inputs: Inputs, gold: Any) -> Validation:
+        """Return items with gold labels in the user's form, checked."""
+
+    @abstractmethod
+    def class_balance(self, option: Any, votes: Any, validation: Validation | None) -> Array:
+        """Return P(class) as the option `class_balance` of a method says."""
+
+    @abstractmethod
+    def member_balance(self, option: Any, votes: Any, validation: Validation | None) -> Any:
+        """Return the option `class_balance` of a committee's members, given the committee's."""
+
+    # Label models
+
+    @abstractmethod
+    def fit_label_model(
+        self, label_model: LabelModel, plan: Any, balance: Array | None, fit: FitLabelModel
+    ) -> tuple[Any, Array]:
+        """Return the fitted label model, and its soft labels for all items of the plan."""
+
+    @abstractmethod
+    def checked_proba(
+        self, proba: Any, source: str, n_items: int | None = None, *, zeros: bool = False
+    ) -> Array:
+        """Return probabilities, or raise an error that names their source.
+
+        `zeros` allows rows of zeros, which say nothing about their item.
+        """
+
+    @abstractmethod
+    def hardened(self, soft_labels: Array) -> Array:
+        """Return the most probable answers as soft labels."""
+
+    @abstractmethod
+    def soft_labels(self, fitted: Any, votes: Any, X: Any) -> Array:
+        """Return the soft labels of what `fit_label_model` returned; some label models use X."""
+
+    @abstractmethod
+    def label_model_effects(self, fitted: Any, one: Any, votes: Any) -> Any:
+        """Return what each vote on one item adds to the soft label of a label model."""
+
+    @abstractmethod
+    def label_model_contents(self, fitted: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return a fitted label model as values and files."""
+
+    @abstractmethod
+    def restored_label_model(
+        self, values: dict[str, Any], files: Mapping[str, bytes], voters: tuple[str, ...]
+    ) -> Any:
+        """Return the fitted label model that was stored."""
+
+    # Networks
+
+    def adapted(self, network: nn.Module) -> nn.Module:
+        """Return the network as it is trained: logits (items, classes, ...)."""
+        return network
+
+    def original(self, adapted: nn.Module) -> nn.Module:
+        """Return the network that `adapted` took."""
+        return adapted
+
+    @abstractmethod
+    def objective(
+        self, network: nn.Module, targets: Array, votes: Any, loss: str, balance: Array | None
+    ) -> Objective:
+        """Return what trains a network on soft labels."""
+
+    @abstractmethod
+    def gold_objective(
+        self, network: nn.Module, gold: Any, unsure: float, left_out: Any = None
+    ) -> Objective:
+        """Return what trains a network on gold labels, but for the items `left_out`.
+
+        `unsure` is the share of a label that is spread over the classes.
+        """
+
+    @abstractmethod
+    def average(self, networks: Sequence[nn.Module], weights: Any = None) -> nn.Module:
+        """Return the network that averages the probabilities of others."""
+
+    @abstractmethod
+    def collapsed(self, history: History) -> npt.NDArray[np.bool_]:
+        """Whether the kept weights predict the same for all items although the votes do not.
+
+        One answer, or one for each label.
+        """
+
+    @abstractmethod
+    def able(self, histories: Sequence[History]) -> Array:
+        """Return 1 where a member of a committee may have weight: (members,) or more."""
+
+    @abstractmethod
+    def collapse_message(self, history: History) -> str:
+        """Return what a collapsed network does."""
+
+    @abstractmethod
+    def judged(
+        self, probas: Array, validation: Any
+    ) -> Iterator[tuple[tuple[int, ...], Array, Validation]]:
+        """Yield each decision that gold can judge.
+
+        It is its place among a member's weights, the members' probabilities (members, n_items,
+        n_classes), and the gold.
+        """
+
+    # Predictions
+
+    @abstractmethod
+    def calibration(self, logits: Tensor, validation: Any) -> Array:
+        """Return the scale and offset of each logit, fitted on gold."""
+
+    @abstractmethod
+    def proba(self, logits: Tensor, calibration: Array | None) -> Array:
+        """Return the probabilities of a network's logits."""
+
+    @property
+    def default_threshold(self) -> Any:
+        """The threshold without gold labels; None predicts the most probable class."""
+        return None
+
+    @abstractmethod
+    def decide(self, proba: Array, threshold: Any) -> Any:
+        """Return the predictions in the user's form."""
+
+    @abstractmethod
+    def one(self, model: Any, label: str) -> Any:
+        """Return the binary classifier of one of several labels."""
+
+    @abstractmethod
+    def explanation(self, model: Any, one: Any, votes: Any, effects: Any) -> Any:
+        """Return why one item got its labels, from the effects of its votes."""
+
+    @abstractmethod
+    def mean_effects(
+        self, parts: Mapping[str, Any], weights: Mapping[str, Any], votes: Any, copies: Any
+    ) -> Any:
+        """Return the effects of votes on the members' weighted mean; copies share theirs."""
+
+    @abstractmethod
+    def check_threshold(self, threshold: Any) -> Any:
+        """Return a stored threshold, checked."""
+
+    @abstractmethod
+    def check_calibration(self, calibration: Any) -> Array | None:
+        """Return a stored scale and offset of each logit, checked; None leaves them as trained."""
+
+    @abstractmethod
+    def check_balance(self, balance: Any) -> Array:
+        """Return a stored class balance, checked."""
+
+    @abstractmethod
+    def check_copies(self, copies: Any, voters: Sequence[str]) -> dict[str, Any]:
+        """Return the stored copies of a committee, checked."""
+
+    @abstractmethod
+    def check_weights(self, weights: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the stored weights of a committee's members, checked."""

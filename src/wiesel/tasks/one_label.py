@@ -1,0 +1,295 @@
+"""One label for each item: the items of a `VoteMatrix`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, nn
+
+from wiesel.errors import ParameterError, SavedModelError
+from wiesel.label_models import ClassBalance, LabelModel
+from wiesel.label_models.copies import find_copies, merge_copies
+from wiesel.label_models.majority_vote import vote_balance
+from wiesel.label_models.storage import (
+    fitted_label_model,
+    label_model_arrays,
+    label_model_values,
+)
+from wiesel.labels import ABSTAIN, LabelSpace, as_indices, checked_proba, class_prior
+from wiesel.nn.end_models import Ensemble
+from wiesel.tasks.base import Array, FitLabelModel, Task
+from wiesel.tasks.explaining import (
+    VoteEffects,
+    explain_item,
+    label_model_effects,
+    mean_effects,
+    proba_of_votes,
+)
+from wiesel.training import History, Inputs, Objective, Validation
+from wiesel.training.objective import SoftLabelObjective
+from wiesel.training.validation import ENOUGH_GOLD, proba_of
+from wiesel.votes import VoteMatrix
+
+__all__ = ["COLLAPSED_SHARE", "OneLabelTask", "chosen_class_balance"]
+
+COLLAPSED_SHARE = 0.995
+"""A network that predicts one class for more of the items has collapsed, if the votes differ."""
+_BETTER_THAN_CHANCE = 0.6
+"""A validation ROC-AUC that an uninformed network does not reach."""
+_VOTED_ITEMS = 3
+"""Beside few gold items, the class balance of the votes counts as so many items of each class."""
+_ARRAYS = "label_model.safetensors"
+
+
+class OneLabelTask(Task):
+    """One of several classes for each item.
+
+    >>> OneLabelTask(LabelSpace("ham", "spam")).held_out([0, 1], ["ham", "spam"]).gold
+    array([0, 1])
+    """
+
+    kind = "one label"
+    output = "class"
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return len(self.labels)
+
+    def matrices(self, votes: VoteMatrix) -> Sequence[VoteMatrix]:
+        """Return the votes."""
+        return (votes,)
+
+    def used(self, votes: VoteMatrix) -> npt.NDArray[np.bool_]:
+        """Return whether an item has a vote."""
+        return votes.covered
+
+    def copies(self, votes: VoteMatrix) -> dict[str, str]:
+        """Return each voter that is a copy, and the voter it copies."""
+        original = find_copies(votes)
+        return {
+            votes.voters[voter]: votes.voters[first]
+            for voter, first in enumerate(original)
+            if voter != first
+        }
+
+    def without_copies(self, votes: VoteMatrix, copies: Mapping[str, str]) -> VoteMatrix:
+        """Return the votes with every copy merged into the voter it copies."""
+        return merge_copies(votes, _originals(votes.voters, copies))
+
+    def sample_votes(self, n_items: int, voters: Sequence[str]) -> VoteMatrix:
+        """Return items of which the first has no vote, and the others have all."""
+        rows = [[ABSTAIN] * len(voters), *([[0] * len(voters)] * (n_items - 1))]
+        return VoteMatrix.from_dense(as_indices(rows), self.labels, voters)
+
+    def held_out(self, inputs: Inputs, gold: Any) -> Validation:
+        """Return items with gold labels, given as names or indices."""
+        return Validation(inputs, self.labels.indices(gold), len(self.labels))
+
+    def class_balance(
+        self, option: Any, votes: VoteMatrix | None, validation: Validation | None
+    ) -> Array:
+        """Return P(class): given, uniform (None), or estimated as the option says."""
+        return chosen_class_balance(option, self.labels, votes, validation)
+
+    def member_balance(self, option: Any, votes: VoteMatrix, validation: Validation | None) -> Any:
+        """Return the committee's option; without one, members estimate the balance."""
+        return "auto" if option is None else option
+
+    def fit_label_model(
+        self, label_model: LabelModel, plan: Any, balance: Array | None, fit: FitLabelModel
+    ) -> tuple[LabelModel, Array]:
+        """Return the fitted label model, and P(class) of every item."""
+        return fit(label_model, plan, balance)
+
+    def checked_proba(
+        self, proba: Any, source: str, n_items: int | None = None, *, zeros: bool = False
+    ) -> Array:
+        """Return P(class) of items, checked."""
+        return checked_proba(proba, self.labels, source, n_items, zeros=zeros)
+
+    def hardened(self, soft_labels: Array) -> Array:
+        """Return the most probable class of every item as its soft label."""
+        return np.eye(len(self.labels))[soft_labels.argmax(axis=1)]
+
+    def soft_labels(self, fitted: LabelModel, votes: VoteMatrix, X: Any) -> Array:
+        """Return P(class) from the votes; X counts if the label model learned from features."""
+        return proba_of_votes(fitted, votes, X)
+
+    def label_model_effects(self, fitted: LabelModel, one: Any, votes: VoteMatrix) -> VoteEffects:
+        """Return what each vote adds to the log-probabilities of the label model."""
+        return label_model_effects(fitted, one, votes)
+
+    def label_model_contents(self, fitted: LabelModel) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return options and learned values, and the file of the arrays."""
+        return label_model_values(fitted), {_ARRAYS: label_model_arrays(fitted)}
+
+    def restored_label_model(
+        self, values: dict[str, Any], files: Mapping[str, bytes], voters: tuple[str, ...]
+    ) -> LabelModel:
+        """Return the fitted label model that was stored."""
+        fitted = fitted_label_model(values, files[_ARRAYS])
+        if (fitted.labels_, fitted.voters_) != (self.labels, voters):
+            raise SavedModelError("The saved label model belongs to other classes or other voters.")
+        return fitted
+
+    def objective(
+        self, network: nn.Module, targets: Array, votes: Any, loss: str, balance: Array | None
+    ) -> Objective:
+        """Return the cross-entropy to the soft labels, or the mutual-information loss."""
+        return SoftLabelObjective(network, targets, loss, balance)
+
+    def gold_objective(
+        self, network: nn.Module, gold: Validation, unsure: float, left_out: Any = None
+    ) -> Objective:
+        """Return the cross-entropy to gold labels; items that are left out have no target."""
+        targets = (1 - unsure) * np.eye(len(self.labels))[gold.gold] + unsure / len(self.labels)
+        targets[[] if left_out is None else left_out] = 0
+        return SoftLabelObjective(network, targets)
+
+    def average(self, networks: Sequence[nn.Module], weights: Any = None) -> nn.Module:
+        """Return the (weighted) mean of the networks' probabilities."""
+        return Ensemble(networks, weights).eval()
+
+    def collapsed(self, history: History) -> npt.NDArray[np.bool_]:
+        """Whether the kept weights predict one class although the votes do not.
+
+        False if the validation ROC-AUC is good: then only the threshold is off, and it is tuned.
+        """
+        kept = history.kept if len(history) else {}
+        shares, voted = kept.get("predicted_shares"), kept.get("voted_shares")
+        if not shares or not voted or kept.get("validation_auc", 0.0) >= _BETTER_THAN_CHANCE:
+            return np.array(False)
+        return np.array(max(shares) >= COLLAPSED_SHARE and max(voted) < COLLAPSED_SHARE)
+
+    def able(self, histories: Sequence[History]) -> Array:
+        """Return 1 for every member: those that have collapsed are left out before."""
+        return np.ones(len(histories))
+
+    def collapse_message(self, history: History) -> str:
+        """Return what a collapsed network does."""
+        shares = history.kept["predicted_shares"]
+        name = self.labels.names[shares.index(max(shares))]
+        return f"The end model predicts {name!r} for nearly all items although the votes do not."
+
+    def judged(
+        self, probas: Array, validation: Validation
+    ) -> Iterator[tuple[tuple[int, ...], Array, Validation]]:
+        """Yield the one decision of an item, the members' probabilities, and its gold."""
+        yield (), probas, validation
+
+    def calibration(self, logits: Tensor, validation: Validation) -> Array:
+        """Refuse: scikit-learn does it."""
+        raise ParameterError(
+            "calibrated=True is for tasks with several labels. With one label, wrap the model: "
+            "CalibratedClassifierCV(FrozenEstimator(model)).fit(X, y) of scikit-learn."
+        )
+
+    def proba(self, logits: Tensor, calibration: Array | None) -> Array:
+        """Return P(class): (n_items, n_classes)."""
+        return proba_of(logits) if len(logits) else np.empty((0, len(self.labels)))
+
+    def decide(self, proba: Array, threshold: float | None) -> npt.NDArray[Any]:
+        """Return the name of the predicted class of every item."""
+        if threshold is None:
+            chosen = proba.argmax(axis=1)
+        else:
+            chosen = (proba[:, 1] >= threshold).astype(np.int64)
+        return np.array(self.labels.names, dtype=object)[chosen]
+
+    def check_threshold(self, threshold: Any) -> float | None:
+        """Return a stored threshold: a number, or None."""
+        if threshold is None:
+            return None
+        if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
+            raise SavedModelError(f"The saved threshold is no number: {threshold!r:.60}.")
+        if not np.isfinite(threshold):
+            raise SavedModelError(f"The saved threshold is no number: {threshold!r:.60}.")
+        return float(threshold)
+
+    def check_calibration(self, calibration: Any) -> None:
+        """Refuse a stored calibration."""
+        if calibration is not None:
+            raise SavedModelError("The saved model has a calibration, which has no meaning here.")
+
+    def check_balance(self, balance: Any) -> Array:
+        """Return a stored class balance."""
+        return class_prior(self.labels, balance)
+
+    def check_copies(self, copies: Any, voters: Sequence[str]) -> dict[str, str]:
+        """Return the stored copies among the voters."""
+        if not {*copies, *copies.values()} <= {*voters}:
+            raise SavedModelError("The copies of the saved committee are of other voters.")
+        return dict(copies)
+
+    def check_weights(self, weights: Mapping[str, Any]) -> dict[str, float]:
+        """Return the stored weights of a committee's members: one number each."""
+        found = {name: self.check_threshold(weight) for name, weight in weights.items()}
+        if not all(weight is not None and 0 <= weight <= 1 for weight in found.values()):
+            raise SavedModelError("The weights of the saved committee are not shares.")
+        return found  # type: ignore[return-value]
+
+    def one(self, model: Any, label: str) -> Any:
+        """Refuse: the model is the classifier."""
+        raise ParameterError("The model has one label for each item: use the model itself.")
+
+    def explanation(self, model: Any, one: Any, votes: VoteMatrix, effects: VoteEffects) -> Any:
+        """Return the `Explanation` of one item."""
+        return explain_item(model, one, votes, effects)
+
+    def mean_effects(
+        self,
+        parts: Mapping[str, VoteEffects],
+        weights: Mapping[str, float],
+        votes: VoteMatrix,
+        copies: Mapping[str, str],
+    ) -> VoteEffects:
+        """Return the effects on the members' weighted mean; copies share those of their vote."""
+        total = sum(weights.values())
+        mean = mean_effects(parts, {name: weight / total for name, weight in weights.items()})
+        views = tuple(replace(view, weight=weights[view.name]) for view in mean.members)
+        original = _originals(votes.voters, copies)
+        place = np.unique(original[votes.voter_index], return_inverse=True)[1]
+        n_copies = np.bincount(place, minlength=1)[place]
+        return replace(
+            mean,
+            added=mean.added[place] / n_copies[:, None],
+            weights=mean.weights[place] / n_copies,
+            members=views,
+        )
+
+
+def _originals(voters: Sequence[str], copies: Mapping[str, str]) -> npt.NDArray[np.int64]:
+    """For every voter, the position of the one it copies, or its own."""
+    position = {name: index for index, name in enumerate(voters)}
+    return np.array([position[copies.get(name, name)] for name in voters], dtype=np.int64)
+
+
+def chosen_class_balance(
+    balance: ClassBalance | str,
+    labels: LabelSpace,
+    votes: VoteMatrix | None,
+    validation: Validation | None,
+) -> Array:
+    """Return P(y): given, uniform (None), or estimated as the option says.
+
+    `votes` is `vote_balance`; `validation` counts the validation set; `auto` is the validation set
+    if there is one, else `votes`, and for multi-class tasks with few validation items both.
+
+    >>> chosen_class_balance([0.2, 0.8], votes.labels, votes, None)
+    array([0.2, 0.8])
+    """
+    if not isinstance(balance, str) or votes is None:
+        return class_prior(labels, None if isinstance(balance, str) else balance)
+    if balance == "votes" or (balance == "auto" and validation is None):
+        return vote_balance(votes)
+    if validation is None:
+        raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")
+    counts = np.bincount(validation.gold, minlength=len(labels))
+    if balance == "auto" and len(labels) > 2 and len(validation.gold) < ENOUGH_GOLD:
+        # Ten items have few of many classes: the votes know more about the others.
+        return class_prior(labels, counts + _VOTED_ITEMS * len(labels) * vote_balance(votes))
+    # Add one of each class, so that a class that is missing by chance is not ruled out.
+    return class_prior(labels, counts + 1.0)

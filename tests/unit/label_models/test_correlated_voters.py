@@ -1,0 +1,87 @@
+"""Voters that repeat each other's errors count less, and grades count as what they are."""
+
+import numpy as np
+import pytest
+
+from wiesel import LabelSpace, MajorityVote, VoteMatrix
+from wiesel.datasets import make_panel
+from wiesel.errors import ParameterError
+from wiesel.label_models import CorrelatedVoters
+
+LABELS = LabelSpace("no", "yes")
+
+
+def right(proba: np.ndarray, gold: np.ndarray) -> float:
+    return float((proba.argmax(axis=1) == gold).mean())
+
+
+def noisy(gold: np.ndarray, accuracy: float, rng: np.random.Generator) -> np.ndarray:
+    return np.where(rng.random(len(gold)) < accuracy, gold, 1 - gold)
+
+
+@pytest.fixture(scope="module")
+def crowd() -> tuple[VoteMatrix, np.ndarray]:
+    """Four voters that mostly repeat one (70 % right), and six independent ones (75 %)."""
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 2, 4000)
+    leader = noisy(gold, 0.7, rng)
+    followers = [noisy(leader, 0.95, rng) for _ in range(4)]
+    others = [noisy(gold, 0.75, rng) for _ in range(6)]
+    return VoteMatrix.from_dense(np.stack([*followers, *others], axis=1), LABELS), gold
+
+
+def test_voters_that_repeat_each_other_count_as_about_one(crowd) -> None:
+    votes, gold = crowd
+    model = CorrelatedVoters().fit(votes)
+    majority = right(MajorityVote().fit(votes).predict_proba(votes), gold)
+    assert right(model.predict_proba(votes), gold) > majority + 0.03
+    weights = model.discriminant_[:, 1]
+    assert weights[:4].sum() < 1.5 * weights[4:].mean()
+
+
+def test_independent_voters_have_the_weights_of_a_linear_discriminant() -> None:
+    """With E diagonal, a voter with correlation a has the weight a / (1 - a^2)."""
+    rng = np.random.default_rng(1)
+    gold = np.arange(20_000) % 2
+    accuracies = np.array([0.9, 0.8, 0.7, 0.6])
+    votes = VoteMatrix.from_dense(
+        np.stack([noisy(gold, each, rng) for each in accuracies], axis=1), LABELS
+    )
+    model = CorrelatedVoters().fit(votes)
+    expected = 2 * accuracies - 1  # the correlation of a vote with a balanced class
+    assert model.reliabilities_[:, 1] == pytest.approx(expected, abs=0.03)
+    assert model.discriminant_[:, 1] == pytest.approx(expected / (1 - expected**2), abs=0.12)
+
+
+def test_power_changes_how_sure_it_is_and_not_the_class(crowd) -> None:
+    votes, _ = crowd
+    sure = CorrelatedVoters(power=0.0).fit(votes).predict_proba(votes)
+    careful = CorrelatedVoters(power=1.0).fit(votes).predict_proba(votes)
+    assert (sure.argmax(axis=1) == careful.argmax(axis=1)).all()
+    assert sure.max(axis=1).mean() > careful.max(axis=1).mean() + 0.01
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_panel_without_labels_beats_its_best_judge_and_its_majority(seed: int) -> None:
+    votes, gold = make_panel(2500, 20, seed=seed)
+    dense = votes.dense()
+    best = max((d[d >= 0] == gold[d >= 0]).mean() for d in dense.T)
+    proba = CorrelatedVoters().fit(votes).predict_proba(votes)
+    assert right(proba, gold) > best
+    assert right(proba, gold) > right(MajorityVote().fit(votes).predict_proba(votes), gold) + 0.02
+
+
+def test_an_item_uses_the_voters_that_voted_on_it(crowd) -> None:
+    votes, _ = crowd
+    model = CorrelatedVoters(power=0.0).fit(votes)
+    one = VoteMatrix.from_dense([[1] + [-1] * 9, [-1] * 9 + [1]], LABELS, votes.voters)
+    proba = model.predict_proba(one)[:, 1]
+    # A voter alone is as right as it is: 68 % (.7 * .95 + .3 * .05), and 75 %.
+    assert proba[1] == pytest.approx(0.75, abs=0.06)
+    assert proba[0] > 0.5
+
+
+def test_crowds_are_refused_with_advice() -> None:
+    many = VoteMatrix.from_dense(np.zeros((2, 1001), int), LABELS)
+    with pytest.raises(ParameterError, match=r"at most 1,000; there are 1,001\. Use DawidSkene"):
+        CorrelatedVoters().fit(many)
