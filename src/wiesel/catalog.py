@@ -18,7 +18,7 @@ from wiesel.registry import JoinedRegistries, Method, find_method, registered_cl
 from wiesel.saving import read_folder
 from wiesel.spans.storage import restore_span_model
 
-__all__ = ["METHODS", "load_model", "method"]
+__all__ = ["METHODS", "load_model", "method", "restored"]
 
 METHODS: Mapping[str, Method] = JoinedRegistries(
     label_models.REGISTRY, readings.REGISTRY, end_to_end.REGISTRY
@@ -50,10 +50,20 @@ def load_model(
     ...     load_model(f"{folder}/model")
     MajorityVote(hard=True, ties='split', seed=0)
     """
+    return restored(path, *read_folder(path), end_model, encoder)
+
+
+def restored(
+    path: str | Path,
+    manifest: dict[str, Any],
+    files: dict[str, bytes],
+    end_model: nn.Module | None = None,
+    encoder: nn.Module | None = None,
+) -> Any:
+    """Return the fitted model of a folder that was read already, as `load_model` does."""
     for role, module in (("end_model", end_model), ("encoder", encoder)):
         if module is not None and not isinstance(module, nn.Module):
             raise ParameterError(f"{role} must be a torch.nn.Module; got {module!r:.60}.")
-    manifest, files = read_folder(path)
     if manifest.get("kind") == "spans":
         return restore_span_model(path, manifest, files, end_model)
     if manifest.get("kind") == "multilabel":

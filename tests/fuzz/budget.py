@@ -15,6 +15,7 @@ SHARES = {
     "end-to-end methods": 0.07,
     "class orders": 0.03,
     "shuffled ids": 0.03,
+    "concurrent writers": 0.05,
     "saved models": 0.1,
     "saved again": 0.01,
     "bundles": 0.07,

@@ -34,7 +34,7 @@ from wiesel.guidance import blame, preview_end_model, rows_to_label, suggest_lfs
 from wiesel.guidance.feature_findings import feature_findings
 from wiesel.guidance.labeling_order import reading_disagreement
 from wiesel.label_models import calibrate_votes
-from wiesel.multilabel import MultiLabelVotes, PerLabel, evaluate_multilabel
+from wiesel.multilabel import MultiLabelVotes, PerLabel
 from wiesel.nn import Linear
 from wiesel.row_ids import in_order_of
 
@@ -279,7 +279,7 @@ def several_labels(given: Given) -> Any:
     else:
         gold = np.stack([gold, ~gold], axis=1) * 1
     model = PerLabel(MajorityVote()).fit(votes)
-    report = evaluate_multilabel(model, votes, gold, n_resamples=0)
+    report = evaluate(model, votes, gold, n_resamples=0)
     return [votes.summary(gold).frame, report.exact_match, report.micro_f1]
 
 

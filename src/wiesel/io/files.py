@@ -1,12 +1,13 @@
 """Shared by readers and writers: find a file, explain what is wrong with it, replace it."""
 
 import json
+import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -25,6 +26,7 @@ __all__ = [
     "explained",
     "parse_toml",
     "read_text",
+    "read_unchanged",
     "replacing",
     "table_format",
     "write_text",
@@ -32,6 +34,10 @@ __all__ = [
 
 FilePath = str | PathLike[str]
 """A path as text or as a `pathlib.Path`."""
+
+Found = TypeVar("Found")
+_READINGS = 50
+"""How many times a file is read if other processes keep replacing it."""
 
 FORMATS = {
     ".parquet": "parquet",
@@ -171,6 +177,41 @@ def explained(path: FilePath) -> Iterator[None]:
         raise DataError(f"{path} cannot be read: {error}.") from error
     except MemoryError as error:
         raise DataError(f"{path} cannot be read: there is not enough memory.") from error
+
+
+def read_unchanged(path: FilePath, read: Callable[[], Found]) -> Found:
+    """Return what `read` reads from a file, again if another process replaced it in between.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "notes.txt"
+    >>> write_text(path, "hello")
+    >>> read_unchanged(path, path.read_text)
+    'hello'
+    """
+    for _ in range(_READINGS):
+        before = _state(path)
+        try:
+            found = read()
+        except (DataError, OSError):
+            if _state(path) == before:
+                raise
+        else:
+            if _state(path) == before:
+                return found
+        time.sleep(0.01)
+    raise DataError(
+        f"{path} was changed each of the {_READINGS} times that it was read. Wait until the "
+        "program that writes it is done."
+    )
+
+
+def _state(path: FilePath) -> tuple[int, ...] | None:
+    """Values that differ between a file and its replacement."""
+    try:
+        state = Path(path).stat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,14 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, MissingExtraError, listed
-from wiesel.io.files import FilePath, appearing_folder, existing_folder, explained, replacing
+from wiesel.io.files import (
+    FilePath,
+    appearing_folder,
+    existing_folder,
+    explained,
+    read_unchanged,
+    replacing,
+)
 from wiesel.io.hugging_face_card import card_text, feature_types
 from wiesel.io.rows import refuse_oversized
 from wiesel.labels import LabelSpace, as_indices
@@ -115,11 +123,7 @@ def read_hugging_face(
     """
     if isinstance(source, (str, Path)):
         file = _split_file(existing_folder(source), split)
-        with explained(file):
-            note = pl.read_parquet_metadata(file).get(_KEY)
-            named = _named_in(json.loads(note)["info"]["features"]) if note else None
-            refuse_oversized([file])
-            return _soft_labeled(pl.read_parquet(file, glob=False), labels or named, named)
+        return read_unchanged(file, partial(_read_file, file, labels))
     if hasattr(source, "keys") and not hasattr(source, "features"):
         source = source[split]  # a DatasetDict
     if not hasattr(source, "features") or not hasattr(source, "to_polars"):
@@ -128,6 +132,14 @@ def read_hugging_face(
         )
     names = getattr(source.features.get(LABEL), "names", None)
     return _soft_labeled(source.to_polars(), labels or names, names)
+
+
+def _read_file(file: Path, labels: LabelSpace | Sequence[str] | None) -> SoftLabeled:
+    with explained(file):
+        note = pl.read_parquet_metadata(file).get(_KEY)
+        named = _named_in(json.loads(note)["info"]["features"]) if note else None
+        refuse_oversized([file])
+        return _soft_labeled(pl.read_parquet(file, glob=False), labels or named, named)
 
 
 def to_hugging_face(rows: Any, labels: LabelSpace | Sequence[str]) -> Any:

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from glob import escape
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +20,7 @@ from wiesel.io.files import (
     FilePath,
     existing_file,
     explained,
+    read_unchanged,
     replacing,
     table_format,
 )
@@ -64,6 +66,12 @@ def read_rows(
     >>> read_rows(path)["text"].to_list()
     ['free prize', 'see you at eight']
     """
+    return read_unchanged(path, partial(_read_rows, path, columns, separator, encoding))
+
+
+def _read_rows(
+    path: FilePath, columns: Sequence[str] | None, separator: str | None, encoding: str | None
+) -> pl.DataFrame:
     lazy = scan_rows(path, columns, separator=separator, encoding=encoding)
     with _explained_rows(path, matching_files(path)) as files:
         if table_format(files[0]) == "parquet":

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +14,14 @@ import polars as pl
 
 from wiesel.errors import DataError, VoteError, suggest
 from wiesel.forks import check_polars_threads
-from wiesel.io.files import FilePath, existing_file, explained, replacing, table_format
+from wiesel.io.files import (
+    FilePath,
+    existing_file,
+    explained,
+    read_unchanged,
+    replacing,
+    table_format,
+)
 from wiesel.io.rows import read_rows, refuse_oversized
 from wiesel.io.vote_tables import id_array, matching_names, votes_of_table
 from wiesel.labels import LabelSpace
@@ -122,6 +130,16 @@ def read_votes(
     """
     check_polars_threads(f"Reading {path}")
     file = existing_file(path).absolute()  # Polars would take `file:votes.parquet` for an address
+    return read_unchanged(file, partial(_read_votes, path, file, labels, id_column, voters))
+
+
+def _read_votes(
+    path: FilePath,
+    file: Path,
+    labels: LabelSpace | Sequence[str] | None,
+    id_column: str | None,
+    voters: str | Sequence[str] | None,
+) -> VoteMatrix:
     with explained(path):
         note = vote_note(file)
         if note is None:

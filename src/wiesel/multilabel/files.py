@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import polars as pl
 
 from wiesel.errors import DataError, LabelingFunctionError, ParameterError, listed
 from wiesel.io import FilePath, existing_file, explained, read_rows, replacing, scan_rows
-from wiesel.io.files import FORMATS, table_format
+from wiesel.io.files import FORMATS, read_unchanged, table_format
 from wiesel.io.rows import is_pattern, refuse_oversized
 from wiesel.label_sets import MultiLabelSpace
 from wiesel.lfs.access import Access
@@ -90,9 +91,15 @@ def read_multilabel_votes(
     MultiLabelVotes(1 items x 1 voters, labels 'money', 'sports', 2 votes)
     """
     file = existing_file(path)
+    names = {"item": item, "voter": voter, "label": label, "present": present}
+    return read_unchanged(file, partial(_read_votes, path, file, labels, names))
+
+
+def _read_votes(
+    path: FilePath, file: Path, labels: Sequence[str] | None, names: dict[str, str]
+) -> MultiLabelVotes:
     with explained(path):
         note = _note(file)
-        names = {"item": item, "voter": voter, "label": label, "present": present}
         if note is None:
             return MultiLabelVotes.from_long(read_rows(path), labels=labels, **names)
         refuse_oversized([file.absolute()], 16)

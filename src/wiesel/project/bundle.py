@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.catalog import load_model
+from wiesel.catalog import restored
 from wiesel.end_to_end import EndToEndModel
 from wiesel.end_to_end.feature_reader import FeatureReader
 from wiesel.end_to_end.storage import end_to_end_contents
@@ -20,7 +20,7 @@ from wiesel.errors import DataError, SavedModelError
 from wiesel.io import FilePath, Split
 from wiesel.labels import ABSTAIN
 from wiesel.project.vectors import Vectors, raw_inputs
-from wiesel.saving import read_manifest, write_folder
+from wiesel.saving import read_folder, write_folder
 from wiesel.spans.training import SpanTagger
 from wiesel.tables import as_frame
 
@@ -91,7 +91,8 @@ def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
     `end_model` is a module of the trained architecture; needed if the network is the user's own.
     """
     folder = Path(path)
-    model = load_model(folder, end_model=end_model)
+    manifest, files = read_folder(folder)  # once: another run may replace it at any time
+    model = restored(folder, manifest, files, end_model)
     if isinstance(model, SpanTagger):
         raise SavedModelError(f"{path} holds a tagger of spans: use `wiesel spans predict`.")
     if not isinstance(model, EndToEndModel):
@@ -100,4 +101,4 @@ def load_bundle(path: FilePath, end_model: Any = None) -> Bundle:
         )
     # The bundle computes the features first; the model itself takes their output.
     reader, model.reader_ = model.reader_, None
-    return Bundle(model, None if reader is None else reader.features, read_manifest(folder))
+    return Bundle(model, None if reader is None else reader.features, manifest)

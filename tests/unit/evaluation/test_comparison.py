@@ -8,10 +8,14 @@ import pytest
 from scipy.stats import binom
 
 from wiesel.errors import FeatureError, ParameterError
-from wiesel.evaluation import compare_paired, compare_paired_proba, evaluate_proba
+from wiesel.evaluation import (
+    compare_paired,
+    compare_paired_proba,
+    evaluate_presence,
+    evaluate_proba,
+)
 from wiesel.evaluation.comparison import mcnemar
 from wiesel.labels import LabelSpace
-from wiesel.multilabel import evaluate_presence
 
 LABELS = ["ham", "spam"]
 

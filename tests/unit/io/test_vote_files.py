@@ -11,6 +11,8 @@ import pytest
 from wiesel import VoteMatrix
 from wiesel.errors import DataError, VoteError
 from wiesel.io import read_votes, write_rows, write_votes
+from wiesel.io.files import read_unchanged, write_text
+from wiesel.io.rows import refuse_oversized
 
 LABELS = ["ham", "spam"]
 PROBA = np.array([[[0.9, 0.1], [0.0, 0.0]], [[0, 0], [0, 0]], [[0.25, 0.75], [0.5, 0.5]]])
@@ -269,6 +271,36 @@ def test_a_missing_vote_file_is_answered_with_the_nearest_name(
     write_votes(votes, tmp_path / "votes.parquet")
     with pytest.raises(DataError, match=r"Did you mean 'votes.parquet'"):
         read_votes(tmp_path / "vote.parquet")
+
+
+@pytest.mark.parametrize("layout", ["wide", "list"])
+def test_a_file_that_is_replaced_while_it_is_read_is_read_as_one(tmp_path, monkeypatch, layout):
+    """The metadata of one file and the votes of another would be other votes altogether."""
+    path = tmp_path / "votes.parquet"
+    first = VoteMatrix.from_dense([[0], [1]], ["ham", "spam"], ["ann"])
+    second = VoteMatrix.from_dense([[0], [1], [0]], ["spam", "ham"], ["ann"])
+    write_votes(first, path, layout)
+    replaced = []
+
+    def replacing_it(files, *options):
+        if not replaced:
+            replaced.append(True)
+            write_votes(second, path, layout)
+        return refuse_oversized(files, *options)
+
+    monkeypatch.setattr("wiesel.io.vote_files.refuse_oversized", replacing_it)
+    assert read_votes(path).equals(second)
+
+
+def test_a_file_that_changes_with_every_reading_is_refused(tmp_path):
+    path, numbers = tmp_path / "notes.txt", iter(range(10**6))
+
+    def read():
+        write_text(path, "x" * next(numbers))
+
+    path.touch()
+    with pytest.raises(DataError, match=r"notes\.txt was changed each of the 50 times"):
+        read_unchanged(path, read)
 
 
 def test_a_small_file_that_claims_more_votes_than_fit_into_memory_is_refused(
