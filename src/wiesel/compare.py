@@ -201,7 +201,8 @@ def _two_stage(name: str, cls: type[LabelModel], end_model: Any, given: dict[str
     for key in given:
         if key not in TwoStage.option_names():
             known = [*own, *TwoStage.option_names()]
-            raise ParameterError(f"{name} has no option {key!r}. {suggest(key, known)}")
+            problem = f"{name} has no option {key!r}. {suggest(key, known)}"
+            raise ParameterError(problem, option=key)
     if "seed" in given and "seed" in cls.option_names():
         nested.setdefault("label_model__seed", given["seed"])
     return TwoStage(first, end_model, **given).set_params(**nested)

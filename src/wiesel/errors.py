@@ -1,15 +1,19 @@
 """All errors and warnings of Wiesel, as one small class hierarchy.
 
-A message says who, where, what was given, what is allowed and what to do.
+A message says who, where, what was given, what is allowed and what to do. It is made of texts,
+`Argument`s and `Advice`, so that the command line can say in its own words what to give.
 """
 
 import difflib
 import sys
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
+    "Advice",
+    "Argument",
     "CollapseWarning",
     "DataError",
     "FeatureError",
@@ -31,8 +35,52 @@ __all__ = [
 _PACKAGE = str(Path(__file__).parent)
 
 
-class WieselError(Exception):
+@dataclass(frozen=True)
+class Argument:
+    """An argument that a message names; each interface writes it in its own way.
+
+    >>> print(Argument("labels", ["ham", "spam"]), Argument("keep", ("first", "last", "all")))
+    labels=['ham', 'spam'] keep='first', 'last' or 'all'
+    >>> print(Argument("item"), Argument("class_balance", [...]))
+    item=... class_balance=[...]
+    """
+
+    name: str
+    value: object = ...
+    """A value to give, or a tuple of values to choose from; dots if the user knows it."""
+
+    def __str__(self) -> str:
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        return f"{self.name}={either(repr(each) for each in values)}".replace("Ellipsis", "...")
+
+
+class Advice(tuple[object, ...]):
+    """Parts of a message, left out where none of the arguments can be given as in Python."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "".join(map(str, self))
+
+
+class _Message:
+    """A message made of parts; its text is in the words of Python."""
+
+    args: tuple[object, ...]
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.args))
+
+
+class WieselError(_Message, Exception):
     """Base class of all errors that Wiesel raises on purpose."""
+
+    option: str = ""
+    """The name of the option that the error is about, if it is about one."""
+
+    def __init__(self, *parts: object, option: str = "") -> None:
+        super().__init__(*parts)
+        self.option = option
 
 
 class DataError(WieselError, ValueError):
@@ -75,7 +123,7 @@ class ForkError(WieselError, RuntimeError):
     """A forked process lacks the threads that this work needs."""
 
 
-class WieselWarning(UserWarning):
+class WieselWarning(_Message, UserWarning):
     """Base class of all warnings."""
 
 
@@ -125,7 +173,17 @@ def listed(values: Iterable[object], limit: int = 12) -> str:
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
 
 
-def warn_user(message: str, category: type[Warning]) -> None:
+def either(words: Iterable[str]) -> str:
+    """Return words as a choice.
+
+    >>> either(["first", "last", "all"])
+    'first, last or all'
+    """
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def warn_user(message: str | Warning, category: type[Warning]) -> None:
     """Warn with the line outside of Wiesel that led here, no matter how deep the call stack is.
 
     >>> with warnings.catch_warnings(record=True) as caught:

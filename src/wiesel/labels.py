@@ -302,7 +302,8 @@ def class_prior(
         shares = dict(zip(_all_as_text(balance), balance.values(), strict=True))
         if set(shares) != set(labels.names):
             raise ParameterError(
-                f"The class balance names {listed(balance)}; it must name {listed(labels.names)}."
+                f"The class balance names {listed(balance)}; it must name {listed(labels.names)}.",
+                option="class_balance",
             )
         balance = [shares[name] for name in labels]
     try:
@@ -312,7 +313,8 @@ def class_prior(
     if prior.shape != (n_classes,) or not np.isfinite(prior).all() or (prior <= 0).any():
         raise ParameterError(
             f"The class balance must be {n_classes} positive numbers, one for each of "
-            f"{listed(labels.names)}; got {balance!r}."
+            f"{listed(labels.names)}; got {balance!r}.",
+            option="class_balance",
         )
     normal: npt.NDArray[np.float64] = prior / prior.sum()
     return normal

@@ -1,6 +1,7 @@
 """Options by name, as scikit-learn expects from every estimator."""
 
 import math
+import os
 import threading
 from dataclasses import MISSING, Field, fields
 from functools import cache
@@ -77,7 +78,8 @@ class Parameterized(metaclass=DescribedClass):
             if not _has_options(inner):
                 raise ParameterError(
                     f"{name!r} cannot be set: the {own!r} of this {type(self).__name__} is "
-                    f"a {type(inner).__name__}, which has no options."
+                    f"a {type(inner).__name__}, which has no options.",
+                    option=name,
                 )
             inner.set_params(**{nested: value})
         return self
@@ -92,8 +94,17 @@ class Parameterized(metaclass=DescribedClass):
 got 'no'.
         """
         for option in fields(self):  # type: ignore[arg-type]
-            if option.init and option.type in (bool, "bool"):
-                _check_flag(self, option.name, getattr(self, option.name))
+            value = getattr(self, option.name, None)
+            is_flag = option.type is bool or str(option.type) in ("bool", "bool | None")
+            if option.init and is_flag and not (value is None and option.default is None):
+                _check_flag(self, option.name, value)
+            is_path = option.init and "Path" in str(option.type)
+            if is_path and not isinstance(value, (str, os.PathLike, type(None))):
+                raise ParameterError(
+                    f"The {option.name!r} option of {type(self).__name__} must be a path; "
+                    f"got {value!r:.60}.",
+                    option=option.name,
+                )
             if option.init and option.name == "seed":
                 check_number(self, "seed", getattr(self, "seed", 0), low=0, whole=True)
         self._check_options()
@@ -127,7 +138,8 @@ got 'no'.
     def _refuse_unknown(cls, name: str) -> None:
         known = cls.option_names()
         if name not in known:
-            raise ParameterError(f"{cls.__name__} has no option {name!r}. {suggest(name, known)}")
+            problem = f"{cls.__name__} has no option {name!r}. {suggest(name, known)}"
+            raise ParameterError(problem, option=name)
 
 
 @cache
@@ -148,7 +160,8 @@ def _check_flag(owner: object, name: str, value: object) -> None:
     # Truthy values are not enough: the string "no" is truthy.
     if not isinstance(value, (bool, np.bool_)):
         raise ParameterError(
-            f"The {name!r} option of {type(owner).__name__} must be True or False; got {value!r}."
+            f"The {name!r} option of {type(owner).__name__} must be True or False; got {value!r}.",
+            option=name,
         )
 
 
@@ -159,7 +172,8 @@ def check_choice(owner: object, name: str, value: object, allowed: tuple[str, ..
         meant = f" {close}" if close.startswith("Did you mean") else ""
         raise ParameterError(
             f"The {name!r} option of {type(owner).__name__} must be one of "
-            f"{', '.join(map(repr, allowed))}; got {value!r}.{meant}"
+            f"{', '.join(map(repr, allowed))}; got {value!r}.{meant}",
+            option=name,
         )
 
 
@@ -186,7 +200,8 @@ def check_number(
         bounds += [f"at most {high}"] if high is not None else []
         what = " ".join(["a whole number" if whole else "a number", " and ".join(bounds)]).strip()
         raise ParameterError(
-            f"The {name!r} option of {type(owner).__name__} must be {what}; got {value!r}."
+            f"The {name!r} option of {type(owner).__name__} must be {what}; got {value!r}.",
+            option=name,
         )
 
 
@@ -201,4 +216,5 @@ def check_timeout(timeout: object) -> None:
         return
     is_number = isinstance(timeout, Real) and not isinstance(timeout, bool)
     if not is_number or not 0 < timeout <= threading.TIMEOUT_MAX:  # type: ignore[operator]
-        raise ParameterError(f"timeout is a number of seconds above 0; got {timeout!r:.60}.")
+        problem = f"timeout is a number of seconds above 0; got {timeout!r:.60}."
+        raise ParameterError(problem, option="timeout")

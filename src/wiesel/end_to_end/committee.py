@@ -203,7 +203,8 @@ class Committee(ExplainedModel):
             if getattr(self, name) is not None:
                 raise ParameterError(
                     f"The {name!r} option of Committee is for its default members: give each of "
-                    f"your own members a {name} of its own."
+                    f"your own members a {name} of its own.",
+                    option=name,
                 )
         of_methods = isinstance(given, Sequence) and all(
             isinstance(m, EndToEndModel) for m in given
@@ -212,7 +213,8 @@ class Committee(ExplainedModel):
             raise ParameterError(
                 "The 'members' option of Committee must be a list of methods, such as "
                 f"[TwoStage(MajorityVote(), net), WeaSEL(net)]; got {given!r:.60}. "
-                "The number of networks of each default member is the option 'networks'."
+                "The number of networks of each default member is the option 'networks'.",
+                option="members",
             )
 
     def _members(self, task: Task, balance: Any, with_gold_votes: bool) -> Members:

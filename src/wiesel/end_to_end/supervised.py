@@ -126,6 +126,11 @@ class Supervised(EndToEndModel):
         super()._check_options()
         if self.fold is None:
             return
+        if not isinstance(self.fold, (tuple, list)) or len(self.fold) != 2:
+            raise ParameterError(
+                f"The 'fold' option of Supervised is (k, n), two whole numbers; got {self.fold!r}.",
+                option="fold",
+            )
         k, n = self.fold
         check_number(self, "fold", n, low=2, whole=True)
         check_number(self, "fold", k, low=0, high=n - 1, whole=True)

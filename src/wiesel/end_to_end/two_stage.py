@@ -120,6 +120,7 @@ class TwoStage(ExplainedModel):
                 "The first argument of TwoStage is a label model such as MajorityVote(); "
                 f"got {self.label_model!r:.60}."
             )
+        self.label_model.check_options()
 
     def plan_key(self) -> str:
         """Return a key that is equal for models with the same plan: the same soft labels."""
@@ -140,11 +141,13 @@ class TwoStage(ExplainedModel):
             if self.members != 1:
                 raise ParameterError(
                     f"members={self.members!r} averages networks of several seeds; a scikit-learn "
-                    "classifier trains itself: leave members out."
+                    "classifier trains itself: leave members out.",
+                    option="members",
                 )
             if given.engine is not None:
                 raise ParameterError(
-                    "A scikit-learn classifier trains itself, in this process: leave engine out."
+                    "A scikit-learn classifier trains itself, in this process: leave engine out.",
+                    option="engine",
                 )
             return self._fit_classifier(given, validation)
         return super().fit_given(given, validation)

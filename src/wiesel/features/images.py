@@ -39,11 +39,14 @@ class ImageFeatures(StoredFeatures, Parameterized):
 
     def fit(self, images: Any, y: Any = None) -> Self:
         """Learn the mean and standard deviation of each channel from the training images."""
-        check_choice(self, "layout", self.layout, ("channels_first", "flat"))
+        self.check_options()
         array = _pictures(images)
         self.shape_ = (array.shape[1], array.shape[2], array.shape[3])
         self.standardizer_ = Standardizer().fit(array.reshape(-1, array.shape[3]))
         return self
+
+    def _check_options(self) -> None:
+        check_choice(self, "layout", self.layout, ("channels_first", "flat"))
 
     def transform(self, images: Any) -> npt.NDArray[np.float32]:
         """Return the standardized images, as float32."""

@@ -148,10 +148,13 @@ class TabularFeatures(StoredFeatures, Parameterized):
     def _check_options(self) -> None:
         check_number(self, "max_categories", self.max_categories, low=1, whole=True)
         for name in ("numeric", "categorical"):
-            if isinstance(getattr(self, name), str):
+            if isinstance(getattr(self, name), str) or not isinstance(
+                getattr(self, name), Sequence
+            ):
                 raise ParameterError(
                     f"The {name!r} option of TabularFeatures is a list of columns; got "
-                    f"{getattr(self, name)!r}."
+                    f"{getattr(self, name)!r}.",
+                    option=name,
                 )
         columns = [*self.numeric, *self.categorical]
         if not columns:

@@ -57,9 +57,7 @@ class TokenFeatures(StoredFeatures, Parameterized):
 
     def fit(self, texts: Any, y: Any = None) -> Self:
         """Learn the vocabulary of the training texts, or read the tokenizer."""
-        check_number(self, "length", self.length, low=1, high=_LONGEST, whole=True)
-        for name in ("max_terms", "min_count"):
-            check_number(self, name, getattr(self, name), low=1, whole=True)
+        self.check_options()
         self.tokenizer_ = "" if self.tokenizer is None else _tokenizer_json(Path(self.tokenizer))
         self.vocabulary_ = ()
         if not self.tokenizer_:
@@ -67,6 +65,11 @@ class TokenFeatures(StoredFeatures, Parameterized):
             frequent = [word for word, n in counts.most_common() if n >= self.min_count]
             self.vocabulary_ = tuple(frequent[: self.max_terms])
         return self
+
+    def _check_options(self) -> None:
+        check_number(self, "length", self.length, low=1, high=_LONGEST, whole=True)
+        for name in ("max_terms", "min_count"):
+            check_number(self, name, getattr(self, name), low=1, whole=True)
 
     def transform(self, texts: Any) -> Any:
         """Return token ids: (n_items, length), or a dict of such arrays with a tokenizer."""

@@ -179,12 +179,14 @@ def _edge(dependency: Dependency, voters: tuple[str, ...]) -> tuple[str, int, in
     if len(dependency) != 3:
         raise ParameterError(
             f"A dependency is a kind and two voters, such as ('similar', 'a', 'b'); "
-            f"got {dependency!r}."
+            f"got {dependency!r}.",
+            option="dependencies",
         )
     kind = dependency[0]
     if kind not in DEPENDENCIES:
         raise ParameterError(
-            f"There is no dependency {kind!r}; allowed are {', '.join(map(repr, DEPENDENCIES))}."
+            f"There is no dependency {kind!r}; allowed are {', '.join(map(repr, DEPENDENCIES))}.",
+            option="dependencies",
         )
     first, second = voter_positions("dependency", dependency, voters)
     return (_TURNED[kind], second, first) if kind in _TURNED else (kind, first, second)
@@ -197,5 +199,6 @@ def _check_size(members: tuple[int, ...], voters: tuple[str, ...], n_classes: in
         raise ParameterError(
             f"The dependencies connect {len(members)} voters ({names}, ...): {n_states:,} states "
             f"of {n_classes} classes, at most {MOST_STATES:,} are enumerated. Leave out some "
-            "dependencies, so that fewer voters are connected."
+            "dependencies, so that fewer voters are connected.",
+            option="dependencies",
         )

@@ -86,16 +86,18 @@ def place_statistics(
     >>> place_statistics([Fixes("b", "a")], ("a", "b"))
     (('fixes', 1, 0),)
     """
-    if isinstance(statistics, (PairStatistic, str)):
+    if isinstance(statistics, PairStatistic) or not isinstance(statistics, (tuple, list)):
         raise ParameterError(
-            f"statistics is a list, such as [Fixes('a', 'b')]; got {statistics!r:.60} by itself."
+            f"statistics is a list, such as [Fixes('a', 'b')]; got {statistics!r:.60} by itself.",
+            option="statistics",
         )
     placed = []
     for given in statistics:
         if not isinstance(given, (tuple, list)) or len(given) != 3 or given[0] not in STATISTICS:
             raise ParameterError(
                 "A statistic is Fixes('a', 'b'), Prioritizes('a', 'b') or Reinforces('a', 'b'), or "
-                f"the same as ('fixes', 'a', 'b'); got {given!r:.60}."
+                f"the same as ('fixes', 'a', 'b'); got {given!r:.60}.",
+                option="statistics",
             )
         placed.append((given[0], *voter_positions("statistic", given, voters)))
     return tuple(placed)
@@ -108,12 +110,14 @@ def voter_positions(what: str, given: Sequence[Any], voters: Sequence[str]) -> t
     (1, 0)
     """
     first, second = given[-2:]
+    option = {"statistic": "statistics", "dependency": "dependencies"}[what]
     for name in (first, second):
         if name not in voters:
             raise ParameterError(
                 f"The {what} {given!r} names {name!r}, which is not a voter. "
-                f"{suggest(name, voters)}"
+                f"{suggest(name, voters)}",
+                option=option,
             )
     if first == second:
-        raise ParameterError(f"The {what} {given!r} names one voter twice.")
+        raise ParameterError(f"The {what} {given!r} names one voter twice.", option=option)
     return voters.index(first), voters.index(second)

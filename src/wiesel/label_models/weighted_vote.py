@@ -53,16 +53,22 @@ def _weights_in_order(
         if unknown:
             raise ParameterError(
                 f"The weights name {unknown[0]!r}, which is not a voter. "
-                f"{suggest(unknown[0], voters)}"
+                f"{suggest(unknown[0], voters)}",
+                option="weights",
             )
         missing = [name for name in voters if name not in weights]
         if missing:
-            raise ParameterError(f"The weights leave out {listed(missing)}; every voter needs one.")
+            problem = f"The weights leave out {listed(missing)}; every voter needs one."
+            raise ParameterError(problem, option="weights")
         weights = [weights[name] for name in voters]
-    array = np.array(weights, dtype=np.float64)
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)  # refused below
     if array.shape != (len(voters),) or not np.isfinite(array).all() or (array < 0).any():
         raise ParameterError(
             f"The weights must be {len(voters)} numbers of at least 0, one for each voter; "
-            f"got {weights!r}."
+            f"got {weights!r}.",
+            option="weights",
         )
     return array

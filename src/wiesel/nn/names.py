@@ -3,7 +3,7 @@
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -199,7 +199,7 @@ def _classifier_by_name(name: str, seed: int, options: Mapping[str, Any]) -> Any
     for key in options:
         if key not in allowed:
             problem = f"{type(classifier).__name__} has no option {key!r}."
-            raise ParameterError(f"{problem} {suggest(key, allowed)}")
+            raise ParameterError(f"{problem} {suggest(key, allowed)}", option=key)
     seeded = {"random_state": seed} if "random_state" in allowed else {}
     return classifier.set_params(**{**seeded, **options})
 
@@ -249,7 +249,7 @@ def _check_arguments(name: str, make: Callable[..., Any], arguments: Mapping[str
     for key in arguments:
         if key not in allowed and not takes_any:
             problem = f"There is no option {key!r} of the end model {name!r}."
-            raise ParameterError(f"{problem} {suggest(key, allowed)}")
+            raise ParameterError(f"{problem} {suggest(key, allowed)}", option=key)
 
 
 def _made(name: str, make: Callable[..., Any], arguments: dict[str, Any]) -> nn.Module:
@@ -258,11 +258,21 @@ def _made(name: str, make: Callable[..., Any], arguments: dict[str, Any]) -> nn.
         made = make(**arguments)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ParameterError(
-            f"The end model {name!r} cannot be made with {arguments}: {error}"
+            f"The end model {name!r} cannot be made with {arguments}: {error}",
+            option=_wrong_option(make, arguments),
         ) from error
     if not isinstance(made, nn.Module):
         raise ParameterError(f"The end model {name!r} is not a torch.nn.Module: {made!r:.80}.")
     return made
+
+
+def _wrong_option(make: Callable[..., Any], arguments: dict[str, Any]) -> str:
+    """The option without which the end model can be made; nothing if there is none."""
+    for name in arguments:
+        with suppress(TypeError, ValueError, RuntimeError):
+            make(**{key: value for key, value in arguments.items() if key != name})
+            return name
+    return ""
 
 
 def _checked_transformer_folder(path: str) -> None:

@@ -1,19 +1,21 @@
 """Checks a project's methods, options, end model and files first; reports all mistakes at once."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from wiesel.catalog import method
 from wiesel.compare import build_method
-from wiesel.errors import ParameterError, WieselError, suggest
+from wiesel.errors import WieselError, suggest
 from wiesel.io import FilePath, existing_file, matching_files
-from wiesel.io.files import table_format
-from wiesel.labels import LabelSpace
+from wiesel.io.files import read_text, table_format
+from wiesel.labels import LabelSpace, class_prior
 from wiesel.nn.names import check_end_model
-from wiesel.project.lines import key_lines, line_of
-from wiesel.project.settings import Problems, Project
+from wiesel.project.lines import Problems
+from wiesel.project.settings import Project, option_tables
 from wiesel.project.training import end_model_name, model_options
 from wiesel.project.vectors import KINDS, make_features
+from wiesel.training.objective import resolve_device
 
 __all__ = ["check_project"]
 
@@ -29,8 +31,7 @@ def check_project(project: Project, requested: Sequence[str] | None = None) -> l
     """
     for name in requested or ():
         method(name)  # not a mistake of the project file, so reported without a line
-    text = project.file.read_text(encoding="utf-8")
-    check = _Check(project, text, Problems(project.file, key_lines(text)))
+    check = _Check(project, Problems(project.file, read_text(project.file)))
     names = list(dict.fromkeys(requested or (project.method.name, *project.method.baselines)))
     _check_files(check)
     end_model = _check_end_model(check)
@@ -43,24 +44,16 @@ def check_project(project: Project, requested: Sequence[str] | None = None) -> l
 class _Check:
     """Runs the checks one by one and collects the problems they find."""
 
-    def __init__(self, project: Project, text: str, problems: Problems) -> None:
-        self.project, self.text, self.problems = project, text, problems
+    def __init__(self, project: Project, problems: Problems) -> None:
+        self.project, self.problems = project, problems
 
-    def __call__(self, key: str, make: Callable[[], Any]) -> Any:
-        """Return the result of `make`, or record the problem with its line and return None."""
+    def __call__(self, key: str, make: Callable[[], Any], *tables: str, value: str = "") -> Any:
+        """Return the result of `make`, or record the problem and return None."""
         try:
             return make()
         except WieselError as error:
-            message = str(error)
-            line = line_of(message, self.text)
-            if message.startswith(f"{self.project.file}, line"):  # the line is already named
-                message = message.partition(": ")[2]
-            self.problems.add(key, _ended(message), line)
+            self.problems.add_error(error, key, tables, value)
             return None
-
-
-def _ended(message: str) -> str:
-    return message if message.endswith((".", "?", "!")) else f"{message}."
 
 
 def _check_files(check: _Check) -> None:
@@ -80,13 +73,13 @@ def _check_files(check: _Check) -> None:
 
 def _check_file(check: _Check, key: str, name: str, look: Callable[[FilePath], Any]) -> None:
     path = check.project.path(name)
-    check(key, lambda: look(path))
+    check(key, lambda: look(path), value=name)
 
 
 def _check_end_model(check: _Check) -> Any:
     settings = check.project.end_model
     name = end_model_name(check.project)
-    return check("end_model.name", lambda: check_end_model(name, settings.options))
+    return check("end_model.name", lambda: check_end_model(name, settings.options), "end_model")
 
 
 def _check_features(check: _Check) -> None:
@@ -98,33 +91,27 @@ def _check_features(check: _Check) -> None:
         problem = f"There are no features of kind {kind!r}. {suggest(kind, KINDS)}"
         check.problems.add("features.kind", problem)
         return
-    features = check("features", lambda: make_features(project, kind))
-    if hasattr(features, "check_options"):
-        check("features", features.check_options)
+    features = check("features.kind", lambda: make_features(project, kind), "features")
+    if features is not None:
+        check("features.kind", features.check_options, "features")
 
 
 def _check_methods(check: _Check, names: Sequence[str], end_model: Any) -> None:
     project = check.project
-    known = []
     for name in dict.fromkeys((*names, *project.options)):
         key = "method.baselines" if name in project.method.baselines else "method.name"
         key = key if name in names else f"options.{name}"
-        found = check(key, lambda name=name: method(name))  # type: ignore[misc]
-        known += [] if found is None else [name]
-    check("training.engine", lambda: project.training_engine)
-    reported: set[str] = set()
-    for name in known:
-        try:
-            _built(project, name, end_model).check_options()
-        except ParameterError as error:
-            # A slip in [training] affects all methods; report it once.
-            line = line_of(str(error), check.text)
-            if str(line) not in reported or line is None:
-                check.problems.add(f"options.{name}", _ended(str(error)), line)
-            reported.add(str(line))
+        build = partial(_check_method, project, name, end_model)
+        check(key, build, *option_tables(name), value=name)
+    check("training.engine", lambda: project.training_engine, "training")
 
 
-def _built(project: Project, name: str, end_model: Any) -> Any:
+def _check_method(project: Project, name: str, end_model: Any) -> None:
     classes = project.classes if len(set(project.classes)) > 1 else _UNKNOWN_CLASSES
-    options = model_options(project, name, seed=0)
-    return build_method(name, end_model, LabelSpace(*dict.fromkeys(classes)), options)
+    labels = LabelSpace(*dict.fromkeys(classes))
+    model: Any = build_method(name, end_model, labels, model_options(project, name, seed=0))
+    model.check_options()
+    resolve_device(model.device)
+    balance = getattr(model, "class_balance", None)
+    if project.classes and not isinstance(balance, str):
+        class_prior(labels, balance)

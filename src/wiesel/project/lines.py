@@ -1,12 +1,14 @@
 """Where keys stand in a TOML file, for messages; the parser of the standard library forgets."""
 
-import re
+import json
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
-__all__ = ["key_lines", "line_of"]
+from wiesel.errors import ParameterError, WieselError
 
-_HEADER = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+")
-_QUOTED = re.compile(r"'([^']+)'")
-_KEY = re.compile(r"""\s*(["']?)([\w.\- ]+?)\1\s*=""")
+__all__ = ["Problems", "key_lines"]
 
 
 def key_lines(text: str) -> dict[str, int]:
@@ -16,29 +18,78 @@ def key_lines(text: str) -> dict[str, int]:
     {'name': 1, 'data': 3, 'data.train': 4}
     """
     lines: dict[str, int] = {}
-    table = ""
+    table, statement, start = "", "", 0
     for number, line in enumerate(text.splitlines(), start=1):
-        if header := _HEADER.match(line):
-            table = header[1]
-            lines.setdefault(table, number)
-        elif key := _KEY.match(line):
-            lines.setdefault(f"{table}.{key[2]}" if table else key[2], number)
+        start = start if statement else number
+        statement += line + "\n"
+        try:
+            content = tomllib.loads(statement)
+        except tomllib.TOMLDecodeError:  # a value of several lines
+            continue
+        paths = list(_paths(content))
+        if statement.lstrip().startswith("["):
+            table = paths[-1]
+        else:
+            paths = [f"{table}.{path}" if table else path for path in paths]
+        for path in paths:
+            lines.setdefault(path, start)
+        statement = ""
     return lines
 
 
-def line_of(problem: str, text: str) -> int | None:
-    r"""Return the line of a file that a message is about: the first key or value that it quotes.
+def _paths(content: Any) -> Iterator[str]:
+    """The dotted paths of all keys, tables before what is in them."""
+    if isinstance(content, list):
+        content = content[-1] if content and isinstance(content[-1], dict) else {}
+    for key, value in content.items():
+        yield key
+        if isinstance(value, (dict, list)):
+            yield from (f"{key}.{path}" for path in _paths(value))
 
-    >>> line_of("There is no option 'epoch'.", '[training]\nepoch = 3\n')
-    2
-    >>> line_of("There is no method 'wesel'.", '[method]\nname = "wesel"\n')
-    2
-    """
-    keys = {path.rpartition(".")[2]: line for path, line in reversed(key_lines(text).items())}
-    for word in _QUOTED.findall(problem):
-        if word in keys:
-            return keys[word]
-        for number, line in enumerate(text.splitlines(), start=1):
-            if f'"{word}"' in line.partition("#")[0]:
-                return number
-    return None
+
+class Problems:
+    """The problems of a project file, with line numbers, reported in one message."""
+
+    def __init__(self, file: Path, text: str) -> None:
+        self.file, self.text, self.lines = file, text.splitlines(), key_lines(text)
+        self.found: list[tuple[int, Sequence[object]]] = []
+
+    def line(self, key: str, tables: Sequence[str] = (), option: str = "", value: str = "") -> int:
+        """Return the line of an option in the first table that has it, or else of a key.
+
+        `value` is one of the values in a list, which may have a line of its own.
+        """
+        above = [key.rsplit(".", n)[0] for n in range(key.count(".") + 1)]
+        places = [f"{table}.{option}" for table in tables] + above
+        line = next((self.lines[place] for place in places if place in self.lines), 1)
+        end = min((each for each in self.lines.values() if each > line), default=len(self.text) + 1)
+        quoted = (json.dumps(value, ensure_ascii=False), f"'{value}'")
+        own = [n for n in range(line, end) if any(word in self.text[n - 1] for word in quoted)]
+        return own[0] if value and own else line
+
+    def add(self, key: str, *problem: object, value: str = "") -> None:
+        """Record a problem with a key, or with one of the values in its list."""
+        self.found.append((self.line(key, value=value), problem))
+
+    def add_error(
+        self, error: WieselError, key: str, tables: Sequence[str] = (), value: str = ""
+    ) -> None:
+        """Record an error with an option of these tables, or else with a key.
+
+        An option that several methods share is reported once.
+        """
+        line = self.line(key, tables, error.option, value)
+        if not error.option or line not in [known for known, _ in self.found]:
+            self.found.append((line, error.args))
+
+    def raise_if_any(self) -> None:
+        """Raise one error that lists all problems, in the order of the lines."""
+        if not self.found:
+            return
+        parts: list[object] = [self.file, ", "]
+        for line, problem in sorted(self.found, key=lambda each: each[0]):
+            said = "".join(map(str, problem))
+            end = "" if said.endswith((".", "?", "!")) else "."
+            parts += [] if len(parts) == 2 else [" And "]
+            parts += [f"line {line}: ", *problem, end]
+        raise ParameterError(*parts)

@@ -43,7 +43,7 @@ from wiesel.project.run_results import (
     methods_for,
     timed,
 )
-from wiesel.project.settings import Project, located
+from wiesel.project.settings import Project, located, option_tables
 from wiesel.project.training import Say, end_model_name
 from wiesel.project.vectors import Vectors, make_vectors
 from wiesel.saving import write_json
@@ -220,7 +220,7 @@ def _labels(project: Project, found: MultiLabelSpace | None) -> MultiLabelSpace:
         raise ParameterError(
             f"{project.file} does not say what the labels are: add classes = [...] at its top."
         )
-    with located(project):
+    with located(project, "classes"):
         labels = MultiLabelSpace(*project.classes) if project.classes else found
         _refuse_unwritable(labels or ())
     if found is not None and labels != found:
@@ -275,7 +275,7 @@ def _trained(
     data: LabeledRows, name: str, seed: int
 ) -> FittedRun[ExplainedModel, MultiLabelReport]:
     project, vectors = data.project, data.vectors
-    with located(project):
+    with located(project, "end_model.name", "end_model"):
         network = end_model_by_name(
             end_model_name(project),
             vectors.train,
@@ -283,6 +283,7 @@ def _trained(
             seed=seed,
             options=project.end_model.options,
         )
+    with located(project, "method.name", *option_tables(name)):
         options = {**project.method_options(name), "seed": seed}
         model = built_method(name, network, options)
         model.check_options()

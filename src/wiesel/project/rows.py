@@ -76,7 +76,7 @@ def project_classes(project: Project, found: LabelSpace | None) -> LabelSpace:
         )
     if not project.classes:
         return found  # type: ignore[return-value]
-    with located(project):
+    with located(project, "classes"):
         labels = LabelSpace(*project.classes)
     if found is not None and found != labels:
         raise ParameterError(

@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -12,7 +12,7 @@ from wiesel.errors import ParameterError, listed, suggest
 from wiesel.io import FilePath
 from wiesel.io.files import FORMATS, parse_toml, read_text
 from wiesel.parameters import check_timeout
-from wiesel.project.lines import key_lines, line_of
+from wiesel.project.lines import Problems
 
 __all__ = [
     "FILE_NAME",
@@ -20,10 +20,10 @@ __all__ = [
     "EndModelSettings",
     "FeatureSettings",
     "MethodSettings",
-    "Problems",
     "Project",
     "VoteSettings",
     "located",
+    "option_tables",
     "read_project",
 ]
 
@@ -154,9 +154,7 @@ class Project:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods to train, the main one first."""
-        named = (self.method.name, *self.method.baselines)
-        # The default method, a committee, labels whole items.
-        return tuple(SPAN_METHOD if self.spans and name == "committee" else name for name in named)
+        return (self.method.name, *self.method.baselines)
 
     def method_options(self, name: str) -> dict[str, Any]:
         """Return the options of a method: shared options and those for this method."""
@@ -174,12 +172,14 @@ class Project:
         kind, _, address = str(self.training.get("engine", "")).partition(":")
         if not kind:
             if "workers" in self.training:
-                raise ParameterError("'workers' is for engine = \"ray\"; there is no engine.")
+                problem = "'workers' is for engine = \"ray\"; there is no engine."
+                raise ParameterError(problem, option="workers")
             return None
         if kind != "ray":
             raise ParameterError(
                 f"There is no training engine {kind!r}: 'engine' is \"ray\", or "
-                '"ray:10.0.0.1:6379" with the address of the cluster.'
+                '"ray:10.0.0.1:6379" with the address of the cluster.',
+                option="engine",
             )
         from wiesel.training.ray_train import RayTrain
 
@@ -201,6 +201,11 @@ SPAN_METHOD = "hidden_markov"
 """The method for span projects that name none."""
 _TOP = {"name": str, "classes": tuple[str, ...], "multi": bool, "spans": bool, "output": str}
 _FREE = ("training", "options")
+_SET_BY_RUNS = {
+    "seed": "give seeds = [0] under [method]",
+    "checkpoint": "interrupted runs continue by themselves",
+}
+"""Options of methods that a run sets, so that they would be ignored, with what to do instead."""
 _ENGINE_KEYS = ("engine", "workers")
 """Keys of `[training]` that choose the training engine; they are not method options."""
 
@@ -223,7 +228,7 @@ def read_project(path: FilePath) -> Project:
         content = parse_toml(text)
     except ValueError as error:
         raise ParameterError(f"{file} is not TOML: {error}.") from None
-    problems = Problems(file, key_lines(text))
+    problems = Problems(file, text)
     project = _project(file, content, problems)
     problems.raise_if_any()
     return project
@@ -243,34 +248,25 @@ def _written(table: Path) -> str:
     )
 
 
+def option_tables(method: str) -> tuple[str, str]:
+    """Return the tables of a project file with the options of a method, the stronger one first."""
+    return f"options.{method}", "training"
+
+
 @contextmanager
-def located(project: Project) -> Iterator[None]:
-    """Turn an error about an option into one that names the project file and the line."""
+def located(project: Project, key: str, *tables: str) -> Iterator[None]:
+    """Turn an error about an option of these tables into one with the project file and the line.
+
+    An error without an option is about the key; without a key, it stays as it is.
+    """
     try:
         yield
     except ParameterError as error:
-        line = line_of(str(error), project.file.read_text(encoding="utf-8"))
-        place = f"{project.file}, line {line}" if line else f"{project.file}"
-        raise ParameterError(f"{place}: {error}") from error
-
-
-class Problems:
-    """The problems of a file, with line numbers, reported in one message."""
-
-    def __init__(self, file: Path, lines: Mapping[str, int]) -> None:
-        self.file, self.lines = file, lines
-        self.found: list[tuple[int, str]] = []
-
-    def add(self, key: str, problem: str, line: int | None = None) -> None:
-        """Record a problem with a key; `line` overrides the line found by the key."""
-        place = self.lines.get(key) or self.lines.get(key.partition(".")[0]) or 1
-        self.found.append((line or place, problem))
-
-    def raise_if_any(self) -> None:
-        """Raise one error that lists all problems, in the order of the lines."""
-        if self.found:
-            lines = [f"line {line}: {problem}" for line, problem in sorted(self.found)]
-            raise ParameterError(f"{self.file}, {' And '.join(lines)}")
+        if not key and not error.option:
+            raise
+        problems = Problems(project.file, read_text(project.file))
+        problems.add_error(error, key, tables)
+        problems.raise_if_any()
 
 
 def _project(file: Path, content: dict[str, Any], problems: Problems) -> Project:
@@ -286,17 +282,27 @@ def _project(file: Path, content: dict[str, Any], problems: Problems) -> Project
         table = _table(name, content, problems)
         values[name] = _section(name, cls, table, problems)
     values |= {name: _table(name, content, problems) for name in _FREE}
-    _check_method_options(values["options"], problems)
+    _check_method_options(values, problems)
+    if values.get("spans") and "name" not in content.get("method", {}):
+        # The default method, a committee, labels whole items.
+        values["method"] = replace(values["method"], name=SPAN_METHOD)
     project = Project(file=file, **values)
     if not problems.found:  # a misspelled key would be reported twice
         _check_sources(project, problems)
     return project
 
 
-def _check_method_options(options: dict[str, Any], problems: Problems) -> None:
-    for method, table in options.items():
-        if not isinstance(table, dict):
+def _check_method_options(values: dict[str, Any], problems: Problems) -> None:
+    tables = {"training": values["training"]}
+    for method, table in values["options"].items():
+        if isinstance(table, dict):
+            tables[f"options.{method}"] = table
+        else:
             problems.add(f"options.{method}", "Options of a method are a table: [options.weasel].")
+    for name, table in tables.items():
+        for key, cure in _SET_BY_RUNS.items():
+            if key in table:
+                problems.add(f"{name}.{key}", f"{key!r} is not an option of a project: {cure}.")
 
 
 def _table(name: str, content: dict[str, Any], problems: Problems) -> dict[str, Any]:
@@ -371,7 +377,7 @@ def _check_timeout(project: Project, problems: Problems) -> None:
     try:
         check_timeout(timeout)
     except ParameterError as error:
-        problems.add("votes.timeout", str(error))
+        problems.add_error(error, "votes.timeout")
     if project.spans and timeout is not None:
         problem = "With spans = true this process runs the labeling functions: leave 'timeout' out."
         problems.add("votes.timeout", problem)

@@ -24,7 +24,7 @@ from wiesel.project.run_results import (
     label_model_and_rest,
     timed,
 )
-from wiesel.project.settings import SPAN_METHOD, Project, located, read_project
+from wiesel.project.settings import SPAN_METHOD, Project, located, option_tables, read_project
 from wiesel.project.training import Say
 from wiesel.saving import read_folder, write_file, write_folder, write_json
 from wiesel.spans import (
@@ -147,7 +147,7 @@ def compare_spans(
 def prepare_spans(project: Project, say: Say) -> SpanRows:
     """Run the stages before training: documents, gold spans, votes."""
     _refuse_others(project)
-    with located(project):
+    with located(project, "classes"):
         labels = SpanLabels(tuple(project.classes))
     functions = load_span_lfs(*map(project.path, project.votes.lfs))
     documents, gold = {}, {}
@@ -255,7 +255,7 @@ def _check_gold(
 
 def _trained(data: SpanRows, name: str, seed: int) -> FittedRun[SpanTagger, SpanReport]:
     project = data.project
-    with located(project):
+    with located(project, "method.name", *option_tables(name)):
         model = _unfitted(name, {**project.method_options(name), "seed": seed})
         model.check_options()
     validation = (data.documents["dev"], data.gold["dev"]) if "dev" in data.gold else None

@@ -25,7 +25,7 @@ from wiesel.lfs.fingerprints import digest
 from wiesel.nn.encoders import EncoderLayers
 from wiesel.nn.names import end_model_by_name
 from wiesel.parameters import Parameterized
-from wiesel.project.settings import Project, located
+from wiesel.project.settings import Project, located, option_tables
 from wiesel.project.vectors import Vectors
 from wiesel.saving import write_file
 from wiesel.training.progress import watching
@@ -187,7 +187,7 @@ def _length(model: EndToEndModel) -> str:
 def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
     project = data.project
     settings = project.end_model
-    with located(project):
+    with located(project, "end_model.name", "end_model"):
         network = end_model_by_name(
             end_model_name(project),
             data.vectors.train,
@@ -195,7 +195,8 @@ def _unfitted(data: TrainingSet, name: str, seed: int) -> EndToEndModel:
             seed=seed,
             options=settings.options,
         )
-        own = "supervised" if name == DEV_GOLD else name
+    own = "supervised" if name == DEV_GOLD else name
+    with located(project, "method.name", *option_tables(own)):
         options = model_options(project, own, seed)
         if name == "weasel" and not _is_matrix(data.vectors.train):
             # The encoder cannot use token ids or images as features, so it reads only the votes.
@@ -225,7 +226,8 @@ def _trained(
     checkpoint = folder.with_suffix(".checkpoint")
     model.set_params(checkpoint=str(checkpoint))
     start = time.perf_counter()
-    with watching(partial(watch, name, seed)) if watch else nullcontext():
+    watched = watching(partial(watch, name, seed)) if watch else nullcontext()
+    with watched, located(data.project, "", *option_tables(name)):
         _fit(data, name, model)
     seconds = time.perf_counter() - start
     if model.history_.interrupted:

@@ -105,7 +105,7 @@ def features_kind(project: Project, train: Split) -> str:
     """Return the kind of features that a project names, or else the kind that suits its rows."""
     kind = project.features.kind or _guessed(project, train)
     if kind not in KINDS:
-        with located(project):
+        with located(project, "features.kind"):
             raise ParameterError(f"There are no features of kind {kind!r}. {suggest(kind, KINDS)}")
     return kind
 
@@ -128,10 +128,9 @@ def raw_inputs(kind: str, column: str, split: Split) -> Any:
 def check_inputs(project: Project, splits: Mapping[str, Split]) -> None:
     """Reject features that cannot be computed from the rows, before any slow step."""
     kind = features_kind(project, splits["train"])
-    features = make_features(project, kind)
-    with located(project):
-        if hasattr(features, "check_options"):
-            features.check_options()
+    with located(project, "features.kind", "features"):
+        features = make_features(project, kind)
+        features.check_options()
     for split in splits.values():
         raw_inputs(kind, project.features.column, split)
 
@@ -154,10 +153,10 @@ def _guessed(project: Project, train: Split) -> str:
 def make_features(project: Project, kind: str) -> Any:
     """Return unfitted features of a kind, with the options of the project."""
     make, options = KINDS[kind], dict(project.features.options)
-    with located(project), _plain_type_errors():
+    with _plain_type_errors():
         if kind in ("tfidf", "minilm"):
             return make(kind, **options)
-        if kind == "tokens" and "tokenizer" in options:
+        if kind == "tokens" and isinstance(options.get("tokenizer"), str):
             options = {**options, "tokenizer": project.path(options["tokenizer"])}
         return make(**options)
 

@@ -221,6 +221,8 @@ def resolve_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:  # torch raises either, depending on the build
+    # Torch raises the first or the second, depending on the build.
+    except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0]
-        raise ParameterError(f"The device {name!r} cannot be used here: {reason}") from error
+        problem = f"The device {name!r} cannot be used here: {reason}"
+        raise ParameterError(problem, option="device") from error

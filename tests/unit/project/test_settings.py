@@ -116,6 +116,7 @@ def test_a_folder_without_a_project_says_how_to_make_one(tmp_path):
 def test_lines_of_quoted_keys_and_nested_tables_are_found():
     text = '# a comment\n[options.weasel]\n"tau_1" = 1\n\n[[lf]]\nname = "x"\n'
     assert key_lines(text) == {
+        "options": 2,
         "options.weasel": 2,
         "options.weasel.tau_1": 3,
         "lf": 5,

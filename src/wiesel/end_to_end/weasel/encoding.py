@@ -99,7 +99,8 @@ def check_encoder(options: "WeaSEL") -> None:
         raise ParameterError(
             "The 'encoder' option of WeaSEL must be the sizes of its hidden layers, such as "
             "(70, 70) or () for none, EncoderLayers(...), 'graph', GraphLayers(...), or a "
-            f"torch.nn.Module; got {encoder!r:.60}."
+            f"torch.nn.Module; got {encoder!r:.60}.",
+            option="encoder",
         )
     if isinstance(encoder, EncoderLayers):
         check_number(encoder, "dropout", encoder.dropout, low=0, high=1)
@@ -113,7 +114,8 @@ def _check_graph(layers: GraphLayers) -> None:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ParameterError(
                 "The 'dependencies' option of GraphLayers must be pairs of voters, such as "
-                f"[('a', 'b')], or None to find them from the votes; got {pair!r:.60}."
+                f"[('a', 'b')], or None to find them from the votes; got {pair!r:.60}.",
+                option="encoder",
             )
 
 

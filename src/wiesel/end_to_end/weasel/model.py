@@ -334,12 +334,14 @@ class WeaSEL(ExplainedModel):
         if self.statistics and self.encoding == "index":
             raise ParameterError(
                 "The statistics of WeaSEL are not class indices: encoding='index' cannot encode "
-                "them. Use 'one_hot', or 'signed' for two classes."
+                "them. Use 'one_hot', or 'signed' for two classes.",
+                option="encoding",
             )
         if not (self.start is None or isinstance(self.start, LabelModel)):
             raise ParameterError(
                 "The 'start' option of WeaSEL must be a label model, such as MajorityVote(), or "
-                f"None; got {self.start!r:.60}."
+                f"None; got {self.start!r:.60}.",
+                option="start",
             )
 
     def _plan(

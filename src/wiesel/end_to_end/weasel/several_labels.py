@@ -188,7 +188,8 @@ def check_for_several_labels(options: "WeaSEL") -> None:
             raise ParameterError(
                 f"WeaSEL for several labels learns a start first, with the symmetric loss, and has "
                 f"no graph, class-conditional weights or statistics: leave out "
-                f"{name}={getattr(options, name)!r:.60}."
+                f"{name}={getattr(options, name)!r:.60}.",
+                option=name,
             )
 
 
