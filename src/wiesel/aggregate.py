@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -22,11 +22,19 @@ from wiesel.errors import (
     suggest,
 )
 from wiesel.evaluation.rendering import html_fragment
-from wiesel.io.answer_columns import AnswerColumns
-from wiesel.io.answers import crowd_answers
+from wiesel.io.answer_columns import AnswerColumns, find_gold_columns
+from wiesel.io.answers import aligned_gold, crowd_answers
 from wiesel.label_models import REGISTRY, DawidSkene, LabelModel, MajorityVote
+from wiesel.label_models.confidence import (
+    ASSUMED_ACCURACY,
+    DEPENDENCE,
+    FEW_ANSWERS,
+    calibrated_proba,
+    comparable_answers,
+    fit_dependence,
+)
 from wiesel.labels import LabelSpace
-from wiesel.tables import as_frame
+from wiesel.tables import as_frame, require_columns
 from wiesel.votes import VoteMatrix
 
 __all__ = ["Aggregation", "aggregate"]
@@ -34,7 +42,7 @@ __all__ = ["Aggregation", "aggregate"]
 Repeated = Literal["refuse", "first", "last", "all"]
 
 
-def aggregate(
+def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
     answers: Any,
     *,
     item: str | None = None,
@@ -43,6 +51,8 @@ def aggregate(
     method: str | LabelModel = "dawid_skene",
     labels: LabelSpace | Sequence[str] | None = None,
     repeated: Repeated = "all",
+    calibrated: bool = True,
+    gold: Any = None,
 ) -> "Aggregation":
     """Return the label of every item and a rating of every worker, from a table of answers.
 
@@ -63,6 +73,13 @@ def aggregate(
     repeated
         What counts if a worker answered an item more than once: `all` answers, the `last` or
         the `first`; `refuse` raises an error.
+    calibrated
+        Make confidences about as often right as they say. Label models take the errors of workers
+        for independent, so they are far too sure. False returns the model's own probabilities, as
+        do models that were not made for crowds.
+    gold
+        Known classes: {item: class}, or a table with a row per item. How far confidences are
+        reduced is learned from them; the labels stay the same. Fifty help.
 
     >>> rows = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")]
     >>> rows += [("t2", "ann", "dog"), ("t2", "bob", "dog"), ("t2", "eve", "dog")]
@@ -81,11 +98,18 @@ def aggregate(
     n_complete = frame.drop_nulls(list(columns)).height
     votes = _votes(frame, columns, labels, repeated)
     model = unfitted.fit(votes)
+    proba = model.predict_proba(votes)
+    dependence = None
+    if calibrated and model.trusts_independence:
+        dependence = DEPENDENCE
+        if gold is not None:
+            dependence = fit_dependence(model, votes, proba, _gold_classes(gold, votes, columns))
     kind = "pandas" if type(answers).__module__.partition(".")[0] == "pandas" else "polars"
     return Aggregation(
         votes,
         model,
-        model.predict_proba(votes),
+        proba,
+        dependence,
         columns,
         kind,
         frame.schema[columns.label],
@@ -105,8 +129,10 @@ class Aggregation:
     """The answers."""
     model: LabelModel
     """The fitted label model."""
-    proba: npt.NDArray[np.float64]
-    """P(class) of every item."""
+    model_proba: npt.NDArray[np.float64]
+    """P(class) of every item, as the model computes it."""
+    dependence: float | None
+    """How far workers err together, by which confidences are reduced; None: they are not."""
     columns: AnswerColumns
     """Which column of the answers was used for what."""
     kind: str = "polars"
@@ -121,6 +147,13 @@ class Aggregation:
     """Rows of assignments that were rejected on MTurk, which do not count."""
     n_trimmed: int = 0
     """Rows with blanks around the item, the worker or the answer, which were removed."""
+
+    @cached_property
+    def proba(self) -> npt.NDArray[np.float64]:
+        """P(class) of every item, calibrated unless that was turned off."""
+        if self.dependence is None:
+            return self.model_proba
+        return calibrated_proba(self.model, self.votes, self.model_proba, self.dependence)
 
     @property
     def labels(self) -> Any:
@@ -155,7 +188,7 @@ class Aggregation:
             {
                 self.columns.item: pl.Series(self.votes.ids.tolist()),
                 self._free("label"): _typed(names, self.label_dtype).set(~labeled, None),
-                self._free("confidence"): self.proba.max(axis=1),
+                self._free("confidence"): self.proba[np.arange(len(best)), best],
                 self._free("answers"): n_answers,
                 self._free("disagreement"): np.maximum(apart, 0.0),
                 self._free("tie"): pl.Series(self._ties(), dtype=pl.String),
@@ -168,7 +201,7 @@ class Aggregation:
     @cached_property
     def best_class(self) -> npt.NDArray[np.int64]:
         """The index of the most probable class of every item; Dawid-Skene decides ties."""
-        return _best_class(self.votes, self.proba)
+        return _best_class(self.votes, self.model_proba)
 
     @property
     def decided_proba(self) -> npt.NDArray[np.float64]:
@@ -181,11 +214,11 @@ class Aggregation:
     def labeled(self) -> npt.NDArray[np.bool_]:
         """Which items have a label: those with answers, unless a majority vote is tied."""
         covered = self.votes.covered
-        tied = _tied(self.proba).sum(axis=1) > 1
+        tied = _tied(self.model_proba).sum(axis=1) > 1
         return covered & ~tied if isinstance(self.model, MajorityVote) else covered
 
     def _ties(self) -> list[str | None]:
-        names, tied = np.array(self.votes.labels.names), _tied(self.proba)
+        names, tied = np.array(self.votes.labels.names), _tied(self.model_proba)
         several = self.votes.covered & (tied.sum(axis=1) > 1)
         return [
             ", ".join(names[row]) if tie else None for row, tie in zip(tied, several, strict=True)
@@ -199,12 +232,12 @@ class Aggregation:
     @cached_property
     def worker_table(self) -> Table:
         """The workers as a table that prints well."""
-        return judge_workers(self.model, self.votes, self.proba)
+        return judge_workers(self.model, self.votes, self.model_proba, dependence=self.dependence)
 
     @cached_property
     def mistake_frame(self) -> pl.DataFrame:
         """The mistakes as a Polars data frame."""
-        return worker_mistakes(self.model, self.votes, self.proba)
+        return worker_mistakes(self.model, self.votes, self.model_proba)
 
     def class_shares(self) -> dict[str, float]:
         """Return the share of every class among the labels."""
@@ -247,10 +280,21 @@ class Aggregation:
             f"{self._free('tie')})": n_tied,
         }
         return [
+            *self._few_answers(),
             *self._repeats(),
             *(sentence for sentence, count in told.items() if count),
             *_alike("classes", self.votes.labels),
             *_alike("workers", self.votes.voters),
+        ]
+
+    def _few_answers(self) -> list[str]:
+        n = round(comparable_answers(self.votes))
+        if n >= FEW_ANSWERS or self.dependence is None:
+            return []
+        return [
+            f"Too few answers can be compared ({n}) to know how good the workers are: confidences "
+            f"mostly assume that {ASSUMED_ACCURACY:.0%} of the answers are right; ask several "
+            "workers for each item"
         ]
 
     def _repeats(self) -> list[str]:
@@ -337,6 +381,18 @@ def _votes(
         )
     except VoteError as error:
         raise VoteError(str(error).replace("duplicates=", "repeated=")) from None
+
+
+def _gold_classes(gold: Any, votes: VoteMatrix, columns: AnswerColumns) -> npt.NDArray[np.int64]:
+    """The known class of every item, -1 if unknown."""
+    if isinstance(gold, Mapping) and not {columns.item, "id"} & gold.keys():
+        names = {"id": map(str, gold), "label": map(str, gold.values())}
+        gold = {column: list(values) for column, values in names.items()}
+    frame = as_frame(gold)
+    found = find_gold_columns(frame.columns, columns)
+    require_columns(frame, found, "of gold")
+    known = votes.labels.indices(frame[found[1]], allow_unknown=True)
+    return aligned_gold(frame[found[0]], known, votes.ids)
 
 
 def _tied(proba: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:

@@ -21,6 +21,7 @@ from wiesel.analysis.table import Table, count, interval, number, percent, text
 from wiesel.analysis.workers import confusion_reader, skill_of
 from wiesel.errors import ParameterError
 from wiesel.forks import check_polars_threads
+from wiesel.label_models.confidence import DEPENDENCE, DEPENDENCE_RANGE, calibrated_proba
 from wiesel.labels import FloatArray
 from wiesel.votes import VoteMatrix
 
@@ -69,13 +70,20 @@ class Judged(NamedTuple):
 
 
 def judge_workers(
-    model: Any, votes: VoteMatrix, proba: FloatArray, *, least_answers: int = 10
+    model: Any,
+    votes: VoteMatrix,
+    proba: FloatArray,
+    *,
+    least_answers: int = 10,
+    dependence: float | None = None,
 ) -> Table:
     """Return a row per worker, flagged ones first, then best first.
 
-    `accuracy` is how often the other workers confirm a worker's answers, with a 95 % interval;
-    `luck` is the accuracy of the same answers given at random. An `adversary` is clearly worse
-    than that, a `spammer` no better, and a `copy` answers like another worker, mistakes included.
+    `accuracy` is how often the other workers confirm a worker's answers, with a 95 % interval. With
+    a `dependence` (`wiesel.label_models.confidence`), it is how often a worker is right, and the
+    interval covers what is not known about the labels, too. `luck` is the accuracy of the same
+    answers given at random. An `adversary` is clearly worse than that, a `spammer` no better, and a
+    `copy` answers like another worker, mistakes included.
     Workers are flagged only on evidence: never with fewer than `least_answers`, and as spammers
     only if the interval also excludes a decent worker.
 
@@ -97,6 +105,8 @@ def judge_workers(
     excluded = high < judged.luck + DECENT * (1 - judged.luck)
     spammer = enough & ~adversary & (accuracy <= near_luck) & excluded
     copies = _copies(votes, np.where(enough, accuracy, np.nan))
+    if dependence is not None:
+        accuracy, low, high = _calibrated_accuracy(model, votes, proba, dependence)
     frame = pl.DataFrame(
         {
             "worker": pl.Series(votes.voters, dtype=pl.String),
@@ -117,6 +127,26 @@ def judge_workers(
     workers = "1 worker" if len(frame) == 1 else f"{len(frame):,} workers"
     caption = f"{workers}, {n_flagged:,} of them flagged"
     return Table(frame, _COLUMNS, caption, limit=20)
+
+
+def _calibrated_accuracy(
+    model: Any, votes: VoteMatrix, proba: FloatArray, dependence: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """How often workers are right, and an interval over the dependence of real crowds."""
+    entries = np.flatnonzero(votes.votes_per_item[votes.item_index] > 1)
+    given = _answers(votes, entries)
+    item = votes.item_index[entries[given.vote]]
+    voter = votes.voter_index[entries[given.vote]]
+    times = given.times.astype(np.float64)
+    total = np.rint(np.bincount(voter, times, minlength=votes.n_voters)).astype(np.int64)
+    ends = []
+    for depends in (DEPENDENCE_RANGE[0], DEPENDENCE, DEPENDENCE_RANGE[1]):
+        known = calibrated_proba(model, votes, proba, dependence / DEPENDENCE * depends)
+        right = np.bincount(voter, times * known[item, given.answered], minlength=votes.n_voters)
+        ends.append(np.minimum(right.astype(np.float64), total))
+    low, _ = wilson_interval(np.min(ends, axis=0), total)
+    _, high = wilson_interval(np.max(ends, axis=0), total)
+    return ratio(ends[1], total), low, high  # type: ignore[arg-type]
 
 
 _ORDER = {"adversary": 0, "spammer": 1, "copy": 2, "": 3}

@@ -49,6 +49,9 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
             help="Which of a worker's answers to a task count: all, last, first or refuse."
         ),
     ] = "all",
+    gold: Annotated[
+        Path | None, typer.Option(help="Known labels, from which confidences are calibrated.")
+    ] = None,
     workers: Annotated[Path | None, typer.Option(help="Write the table of workers here.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
     question: Question = None,
@@ -72,6 +75,7 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
         label=label,
         labels=labels,
         repeated=None if repeated == "all" else repeated,
+        gold=gold,
         question=question,
         format=output_format,
     )
@@ -92,6 +96,7 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
             method=method,
             labels=classes,
             repeated=repeated,  # type: ignore[arg-type]
+            gold=None if gold is None else read_rows(gold),
         )
     written: dict[str, Path] = {}
     if output is not None:
@@ -141,6 +146,7 @@ def _data(found: "Aggregation", with_labels: bool) -> dict[str, Any]:
         "n_repeated": found.n_repeated,
         "n_incomplete": found.n_incomplete,
         "n_rejected": found.n_rejected,
+        "dependence": found.dependence,
         "notes": found.notes(),
         "class_shares": found.class_shares(),
         "workers": found.worker_table.to_records(),

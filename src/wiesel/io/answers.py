@@ -15,7 +15,7 @@ from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.long_votes import blank_to_null
 from wiesel.votes import VoteMatrix
 
-__all__ = ["CrowdAnswers", "crowd_answers", "read_answers", "read_gold"]
+__all__ = ["CrowdAnswers", "aligned_gold", "crowd_answers", "read_answers", "read_gold"]
 
 
 class CrowdAnswers(NamedTuple):
@@ -120,11 +120,13 @@ def read_gold(
     with explained(path):
         space = LabelSpace.of(labels)
         gold = space.indices(rows[label_column], allow_unknown=True)
-        return gold if ids is None else space.from_indices(_aligned(rows[id_column], gold, ids))
+        return gold if ids is None else space.from_indices(aligned_gold(rows[id_column], gold, ids))
 
 
-def _aligned(known_ids: pl.Series, gold: npt.NDArray[np.int64], ids: Any) -> npt.NDArray[np.int64]:
-    """The gold labels of `ids`; ids of different types are compared as text."""
+def aligned_gold(
+    known_ids: pl.Series, gold: npt.NDArray[np.int64], ids: Any
+) -> npt.NDArray[np.int64]:
+    """Return the gold labels of `ids`, -1 if unknown; ids are compared as text."""
     known, wanted = known_ids.cast(pl.String), pl.Series(ids).cast(pl.String)
     table = pl.DataFrame({"id": known, "gold": gold}).unique(maintain_order=True)
     repeated = table["id"].filter(table["id"].is_duplicated()).unique(maintain_order=True)

@@ -43,6 +43,9 @@ class LabelModel(Classifier, ABC):
     counts_repeats: ClassVar[bool] = True
     """Whether repeated answers of a voter to an item all count. Methods that learn from pairs of
     votes read their shares instead, because a voter has one vote in a pair."""
+    trusts_independence: ClassVar[bool] = False
+    """Whether it learns about workers and multiplies the evidence of their answers as if they erred
+    independently. `aggregate` makes such a model less sure."""
     takes_inputs: ClassVar[bool] = False
     """Whether it can also read the items' features: `predict_proba(votes, X)`."""
 
@@ -128,6 +131,15 @@ class LabelModel(Classifier, ABC):
             return votes
         total = votes.distribution.sum(axis=1, keepdims=True)
         return replace(votes, distribution=votes.distribution / total)
+
+    def log_evidence(
+        self, votes: VoteMatrix, proba: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """Return log P(class, votes) of every item, up to a constant for each item.
+
+        `proba` is what `predict_proba` returned for the votes.
+        """
+        return np.asarray(np.log(np.maximum(proba, 1e-300)))
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model as a folder of data files; `wiesel.load_model` reads it."""

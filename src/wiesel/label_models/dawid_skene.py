@@ -1,7 +1,7 @@
 """Dawid-Skene: every voter has its own confusion matrix."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from wiesel.label_models.expectation_maximization import (
     maximize,
     shares,
 )
-from wiesel.label_models.vote_products import LogJoint, posterior, vote_totals
+from wiesel.label_models.vote_products import LogJoint, item_scores, posterior, vote_totals
 from wiesel.labels import FloatArray
 from wiesel.parameters import check_choice, check_number
 from wiesel.threads import one_thread
@@ -51,6 +51,8 @@ class DawidSkene(LabelModel):
     >>> model.confusions_.shape
     (3, 2, 2)
     """
+
+    trusts_independence: ClassVar[bool] = True
 
     max_iter: int = 100
     """The maximum number of EM steps."""
@@ -162,6 +164,13 @@ class DawidSkene(LabelModel):
             log_confusions = log_confusions[:, :, :-1] - silence[:, :, None]
         n_classes = len(offset)
         return LogJoint(log_confusions.transpose(0, 2, 1).reshape(-1, n_classes), offset)
+
+    def log_evidence(
+        self, votes: VoteMatrix, proba: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """Return log P(class, votes) of every item; the logarithm of `proba` ends at 1e-300."""
+        joint = self._log_joint(self.confusions_)
+        return item_scores(votes, joint.weights) + joint.offset
 
     def _predict_proba(self, votes: VoteMatrix) -> npt.NDArray[np.float64]:
         return posterior(votes, self._log_joint(self.confusions_), self.class_balance_)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,8 @@ class GLAD(LabelModel):
     >>> model.easiness(votes).shape
     (4,)
     """
+
+    trusts_independence: ClassVar[bool] = True
 
     max_iter: int = 100
     """The maximum number of EM steps."""

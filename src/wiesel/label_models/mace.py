@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +54,8 @@ class MACE(LabelModel):
     >>> model.competences_.shape, model.habits_.shape
     ((3,), (3, 2))
     """
+
+    trusts_independence: ClassVar[bool] = True
 
     max_iter: int = 100
     """The maximum number of EM steps."""

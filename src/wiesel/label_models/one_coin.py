@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,8 @@ class OneCoin(LabelModel):
     >>> OneCoin().fit(votes).accuracies_.round(2)
     array([0.99, 0.5 , 0.99])
     """
+
+    trusts_independence: ClassVar[bool] = True
 
     max_iter: int = 100
     """The maximum number of EM steps."""

@@ -76,7 +76,7 @@ def _workers(found: Aggregation) -> str:
         TableColumn("copy of", lambda row: escape(", ".join(row["copy_of"][:3]))),
     )
     text = (
-        "<p>Accuracy is how often the other workers' answers confirm a worker's. Adversaries are "
+        "<p>Accuracy is how often a worker is right, judged by all answers. Adversaries are "
         "clearly worse than chance, spammers no better than chance; copies answer like another "
         "worker, "
         "mistakes included. Click a header to sort.</p>"
