@@ -23,6 +23,7 @@ from wiesel.end_to_end.supervised import Supervised
 from wiesel.end_to_end.together import fit_together
 from wiesel.end_to_end.two_stage import TwoStage
 from wiesel.end_to_end.weasel.model import WeaSEL
+from wiesel.end_to_end.with_votes import WithVotes
 from wiesel.registry import Method, Registry
 from wiesel.training.objective import SoftLabelObjective
 
@@ -51,6 +52,7 @@ __all__ = [
     "Supervised",
     "TwoStage",
     "WeaSEL",
+    "WithVotes",
     "choose_without_gold",
     "default_members",
     "fit_together",
