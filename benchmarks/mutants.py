@@ -12,26 +12,23 @@ no result depends on, with the reason.
 
 import argparse
 import hashlib
-import importlib
 import json
 import os
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import tomllib
-import traceback
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Collection, Generator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
+from benchmarks.forks import Job, Outcome, import_libraries, run_all
 from benchmarks.mutations import Mutation, drawn, mutations
 
 REPOSITORY = Path(__file__).parents[1]
@@ -69,28 +66,8 @@ TESTS = (
 )
 _LOADED_BEFORE = "ignore::pytest.PytestAssertRewriteWarning"
 _OPTIONS = ["-q", "-p", "no:xdist", "--timeout", "0", "-W", _LOADED_BEFORE]
-_LONGEST = 1800
-"""Seconds after which a process that waits for something is ended, whatever it has computed."""
-_MEMORY = 8 * 2**30
-"""Bytes that a process may reserve; a change may make it ask for any number of them."""
 _SPARE = 60
 """Processor seconds that a changed package may take in addition to ten times the usual ones."""
-
-_LIBRARIES = """numpy pandas polars scipy.optimize scipy.stats sklearn.linear_model sklearn.metrics
-sklearn.model_selection torch typer.testing"""
-
-Outcome = dict[str, Any]
-
-
-class Job(NamedTuple):
-    """What a process does in a copy of the repository."""
-
-    name: str
-    prepare: Callable[[Path], None]
-    """Change the copy before, in the main process."""
-    run: Callable[[Path], Outcome]
-    seconds: float
-    """Of processor time, after which it is ended."""
 
 
 def main() -> None:
@@ -103,7 +80,7 @@ def main() -> None:
     options = parser.parse_args()
     os.nice(10)
     KEPT.mkdir(parents=True, exist_ok=True)
-    _import_libraries()
+    import_libraries()
     with tempfile.TemporaryDirectory(prefix="wiesel-mutants-") as place:
         root = Path(place) / "as it is"  # what others change meanwhile changes nothing here
         _copy_repository(root)
@@ -167,7 +144,7 @@ def noted_tests(root: Path, copies: list[Path]) -> dict[str, Outcome]:
         for file in files
         if file not in noted
     ]
-    for name, outcome in _run_all(jobs, copies):
+    for name, outcome in run_all(jobs, copies):
         if "tests" not in outcome:
             sys.exit(f"{name} did not finish without a change: {outcome['ended']}")
         failed = [test for test, one in outcome["tests"].items() if not one["passed"]]
@@ -265,7 +242,7 @@ def _try_all(
         jobs.append(_trial(one, chosen, seconds, root))
     jobs.sort(key=lambda job: job.seconds)
     print(f"{len(jobs)} of {len(sample)} changes to try", flush=True)
-    for key, outcome in _run_all(jobs, copies):
+    for key, outcome in run_all(jobs, copies):
         one, chosen, sum_of_tests = of_name[key]
         seen_by = outcome["failed"] if "failed" in outcome else f"ended: {outcome['ended']}"
         row = {"key": key, "seen_by": seen_by, "n_tests": len(chosen), "tests": sum_of_tests}
@@ -351,15 +328,6 @@ def _sum_of(chosen: list[str], tests: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _import_libraries() -> None:
-    # Once for all: every trial is a fork of this process. Wiesel itself is not imported here.
-    for name in _LIBRARIES.split():
-        importlib.import_module(name)
-    sys.modules["torch"].set_num_threads(1)  # threads do not survive a fork
-    if "wiesel" in sys.modules:
-        sys.exit("The trials would not import their copies of Wiesel.")
-
-
 def _copy_repository(place: Path) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z", "-co", "--exclude-standard"],
@@ -371,70 +339,6 @@ def _copy_repository(place: Path) -> None:
         if (REPOSITORY / name).is_file():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(REPOSITORY / name, place / name)
-
-
-def _run_all(jobs: list[Job], copies: list[Path]) -> Iterator[tuple[str, Outcome]]:
-    """Run every job in a fork of this process, one in each copy at a time."""
-    waiting, free = list(reversed(jobs)), list(copies)
-    running: dict[int, tuple[Job, Path, float]] = {}
-    while waiting or running:
-        while waiting and free:
-            job, copy = waiting.pop(), free.pop()
-            running[_start(job, copy)] = (job, copy, time.monotonic())
-        time.sleep(0.05)
-        for process, (job, copy, start) in list(running.items()):
-            ended, status, used = os.wait4(process, os.WNOHANG)
-            if not ended and time.monotonic() - start > _LONGEST:
-                os.killpg(process, signal.SIGKILL)
-            if ended:
-                del running[process]
-                free.append(copy)
-                outcome = _outcome(copy, status)
-                yield job.name, outcome | {"seconds": used.ru_utime + used.ru_stime}
-
-
-def _start(job: Job, copy: Path) -> int:
-    result = copy.with_suffix(".json")
-    result.unlink(missing_ok=True)
-    job.prepare(copy)
-    process = os.fork()
-    if process:
-        return process
-    os.setpgid(0, 0)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(job.seconds) + 1, int(job.seconds) + 5))
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    log = os.open(copy.with_suffix(".log"), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(log, stream)
-    os.chdir(copy)
-    sys.path[:] = [str(copy / "src"), *(p for p in sys.path if Path(p) != REPOSITORY / "src")]
-    os.environ |= {"PYTHONPATH": f"{copy / 'src'}", "PYTHONDONTWRITEBYTECODE": ""}
-    sys.dont_write_bytecode = False
-    sys.argv = ["pytest"]
-    tempfile.tempdir = None
-    os.environ["TMPDIR"] = str(copy.with_suffix(".tmp"))
-    shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
-    Path(os.environ["TMPDIR"]).mkdir()
-    for name in [name for name in sys.modules if name.partition(".")[0] == "benchmarks"]:
-        del sys.modules[name]
-    code = 1
-    try:
-        result.write_text(json.dumps(job.run(copy)))
-        code = 0
-    finally:  # never back into the loop of the main process
-        if code:
-            traceback.print_exc()
-        os._exit(code)
-
-
-def _outcome(copy: Path, status: int) -> Outcome:
-    result = copy.with_suffix(".json")
-    if result.exists():
-        found: Outcome = json.loads(result.read_text())
-        return found
-    code = os.waitstatus_to_exitcode(status)
-    ended = signal.Signals(-code).name if code < 0 else _text(copy.with_suffix(".log"))[-2000:]
-    return {"ended": ended}
 
 
 def _text(file: Path) -> str:
