@@ -301,3 +301,10 @@ def test_pairs_kept_without_their_zeros_give_the_same_fit(monkeypatch):
     monkeypatch.setattr("wiesel.label_models.moment_matching._LARGE", 0)
     assert sp.issparse(moments_of(many).pairs)
     assert np.allclose(Snorkel().fit(many).conditionals_, expected, atol=1e-6)
+
+
+def test_a_thousand_classes_are_refused_at_once_with_the_number_that_works():
+    labels = [f"c{number}" for number in range(1000)]
+    votes = VoteMatrix.from_dense(np.arange(30).reshape(10, 3), labels)
+    with pytest.raises(ParameterError, match=r"3,000,000 numbers.*up to 816 classes"):
+        Snorkel().fit(votes)
