@@ -5,12 +5,14 @@ from wiesel.analysis.buckets import Buckets, label_buckets
 from wiesel.analysis.changes import changed_votes
 from wiesel.analysis.disagreements import disagreements
 from wiesel.analysis.findings import findings
+from wiesel.analysis.reliability import Reliability, reliability
 from wiesel.analysis.summary import summarize
 from wiesel.analysis.table import Table
 from wiesel.analysis.workers import rank_workers
 
 __all__ = [
     "Buckets",
+    "Reliability",
     "Table",
     "agreement",
     "changed_votes",
@@ -18,5 +20,6 @@ __all__ = [
     "findings",
     "label_buckets",
     "rank_workers",
+    "reliability",
     "summarize",
 ]
