@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.analysis.crowd import judge_workers, worker_mistakes
+from wiesel.analysis.reliability import Reliability, reliability
 from wiesel.analysis.table import Table
 from wiesel.errors import (
     DataError,
@@ -235,6 +236,11 @@ class Aggregation:
         return judge_workers(self.model, self.votes, self.model_proba, dependence=self.dependence)
 
     @cached_property
+    def agreement(self) -> Reliability:
+        """Krippendorff's alpha, Fleiss' and Cohen's kappa; see `wiesel.analysis.reliability`."""
+        return reliability(self.votes)
+
+    @cached_property
     def mistake_frame(self) -> pl.DataFrame:
         """The mistakes as a Polars data frame."""
         return worker_mistakes(self.model, self.votes, self.model_proba)
@@ -263,6 +269,7 @@ class Aggregation:
             f"{votes.n_items:,} items, {votes.n_voters:,} workers, {self.n_answers:,} answers "
             f"(columns {', '.join(self.columns)}), labeled by {type(self.model).__name__}",
             f"Labels: {shares}",
+            self.agreement.sentence(),
         ]
         return [*lines, *self.notes()]
 

@@ -485,3 +485,16 @@ def test_the_command_calibrates_by_gold(answers, tmp_path):
     done = CliRunner().invoke(app, ["aggregate", str(file), "--gold", str(gold), "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["dependence"] not in (None, 0.4)
+
+
+def test_agreement_is_printed_by_aggregate_and_inspect(answers, tmp_path):
+    file = tmp_path / "answers.csv"
+    answers.write_csv(file)
+    found = aggregate(answers)
+    assert found.agreement.sentence() in str(found)
+    assert found.agreement.sentence() in crowd_html(found).replace("&#x27;", "'")
+    for verb in ("aggregate", "inspect"):
+        said = CliRunner().invoke(app, [verb, str(file)]).output
+        assert "Krippendorff's alpha" in " ".join(said.split())
+        data = json.loads(CliRunner().invoke(app, [verb, str(file), "--json"]).stdout)
+        assert data["agreement"]["alpha"] == pytest.approx(found.agreement.alpha)

@@ -7,6 +7,7 @@ from wiesel.analysis.disagreements import disagreements
 from wiesel.analysis.findings import findings
 from wiesel.analysis.panel import PanelReport, judge_panel
 from wiesel.analysis.position_bias import consistent_votes, position_bias
+from wiesel.analysis.reliability import Reliability, reliability
 from wiesel.analysis.summary import summarize
 from wiesel.analysis.table import Table
 from wiesel.analysis.workers import rank_workers
@@ -14,6 +15,7 @@ from wiesel.analysis.workers import rank_workers
 __all__ = [
     "Buckets",
     "PanelReport",
+    "Reliability",
     "Table",
     "agreement",
     "changed_votes",
@@ -24,5 +26,6 @@ __all__ = [
     "label_buckets",
     "position_bias",
     "rank_workers",
+    "reliability",
     "summarize",
 ]

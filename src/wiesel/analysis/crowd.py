@@ -97,7 +97,7 @@ def judge_workers(
     """
     check_polars_threads("judge_workers")
     judged = _judge(model, votes, proba)
-    accuracy = ratio(judged.right, judged.counted)  # type: ignore[arg-type]
+    accuracy: FloatArray = ratio(judged.right, judged.counted)  # type: ignore[arg-type]
     low, high = wilson_interval(judged.right, judged.counted)
     enough = judged.counted >= least_answers
     adversary = enough & (high < judged.luck)
@@ -146,7 +146,7 @@ def _calibrated_accuracy(
         ends.append(np.minimum(right.astype(np.float64), total))
     low, _ = wilson_interval(np.min(ends, axis=0), total)
     _, high = wilson_interval(np.max(ends, axis=0), total)
-    return ratio(ends[1], total), low, high  # type: ignore[arg-type]
+    return ratio(ends[1], total), low, high
 
 
 _ORDER = {"adversary": 0, "spammer": 1, "copy": 2, "": 3}

@@ -148,6 +148,7 @@ def _data(found: "Aggregation", with_labels: bool) -> dict[str, Any]:
         "n_rejected": found.n_rejected,
         "dependence": found.dependence,
         "notes": found.notes(),
+        "agreement": found.agreement.to_record(),
         "class_shares": found.class_shares(),
         "workers": found.worker_table.to_records(),
         "mistakes": found.mistake_frame.to_dicts(),

@@ -63,7 +63,7 @@ def inspect(  # noqa: C901, PLR0913 - what it inspects, and the options of the c
         given = None if gold is None else _gold_of(found.votes, gold, id_column, label_column)
         truth = given if given is not None else found.gold if (found.gold >= 0).any() else None
         again = given_options(labels=labels, question=question)
-        return _votes_answer(found.votes, truth, command_line(*aggregate, *again))
+        return _votes_answer(found.votes, truth, command_line(*aggregate, *again), people=True)
     columns = None
     if is_many(path):
         votes: VoteSource = votes_in(path, split_names(labels))
@@ -81,7 +81,7 @@ def inspect(  # noqa: C901, PLR0913 - what it inspects, and the options of the c
         step = command_line(*fit, *given_options(labels=labels, id=id_column))
     else:
         step = command_line(*aggregate, *given_options(labels=labels, item=id_column))
-    answer = _votes_answer(votes, truth, step)
+    answer = _votes_answer(votes, truth, step, people=columns is not None)
     if path.is_file():
         answer = _with_sources(answer, path, votes, before)
         answer = _with_panel(answer, path, votes, truth) if panel else answer
@@ -132,8 +132,8 @@ def _read(
     return votes, found
 
 
-def _votes_answer(votes: "VoteSource", gold: Any, step: str) -> Answer:
-    from wiesel.analysis import agreement, findings, summarize
+def _votes_answer(votes: "VoteSource", gold: Any, step: str, people: bool = False) -> Answer:
+    from wiesel.analysis import agreement, findings, reliability, summarize
     from wiesel.analysis.counts import item_counts
 
     table, found, pairs = summarize(votes, gold), findings(votes, gold), agreement(votes)
@@ -149,6 +149,9 @@ def _votes_answer(votes: "VoteSource", gold: Any, step: str) -> Answer:
         "findings": found.to_records(),
         "pairs": pairs.to_records(),
     }
+    if people:
+        agree = reliability(votes)  # type: ignore[arg-type]
+        text, data["agreement"] = f"{text}\n{agree.sentence()}", agree.to_record()
     return Answer(data, text, step)
 
 

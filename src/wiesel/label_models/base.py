@@ -132,9 +132,7 @@ class LabelModel(Classifier, ABC):
         total = votes.distribution.sum(axis=1, keepdims=True)
         return replace(votes, distribution=votes.distribution / total)
 
-    def log_evidence(
-        self, votes: VoteMatrix, proba: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
+    def log_evidence(self, votes: VoteMatrix, proba: FloatArray) -> npt.NDArray[np.float64]:
         """Return log P(class, votes) of every item, up to a constant for each item.
 
         `proba` is what `predict_proba` returned for the votes.

@@ -165,9 +165,7 @@ class DawidSkene(LabelModel):
         n_classes = len(offset)
         return LogJoint(log_confusions.transpose(0, 2, 1).reshape(-1, n_classes), offset)
 
-    def log_evidence(
-        self, votes: VoteMatrix, proba: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
+    def log_evidence(self, votes: VoteMatrix, proba: FloatArray) -> npt.NDArray[np.float64]:
         """Return log P(class, votes) of every item; the logarithm of `proba` ends at 1e-300."""
         joint = self._log_joint(self.confusions_)
         return item_scores(votes, joint.weights) + joint.offset

@@ -53,7 +53,9 @@ def _overview(found: Aggregation) -> str:
         TableColumn("class", lambda row: escape(row["name"]), style="name"),
         TableColumn("share of the labels", _bar("share"), lambda row: row["share"], "number"),
     )
-    note = "".join(f"<p>{escape(sentence)}.</p>" for sentence in found.notes())
+    note = "".join(
+        f"<p>{escape(sentence)}.</p>" for sentence in (found.agreement.sentence(), *found.notes())
+    )
     method = escape(type(found.model).__name__)
     return (
         f'<div class="tiles">{boxes}</div><p>Labels by {method}.</p>{note}'
