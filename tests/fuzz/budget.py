@@ -16,6 +16,7 @@ SHARES = {
     "class orders": 0.03,
     "shuffled ids": 0.03,
     "concurrent writers": 0.05,
+    "two servers": 0.06,
     "saved models": 0.1,
     "saved again": 0.01,
     "bundles": 0.07,

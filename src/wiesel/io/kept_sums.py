@@ -71,8 +71,7 @@ class KeptSums:
             _add_name(name.update, statistic)
         except _NamelessError:
             return None
-        if not self.folder.is_dir():
-            self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         for stale in self.folder.glob("*.npz"):
             if not stale.name.startswith(self._of_files):
                 stale.unlink(missing_ok=True)

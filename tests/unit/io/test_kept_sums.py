@@ -1,5 +1,6 @@
 """Sums that outlast their process: nothing is added up twice, and nothing stale is believed."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from wiesel import DawidSkene, Snorkel, Triplet, VoteMatrix, summarize
 from wiesel.datasets import make_votes
 from wiesel.io import VoteParts, write_votes
+from wiesel.io.kept_sums import KeptSums
 from wiesel.label_models.base import LabelModel
 
 
@@ -27,6 +29,23 @@ def parts(folder: Path) -> VoteParts:
 def n_read(votes: VoteParts) -> int:
     assert votes.kept is not None
     return votes.kept.n_read
+
+
+def test_a_folder_of_sums_that_another_process_makes_meanwhile_is_used(folder: Path, monkeypatch):
+    kept, is_dir = KeptSums(folder / "sums", sorted(folder.glob("*.parquet"))), Path.is_dir
+
+    def made_meanwhile(path: Path) -> bool:
+        found = is_dir(path)
+        if path == kept.folder:
+            os.makedirs(path, exist_ok=True)
+        return found
+
+    monkeypatch.setattr(Path, "is_dir", made_meanwhile)
+    assert kept.sum(n_items)[0].tolist() == [120]
+
+
+def n_items(part: VoteMatrix) -> tuple[np.ndarray]:
+    return (np.array([part.n_items]),)
 
 
 class Killed(BaseException):
