@@ -220,7 +220,7 @@ def _refuse_endless(fit: PlannedFit) -> None:
     Whoever gives a number of epochs has decided; this is only about the number left open, which
     grows with the classes, as the matrices do with their square.
     """
-    votes: VoteMatrix = fit.plan.votes  # type: ignore[assignment]
+    votes: VoteMatrix = fit.plan.votes
     n_classes, options = votes.n_classes, fit.options
     n_items = options.epoch_size or len(fit.plan.data.items)
     per_item = votes.n_votes / max(1, len(fit.plan.data.items))
