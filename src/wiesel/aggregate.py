@@ -15,6 +15,7 @@ from wiesel.analysis.crowd import judge_workers, worker_mistakes
 from wiesel.analysis.reliability import Reliability, reliability
 from wiesel.analysis.table import Table
 from wiesel.errors import (
+    Argument,
     DataError,
     ParameterError,
     VoteError,
@@ -90,8 +91,8 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
     """
     unfitted = _label_model(method)
     if repeated not in get_args(Repeated):
-        allowed = listed(get_args(Repeated))
-        raise ParameterError(f"repeated must be one of {allowed}; got {repeated!r}.")
+        allowed = Argument("repeated", get_args(Repeated))
+        raise ParameterError("Say which answers count: ", allowed, f"; got {repeated!r}.")
     frame = as_frame(answers)
     if frame.is_empty():
         raise DataError("There are no answers: the table has no rows.")
@@ -374,8 +375,9 @@ def _votes(
     seen = complete[columns.label]
     if labels is None and seen.dtype.base_type() not in (pl.List, pl.Array) and seen.n_unique() < 2:
         raise DataError(
-            f"All answers in the column {columns.label!r} are {str(seen[0])!r}: name all classes, "
-            "labels=[...]."
+            f"All answers in the column {columns.label!r} are {str(seen[0])!r}: name all classes, ",
+            Argument("labels", [...]),
+            ".",
         )
     try:
         return VoteMatrix.from_long(
@@ -387,7 +389,7 @@ def _votes(
             duplicates=repeated,
         )
     except VoteError as error:
-        raise VoteError(str(error).replace("duplicates=", "repeated=")) from None
+        raise error.renamed(duplicates="repeated") from None
 
 
 def _gold_classes(gold: Any, votes: VoteMatrix, columns: AnswerColumns) -> npt.NDArray[np.int64]:

@@ -7,9 +7,10 @@ A message says who, where, what was given, what is allowed and what to do. It is
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 __all__ = [
     "Advice",
@@ -54,17 +55,27 @@ class Argument:
         return f"{self.name}={either(repr(each) for each in values)}".replace("Ellipsis", "...")
 
 
-class Advice(tuple[object, ...]):
-    """Parts of a message, left out where none of the arguments can be given as in Python."""
+class Advice(tuple[str | Argument, ...]):
+    """Parts of a message that are left out where the arguments in it cannot be given.
+
+    Advice without an `Argument` is for Python only.
+    """
 
     __slots__ = ()
+
+    def __new__(cls, *parts: str | Argument) -> Self:
+        """Return advice made of texts and arguments."""
+        return super().__new__(cls, parts)
+
+    def __getnewargs__(self) -> tuple[str | Argument, ...]:
+        return tuple(self)
 
     def __str__(self) -> str:
         return "".join(map(str, self))
 
 
 class _Message:
-    """A message made of parts; its text is in the words of Python."""
+    """A message made of parts: texts, arguments and advice; its text is in the words of Python."""
 
     args: tuple[object, ...]
 
@@ -81,6 +92,23 @@ class WieselError(_Message, Exception):
     def __init__(self, *parts: object, option: str = "") -> None:
         super().__init__(*parts)
         self.option = option
+
+    def renamed(self, **names: str) -> Self:
+        """Return the error with other names for arguments, those of a function that called.
+
+        >>> error = VoteError("Say which: ", Argument("duplicates", "all"))
+        >>> print(error.renamed(duplicates="repeated"))
+        Say which: repeated='all'
+        """
+
+        def new(part: object) -> object:
+            if isinstance(part, Advice):
+                return Advice(*map(new, part))  # type: ignore[arg-type]
+            if isinstance(part, Argument):
+                return Argument(names.get(part.name, part.name), part.value)
+            return part
+
+        return type(self)(*map(new, self.args), option=self.option)
 
 
 class DataError(WieselError, ValueError):
@@ -101,6 +129,9 @@ class ParameterError(WieselError, ValueError):
 
 class LabelingFunctionError(WieselError):
     """A labeling function failed on a row, or could not be loaded."""
+
+    failure: object = None
+    """The `wiesel.lfs.failures.Failure`, if it failed on a row."""
 
 
 class NotFittedError(WieselError, ValueError, AttributeError):
@@ -169,8 +200,30 @@ def listed(values: Iterable[object], limit: int = 12) -> str:
     "'a', 'b' and 1 more"
     """
     values = list(values)
-    shown = ", ".join(f"{value!r:.200}" for value in values[:limit])
+    # A NumPy number is shown as a number.
+    plain: list[Any] = values[:limit]
+    plain = [value.item() if hasattr(value, "dtype") else value for value in plain]
+    shown = ", ".join(f"{value!r:.200}" for value in plain)
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
+
+
+def message_for(message: object, words: Callable[[Argument], str | None]) -> str:
+    """Return a message with its arguments in other words; None if an argument cannot be given.
+
+    >>> error = VoteError("No classes", Advice(": give ", Argument("labels"), "."))
+    >>> message_for(error, lambda argument: f"--{argument.name}")
+    'No classes: give --labels.'
+    >>> message_for(error, lambda argument: None)
+    'No classes'
+    """
+    said = ""
+    for part in message.args if isinstance(message, _Message) else (message,):
+        inside = part if isinstance(part, Advice) else (part,)
+        found = [words(each) if isinstance(each, Argument) else str(each) for each in inside]
+        if isinstance(part, Advice) and (None in found or all(isinstance(e, str) for e in part)):
+            continue
+        said += "".join(str(e) if f is None else f for e, f in zip(inside, found, strict=True))
+    return said
 
 
 def either(words: Iterable[str]) -> str:
@@ -183,7 +236,7 @@ def either(words: Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def warn_user(message: str | Warning, category: type[Warning]) -> None:
+def warn_user(message: str | WieselWarning, category: type[WieselWarning] = WieselWarning) -> None:
     """Warn with the line outside of Wiesel that led here, no matter how deep the call stack is.
 
     >>> with warnings.catch_warnings(record=True) as caught:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import VoteError, listed, other_spelling
+from wiesel.errors import Advice, Argument, VoteError, listed, other_spelling
 from wiesel.forks import check_polars_threads
 from wiesel.labels import LabelSpace
 from wiesel.tables import as_frame, require_columns
@@ -106,7 +106,8 @@ def _label_space(
     if labels is not None:
         return LabelSpace.of(labels)
     if probabilistic:
-        raise VoteError("Answers that are distributions need labels=[...], the class names.")
+        classes = Argument("labels", [...])
+        raise VoteError("Answers that are distributions need ", classes, ", the class names.")
     return LabelSpace(*column.unique().sort().cast(pl.String).to_list())
 
 
@@ -191,6 +192,8 @@ def _without_duplicates(coded: pl.DataFrame, duplicates: str) -> pl.DataFrame:
         row = repeated.row(0, named=True)
         raise VoteError(
             f"{row['voter']!r} answered item {row['item']!r} more than once ({len(repeated)} such "
-            "answers in all). Say which to keep: duplicates='first', 'last' or 'all'."
+            "answers in all). Keep one of them",
+            Advice(", or say which to keep: ", Argument("duplicates", ("first", "last", "all"))),
+            ".",
         )
     return coded.filter(~repeats.fill_null(False)) if len(repeated) else coded

@@ -2,7 +2,9 @@
 
 import io
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +17,17 @@ from rich.text import Text
 from wiesel.analysis.table_html import Cell, Head, html_table
 from wiesel.errors import MissingExtraError
 
-__all__ = ["UNKNOWN", "Column", "Table", "count", "interval", "number", "percent", "text"]
+__all__ = [
+    "UNKNOWN",
+    "Column",
+    "Table",
+    "count",
+    "interval",
+    "number",
+    "percent",
+    "telling_rest",
+    "text",
+]
 
 UNKNOWN = "\N{EN DASH}"
 """Printed for an unknown value."""
@@ -25,6 +37,8 @@ _UNBROKEN, _NAME = 14, 16
 """The maximum length of a number on one line; the width that names get if they need it."""
 _LISTED = 3
 _HTML_ROWS = 500
+_REST: ContextVar[str] = ContextVar("rest", default=" in .frame")
+"""Where the rows are that a table does not show."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +145,17 @@ class Table:
     def _rest(self, shown: int) -> str:
         hidden = len(self.frame) - shown
         rows = "row" if hidden == 1 else "rows"
-        return f"{hidden:,} more {rows} in .frame" if hidden > 0 else ""
+        return f"{hidden:,} more {rows}{_REST.get()}" if hidden > 0 else ""
+
+
+@contextmanager
+def telling_rest(words: str) -> Iterator[None]:
+    """Let tables say by other words than `in .frame` where the rows are that they do not show."""
+    token = _REST.set(words)
+    try:
+        yield
+    finally:
+        _REST.reset(token)
 
 
 def text(name: str, header: str | None = None) -> Column:

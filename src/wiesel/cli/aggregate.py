@@ -163,10 +163,11 @@ def _text(found: "Aggregation") -> str:
         f"{row['times']:.0f} times, {100 * row['share']:.0f} % of that class"
         for row in mistakes.iter_rows(named=True)
     ]
+    from wiesel.analysis.table import telling_rest
+
     head = "Commonest mistakes:" if lines else "No mistakes stand out."
-    return "\n".join(
-        [str(found).replace(" more rows in .frame", " more workers in --html"), "", head, *lines]
-    )
+    with telling_rest(", shown with --html"):
+        return "\n".join([str(found), "", head, *lines])
 
 
 def _next(answers: Path, given: list[str], written: dict[str, Path]) -> str:

@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Annotated, Any, TextIO
 
 import typer
 
 from wiesel.cli.terminal import json_text, plain_text, print_rich
-from wiesel.cli.wording import in_command_words
+from wiesel.cli.wording import in_command_words, option_names
 from wiesel.errors import WieselError, WieselWarning
 
 __all__ = ["Answer", "command_line", "given_options", "split_names", "tell", "verb"]
@@ -21,6 +21,8 @@ __all__ = ["Answer", "command_line", "given_options", "split_names", "tell", "ve
 _JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 _INTERRUPTED = 130
+_Words = Callable[[object], str]
+"""Returns a message in the words of the command that runs."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,14 @@ class Answer:
 
 def verb(function: Callable[..., Answer | None]) -> Callable[..., None]:
     """Turn a function that returns an `Answer` into a command with --json and --debug."""
+    words = partial(in_command_words, options=option_names(function))
 
     @wraps(function)
     def command(*arguments: Any, as_json: bool, debug: bool, **options: Any) -> None:
-        with _errors_in_one_line(as_json, debug), _plain_warnings():
+        from wiesel.analysis.table import telling_rest
+
+        rest = telling_rest(": --json has all of them")
+        with _errors_in_one_line(as_json, debug, words), _plain_warnings(words), rest:
             answer = function(*arguments, **options)
         if answer is not None:
             _print(answer, as_json)
@@ -102,7 +108,7 @@ def given_options(**options: object) -> list[str]:
 
 
 @contextmanager
-def _errors_in_one_line(as_json: bool, debug: bool) -> Iterator[None]:
+def _errors_in_one_line(as_json: bool, debug: bool, words: _Words) -> Iterator[None]:
     """Exit with 1 and one line instead of a traceback, unless --debug is given."""
     try:
         yield
@@ -122,13 +128,13 @@ def _errors_in_one_line(as_json: bool, debug: bool) -> Iterator[None]:
         if debug:
             tell(traceback.format_exc())
         is_ours = isinstance(error, (WieselError, OSError))
-        message = _one_line(error) if is_ours else _unexpected(error)
-        _print_error(in_command_words(message), as_json)
+        message = _one_line(error, words) if is_ours else _unexpected(error, words)
+        _print_error(message, as_json)
         raise typer.Exit(1) from error
 
 
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
+def _plain_warnings(words: _Words) -> Iterator[None]:
     """Show Wiesel's own warnings as one line each."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", WieselWarning)
@@ -142,7 +148,7 @@ def _plain_warnings() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, WieselWarning):
-                tell(f"Warning: {in_command_words(str(message))}")
+                tell(f"Warning: {words(message)}")
             else:
                 tell(warnings.formatwarning(message, category, filename, lineno, line).rstrip())
 
@@ -157,7 +163,7 @@ def _print(answer: Answer, as_json: bool) -> None:
         return
     if isinstance(answer.text, str):
         if answer.text:
-            typer.echo(plain_text(in_command_words(answer.text)))
+            typer.echo(plain_text(answer.text))
     else:
         print_rich(answer.text)
     if answer.next_step:
@@ -170,17 +176,17 @@ def _print_error(text: str, as_json: bool) -> None:
     tell(f"Error: {text}")
 
 
-def _unexpected(error: BaseException) -> str:
+def _unexpected(error: BaseException, words: _Words) -> str:
     if isinstance(error, MemoryError):
         return "There is not enough memory: try fewer or smaller rows."
-    return f"Unexpected {type(error).__name__}: {_one_line(error)} (--debug shows where)"
+    return f"Unexpected {type(error).__name__}: {_one_line(error, words)} (--debug shows where)"
 
 
-def _one_line(error: BaseException) -> str:
+def _one_line(error: BaseException, words: _Words) -> str:
     """Return an error as one line; Python's messages about files are reworded."""
     if isinstance(error, OSError) and not isinstance(error, WieselError) and error.filename:
         return f"{error.filename}: {error.strerror}."
-    return " ".join(str(error).split())
+    return " ".join(words(error).split())
 
 
 def _json(value: Mapping[str, Any]) -> str:

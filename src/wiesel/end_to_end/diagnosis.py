@@ -1,12 +1,12 @@
 """Diagnostics of the networks for the history, and warnings about collapsed networks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from wiesel.errors import CollapseWarning, warn_user
+from wiesel.errors import Argument, CollapseWarning, warn_user
 from wiesel.tasks.one_label import COLLAPSED_SHARE
 from wiesel.training import Record
 
@@ -15,8 +15,6 @@ __all__ = [
     "warn_if_collapsed",
     "warn_if_votes_are_ignored",
 ]
-
-_ADVICE = "What helps: a validation set (its best epoch is kept), fewer epochs, a lower lr"
 
 
 def voter_record(accuracies: Tensor, votes: Tensor) -> Record:
@@ -52,7 +50,7 @@ def warn_if_collapsed(models: Sequence[Any]) -> None:
     message = first.task_.collapse_message(first.history_)
     if len(models) > 1:
         message = f"{len(collapsed)} of the {len(models)} networks have collapsed. {message}"
-    warn_user(f"{message} {_advice(first)}", CollapseWarning)
+    warn_user(CollapseWarning(f"{message} ", *_advice(first)))
 
 
 def warn_if_votes_are_ignored(model: Any) -> None:
@@ -60,18 +58,19 @@ def warn_if_votes_are_ignored(model: Any) -> None:
     kept = model.history_.kept if len(model.history_) else {}
     if len(model.voters_) > 1 and kept.get("largest_voter_share", 0.0) >= COLLAPSED_SHARE:
         message = "One voter has all the weight, on all items."
-        warn_user(f"{message} {_advice(model)}", CollapseWarning)
+        warn_user(CollapseWarning(f"{message} ", *_advice(model)))
     if kept.get("voting_share", 1.0) <= 1 - COLLAPSED_SHARE:
         message = "Nearly all the weight went to voters that abstain, so soft labels are vague."
         advice = "Use voting_only=True, which shares the weight among the voters that voted."
         warn_user(f"{message} {advice}", CollapseWarning)
 
 
-def _advice(model: Any) -> str:
+def _advice(model: Any) -> Iterator[str | Argument]:
     """Advice in terms of the options that the method has."""
-    parts = [_ADVICE]
+    yield "What helps: a validation set (its best epoch is kept), fewer epochs, a lower lr"
+    balance = hasattr(model, "class_balance")
     if hasattr(model, "tau_1"):
-        parts.append("tau_1=1/3 or lower")
-    if hasattr(model, "class_balance"):
-        parts.append("class_balance=[...] if you know it")
-    return f"{', '.join(parts[:-1])}, or {parts[-1]}." if len(parts) > 1 else f"{_ADVICE}."
+        yield f",{'' if balance else ' or'} tau_1=1/3 or lower"
+    if balance:
+        yield from (", or ", Argument("class_balance", [...]), " if you know it")
+    yield "."

@@ -8,7 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import FeatureError, NotFittedError, ParameterError, SavedModelError, listed
+from wiesel.errors import (
+    Argument,
+    FeatureError,
+    NotFittedError,
+    ParameterError,
+    SavedModelError,
+    listed,
+)
 from wiesel.features.standardize import Standardizer, column_scale
 from wiesel.features.state import FeatureState, StoredFeatures, check_kind, checked_names
 from wiesel.forks import check_polars_threads
@@ -158,7 +165,8 @@ class TabularFeatures(StoredFeatures, Parameterized):
                 )
         columns = [*self.numeric, *self.categorical]
         if not columns:
-            raise ParameterError("TabularFeatures needs numeric=[...] or categorical=[...].")
+            numeric, categorical = Argument("numeric", [...]), Argument("categorical", [...])
+            raise ParameterError("TabularFeatures needs ", numeric, " or ", categorical, ".")
         twice = sorted({name for name in columns if columns.count(name) > 1})
         if twice:
             raise ParameterError(f"Each column is named once; {listed(twice)} is repeated.")
@@ -178,7 +186,9 @@ class TabularFeatures(StoredFeatures, Parameterized):
             ):
                 raise FeatureError(
                     f"The column {name!r} holds {frame[name].dtype}, not numbers: convert it, or "
-                    "name it under categorical=[...]."
+                    "name it in ",
+                    Argument("categorical", [...]),
+                    ".",
                 )
         numbers = np.empty((len(frame), len(self.numeric)))
         for place, name in enumerate(self.numeric):

@@ -10,7 +10,7 @@ import polars as pl
 
 from wiesel.analysis.counts import gold_indices
 from wiesel.analysis.table import UNKNOWN, Column, Table, percent, text
-from wiesel.errors import DataError, ParameterError
+from wiesel.errors import Argument, DataError, ParameterError
 from wiesel.guidance.beliefs import row_beliefs
 from wiesel.guidance.blanks import pair_of
 from wiesel.guidance.candidates import Candidates, mined_candidates
@@ -208,7 +208,8 @@ def rule_words(lf: LabelRule) -> str:
 def no_votes(rows: Any, labels: LabelSpace | Sequence[str] | None) -> VoteMatrix:
     """Return votes of nobody on the rows."""
     if labels is None:
-        raise ParameterError("Without votes, say what the classes are: labels=['ham', 'spam'].")
+        classes = Argument("labels", ["ham", "spam"])
+        raise ParameterError("Without votes, say what the classes are: ", classes, ".")
     empty = as_indices(np.full((len(as_frame(rows)), 1), ABSTAIN))
     return VoteMatrix.from_dense(empty, LabelSpace.of(labels), ["nobody"], index_ids(rows))
 

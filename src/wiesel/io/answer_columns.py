@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from wiesel.errors import DataError, listed, suggest
+from wiesel.errors import Argument, DataError, listed, suggest
 
 __all__ = ["AnswerColumns", "find_answer_columns", "find_gold_columns", "looks_like_answers"]
 
@@ -82,11 +82,13 @@ def find_answer_columns(
             missing = []
     if missing:
         words = {"item": "the task", "voter": "the worker", "label": "the answer"}
-        options = {"item": "item=", "voter": "worker=", "label": "label="}
+        options = {"item": "item", "voter": "worker", "label": "label"}
+        named = [part for role in missing for part in (", ", Argument(options[role]))][1:]
         raise DataError(
             f"Cannot tell which column holds {' or '.join(words[role] for role in missing)}: the "
-            f"table has {listed(columns)}. Name it by "
-            f"{', '.join(options[role] for role in missing)} (one row for each answer is needed)."
+            f"table has {listed(columns)}. Name it by ",
+            *named,
+            " (one row for each answer is needed).",
         )
     chosen = AnswerColumns(**{role: str(name) for role, name in found.items()})
     if item is None:
@@ -209,8 +211,11 @@ def _check_texts(rows: pl.DataFrame, columns: AnswerColumns) -> None:
             of, column = (item, name) if one == "item" else (name, item)
             raise DataError(
                 f"What is an item? The {of} {value!r:.60} has {len(values):,} different values of "
-                f"{column!r}: {shown}. Say which column names the items: item={item!r} or "
-                f"item={name!r}."
+                f"{column!r}: {shown}. Say which column names the items: ",
+                Argument("item", item),
+                " or ",
+                Argument("item", name),
+                ".",
             )
 
 

@@ -169,8 +169,9 @@ def explained(path: FilePath) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        message = str(error)
-        raise type(error)(message if str(path) in message else f"{path}: {message}") from error
+        if str(path) in str(error):
+            raise
+        raise type(error)(f"{path}: ", *error.args, option=error.option) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DataError(_reading_problem(Path(path), str(error))) from error
     except OSError as error:

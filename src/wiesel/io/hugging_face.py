@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+<<<<<<< HEAD
 from wiesel.errors import DataError, MissingExtraError, listed
 from wiesel.io.files import (
     FilePath,
@@ -22,6 +23,10 @@ from wiesel.io.files import (
     read_unchanged,
     replacing,
 )
+=======
+from wiesel.errors import Argument, DataError, MissingExtraError, listed
+from wiesel.io.files import FilePath, appearing_folder, existing_folder, explained, replacing
+>>>>>>> wc
 from wiesel.io.hugging_face_card import card_text, feature_types
 from wiesel.io.rows import refuse_oversized
 from wiesel.labels import LabelSpace, as_indices
@@ -219,7 +224,8 @@ def _soft_labeled(
     named: Sequence[str] | None,
 ) -> SoftLabeled:
     if labels is None:
-        raise DataError("The data set does not say what its classes are: give labels=[...].")
+        problem = "The data set does not say what its classes are: give "
+        raise DataError(problem, Argument("labels", [...]), ".")
     space = LabelSpace.of(labels)
     proba = None
     if SOFT_LABEL in frame.columns:

@@ -74,7 +74,7 @@ def _votes_on(file: Path, vote: Vote) -> VoteMatrix | None:
     except WieselError as error:
         if str(file) in str(error):
             raise
-        raise type(error)(f"{file}: {error}") from error
+        raise type(error)(f"{file}: ", *error.args) from error
 
 
 def _warn_of_others(folder: Path, targets: Sequence[Path]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import DataError, VoteError, listed
+from wiesel.errors import Advice, Argument, DataError, VoteError, listed
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.tables import require_columns
 from wiesel.votes import VoteMatrix
@@ -44,8 +44,10 @@ def votes_of_table(
     if labels is None:
         seen = sorted({str(value) for name in chosen for value in frame[name].unique()})
         raise DataError(
-            "This table does not say what the classes are: give labels=[...], in order, and "
-            f"voters=[...]. The cells hold {listed(seen)}."
+            "This table does not say what the classes are: give their names in order, ",
+            Argument("labels", [...]),
+            Advice(", and ", Argument("voters", [...])),
+            f". The cells hold {listed(seen)}.",
         )
     labels = LabelSpace.of(labels)
     ids = None if id_column is None else id_array(frame[id_column])

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from wiesel.errors import VoteError, WieselWarning
+from wiesel.errors import Advice, VoteError, WieselWarning
 from wiesel.label_models.storage import save_label_model
 from wiesel.labels import FloatArray, LabelSpace, checked_proba, class_prior
 from wiesel.scikit_learn import Classifier
@@ -264,14 +264,15 @@ def _warn(model: Any, agreed: int, overruled: int, given: bool) -> None:
     largest = int(np.argmax(balance))
     kind = "given" if given else "estimated"
     cure = (
-        "Give the class balance of these items, or none."
+        "Give the class balance of these items, or none. "
         if given
-        else "Give the class balance to fit() if you know it."
+        else Advice("Give the class balance to fit() if you know it. ")
     )
-    warnings.warn(
+    warning = WieselWarning(
         f"{type(model).__name__}: on {overruled:,} of {agreed:,} items all votes agree, but the "
         f"label differs: the {kind} class balance, with {model.labels_.names[largest]!r} at "
-        f"{balance[largest]:.6g}, outweighs all votes. {cure} MajorityVote never does that.",
-        WieselWarning,
-        stacklevel=4,
+        f"{balance[largest]:.6g}, outweighs all votes. ",
+        cure,
+        "The method majority_vote never does that.",
     )
+    warnings.warn(warning, stacklevel=4)

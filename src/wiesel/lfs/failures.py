@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from wiesel.errors import LabelingFunctionError, WieselWarning
+from wiesel.errors import Advice, Argument, LabelingFunctionError, WieselWarning
 
 __all__ = ["Failure", "FailureLog", "LabelingFunctionWarning", "shortened_row"]
 
@@ -33,14 +33,23 @@ class Failure:
     `nothing`."""
 
     def __str__(self) -> str:
-        shown = f" The row: {self.row}" if self.row else ""
-        return f"{self.lf!r} failed on {self.item}: {self.reason.removesuffix('.')}.{shown}"
+        return self.sentence("failed on")
+
+    def sentence(self, verb: str, reason: str = "") -> str:
+        """Return the failure as a sentence, with the row."""
+        why = reason or self.reason
+        why = why if why.endswith("?") else f"{why.removesuffix('.')}."
+        return f"{self.lf!r} {verb} {self.item}: {why}{f' The row: {self.row}' * bool(self.row)}"
 
     def error(self) -> LabelingFunctionError:
         """Return the error for this failure, with advice."""
-        return LabelingFunctionError(
-            f"{self} Fix it, or use on_error='abstain' to go on without its vote there."
+        error = LabelingFunctionError(
+            f"{self} Fix it, or use ",
+            Argument("on_error", "abstain"),
+            " to go on without its vote there.",
         )
+        error.failure = self
+        return error
 
     def to_dict(self) -> dict[str, Any]:
         """Return the failure as plain data."""
@@ -50,8 +59,8 @@ class Failure:
 class LabelingFunctionWarning(WieselWarning):
     """Some labeling functions abstained because they failed; `failures` has every one."""
 
-    def __init__(self, message: str, failures: tuple[Failure, ...]) -> None:
-        super().__init__(message)
+    def __init__(self, *parts: object, failures: tuple[Failure, ...] = ()) -> None:
+        super().__init__(*parts)
         self.failures = failures
 
 
@@ -107,8 +116,9 @@ class FailureLog:
     def warning(self) -> LabelingFunctionWarning:
         """Return the warning that gives counts and examples."""
         return LabelingFunctionWarning(
-            f"{self}\nThey abstain there. Pass on_error=FailureLog() to collect every failure.",
-            tuple(self.failures),
+            f"{self}\nThey abstain there.",
+            Advice(" Pass on_error=FailureLog() to collect every failure."),
+            failures=tuple(self.failures),
         )
 
 

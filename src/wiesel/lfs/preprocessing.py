@@ -28,6 +28,8 @@ class Preprocessor:
     function: Callable[[dict[str, Any]], Any]
     name: str
     uses: tuple["Preprocessor", ...] = ()
+    is_function: bool = False
+    """Whether it calls a labeling function, so that errors need not name it."""
 
     @property
     def fingerprint(self) -> str:
@@ -54,7 +56,8 @@ class Preprocessor:
         try:
             return self.function(row)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            error.add_note(f"in the preprocessor {self.name!r}")
+            if not self.is_function:
+                error.add_note(f"in the preprocessor {self.name!r}")
             return BrokenRow(error)
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import polars as pl
 
-from wiesel.errors import LabelingFunctionError, ParameterError, listed
+from wiesel.errors import Argument, LabelingFunctionError, ParameterError, listed
 from wiesel.labels import LabelSpace
 from wiesel.lfs.answer_reading import Unreadable, read_answer
 from wiesel.lfs.ballots import read_ballots
@@ -137,7 +137,9 @@ class Prompt(Rule):
         return LabelingFunctionError(
             f"{self.name!r} stopped: {reason}. {n_rows - n_open:,} of {n_rows:,} rows have "
             f"answers, which are kept in {file}. The same with a higher budget asks only for the "
-            "rest; on_error='abstain' goes on without it."
+            "rest; ",
+            Argument("on_error", "abstain"),
+            " goes on without it.",
         )
 
     def _votes(self, batch: Batch, labels: LabelSpace) -> ColumnVotes:

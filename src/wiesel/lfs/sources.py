@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from wiesel.errors import ParameterError
+from wiesel.errors import Argument, ParameterError
 from wiesel.io import read_batches
 from wiesel.lfs.batch import Batch
 from wiesel.tables import as_frame, require_columns
@@ -37,7 +37,8 @@ class RowSource:
 
     def __post_init__(self) -> None:
         if self.id_column is not None and not isinstance(self.id_column, str):
-            raise ParameterError(f"ids=... is the name of a column; got {self.id_column!r:.60}.")
+            problem = f" is the name of a column; got {self.id_column!r:.60}."
+            raise ParameterError(Argument("ids"), problem)
 
     @property
     def path(self) -> Path | None:
@@ -57,7 +58,7 @@ class RowSource:
         start = 0
         for frame, ahead in self._frames(size):
             if self.id_column is not None:
-                require_columns(frame, [self.id_column], "named by ids=")
+                require_columns(frame, [self.id_column], "of the item ids")
             yield Batch(frame, start, self.id_column, ahead=ahead)
             start += len(frame)
 

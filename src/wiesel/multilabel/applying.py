@@ -1,9 +1,9 @@
 """apply_multilabel_lfs: turns rows into votes on every label."""
 
 import os
-import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ from wiesel.votes import VoteMatrix
 __all__ = ["apply_multilabel_lfs"]
 
 _PRESENCE = LabelSpace("absent", "present")
-_ADVICE = " Fix it, or use on_error='abstain' to go on without its vote there."
 Cells = npt.NDArray[np.int64]
 """Votes as rows of (item, voter, label, present)."""
 
@@ -122,7 +121,9 @@ def _set_votes(
     try:
         votes = apply_lfs(single, rows, labels=_PRESENCE, **options)
     except LabelingFunctionError as error:
-        raise _reworded(error, functions) from error.__cause__
+        if not isinstance(error.failure, Failure):
+            raise
+        raise _error_of(_own_failure(error.failure, functions)) from error.__cause__
     voter, label = np.divmod(votes.voter_index.astype(np.int64), len(labels))
     present = votes.class_index.astype(np.int64)
     return np.stack([votes.item_index, voter, label, present], axis=1), votes
@@ -131,7 +132,7 @@ def _set_votes(
 def _one_by_one(function: MultiLabelFunction, labels: MultiLabelSpace) -> list[PythonFunction]:
     """One labeling function for each label; all share a single call of the user's function."""
     lf: Any = function.lf
-    called = Preprocessor(lf.bound, function.name, lf.uses)
+    called = Preprocessor(lf.bound, function.name, lf.uses, is_function=True)
     closed = list(function.closed_labels(labels))
     return [
         PythonFunction(
@@ -163,37 +164,31 @@ def _vote_on_label(
     return _PRESENCE.names[votes[label]]
 
 
-def _reworded(error: Exception, functions: Sequence[MultiLabelFunction]) -> Exception:
-    """Reword an error of a function from `_one_by_one` as an error of the user's function."""
-    message = str(error)
+def _own_failure(failure: Failure, functions: Sequence[MultiLabelFunction]) -> Failure:
+    """Return the failure of a function from `_one_by_one` as one of the user's function."""
     for each in functions:
-        message = re.sub(rf"^'{re.escape(each.name)} on [^']*'", repr(each.name), message)
-        message = message.replace(f" (in the preprocessor {each.name!r})", "")
-    wrong_vote = re.search(r": (VoteError|DataError): ", message)
-    if wrong_vote is None:
-        return LabelingFunctionError(message)
-    # Abstaining on errors does not help against an invalid vote.
-    reworded = message.removesuffix(_ADVICE).replace("failed on", "on", 1)
-    return VoteError(
-        reworded.replace(wrong_vote.group(), ": ", 1)
-        .replace(".. The", ". The")
-        .replace("?. The", "? The")
-    )
+        if each.returns_sets and failure.lf.startswith(f"{each.name} on "):
+            return replace(failure, lf=each.name)
+    return failure
+
+
+def _error_of(failure: Failure) -> Exception:
+    kind, _, reason = failure.reason.partition(": ")
+    if kind in ("VoteError", "DataError"):  # abstaining on errors does not help
+        return VoteError(failure.sentence("on", reason))
+    return failure.error()
 
 
 def _report_failures(
     log: FailureLog, on_error: OnError, functions: Sequence[MultiLabelFunction]
 ) -> None:
     """Report every failure once, under the function's name; a wrong vote is still an error."""
-    names = {f"{each.name} on ": each.name for each in functions if each.returns_sets}
     noted: dict[tuple[str, str], Failure] = {}
-    for failure in log.failures:
-        if failure.reason.startswith(("VoteError", "DataError")):
-            raise _reworded(failure.error(), functions)
-        lf = next((own for start, own in names.items() if failure.lf.startswith(start)), failure.lf)
-        reason = failure.reason.replace(f" (in the preprocessor {lf!r})", "")
-        once = Failure(lf, failure.item, reason, failure.row, failure.stops)
-        noted.setdefault((lf, failure.item), once)
+    for failure in (_own_failure(each, functions) for each in log.failures):
+        error = _error_of(failure)
+        if isinstance(error, VoteError):
+            raise error
+        noted.setdefault((failure.lf, failure.item), failure)
     if isinstance(on_error, FailureLog):
         on_error.add(noted.values())
     elif noted:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from wiesel.errors import ParameterError, listed, suggest
+from wiesel.errors import Argument, ParameterError, listed, suggest
 from wiesel.io import FilePath
 from wiesel.io.files import FORMATS, parse_toml, read_text
 from wiesel.parameters import check_timeout
@@ -22,6 +22,7 @@ __all__ = [
     "MethodSettings",
     "Project",
     "VoteSettings",
+    "in_project_words",
     "located",
     "option_tables",
     "read_project",
@@ -201,6 +202,8 @@ SPAN_METHOD = "hidden_markov"
 """The method for span projects that name none."""
 _TOP = {"name": str, "classes": tuple[str, ...], "multi": bool, "spans": bool, "output": str}
 _FREE = ("training", "options")
+_OPTION_TABLES = {"class_balance": "training", "numeric": "features", "categorical": "features"}
+"""Where options of methods and features stand that messages advise to give."""
 _SET_BY_RUNS = {
     "seed": "give seeds = [0] under [method]",
     "checkpoint": "interrupted runs continue by themselves",
@@ -246,6 +249,22 @@ def _written(table: Path) -> str:
         f'Write {table.parent / FILE_NAME} with classes = [...], train = "{table.name}" under '
         '[data] and lfs = ["rules.toml"] under [votes]; `wiesel init example` writes an example.'
     )
+
+
+def in_project_words(argument: Argument) -> str | None:
+    """Return an argument of the library as a key of wiesel.toml; None if there is none.
+
+    >>> in_project_words(Argument("on_error", "abstain"))
+    'on_error = "abstain" in [votes] of wiesel.toml'
+    """
+    if argument.name == "validation":
+        return f"dev rows in [data] of {FILE_NAME}"
+    keys = {each.name: table for table, cls in _SECTIONS.items() for each in fields(cls)}
+    table = {**keys, **_OPTION_TABLES}.get(argument.name)
+    if table is None:
+        return None
+    value = json.dumps(argument.value, default=lambda dots: "...").replace('"..."', "...")
+    return f"{argument.name} = {value} in [{table}] of {FILE_NAME}"
 
 
 def option_tables(method: str) -> tuple[str, str]:

@@ -8,12 +8,22 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
+from wiesel.errors import Advice, Argument
 from wiesel.label_models import LabelModel
 from wiesel.labels import LabelSpace
 from wiesel.training import History, Inputs, Objective, Validation
 from wiesel.votes import VoteMatrix
 
-__all__ = ["Array", "FitLabelModel", "Task"]
+__all__ = ["NEEDS_VALIDATION", "Array", "FitLabelModel", "Task"]
+
+NEEDS_VALIDATION = (
+    Argument("class_balance", "validation"),
+    " needs gold labels: give ",
+    Argument("validation"),
+    Advice(" to fit, inputs and gold"),
+    ".",
+)
+"""What is said if the class balance should come from items that are not there."""
 
 Array = npt.NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from wiesel.label_models.storage import (
 )
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices, checked_proba, class_prior
 from wiesel.nn.end_models import Ensemble
-from wiesel.tasks.base import Array, FitLabelModel, Task
+from wiesel.tasks.base import NEEDS_VALIDATION, Array, FitLabelModel, Task
 from wiesel.tasks.explaining import (
     VoteEffects,
     explain_item,
@@ -286,7 +286,7 @@ def chosen_class_balance(
     if balance == "votes" or (balance == "auto" and validation is None):
         return vote_balance(votes)
     if validation is None:
-        raise ParameterError("class_balance='validation' needs fit(..., validation=(X, y)).")
+        raise ParameterError(*NEEDS_VALIDATION, option="class_balance")
     counts = np.bincount(validation.gold, minlength=len(labels))
     if balance == "auto" and len(labels) > 2 and len(validation.gold) < ENOUGH_GOLD:
         # Ten items have few of many classes: the votes know more about the others.

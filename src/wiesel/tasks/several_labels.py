@@ -19,7 +19,7 @@ from wiesel.multilabel.explaining import MultiLabelExplanation
 from wiesel.multilabel.label_models import PerLabel, fit_each, label_balance
 from wiesel.multilabel.storage import label_models_contents, restored_label_models
 from wiesel.multilabel.votes import MultiLabelVotes
-from wiesel.tasks.base import Array, FitLabelModel, Task
+from wiesel.tasks.base import NEEDS_VALIDATION, Array, FitLabelModel, Task
 from wiesel.tasks.explaining import (
     VoteEffects,
     explain_item,
@@ -132,7 +132,7 @@ class SeveralLabelsTask(Task):
         if not isinstance(option, str):
             return label_balance(option, self.labels)
         if option == "validation" and validation is None:
-            raise ParameterError("class_balance='validation' needs fit(..., validation=(X, gold)).")
+            raise ParameterError(*NEEDS_VALIDATION, option="class_balance")
         found = np.full(len(self.labels), np.nan)
         for k, label in enumerate(self.labels):
             own = None if validation is None else validation.of_label(k)  # type: ignore[attr-defined]

@@ -11,13 +11,13 @@ import numpy.typing as npt
 import polars as pl
 from nicegui import run, ui
 
-from wiesel.errors import DataError, WieselError
+from wiesel.errors import DataError, WieselError, message_for
 from wiesel.evaluation.metrics import predicted_classes
 from wiesel.guidance import ItemFacts, Suggestion
 from wiesel.io import FilePath
 from wiesel.project.run_views import view_run
 from wiesel.project.runs import KeptRun, kept_runs
-from wiesel.project.settings import Project
+from wiesel.project.settings import Project, in_project_words
 from wiesel.project.vectors import check_inputs
 from wiesel.project.workspace import Workspace, positions
 from wiesel.workbench.jobs import Jobs
@@ -197,5 +197,6 @@ async def work(task: Callable[..., Made], *arguments: Any, quiet: bool = False) 
         return await run.io_bound(task, *arguments)
     except (WieselError, OSError) as error:
         if not quiet:
-            ui.notify(str(error), type="negative", timeout=8000, multi_line=True)
+            told = message_for(error, in_project_words)
+            ui.notify(told, type="negative", timeout=8000, multi_line=True)
         return None

@@ -126,7 +126,10 @@ def test_tables_of_others_are_read(tmp_path: Path, cells: list[object], name: st
 
 def test_without_arguments_a_table_of_others_is_refused(tmp_path: Path) -> None:
     write_rows({"lf": ["spam", "ham"]}, tmp_path / "v.csv")
-    with pytest.raises(DataError, match=r"v.csv: .*give labels=.*The cells hold 'ham', 'spam'"):
+    with pytest.raises(
+        DataError,
+        match=r"v.csv: .*give their names in order, labels=.*The cells hold 'ham', 'spam'",
+    ):
         read_votes(tmp_path / "v.csv")
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wiesel.end_to_end.readings.base import Array, EvidenceLabelModel, SideInformation
-from wiesel.errors import ParameterError
+from wiesel.errors import Advice, Argument, ParameterError
 from wiesel.parameters import check_number
 from wiesel.votes import VoteMatrix
 
@@ -45,8 +45,12 @@ class GoldWeighted(EvidenceLabelModel):
     ) -> Array:
         if side.gold is None or not len(side.gold[1]):
             raise ParameterError(
-                "GoldWeighted needs votes on items with gold labels: fit(votes, gold=(votes, y)); "
-                "in TwoStage and Committee give fit(..., validation=(X, y, votes))."
+                "GoldWeighted needs votes on items with gold labels: give ",
+                Argument("validation"),
+                Advice(
+                    " as (X, y, votes) to fit() of TwoStage or Committee, or its own fit() gold"
+                ),
+                ".",
             )
         labeled, truth = side.gold
         labeled.check_same_voters(votes.voters, votes.labels)

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from wiesel.errors import DataError, listed
+from wiesel.errors import Argument, DataError, listed
 
 __all__ = [
     "OUR_NAME",
@@ -116,8 +116,9 @@ def pick_question(found: Iterable[str], wanted: str | None, tool: str) -> str:
         return wanted
     if len(names) > 1:
         raise DataError(
-            f"This {tool} file has answers to {listed(names)}: say which question to read "
-            f"with question={names[0]!r}."
+            f"This {tool} file has answers to {listed(names)}: say which question to read, ",
+            Argument("question", names[0]),
+            ".",
         )
     if not names:
         raise DataError(f"This {tool} file has no answers that name a class.")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from wiesel.errors import DataError, ParameterError, listed, suggest
+from wiesel.errors import Argument, DataError, ParameterError, listed, suggest
 from wiesel.io.annotation.answered import OUR_NAME, Answered, is_ours
 from wiesel.io.annotation.argilla import is_argilla, read_argilla
 from wiesel.io.annotation.doccano import is_doccano, read_doccano
@@ -233,7 +233,8 @@ def _annotations(
     answered = {each.label for each in answers}
     seen = sorted(answered | found.classes | set(found.gold.values()))
     if labels is None and len(seen) < 2:
-        raise DataError(f"All answers are {listed(seen)}: name the other classes, labels=[...].")
+        problem = f"All answers are {listed(seen)}: name all classes, "
+        raise DataError(problem, Argument("labels", [...]), ".")
     space = LabelSpace.of(seen if labels is None else labels)
     schema = {"item": pl.Int64, "voter": pl.String, "label": pl.String}
     votes = VoteMatrix.from_long(

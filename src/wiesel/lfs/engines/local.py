@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from wiesel.errors import LabelingFunctionError, WieselError, listed
+from wiesel.errors import Argument, LabelingFunctionError, WieselError, listed
 from wiesel.lfs.batch import Batch
 from wiesel.lfs.cache import cache_keys
 from wiesel.lfs.column_votes import ColumnVotes, assemble
@@ -269,11 +269,13 @@ class _Run:
         if not lfs:
             return
         danger = "no timeout could stop them" if self.timed else "a crash would end this program"
-        option = "the timeout" if self.timed else "engine='isolated'"
+        option = "the timeout" if self.timed else Argument("engine", "isolated")
         raise LabelingFunctionError(
             f"{listed([lf.name for lf in lfs])} cannot be sent to another process, because of what "
             f"they refer to or what is in the rows, so {danger}. Define them in a .py file and "
-            f"load it with load_lfs, or leave {option} out."
+            "load it with load_lfs, or leave ",
+            option,
+            " out.",
         )
 
     def _store_votes(

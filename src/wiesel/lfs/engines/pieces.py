@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 import polars as pl
 
-from wiesel.errors import DataError, LabelingFunctionError, listed
+from wiesel.errors import Argument, DataError, LabelingFunctionError, listed
 from wiesel.io import explained, matching_files, scan_rows, write_votes
 from wiesel.io.vote_files import votes_as_bytes, votes_of_bytes
 from wiesel.labels import LabelSpace
@@ -105,7 +105,9 @@ def _sizes(source: RowSource) -> Iterator[tuple[str, int]]:
         raise DataError(
             f"The Ray engine reads Parquet files that every machine can open; got {given}. "
             "Write the rows with wiesel.io.write_rows(rows, 'rows.parquet') and give that path, "
-            "or use engine='local'."
+            "or use ",
+            Argument("engine", "local"),
+            ".",
         )
     scan_rows(path, source.needed)  # type: ignore[arg-type]  # refuses missing columns
     for file in files:
@@ -124,7 +126,9 @@ def task_of(job: Job, folder: Path | None = None) -> Task:
         raise LabelingFunctionError(
             f"{listed(staying)} cannot be sent to other machines, because of what they refer to. "
             "Define them in a .py file that every machine can open and load it with load_lfs, "
-            "without open files, locks or loaded models; or use engine='local'."
+            "without open files, locks or loaded models; or use ",
+            Argument("engine", "local"),
+            ".",
         )
     return Task(
         lfs=pack_lfs(job.lfs),

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import polars as pl
 
-from wiesel.errors import LabelingFunctionError
+from wiesel.errors import Advice, LabelingFunctionError
 from wiesel.io.exchange import Exchange, write_exchanged
 from wiesel.io.files import content_of
 from wiesel.labels import LabelSpace
@@ -178,7 +178,8 @@ class _WorkerThread(threading.Thread):
         if not self._under_way:  # it ended before it voted on anything
             raise LabelingFunctionError(
                 f"A worker process ended ({self._worker.how_it_ended()}) before it voted on any "
-                "row. Use engine=LocalEngine(workers=1) to stay in one process."
+                "row.",
+                Advice(" Use engine=LocalEngine(workers=1) to stay in one process."),
             )
         self.n_deaths += 1
         while self._under_way:

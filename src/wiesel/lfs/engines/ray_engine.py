@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from wiesel.errors import LabelingFunctionError, ParameterError
+from wiesel.errors import Argument, LabelingFunctionError, ParameterError
 from wiesel.io import FilePath, VoteParts
 from wiesel.io.files import appearing_folder
 from wiesel.io.ray_session import load_ray, ray_session
@@ -64,8 +64,9 @@ class RayEngine(Engine):
         if job.cache is not None:
             raise ParameterError(
                 "The Ray engine has no cache, as its machines share no file that all of them can "
-                "write at once. Leave cache out, or use engine='local'; to keep votes, write them "
-                "with apply_lfs_to_folder."
+                "write at once. Leave cache out, or use ",
+                Argument("engine", "local"),
+                "; to keep votes, write them with apply_lfs_to_folder.",
             )
         pieces = cut(job.source, self.part_rows or job.batch_rows)
         task = task_of(job, folder)
