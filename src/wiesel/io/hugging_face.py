@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-<<<<<<< HEAD
-from wiesel.errors import DataError, MissingExtraError, listed
+from wiesel.errors import Argument, DataError, MissingExtraError, listed
 from wiesel.io.files import (
     FilePath,
     appearing_folder,
@@ -23,10 +22,6 @@ from wiesel.io.files import (
     read_unchanged,
     replacing,
 )
-=======
-from wiesel.errors import Argument, DataError, MissingExtraError, listed
-from wiesel.io.files import FilePath, appearing_folder, existing_folder, explained, replacing
->>>>>>> wc
 from wiesel.io.hugging_face_card import card_text, feature_types
 from wiesel.io.rows import refuse_oversized
 from wiesel.labels import LabelSpace, as_indices
