@@ -78,9 +78,11 @@ def reliability(votes: VoteMatrix, level: Level = "nominal", *, seed: int = 0) -
     counts = votes.counts().astype(np.float64)
     counts = counts[counts.sum(axis=1) >= 2]
     unknown = float("nan")
-    values = _values(votes.labels) if level == "interval" else np.arange(votes.n_classes) * 1.0
+    values = (
+        _values(votes.labels) if level == "interval" else np.arange(votes.n_classes, dtype=float)
+    )
     if not len(counts):
-        return Reliability(level, *[unknown] * 6, 0)
+        return Reliability(level, unknown, unknown, unknown, unknown, unknown, unknown, 0)
     patterns, times = np.unique(counts, axis=0, return_counts=True)
     n_draws = FEWER_RESAMPLES if len(patterns) > MANY_PATTERNS else RESAMPLES
     rng, n_items = np.random.default_rng(seed), len(counts)
