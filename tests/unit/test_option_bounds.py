@@ -66,10 +66,7 @@ BOUNDS: dict[str, Bounds] = {
     "weight_average": SHARE,
     "weight_decay": NUMBER,
 }
-EXCEPTIONS: dict[tuple[str, str], Bounds] = {
-    ("SpanTwoStage", "batch_size"): COUNT,
-    ("SpanWeaSEL", "batch_size"): COUNT,
-}
+EXCEPTIONS: dict[tuple[str, str], Bounds] = {}
 
 
 def estimators() -> dict[str, type[Parameterized]]:

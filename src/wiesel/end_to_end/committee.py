@@ -224,6 +224,10 @@ class Committee(ExplainedModel):
                 found[_free_name(member, found)] = copy.deepcopy(member)
             return found
         shared = {**self.shared_options(), "class_balance": balance}
+        of_task = task.member_label_models()
+        if of_task is not None:
+            stages = {name: (model, "ce") for name, model in of_task.items()}
+            return _members_of(self.end_model, stages, self.networks, shared)
         return default_members(
             self.end_model, task.n_classes, with_gold_votes, self.networks, **shared
         )
@@ -236,7 +240,8 @@ class Committee(ExplainedModel):
     def _member_soft_labels(self, member: Any, X: Any, votes: Any) -> npt.NDArray[np.float64]:
         """The soft labels of a member, which may be the user's own method."""
         source = f"The soft labels by {type(member).__name__}"
-        return self.task_.checked_proba(member.soft_labels(X, votes), source, votes.n_items)
+        n_rows = self.task_.n_rows(votes)
+        return self.task_.checked_proba(member.soft_labels(X, votes), source, n_rows)
 
     def _average(self) -> nn.Module:
         networks = [member.end_model_ for member in self.members_]
@@ -252,7 +257,7 @@ class Committee(ExplainedModel):
         if validation is not None:
             # Networks that learned from few gold items are poor and too confident.
             of_gold = [isinstance(member, Supervised) for member in members]
-            weights[of_gold] *= gold_share(len(validation.gold))
+            weights[of_gold] *= gold_share(validation.n_gold)
             probas = out_of_fold_probas(members, validation.inputs, validation.gold)
             weights = weights / weights.sum(axis=0)
             for place, own, gold in task.judged(probas, validation):
@@ -320,13 +325,24 @@ def default_members(
         stages["gold_weighted"] = GoldWeighted(), "ce"
     if with_gold_votes and n_classes > 2:
         stages["gold_weighted_mig"] = GoldWeighted(), "mig"
+    if options.get("class_balance") is None:
+        options["class_balance"] = "auto"
+    return _members_of(end_model, stages, networks, {"seed": seed, **options})
+
+
+def _members_of(
+    end_model: nn.Module,
+    stages: Mapping[str, tuple[LabelModel, str]],
+    networks: int,
+    options: Mapping[str, Any],
+) -> Members:
+    """A two-stage method for each label model and loss, with seeds of their own."""
     members: Members = {}
+    seed = options["seed"]
     for name, (label_model, loss) in stages.items():
         network = reseeded(end_model, seed) if members else end_model
         twice = isinstance(label_model, FeatureLabelModel)
         own: dict[str, Any] = {"loss": loss, "seed": seed}
-        if options.get("class_balance") is None:
-            own["class_balance"] = "auto"
         if options.get("checkpoint") is not None:
             # Members with the same loss form one stack, and a stack has one checkpoint.
             own["checkpoint"] = f"{options['checkpoint']}.{loss}"

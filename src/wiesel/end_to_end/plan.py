@@ -80,9 +80,10 @@ class FitInputs:
     """A `VoteMatrix`, or the votes of another kind of task."""
     features: Inputs | None = None
     """The features that WeaSEL's encoder reads in addition to the votes."""
-    gold: npt.NDArray[np.int64] | None = None
-    """The gold label of every item, for methods that learn from it; -1 is unknown."""
-    labels: LabelSpace | None = None
+    gold: Any = None
+    """The gold label of every item, for methods that learn from it; -1 is unknown. For tasks other
+    than one label for each item, a `Validation`."""
+    labels: Any = None
     """The classes, if there are no votes to define them."""
     engine: TrainingEngine | None = None
     """The engine that trains in other processes; None trains in this one."""
@@ -122,6 +123,8 @@ class FitPlan:
     validation: Validation | None = None
     gold_votes: Any = None
     """The votes on the validation items, if they were given."""
+    gold: Any = None
+    """The gold labels to learn from, of a method that learns from nothing else."""
     targets: SoftLabels | None = None
     """The (initial) soft-label targets, a row for every item; None if there are none."""
     learned: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -141,7 +144,8 @@ class FitPlan:
             parts = () if votes is None else self.task.matrices(votes)
             digest.update("".join(map(votes_fingerprint, parts)).encode() or b"none")
         gold = None if validation is None else validation.labels_given
-        for array in (self.data.items, self.targets, gold):
+        learned = None if self.gold is None else self.gold.labels_given
+        for array in (self.data.items, self.targets, gold, *([] if learned is None else [learned])):
             digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
 

@@ -32,7 +32,7 @@ def gold_share(n_items: int) -> float:
 
 def is_usable(validation: Validation, task: Task) -> bool:
     """Return whether gold items can weigh members and voters; warn if they cannot, or are few."""
-    n_items, found = len(validation.gold), np.unique(validation.gold)
+    n_items, found = validation.n_gold, np.unique(validation.gold)
     of_one_class = task.kind == OneLabelTask.kind and len(found) == 1
     if of_one_class:
         # All voters for other classes look wrong, and a network that predicts one class is best.
@@ -79,7 +79,7 @@ def greedy_weights(
         best = max(range(len(probas)), key=lambda k: (scores[k], -counts[k]))
         counts[best] += 1
         total += probas[best]
-    kept = 1 - gold_share(len(validation.gold))
+    kept = 1 - gold_share(validation.n_gold)
     equal = np.full(len(probas), 1 / len(probas)) if without_gold is None else without_gold
     weights: npt.NDArray[np.float64] = (1 - kept) * counts / counts.sum() + kept * equal
     return weights

@@ -17,10 +17,12 @@ from wiesel.errors import FeatureError, ParameterError
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.parameters import check_number
 from wiesel.row_ids import in_order_of
-from wiesel.tasks import Task
+from wiesel.spans.tags import SpanLabels
+from wiesel.tasks import OneLabelTask, SeveralLabelsTask, SpansTask, Task, task_of
 from wiesel.training import Objective, Validation, as_inputs
 from wiesel.training.engines import TrainingEngine
 from wiesel.training.objective import SoftLabelObjective
+from wiesel.training.token_inputs import TokenInputs
 from wiesel.training.validation import stratified_folds
 from wiesel.votes import VoteMatrix
 
@@ -37,7 +39,8 @@ _SEEDS_APART = 50
 class Supervised(EndToEndModel):
     """The end model trained on gold labels with the same loop as every other method.
 
-    Items whose label is unknown (`None` or -1) are left out.
+    Items whose label is unknown (`None` or -1) are left out. With `MultiLabelSpace` as `labels`,
+    gold is a set of labels for each item. If X are `Documents`, it is a list of spans for each.
 
     >>> import torch
     >>> from wiesel.datasets.synthetic import make_features, make_votes
@@ -52,7 +55,7 @@ class Supervised(EndToEndModel):
     end_model: nn.Module
     """Your network: any module that returns logits. `fit` trains a copy."""
     _: KW_ONLY
-    labels: LabelSpace | Sequence[str] | None = None
+    labels: Any = None
     """The classes; None takes the distinct gold labels, sorted, if they are names."""
     fold: tuple[int, int] | None = None
     """`(k, n)` trains without the k-th of n folds of the items, counted from 0; None trains on all
@@ -75,12 +78,29 @@ class Supervised(EndToEndModel):
         if isinstance(y, VoteMatrix):
             raise ParameterError("Supervised learns from gold labels; for votes use Committee.")
         y = in_order_of(X, y, "y", "X")
-        labels = self._classes(y)
-        gold = labels.indices(y, allow_unknown=True)
         inputs = as_inputs(X)
-        if len(gold) != len(inputs):
-            raise FeatureError(f"X has {len(inputs)} items, but there are {len(gold)} gold labels.")
+        labels: Any = self._spans(y) if isinstance(inputs, TokenInputs) else self._classes(y)
+        task = task_of(labels)
+        if task.kind == OneLabelTask.kind:
+            gold: Any = labels.indices(y, allow_unknown=True)
+            n_gold = len(gold)
+        else:
+            gold = task.held_out(inputs, y)
+            n_gold = len(gold.gold)
+        if n_gold != task.n_rows(inputs):
+            raise FeatureError(f"X has {len(inputs)} items, but there are {n_gold} gold labels.")
         return FitInputs(inputs, gold=gold, labels=labels)
+
+    def _spans(self, y: Any) -> SpanLabels:
+        if self.labels is not None:
+            return SpanLabels.of(self.labels)
+        names = sorted({span[2] for own in y for span in own})
+        if not names:
+            raise ParameterError(
+                "The documents have no gold span, so their labels are needed: "
+                "Supervised(net, labels=['PER', 'LOC'])."
+            )
+        return SpanLabels.of(names)
 
     def _classes(self, y: Any) -> LabelSpace:
         if self.labels is not None:
@@ -118,6 +138,8 @@ class Supervised(EndToEndModel):
         """Return the ensemble of restored models; each of them may have left out a fold."""
         return super().from_members(members, options, saved).set_params(fold=options.get("fold"))
 
+    tasks = (OneLabelTask.kind, SeveralLabelsTask.kind, SpansTask.kind)
+
     def stack_key(self) -> str:
         """Return a key that is equal for models whose networks can be trained as one stack."""
         return options_key(self, (*ONLY_NETWORKS, "fold"))
@@ -136,6 +158,8 @@ class Supervised(EndToEndModel):
         check_number(self, "fold", k, low=0, high=n - 1, whole=True)
 
     def _items(self, given: FitInputs, task: Task) -> npt.NDArray[np.int64]:
+        if task.kind != OneLabelTask.kind:
+            return np.arange(len(given.inputs))
         known = np.flatnonzero(given.gold != ABSTAIN)
         if len(known) < 2:
             raise FeatureError(f"Training needs at least two gold labels; {len(known)} are known.")
@@ -145,14 +169,22 @@ class Supervised(EndToEndModel):
         self, given: FitInputs, validation: GoldSet | None, network: nn.Module | None
     ) -> FitPlan:
         plan = super()._plan(given, validation, network)
+        if plan.task.kind != OneLabelTask.kind:
+            if self.fold is not None:
+                raise ParameterError(
+                    "fold is for one label for each item: leave it out.", option="fold"
+                )
+            return replace(plan, gold=given.gold)
         targets = np.eye(len(plan.labels))[given.gold]
         if self.fold is not None:
             # An item without a target adds nothing to the loss. So networks that leave out
             # different folds see the same batches, and form one stack.
-            targets[_items_of(self.fold, given.gold)] = 0  # type: ignore[arg-type]
+            targets[_items_of(self.fold, given.gold)] = 0
         return replace(plan, targets=targets)
 
     def _objective(self, end_model: nn.Module, plan: FitPlan) -> Objective:
+        if plan.task.kind != OneLabelTask.kind:
+            return plan.task.gold_objective(end_model, plan.gold, 0.0)
         return SoftLabelObjective(end_model, plan.targets)  # type: ignore[arg-type]
 
 
@@ -169,7 +201,7 @@ def gold_member(committee: "Committee", gold: Validation, task: Task) -> Supervi
     n_networks = 2 * committee.networks
     enough = len(gold.gold) >= 2 * n_networks and len(np.unique(gold.gold)) > 1
     default = committee.members is None and not is_classifier(committee.end_model)
-    default &= task.kind in Supervised.tasks
+    default &= task.kind == OneLabelTask.kind  # others have no folds
     if not (committee.train_on_gold and default and enough):
         return None
     options = committee.shared_options()

@@ -15,6 +15,7 @@ from wiesel.nn.losses import (
     mutual_information_loss,
     soft_cross_entropy,
 )
+from wiesel.nn.taggers import BiLSTMTagger, LinearTagger
 
 __all__ = [
     "AGREEMENT_LOSSES",
@@ -22,11 +23,13 @@ __all__ = [
     "DIVERGENCES",
     "LSTM",
     "MLP",
+    "BiLSTMTagger",
     "EncoderLayers",
     "Ensemble",
     "GraphEncoder",
     "GraphLayers",
     "Linear",
+    "LinearTagger",
     "NodeShape",
     "VoteEncoder",
     "accuracies_of",

@@ -19,7 +19,16 @@ from wiesel.label_models.storage import (
 )
 from wiesel.labels import ABSTAIN, LabelSpace, as_indices, checked_proba, class_prior
 from wiesel.nn.end_models import Ensemble
-from wiesel.tasks.base import NEEDS_VALIDATION, Array, FitLabelModel, Task
+from wiesel.tasks.base import (
+    NEEDS_VALIDATION,
+    Array,
+    FitLabelModel,
+    Task,
+    checked_copies,
+    checked_number,
+    checked_weights,
+    originals_of,
+)
 from wiesel.tasks.explaining import (
     VoteEffects,
     explain_item,
@@ -62,7 +71,7 @@ class OneLabelTask(Task):
         """Return the votes."""
         return (votes,)
 
-    def used(self, votes: VoteMatrix) -> npt.NDArray[np.bool_]:
+    def used(self, inputs: Inputs, votes: VoteMatrix) -> npt.NDArray[np.bool_]:
         """Return whether an item has a vote."""
         return votes.covered
 
@@ -77,7 +86,7 @@ class OneLabelTask(Task):
 
     def without_copies(self, votes: VoteMatrix, copies: Mapping[str, str]) -> VoteMatrix:
         """Return the votes with every copy merged into the voter it copies."""
-        return merge_copies(votes, _originals(votes.voters, copies))
+        return merge_copies(votes, originals_of(votes.voters, copies))
 
     def sample_votes(self, n_items: int, voters: Sequence[str]) -> VoteMatrix:
         """Return items of which the first has no vote, and the others have all."""
@@ -191,7 +200,7 @@ class OneLabelTask(Task):
         """Return P(class): (n_items, n_classes)."""
         return proba_of(logits) if len(logits) else np.empty((0, len(self.labels)))
 
-    def decide(self, proba: Array, threshold: float | None) -> npt.NDArray[Any]:
+    def decide(self, proba: Array, threshold: float | None, items: Any = None) -> npt.NDArray[Any]:
         """Return the name of the predicted class of every item."""
         if threshold is None:
             chosen = proba.argmax(axis=1)
@@ -201,13 +210,7 @@ class OneLabelTask(Task):
 
     def check_threshold(self, threshold: Any) -> float | None:
         """Return a stored threshold: a number, or None."""
-        if threshold is None:
-            return None
-        if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
-            raise SavedModelError(f"The saved threshold is no number: {threshold!r:.60}.")
-        if not np.isfinite(threshold):
-            raise SavedModelError(f"The saved threshold is no number: {threshold!r:.60}.")
-        return float(threshold)
+        return None if threshold is None else checked_number(threshold)
 
     def check_calibration(self, calibration: Any) -> None:
         """Refuse a stored calibration."""
@@ -220,16 +223,11 @@ class OneLabelTask(Task):
 
     def check_copies(self, copies: Any, voters: Sequence[str]) -> dict[str, str]:
         """Return the stored copies among the voters."""
-        if not {*copies, *copies.values()} <= {*voters}:
-            raise SavedModelError("The copies of the saved committee are of other voters.")
-        return dict(copies)
+        return checked_copies(copies, voters)
 
     def check_weights(self, weights: Mapping[str, Any]) -> dict[str, float]:
         """Return the stored weights of a committee's members: one number each."""
-        found = {name: self.check_threshold(weight) for name, weight in weights.items()}
-        if not all(weight is not None and 0 <= weight <= 1 for weight in found.values()):
-            raise SavedModelError("The weights of the saved committee are not shares.")
-        return found  # type: ignore[return-value]
+        return checked_weights(weights)
 
     def one(self, model: Any, label: str) -> Any:
         """Refuse: the model is the classifier."""
@@ -250,7 +248,7 @@ class OneLabelTask(Task):
         total = sum(weights.values())
         mean = mean_effects(parts, {name: weight / total for name, weight in weights.items()})
         views = tuple(replace(view, weight=weights[view.name]) for view in mean.members)
-        original = _originals(votes.voters, copies)
+        original = originals_of(votes.voters, copies)
         place = np.unique(original[votes.voter_index], return_inverse=True)[1]
         n_copies = np.bincount(place, minlength=1)[place]
         return replace(
@@ -259,12 +257,6 @@ class OneLabelTask(Task):
             weights=mean.weights[place] / n_copies,
             members=views,
         )
-
-
-def _originals(voters: Sequence[str], copies: Mapping[str, str]) -> npt.NDArray[np.int64]:
-    """For every voter, the position of the one it copies, or its own."""
-    position = {name: index for index, name in enumerate(voters)}
-    return np.array([position[copies.get(name, name)] for name in voters], dtype=np.int64)
 
 
 def chosen_class_balance(

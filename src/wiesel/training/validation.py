@@ -44,6 +44,11 @@ class Validation:
         return self.gold
 
     @property
+    def n_gold(self) -> int:
+        """How much gold there is: the number of labeled items."""
+        return len(self.gold)
+
+    @property
     def can_choose(self) -> bool:
         """Whether the items can tell epochs apart: enough of them, and of several classes."""
         return len(self.gold) >= ENOUGH_GOLD and len(np.unique(self.gold)) > 1
