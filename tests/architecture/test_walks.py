@@ -39,7 +39,7 @@ OPTION_LIMITS = {"multi": 10, "spans": 18, "timeout": 8, "on_error": 6}
 GENERAL_WORDS = {
     *("classes", "column", "data", "dataset", "dev", "end_model", "features", "file", "id"),
     *("item", "kind", "label", "method", "module", "name", "options", "output", "test", "train"),
-    *("training", "voter", "votes", "lfs", "answers", "seeds", "encoding"),
+    *("training", "voter", "votes", "lfs", "answers", "seeds", "encoding", "ordered"),
 }
 """Options whose names mean other things elsewhere, so that files cannot be counted by them."""
 
