@@ -31,6 +31,7 @@ BY_NAME = (
     "fine_tuning",
     "graph_encoder",
     "input_kinds",
+    "judges",
     "paper",
     "paper_sample",
     "rule_methods",
