@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wiesel.version import __version__
 
 if TYPE_CHECKING:
-    from wiesel.aggregate import aggregate
+    from wiesel.aggregate import aggregate, ask_next
     from wiesel.analysis import agreement, findings, label_buckets, rank_workers, summarize
     from wiesel.catalog import load_model
     from wiesel.compare import compare
@@ -121,6 +121,7 @@ __all__ = [
     "aggregate",
     "agreement",
     "apply_lfs",
+    "ask_next",
     "blame",
     "compare",
     "estimate_class_balance",
@@ -148,7 +149,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "wiesel.aggregate": ("aggregate",),
+    "wiesel.aggregate": ("aggregate", "ask_next"),
     "wiesel.analysis": ("agreement", "findings", "label_buckets", "rank_workers", "summarize"),
     "wiesel.catalog": ("load_model",),
     "wiesel.compare": ("compare",),

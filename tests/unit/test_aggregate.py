@@ -447,14 +447,14 @@ def test_confidences_are_reduced_and_labels_are_not():
     known = dict(zip(own.votes.ids.tolist()[:60], np.array(["no", "yes"])[gold[:60]], strict=True))
     told = aggregate(answers, gold=known)
     table = aggregate(answers, gold=pl.DataFrame({"item": list(known), "gold": known.values()}))
-    assert own.dependence is None
+    assert own.calibration is None
     assert own.labels["label"].equals(found.labels["label"])
     assert told.labels["label"].equals(found.labels["label"])
     accuracy = (own.best_class == gold).mean()
     sure = [each.labels["confidence"].mean() for each in (own, found, told)]
     assert sure[0] > 0.99 > sure[1] > sure[2]
     assert abs(sure[2] - accuracy) < 0.08
-    assert table.dependence == told.dependence
+    assert table.calibration == told.calibration
     truth = (dense == gold[:, None]).mean(axis=0)
     frame = told.workers.sort("worker")
     order = np.argsort(own.votes.voters)
@@ -484,7 +484,9 @@ def test_the_command_calibrates_by_gold(answers, tmp_path):
     gold.write_text("question,gold\ntask 0,cat\ntask 1,dog\ntask 2,cat\n")
     done = CliRunner().invoke(app, ["aggregate", str(file), "--gold", str(gold), "--json"])
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["dependence"] not in (None, 0.4)
+    found = json.loads(done.stdout)["calibration"]
+    assert found["dependence"] == 0.4
+    assert (found["slope"], found["shift"]) != (1, 0)
 
 
 def test_agreement_is_printed_by_aggregate_and_inspect(answers, tmp_path):
