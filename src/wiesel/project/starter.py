@@ -225,11 +225,7 @@ def sketch_rows(file: FilePath) -> RowsSketch:
         rows.head(_HEAD),
         tuple(texts),
         {name: _counted(rows[name]) for name in few},
-        tuple(
-            name
-            for name, count in n_values.items()
-            if count == len(rows) and name != texts[0]
-        ),
+        tuple(name for name, count in n_values.items() if count == len(rows) and name != texts[0]),
     )
 
 
