@@ -206,7 +206,7 @@ def sketch_rows(file: FilePath) -> RowsSketch:
     plain = [name for name in rows.columns if _is_plain(rows[name])]
     n_values = {name: rows[name].drop_nulls().n_unique() for name in plain}
     texts = [name for name, dtype in rows.schema.items() if dtype == pl.String]
-    lengths = {name: rows[name].head(1000).str.len_chars().mean() or 0 for name in texts}
+    lengths = {name: int(rows[name].head(1000).str.len_chars().sum()) for name in texts}
     if not texts:
         kinds = [f"{name} ({dtype})" for name, dtype in rows.schema.items()]
         raise DataError(

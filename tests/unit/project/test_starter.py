@@ -34,7 +34,7 @@ def test_the_column_of_labels_becomes_gold_and_other_values_are_refused(tmp_path
     rows = pl.DataFrame({"text": ["aa", "b", "c", "d"], "kind": ["x", None, "y", None]})
     space = Workspace(made(tmp_path, rows, "text", ["x", "y"], label="kind"))
     assert space.train.gold.tolist() == [0, -1, 1, -1]
-    with pytest.raises(WieselError, match="'kind' has labels .* 'y'"):
+    with pytest.raises(WieselError, match=r"'kind' has labels .* 'y'"):
         made(tmp_path, rows, "text", ["x", "z"], label="kind")
 
 
