@@ -104,7 +104,7 @@ def aggregate(  # noqa: PLR0913 - five keywords that most calls leave out
         raise DataError("There are no answers: the table has no rows.")
     frame, columns, n_rejected, n_trimmed = crowd_answers(frame, item, worker, label)
     n_complete = frame.drop_nulls(list(columns)).height
-    if ordered:
+    if ordered or unfitted.reads_order:
         labels = _ranks(frame[columns.label], labels)
     votes = _votes(frame, columns, labels, repeated)
     model = unfitted.fit(votes)
