@@ -225,6 +225,10 @@ class Aggregation:
 
         Disagreement is the share of the answers that name another class than the most probable.
         A tie is the names of equally probable classes. A majority vote that ties has no label.
+
+        Ordered classes also have the `median` class by their probabilities, and the `expected`
+        number: of the classes if all are numbers, otherwise of their ranks from 1. Disagreement is
+        then the mean distance of the answers from the label, as a share of the whole scale.
         """
         return self._as_given(self.label_frame)
 
@@ -244,8 +248,11 @@ class Aggregation:
         best, covered = self.best_class, self.votes.covered
         counts = self.votes.counts()
         n_answers = np.rint(counts.sum(axis=1)).astype(np.int64)
-        agreeing = counts[np.arange(len(best)), best]
-        apart = 1 - np.divide(agreeing, n_answers, out=np.ones(len(best)), where=covered)
+        ranks = np.arange(self.votes.n_classes)
+        apart = (ranks != best[:, None]).astype(np.float64)
+        if self.votes.labels.ordered:
+            apart = abs(ranks - best[:, None]) / ranks[-1]
+        apart = (counts * apart).sum(axis=1) / np.maximum(n_answers, 1)
         names = pl.Series(self.votes.labels.names, dtype=pl.String).gather(best)
         known, labeled = pl.Series(covered), pl.Series(self.labeled)
         return pl.DataFrame(
@@ -253,14 +260,31 @@ class Aggregation:
                 self.columns.item: pl.Series(self.votes.ids.tolist()),
                 self._free("label"): _typed(names, self.label_dtype).set(~labeled, None),
                 self._free("confidence"): self.proba[np.arange(len(best)), best],
+                **self._ordered_answers(),
                 self._free("answers"): n_answers,
-                self._free("disagreement"): np.maximum(apart, 0.0),
+                self._free("disagreement"): apart,
                 self._free("tie"): pl.Series(self._ties(), dtype=pl.String),
             }
         ).with_columns(
             pl.when(known).then(pl.col(name)).alias(name)
             for name in map(self._free, ("confidence", "disagreement"))
         )
+
+    def _ordered_answers(self) -> dict[str, pl.Series]:
+        """The median class and the expected number of every item, if the classes are ordered."""
+        labels = self.votes.labels
+        if not labels.ordered:
+            return {}
+        known = pl.Series(self.votes.covered)
+        middle = (self.proba.cumsum(axis=1) < 0.5 - 1e-9).sum(axis=1)
+        names = pl.Series(labels.names, dtype=pl.String).gather(middle)
+        by_number = {index: number for number, index in labels.named_values.items()}
+        values = [by_number.get(rank, rank + 1) for rank in range(len(labels))]
+        expected = pl.Series(self.proba @ np.array(values, dtype=np.float64))
+        return {
+            self._free("median"): _typed(names, self.label_dtype).set(~known, None),
+            self._free("expected"): expected.set(~known, None),
+        }
 
     @cached_property
     def best_class(self) -> npt.NDArray[np.int64]:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from wiesel.aggregate import Aggregation
     from wiesel.io import Annotations
 
-__all__ = ["aggregate", "aggregated"]
+__all__ = ["DEFAULT_METHOD", "aggregate", "aggregated"]
+
+DEFAULT_METHOD = "dawid_skene"
 
 _MISTAKES = 10
 
@@ -38,7 +40,7 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
     ] = None,
     method: Annotated[
         str, typer.Option(help="A label model.", autocompletion=label_model_name)
-    ] = "dawid_skene",
+    ] = DEFAULT_METHOD,
     item: Annotated[str | None, typer.Option(help="The column of tasks.")] = None,
     worker: Annotated[str | None, typer.Option(help="The column of workers.")] = None,
     label: Annotated[str | None, typer.Option(help="The column of answers.")] = None,
@@ -68,7 +70,7 @@ def aggregate(  # noqa: PLR0913 - a command has an argument for each option
 
     refuse_overwriting([answers], output, workers, html)
     given = given_options(
-        method=None if method == "dawid_skene" else method,
+        method=None if method == DEFAULT_METHOD else method,
         item=item,
         worker=worker,
         label=label,
@@ -130,6 +132,7 @@ def aggregated(
     if is_annotation_file(answers):
         annotations = describe_annotations(answers, names, question)
         names = list(annotations.votes.labels)
+        ordered = ordered or annotations.rating
         rows = annotations.votes.to_long().rename({"item": "id"})
         columns = ("id", "voter", "label")
     else:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wiesel.cli.aggregate import aggregated
+from wiesel.cli.aggregate import DEFAULT_METHOD, aggregated
 from wiesel.cli.annotation_files import Question
 from wiesel.cli.completion import label_model_name
 from wiesel.cli.lf_options import LabelNames, Ordered
@@ -36,7 +36,7 @@ def ask_next(  # noqa: PLR0913 - a command has an argument for each option
     ] = False,
     method: Annotated[
         str, typer.Option(help="A label model.", autocompletion=label_model_name)
-    ] = "dawid_skene",
+    ] = DEFAULT_METHOD,
     item: Annotated[str | None, typer.Option(help="The column of tasks.")] = None,
     worker: Annotated[str | None, typer.Option(help="The column of workers.")] = None,
     label: Annotated[str | None, typer.Option(help="The column of answers.")] = None,
@@ -77,7 +77,7 @@ def ask_next(  # noqa: PLR0913 - a command has an argument for each option
         budget=budget,
         most=None if most == 10 else most,
         flagged=flagged,
-        method=None if method == "dawid_skene" else method,
+        method=None if method == DEFAULT_METHOD else method,
         item=item,
         worker=worker,
         label=label,
