@@ -230,7 +230,11 @@ class Workspace:
             seen = ids.is_in(list(self.store.seen_by(person))).to_numpy()
             gold[seen & (gold == ABSTAIN)] = 0  # a skipped row is not shown again
             gold[~seen & self._labeled()] = ABSTAIN  # rows that others labeled measure agreement
-        return rows_to_label(self.votes, self.features, n=n, way=way, gold=gold, seed=seed)
+        # Features of a million texts take minutes: nothing waits for them that does not use them.
+        learned = self.votes.n_votes or (gold != ABSTAIN).any()
+        needs = way in ("helpful", "uncertain") and (self.has("vectors") or learned)
+        X = self.features if needs else None
+        return rows_to_label(self.votes, X, n=n, way=way, gold=gold, seed=seed)
 
     def blame(self, row: int, label: str | None = None, split: str = "train") -> Blame:
         """Return which votes on which neighbors led to a prediction."""

@@ -69,6 +69,11 @@ class Desk:
         check_inputs(space.project, space.splits)
         return cls(space)
 
+    def close(self) -> None:
+        """Stop the active run and close the file of labels."""
+        self.jobs.close()
+        self.space.store.release()
+
     def warm_up(self) -> None:
         """Compute votes, features and words in the background, so that they are ready for pages.
 
