@@ -24,7 +24,7 @@ _KEYS = 9
 """How many classes have a number key."""
 _FOUND = 12
 _TITLES = {
-    "helpful": "most helpful first",
+    "recommended": "recommended",
     "random": "at random",
     "conflict": "voters disagree",
     "uncertain": "the model is unsure",
@@ -41,7 +41,7 @@ class LabelPage:
     def __init__(self, desk: Desk, query: Mapping[str, str]) -> None:
         self.desk = desk
         self.person = ""
-        self.way = "helpful" if desk.space.has_lfs else "random"
+        self.way = "recommended"
         self.waiting: list[dict[str, Any]] = []
         self.proba: Any = None
         """What a model says of all rows; known only where there are many classes."""
