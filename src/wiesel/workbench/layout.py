@@ -71,7 +71,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-bar a[aria-current] { background: var(--w-accent); color: var(--w-page); }
 .w-name { font-weight: 600; max-width: 40vw; overflow: hidden; text-overflow: ellipsis;
   white-space: nowrap; unicode-bidi: isolate; }
-.w-main { padding: 16px; width: 100%; max-width: 1280px; margin: 0 auto; display: flex;
+.w-main { padding: 16px; width: 100%; max-width: 1840px; margin: 0 auto; display: flex;
   flex-direction: column; gap: 14px; box-sizing: border-box; }
 .w-columns { display: grid; grid-template-columns: minmax(0, 5fr) minmax(0, 3fr); gap: 14px;
   align-items: start; width: 100%; }
@@ -127,6 +127,8 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-problems { border: 1px solid #b3261e; border-radius: 8px; padding: 10px 14px; }
 .w-problems p { margin: 6px 0 0; overflow-wrap: anywhere; }
 .w-wait { min-height: 220px; display: flex; align-items: center; justify-content: center; }
+.lf-name { cursor: pointer; } .lf-name:hover, .lf-name:focus { text-decoration: underline; }
+.lf-table th { white-space: normal; } .lf-table td:first-child { min-width: 9em; }
 .w-name-cell { white-space: nowrap; }
 .w-key { border: 1px solid var(--w-line); border-radius: 4px; padding: 0 6px; font-size: 12px;
   margin-left: 6px; }
