@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401 - its BLAS library, too, gets the two threads of each test
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
