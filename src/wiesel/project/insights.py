@@ -12,9 +12,10 @@ from wiesel.guidance import feature_findings
 from wiesel.io import Split
 from wiesel.label_models.majority_vote import vote_balance
 from wiesel.labels import ABSTAIN
+from wiesel.project.rows import row_contents
 from wiesel.votes import VoteMatrix
 
-__all__ = ["project_findings", "with_examples"]
+__all__ = ["leak_findings", "project_findings", "with_examples"]
 
 _ON_GOLD = ("worse_than_chance", "class_balance", "uncovered_class")
 _EXCERPT = 60
@@ -34,6 +35,7 @@ def project_findings(
     them, the votes are compared with `class_balance` if the project sets it.
     """
     train = votes["train"]
+    leaks = list(leak_findings(splits, text_column))
     judged = [name for name in ("dev", "test") if name in votes and name in splits]
     on_gold = vote_findings(votes[judged[0]], splits[judged[0]].gold) if judged else []
     found = [each for each in on_gold if each.kind in _ON_GOLD]
@@ -50,7 +52,53 @@ def project_findings(
             texts = None
         known = None if texts is None else texts.fill_null("").to_list()
         found += feature_findings(features, train, known)
-    return most_serious_first(found)
+    return most_serious_first([*leaks, *found])
+
+
+def leak_findings(splits: Mapping[str, Split], text_column: str) -> Iterator[Finding]:
+    """Yield a finding for each pair of splits with common rows, and one for copies in train.
+
+    Rows are recognized by their text, else by id and values: rows of a few numbers are often equal
+    by chance. Dev rows that are all training rows were drawn from them on purpose.
+
+    >>> rows = pl.DataFrame({"id": ["a", "b"], "text": ["win cash", "lunch"]})
+    >>> other = pl.DataFrame({"id": ["c", "d"], "text": ["Win cash", "dinner"]})
+    >>> gold = np.array([0, 1])
+    >>> found = leak_findings({"train": Split(rows, gold), "test": Split(other, gold)}, "text")
+    >>> [each.sentence.split(":")[0] for each in found]
+    ['1 of the 2 test rows is also in train']
+    """
+    keys = {name: _keys(split, text_column) for name, split in splits.items()}
+    for first, second in (("train", "dev"), ("train", "test"), ("dev", "test")):
+        if not {first, second} <= set(keys):
+            continue
+        shared = keys[second].is_in(keys[first].drop_nulls().implode()).fill_null(False)
+        n_shared = int(shared.sum())
+        if not n_shared or (second == "dev" and shared.all()):
+            continue
+        verb = "is" if n_shared == 1 else "are"
+        sentence = (
+            f"{n_shared:,} of the {len(shared):,} {second} rows {verb} also in {first}: a model "
+            f"that has seen a row is judged too well on it. Remove them from {first}."
+        )
+        yield Finding("leak", sentence, value=n_shared / len(shared))
+    texts = keys["train"].drop_nulls()
+    copies = len(texts) - texts.n_unique()
+    if copies:
+        sentence = (
+            f"{copies:,} of the {len(texts):,} training rows repeat the text of another one. "
+            "Voters and figures count them each time; keep one of each."
+        )
+        yield Finding("copies", sentence, value=copies / len(texts))
+
+
+def _keys(split: Split, text_column: str) -> pl.Series:
+    """What a row is recognized by: its text; without texts, its id and all its values."""
+    rows = split.rows
+    if text_column not in rows.columns or rows[text_column].dtype != pl.String:
+        return split.ids.cast(pl.String) + "\x1f" + row_contents(rows)
+    texts = row_contents(rows, text_column)
+    return texts.set(texts == "", None)
 
 
 def with_examples(found: Finding, rows: pl.DataFrame, text_column: str) -> str:
