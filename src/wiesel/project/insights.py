@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from wiesel.analysis.counts import wilson_interval
 from wiesel.analysis.finding import Finding, as_text, most_serious_first
 from wiesel.analysis.findings import vote_findings
 from wiesel.guidance import feature_findings
 from wiesel.io import Split
 from wiesel.label_models.majority_vote import vote_balance
-from wiesel.labels import ABSTAIN
+from wiesel.labels import ABSTAIN, class_prior
 from wiesel.project.rows import row_contents
 from wiesel.votes import VoteMatrix
 
@@ -32,14 +33,21 @@ def project_findings(
 
     The training votes are checked alone and, if the features are a matrix, against the features.
     Gold labels come from the dev rows, or from the test rows if there are no dev labels. Without
-    them, the votes are compared with `class_balance` if the project sets it.
+    them, the votes are compared with `class_balance` if the project sets it; gold labels are, too.
     """
     train = votes["train"]
     leaks = list(leak_findings(splits, text_column))
     judged = [name for name in ("dev", "test") if name in votes and name in splits]
     on_gold = vote_findings(votes[judged[0]], splits[judged[0]].gold) if judged else []
     found = [each for each in on_gold if each.kind in _ON_GOLD]
-    given = None if judged or isinstance(class_balance, str) else class_balance
+    given = class_balance
+    if isinstance(given, str) and not any(map(str.isdigit, given)):
+        given = None  # it is estimated
+    if given is not None and judged:
+        found += _balance_against_gold(
+            class_prior(train.labels, given), splits[judged[0]].gold, train
+        )
+        given = None  # of two findings on one class, gold's is surer
     alone = vote_findings(train, class_balance=given)
     found += [each for each in alone if not _cleared(each, votes, splits, judged)]
     dev_gold = splits["dev"].gold if "dev" in splits else np.array([ABSTAIN])
@@ -130,6 +138,23 @@ def _unknown_balance(votes: VoteMatrix) -> Iterator[Finding]:
             "them, even roughly, set class_balance under [training]."
         )
         yield Finding("unknown_balance", sentence, classes=[name], value=float(shares[top]))
+
+
+def _balance_against_gold(shares: Any, gold: Any, votes: VoteMatrix) -> Iterator[Finding]:
+    """Report a class whose share in the project file is beyond the interval of the gold labels."""
+    known = gold[gold != ABSTAIN]
+    counts = np.bincount(known, minlength=votes.n_classes)
+    low, high = wilson_interval(counts, np.full(len(counts), len(known)))
+    beyond = np.maximum(low - shares, shares - high)
+    k = int(beyond.argmax())
+    if len(known) and beyond[k] > 0:
+        name = votes.labels.names[k]
+        sentence = (
+            f"The class balance given has {as_text(float(shares[k]))} {name!r}; of {len(known):,} "
+            f"gold labels, {as_text(counts[k] / len(known))} are (95 % interval {as_text(low[k])} "
+            f"to {as_text(high[k])}). If these rows were drawn at random, correct the balance."
+        )
+        yield Finding("class_balance", sentence, classes=[name], value=float(beyond[k]))
 
 
 def _cleared(

@@ -46,7 +46,7 @@ def test_the_balance_of_the_project_is_compared_with_the_votes():
     far, near = {"class_0": 0.1, "class_1": 0.1, "class_2": 0.8}, [0.5, 0.3, 0.2]
     assert "by the class balance given, 80.0 %" in kinds(votes, class_balance=far)["class_balance"]
     assert not {"class_balance", "unknown_balance"} & kinds(votes, class_balance=near).keys()
-    assert "class_balance" not in kinds(votes, gold, far), "gold labels are better evidence"
+    assert "of 400 gold labels" in kinds(votes, gold, far)["class_balance"]
 
 
 def text_split(*texts: str, prefix: str = "r") -> Split:
@@ -95,3 +95,19 @@ def test_a_test_file_equal_to_dev_is_refused(tmp_path):
     project = read_project(folder)
     with pytest.raises(DataError, match="All 20 test rows are dev rows too"):
         read_splits(project, None)
+
+
+def test_votes_that_contradict_a_rough_balance_are_reported():
+    votes, _ = votes_and_gold(0.8, 0.2)
+    sentence = kinds(votes, class_balance="about 2 % class_1")["class_balance"]
+    assert "by the class balance given, 98.0 %" in sentence
+    assert "or check the balance" in sentence
+    assert "class_balance" not in kinds(votes, class_balance="15-30 % class_1")
+    assert "class_balance" not in kinds(votes, class_balance="I do not know")
+
+
+def test_gold_labels_that_contradict_the_balance_are_reported():
+    votes, gold = votes_and_gold(0.8, 0.2)
+    sentence = kinds(votes, gold, class_balance="about 2 % class_1")["class_balance"]
+    assert "The class balance given has 2.0 % 'class_1'; of 400 gold labels" in sentence
+    assert "class_balance" not in kinds(votes, gold, class_balance="20 % class_1")

@@ -330,3 +330,11 @@ def test_who_asks_for_labels_does_not_wait_for_features(space: Workspace):
     done.set()
     thread.join()
     assert space.has("vectors", "gold")
+
+
+def test_suggestions_need_no_rule_where_dev_rows_have_labels(empty: Workspace):
+    # Only the dev file has labels: the cold start of a project without rules.
+    assert (empty.gold == -1).all()
+    found = empty.suggestions(5)
+    assert {each.lf.label for each in found} == {"billing", "technical"}
+    assert sum(each.support for each in found) > 0
