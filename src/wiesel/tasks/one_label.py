@@ -38,9 +38,8 @@ COLLAPSED_SHARE = 0.995
 """A network that predicts one class for more of the items has collapsed, if the votes differ."""
 _BETTER_THAN_CHANCE = 0.6
 """A validation ROC-AUC that an uninformed network does not reach."""
-_VOTED_ITEMS, _OF_CLASS = 30, 3
-"""Beside gold items, the class balance of the votes counts as so many items, or as so many of each
-class if these are more."""
+_VOTED_ITEMS = 15
+"""Beside gold items, the class balance of the votes counts as so many items of each class."""
 _ARRAYS = "label_model.safetensors"
 
 
@@ -285,7 +284,7 @@ def chosen_class_balance(
     """Return P(y): given, uniform (None), or estimated as the option says.
 
     `votes` is `vote_balance`; `validation` counts the random gold items; `auto` is `votes` without
-    them, and else both: the votes count as 30 items.
+    them, and else both: the votes count as 15 items of each class.
 
     >>> chosen_class_balance([0.2, 0.8], votes.labels, votes, None)
     array([0.2, 0.8])
@@ -299,7 +298,6 @@ def chosen_class_balance(
     counts = np.bincount(validation.gold, minlength=len(labels))
     if balance == "auto":
         # A class that few gold items lack is not absent: the votes keep a share for it.
-        worth = max(_VOTED_ITEMS, _OF_CLASS * len(labels))
-        return class_prior(labels, counts + worth * vote_balance(votes))
+        return class_prior(labels, counts + _VOTED_ITEMS * len(labels) * vote_balance(votes))
     # Add one of each class, so that a class that is missing by chance is not ruled out.
     return class_prior(labels, counts + 1.0)

@@ -148,8 +148,10 @@ class SeveralLabelsTask(Task):
             if option == "votes":
                 own = None
             if own is not None or votes.directions[label] == "both":
-                binary = votes[label]
-                found[k] = chosen_class_balance(option, binary.labels, binary, own)[1]
+                binary, how = votes[label], option
+                if option == "auto" and own is not None and votes.directions[label] != "both":
+                    how = "validation"  # such votes know nothing of the balance
+                found[k] = chosen_class_balance(how, binary.labels, binary, own)[1]
         return found
 
     def member_balance(
