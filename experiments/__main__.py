@@ -32,6 +32,8 @@ BY_NAME = (
     "input_kinds",
     "paper",
     "paper_sample",
+    "interval_coverage",
+    "rows_to_label",
     "rule_methods",
     "tasks",
     "spans",

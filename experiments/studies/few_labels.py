@@ -34,9 +34,11 @@ from wiesel import Committee, Supervised, VoteMatrix
 
 STORE = "few_labels"
 SIZES = (5, 10, 20, 50, 100, 200, 500)
-TASK_SIZES = (5, 10, 50, 200)
-N_TASKS = 12
+TASK_SIZES = (10, 50, 200)
+N_TASKS = 8
 """The number of generated tasks of each half."""
+FIRST = (0, 50, 10, 200, 20)
+"""The numbers of labels that are run first, and in this order."""
 MOST_ROWS = 6000
 FIGURES = ("ROC-AUC or accuracy", "accuracy", "macro F1", "log loss")
 WITHOUT, ROUGH, LABELS = "without labels", "rough balance", "votes and labels"
@@ -69,16 +71,18 @@ def main(argv: list[str]) -> None:
 
 
 def definitions(n_seeds: int) -> list[Run]:
-    """Return all runs, grouped by task, so that each is trained without labels once."""
+    """Return all runs, the most telling numbers of labels first."""
     tasks = [spec.name for half in ("choose", "confirm") for spec in chosen_specs(half, N_TASKS)]
     sizes = {**dict.fromkeys(SETS, SIZES), **dict.fromkeys(tasks, TASK_SIZES)}
-    return [
+    runs = [
         Run(name, "labels", seed, {"labels": size})
         for name, own in sizes.items()
         for seed in range(n_seeds)
         for size in (0, *own)
         if size or not seed
     ]
+    order = (*FIRST, *SIZES)
+    return sorted(runs, key=lambda run: (run.seed, order.index(run.options["labels"]) > 4))
 
 
 @cache
@@ -164,13 +168,16 @@ def figures(model: Any, test: tuple[np.ndarray, np.ndarray]) -> list[float]:
 def of_proba(proba: np.ndarray, threshold: float | None, gold: np.ndarray) -> list[float]:
     """Return the four figures of probabilities, decided at a threshold."""
     predicted, classes = proba.argmax(axis=1), np.arange(proba.shape[1])
+    clipped = np.clip(proba, 1e-4, 1)
     if threshold is not None:
         predicted = (proba[:, 1] >= threshold).astype(int)
     return [
         round(100 * score(proba, gold), 4),
         round(100 * float(accuracy_score(gold, predicted)), 4),
         round(100 * float(f1_score(gold, predicted, average="macro")), 4),
-        round(float(log_loss(gold, np.clip(proba, 1e-4, 1), labels=classes)), 5),
+        round(
+            float(log_loss(gold, clipped / clipped.sum(axis=1, keepdims=True), labels=classes)), 5
+        ),
     ]
 
 
@@ -284,29 +291,25 @@ def draw(records: list[Record]) -> None:
     import matplotlib.pyplot as plt
 
     sets = [r for r in records if r["dataset"] in SETS]
-    complete = [
-        name
-        for name in SETS
-        if {r["options"]["labels"] for r in sets if r["dataset"] == name} == {0, *SIZES}
-    ]
-    sets = [r for r in sets if r["dataset"] in complete]
-    if not sets:
+    done = {name: {r["options"]["labels"] for r in sets if r["dataset"] == name} for name in SETS}
+    sizes = tuple(size for size in SIZES if all(size in own for own in done.values()))
+    if not sizes:
         return
     figure, grid = plt.subplots(1, 3, figsize=(12.5, 3.9), layout="constrained")
-    ticks = ["none", "rough\nbalance", *map(str, SIZES)]
+    ticks = ["none", "rough\nbalance", *map(str, sizes)]
     for place, (axes, title) in enumerate(zip(grid, FIGURES, strict=False)):
         start = np.mean([r["figures"][WITHOUT][place] for r in sets])
         rough = _means(sets, ROUGH, (0,), place)
         axes.axhline(start, color="black", linewidth=1, linestyle=":", label=WITHOUT)
-        line = [start, *rough, *_means(sets, LABELS, SIZES, place)]
+        line = [start, *rough, *_means(sets, LABELS, sizes, place)]
         axes.plot(range(len(line)), line, "o-", color="C0", label=LABELS)
-        positions = range(2, 2 + len(SIZES))
+        positions = range(2, 2 + len(sizes))
         for name, color in ((NETWORKS, "C1"), (LOGISTIC, "C2")):
-            axes.plot(positions, _means(sets, name, SIZES, place), "o--", color=color, label=name)
+            axes.plot(positions, _means(sets, name, sizes, place), "o--", color=color, label=name)
         axes.set(title=title, xlabel="labels, drawn at random", xticks=range(len(ticks)))
         axes.set_xticklabels(ticks)
         axes.grid(alpha=0.3)
-    grid[0].set_ylabel(f"points, mean of {len(complete)} sets")
+    grid[0].set_ylabel(f"points, mean of {len(SETS)} sets")
     grid[-1].legend(fontsize="small", loc="lower right")
     figure.suptitle(
         "What ten minutes buy: fifty labels, made in about ten minutes, beside the votes"

@@ -28,6 +28,7 @@ LEVELS = (
         "parameters",
         "options",
         "registry",
+        "runtime",
         "tables",
         "row_ids",
         "version",

@@ -74,10 +74,12 @@ def project_classes(project: Project, found: LabelSpace | None) -> LabelSpace:
             f'{project.file} does not say what the classes are: add classes = ["ham", "spam"] '
             "at its top, with your own."
         )
-    if not project.classes:
-        return found  # type: ignore[return-value]
+    if not project.classes and found is not None:
+        return LabelSpace(*found, ordered=project.ordered or found.ordered)
     with located(project, "classes"):
-        labels = LabelSpace(*project.classes)
+        labels = LabelSpace(
+            *project.classes, ordered=project.ordered or (found is not None and found.ordered)
+        )
     if found is not None and found != labels:
         raise ParameterError(
             f"{project.file} names the classes {listed(labels)}; the data or the labeling "
@@ -89,11 +91,15 @@ def project_classes(project: Project, found: LabelSpace | None) -> LabelSpace:
 def with_ids(frame: pl.DataFrame, column: str | None, prefix: str = "") -> pl.DataFrame:
     """Return rows with a column `id`: the named column, an existing `id`, or row numbers.
 
+    With an empty name, rows are numbered even if there is a column `id`, which is `given_id` then.
+
     >>> with_ids(pl.DataFrame({"mail": ["m1"]}), "mail")["id"].to_list()
     ['m1']
     >>> with_ids(pl.DataFrame({"text": ["a", "b"]}), None, "dev-")["id"].to_list()
     ['dev-0', 'dev-1']
     """
+    if column == "":
+        frame, column = frame.rename({"id": "given_id"}, strict=False), None
     if column is not None:
         require_columns(frame, [column], "named as id")
         frame = frame.with_columns(pl.col(column).alias("id"))

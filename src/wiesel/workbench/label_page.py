@@ -17,7 +17,7 @@ __all__ = ["LabelPage"]
 
 _BATCH = 20
 _TITLES = {
-    "helpful": "most helpful first",
+    "recommended": "recommended",
     "random": "at random",
     "conflict": "voters disagree",
     "uncertain": "the model is unsure",
@@ -33,7 +33,7 @@ class LabelPage:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.person = ""
-        self.way = "helpful" if desk.space.has_lfs else "random"
+        self.way = "recommended"
         self.waiting: list[dict[str, Any]] = []
         self.done = 0
         self.busy = False

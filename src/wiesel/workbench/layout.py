@@ -18,7 +18,18 @@ AXIS = {
 }
 """The style of chart axes, on a light and on a dark page."""
 
-__all__ = ["AXIS", "COLORS", "GRAY", "card", "empty_state", "frame", "heading", "table"]
+__all__ = [
+    "AXIS",
+    "COLORS",
+    "GRAY",
+    "PAGES",
+    "card",
+    "empty_state",
+    "frame",
+    "heading",
+    "plain_frame",
+    "table",
+]
 
 PAGES = (
     ("/", "Data"),
@@ -67,7 +78,10 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-table th { text-align: left; font-weight: 600; border-bottom: 1px solid var(--w-line);
   padding: 6px 8px; white-space: nowrap; }
 .w-table td { padding: 6px 8px; border-bottom: 1px solid var(--w-line); vertical-align: top;
-  overflow-wrap: anywhere; unicode-bidi: isolate; }
+  overflow-wrap: break-word; unicode-bidi: isolate; }
+.entrance-drop .q-uploader__header { background: var(--w-soft) !important; color: var(--w-ink); }
+.entrance-drop .q-uploader__subtitle { display: none; }
+.entrance-drop .q-uploader__list { min-height: 0; padding: 0; }
 .w-table .w-number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .lf-proposals th, .lf-proposals td { padding-left: 4px; padding-right: 4px; font-size: 13px; }
 .data-rows .w-table { table-layout: fixed; }
@@ -76,6 +90,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-filters { display: grid; grid-template-columns: repeat(auto-fill, minmax(128px, 1fr));
   gap: 8px; }
 .w-filters > :last-child { grid-column: span 2; }
+.w-form { display: flex; flex-direction: column; gap: 12px; max-width: 720px; }
 .w-search { grid-column: span 2; }
 .w-toggle { border: 1px solid var(--w-line); border-radius: 4px; flex-wrap: wrap; }
 .w-toggle .q-btn { padding: 2px 12px; }
@@ -131,6 +146,16 @@ def frame(desk: Desk, path: str) -> Iterator[None]:
                 tab.props('aria-current="page"')
     with ui.element("main").classes("w-main"):
         ProblemBanner(desk).build()
+        yield
+
+
+@contextmanager
+def plain_frame(title: str) -> Iterator[None]:
+    """Wrap a page that belongs to no project yet."""
+    ui.add_css(CSS)
+    with ui.header(elevated=False).classes("w-bar"):
+        words(title, "w-name")
+    with ui.element("main").classes("w-main"):
         yield
 
 
