@@ -35,7 +35,7 @@ from wiesel import Committee, Supervised, VoteMatrix
 STORE = "few_labels"
 SIZES = (5, 10, 20, 50, 100, 200, 500)
 TASK_SIZES = (10, 50, 200)
-N_TASKS = 8
+N_TASKS = 6
 """The number of generated tasks of each half."""
 FIRST = (0, 50, 10, 200, 20)
 """The numbers of labels that are run first, and in this order."""
@@ -73,12 +73,12 @@ def main(argv: list[str]) -> None:
 def definitions(n_seeds: int) -> list[Run]:
     """Return all runs, the most telling numbers of labels first."""
     tasks = [spec.name for half in ("choose", "confirm") for spec in chosen_specs(half, N_TASKS)]
-    sizes = {**dict.fromkeys(SETS, SIZES), **dict.fromkeys(tasks, TASK_SIZES)}
+    sizes = {**dict.fromkeys(SETS, (0, *SIZES)), **dict.fromkeys(tasks, TASK_SIZES)}
     runs = [
         Run(name, "labels", seed, {"labels": size})
         for name, own in sizes.items()
         for seed in range(n_seeds)
-        for size in (0, *own)
+        for size in own
         if size or not seed
     ]
     order = (*FIRST, *SIZES)
