@@ -24,6 +24,7 @@ BY_NAME = (
     "equilibrium",
     "better_features",
     "committee_parts",
+    "ask_next",
     "crowd_confidence",
     "default_planted",
     "embedded_features",
