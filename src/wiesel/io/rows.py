@@ -33,6 +33,8 @@ __all__ = [
     "matching_files",
     "read_batches",
     "read_rows",
+    "refuse_compressed",
+    "refuse_long_lines",
     "refuse_oversized",
     "refuse_overwriting",
     "scan_rows",
@@ -98,8 +100,8 @@ def scan_rows(
     with _explained_rows(path, matching_files(path)) as files:
         kind = table_format(files[0])
         if kind != "parquet":
-            _refuse_compressed(files)
-            _refuse_long_lines(files)
+            refuse_compressed(files)
+            refuse_long_lines(files)
         lazy = _scan(files, kind, separator, encoding)
         _check_header(lazy)
         if columns is None:
@@ -294,7 +296,7 @@ def _selected(lazy: pl.LazyFrame, columns: list[str], kind: str) -> pl.LazyFrame
     )
 
 
-def _refuse_compressed(files: list[Path]) -> None:
+def refuse_compressed(files: list[Path]) -> None:
     """Reject compressed text, which Polars would unpack whatever its size."""
     for file in files:
         with file.open("rb") as opened:
@@ -305,7 +307,7 @@ def _refuse_compressed(files: list[Path]) -> None:
                 )
 
 
-def _refuse_long_lines(files: list[Path]) -> None:
+def refuse_long_lines(files: list[Path]) -> None:
     """Reject very long lines, which would take many times their size in memory before failing."""
     for file in files:
         number = first_long_line(file)
