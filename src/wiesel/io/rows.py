@@ -38,6 +38,7 @@ __all__ = [
     "refuse_oversized",
     "refuse_overwriting",
     "scan_rows",
+    "write_lazy_rows",
     "write_rows",
 ]
 
@@ -156,6 +157,18 @@ def write_rows(rows: Any, path: FilePath) -> None:
             )
     with replacing(path) as temporary:
         _write(frame, temporary, kind)
+
+
+def write_lazy_rows(lazy: pl.LazyFrame, path: FilePath) -> None:
+    """Write the rows of a lazy frame like `write_rows`, without having all of them in memory."""
+    kind = table_format(path, writing=True)
+    with replacing(path) as temporary:
+        if kind == "parquet":
+            lazy.sink_parquet(temporary)
+        elif kind == "jsonl":
+            lazy.sink_ndjson(temporary)
+        else:
+            lazy.sink_csv(temporary, separator="\t" if kind == "tsv" else ",")
 
 
 def matching_files(path: FilePath) -> list[Path]:

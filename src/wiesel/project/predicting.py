@@ -15,10 +15,10 @@ import numpy.typing as npt
 import polars as pl
 
 from wiesel.errors import DataError, WieselError, WieselWarning, suggest, warn_user
-from wiesel.io import FilePath, explained, replacing, write_rows
+from wiesel.io import FilePath, explained, write_rows
 from wiesel.io.files import content_of, table_format
 from wiesel.io.lenient import lenient_rows
-from wiesel.io.rows import matching_files, read_batches
+from wiesel.io.rows import matching_files, read_batches, write_lazy_rows
 from wiesel.lfs.fingerprints import digest
 from wiesel.progress import progress
 from wiesel.project.bundle import Bundle
@@ -430,14 +430,7 @@ class _Pieces:
             lazy = lazy.drop(_ERROR)
         if self.target is None:
             return lazy.collect()
-        kind = table_format(self.target, writing=True)
-        with replacing(self.target) as unfinished:
-            if kind == "parquet":
-                lazy.sink_parquet(unfinished)
-            elif kind == "jsonl":
-                lazy.sink_ndjson(unfinished)
-            else:
-                lazy.sink_csv(unfinished, separator="\t" if kind == "tsv" else ",")
+        write_lazy_rows(lazy, self.target)
         self.remove()
         return None
 
