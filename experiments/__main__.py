@@ -31,6 +31,7 @@ BY_NAME = (
     "few_labels",
     "graph_encoder",
     "input_kinds",
+    "judges",
     "paper",
     "paper_sample",
     "interval_coverage",
