@@ -120,7 +120,7 @@ class Committee(ExplainedModel):
         copies = task.copies(votes)
         held_out = validation_items(validation, gold_validation(validation, task, None), votes)
         gold = held_out if given.labeled is None else given.labeled.joined(held_out, task)
-        gold = usable(gold, task)
+        gold = None if gold is None else usable(gold, task)
         merged = replace(given, votes=task.without_copies(votes, copies), labeled=None)
         if gold is not None and self.train_on_gold:
             on_gold = None if gold.votes is None else task.without_copies(gold.votes, copies)

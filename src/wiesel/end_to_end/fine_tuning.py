@@ -128,9 +128,9 @@ def fine_tune(model: "EndToEndModel", X: Any, y: Any) -> FineTuning:
     return FineTuning(len(known.gold), known.log_loss(before), known.log_loss(after.proba))
 
 
-def usable(gold: GoldItems | None, task: Task) -> GoldItems | None:
+def usable(gold: GoldItems, task: Task) -> GoldItems | None:
     """Return gold items if something can be learned from them; else None, with a warning."""
-    if gold is None or len(gold) < _FEWEST:
+    if len(gold) < _FEWEST:
         return None
     found = np.unique(gold.known.gold)
     if task.kind == OneLabelTask.kind and len(found) == 1:
