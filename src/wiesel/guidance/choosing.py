@@ -42,7 +42,7 @@ _FOLDS = 5
 _MANY_GOLD = 2000
 """With more gold rows, counts of right votes need no correction."""
 _LIFT = 1.5
-"""A rule is no better than chance unless it is this many times as precise as its class is common."""
+"""A rule must be this many times as precise as its class is common."""
 _DOUBTED = 20.0
 """How many votes on labeled rows count as much as no correction at all, and as the correction of
 all classes does for one of them."""

@@ -1,5 +1,6 @@
 """The common page layout: the top bar, the colors, the empty states."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -23,11 +24,13 @@ __all__ = [
     "COLORS",
     "GRAY",
     "PAGES",
+    "STORED_PERSON",
     "card",
     "empty_state",
     "frame",
     "heading",
     "plain_frame",
+    "remember_person",
     "table",
 ]
 
@@ -38,6 +41,18 @@ PAGES = (
     ("/train", "Train"),
     ("/results", "Results"),
 )
+
+STORED_PERSON = "localStorage.getItem('wiesel-person') || ''"
+"""Asks the browser under which name its user labels."""
+
+KEYS = {
+    "/": {"Enter": "open the row in focus", "← →": "the row before and after, in an open row"}
+    | {"1 to 9": "label the open row"},
+    "/lfs": {"A": "accept the first proposal", "R": "reject it", "Enter": "add the typed words"},
+    "/label": {"1 to 9": "label with this class", "S": "skip", "U": "undo the last label"}
+    | {"/": "find a class, if there are more than nine", "Enter": "take the first class found"},
+}
+"""The keys of each page; Tab and Shift-Tab go through everything else."""
 
 CSS = """
 :root { --w-line: #d8dde3; --w-soft: #f4f6f8; --w-faint: #5c6670; --w-mark: #ffe08a;
@@ -56,7 +71,7 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-bar a[aria-current] { background: var(--w-accent); color: var(--w-page); }
 .w-name { font-weight: 600; max-width: 40vw; overflow: hidden; text-overflow: ellipsis;
   white-space: nowrap; unicode-bidi: isolate; }
-.w-main { padding: 16px; width: 100%; max-width: 1280px; margin: 0 auto; display: flex;
+.w-main { padding: 16px; width: 100%; max-width: 1840px; margin: 0 auto; display: flex;
   flex-direction: column; gap: 14px; box-sizing: border-box; }
 .w-columns { display: grid; grid-template-columns: minmax(0, 5fr) minmax(0, 3fr); gap: 14px;
   align-items: start; width: 100%; }
@@ -112,6 +127,8 @@ body { background: var(--w-page); color: var(--w-ink); font-size: 15px; }
 .w-problems { border: 1px solid #b3261e; border-radius: 8px; padding: 10px 14px; }
 .w-problems p { margin: 6px 0 0; overflow-wrap: anywhere; }
 .w-wait { min-height: 220px; display: flex; align-items: center; justify-content: center; }
+.lf-name { cursor: pointer; } .lf-name:hover, .lf-name:focus { text-decoration: underline; }
+.lf-table th { white-space: normal; } .lf-table td:first-child { min-width: 9em; }
 .w-name-cell { white-space: nowrap; }
 .w-key { border: 1px solid var(--w-line); border-radius: 4px; padding: 0 6px; font-size: 12px;
   margin-left: 6px; }
@@ -144,9 +161,33 @@ def frame(desk: Desk, path: str) -> Iterator[None]:
             tab = link(name, address)
             if address == path:
                 tab.props('aria-current="page"')
+        _keys_button(path)
     with ui.element("main").classes("w-main"):
         ProblemBanner(desk).build()
         yield
+
+
+def _keys_button(path: str) -> None:
+    with ui.dialog() as dialog, ui.card().style("min-width: 320px"):
+        heading("Keys")
+        keys = {**KEYS.get(path, {}), "Tab": "go to the next button or field", "?": "this list"}
+        with table(("key", False), ("what it does", False)):
+            for key, meaning in keys.items():
+                with ui.element("tr"):
+                    words(key, tag="td")
+                    words(meaning, tag="td")
+        ui.button("Close", on_click=dialog.close).props("flat no-caps")
+    button = ui.button("?", on_click=dialog.open).props('flat dense round aria-label="Keys"')
+    button.classes("w-keys").style("margin-left: auto")
+    ui.keyboard(
+        on_key=lambda event: dialog.open() if event.key == "?" and event.action.keydown else None,
+        ignore=["input", "select", "textarea"],
+    )
+
+
+def remember_person(name: str) -> None:
+    """Let the browser remember under which name its user labels."""
+    ui.run_javascript(f"localStorage.setItem('wiesel-person', {json.dumps(name)})")
 
 
 @contextmanager

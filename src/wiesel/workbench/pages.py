@@ -23,7 +23,7 @@ def add_pages(entrance: Entrance) -> None:
     builders: dict[str, Callable[[Desk, dict[str, str]], Any]] = {
         "/": DataPage,
         "/lfs": lambda desk, query: LFsPage(desk),
-        "/label": lambda desk, query: LabelPage(desk),
+        "/label": LabelPage,
         "/train": lambda desk, query: TrainPage(desk),
         "/results": lambda desk, query: ResultsPage(desk, query.get("run", "")),
     }

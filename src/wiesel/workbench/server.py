@@ -70,7 +70,7 @@ def serve(
         uvicorn.Server(config).run(sockets=[listening])
     finally:
         if entrance.desk is not None:
-            entrance.desk.jobs.close()
+            entrance.desk.close()
 
 
 def has_no_project(place: FilePath) -> bool:
