@@ -32,6 +32,7 @@ BY_NAME = (
     "fine_tuning",
     "graph_encoder",
     "input_kinds",
+    "judges",
     "paper",
     "paper_sample",
     "interval_coverage",
