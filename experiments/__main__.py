@@ -29,7 +29,6 @@ BY_NAME = (
     "default_planted",
     "embedded_features",
     "few_labels",
-    "fine_tuning",
     "graph_encoder",
     "input_kinds",
     "judges",
