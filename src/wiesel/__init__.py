@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wiesel.version import __version__
 
 if TYPE_CHECKING:
-    from wiesel.aggregate import aggregate
+    from wiesel.aggregate import aggregate, ask_next
     from wiesel.analysis import agreement, findings, label_buckets, rank_workers, summarize
     from wiesel.catalog import load_model
     from wiesel.compare import compare
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from wiesel.evaluation import evaluate
     from wiesel.features import TextFeatures
+    from wiesel.gold import Gold
     from wiesel.guidance import blame, rows_to_label, suggest_lfs
     from wiesel.label_models import (
         GLAD,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         LabelModel,
         MajorityVote,
         OneCoin,
+        OrdinalDawidSkene,
         Prioritizes,
         Reinforces,
         Snorkel,
@@ -98,6 +100,7 @@ __all__ = [
     "FeatureChecked",
     "FeatureEM",
     "Fixes",
+    "Gold",
     "GoldWeighted",
     "ImplyLoss",
     "LabelModel",
@@ -105,6 +108,7 @@ __all__ = [
     "MajorityVote",
     "MaxMIG",
     "OneCoin",
+    "OrdinalDawidSkene",
     "Prioritizes",
     "Raykar",
     "Reinforces",
@@ -121,6 +125,7 @@ __all__ = [
     "aggregate",
     "agreement",
     "apply_lfs",
+    "ask_next",
     "blame",
     "compare",
     "estimate_class_balance",
@@ -148,7 +153,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "wiesel.aggregate": ("aggregate",),
+    "wiesel.aggregate": ("aggregate", "ask_next"),
     "wiesel.analysis": ("agreement", "findings", "label_buckets", "rank_workers", "summarize"),
     "wiesel.catalog": ("load_model",),
     "wiesel.compare": ("compare",),
@@ -179,6 +184,7 @@ _HOMES = {
     ),
     "wiesel.evaluation": ("evaluate",),
     "wiesel.features": ("TextFeatures",),
+    "wiesel.gold": ("Gold",),
     "wiesel.guidance": ("blame", "rows_to_label", "suggest_lfs"),
     "wiesel.label_models": (
         "DataProgramming",
@@ -189,6 +195,7 @@ _HOMES = {
         "MACE",
         "MajorityVote",
         "OneCoin",
+        "OrdinalDawidSkene",
         "Prioritizes",
         "Reinforces",
         "Snorkel",

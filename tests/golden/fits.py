@@ -39,13 +39,15 @@ LABEL_MODELS = (
     "weighted_vote",
     "dawid_skene",
     "one_coin",
+    "ordinal_dawid_skene",
     "snorkel",
     "triplet",
     "data_programming",
     "glad",
     "mace",
+    "correlated_voters",
 )
-EVIDENCE = ("feature_checked", "feature_em", "gold_weighted")
+EVIDENCE = ("feature_checked", "feature_em", "gold_weighted", "stacked")
 END_TO_END = (
     "committee",
     "weasel",

@@ -51,6 +51,7 @@ BOUNDS: dict[str, Bounds] = {
     "patience": COUNT,
     "power": SHARE,
     "precision": SHARE,
+    "prior_labels": (1e-6, None, False),
     "rank": COUNT,
     "rounds": COUNT,
     "seed": FROM_ZERO,
@@ -66,7 +67,9 @@ BOUNDS: dict[str, Bounds] = {
     "weight_average": SHARE,
     "weight_decay": NUMBER,
 }
-EXCEPTIONS: dict[tuple[str, str], Bounds] = {}
+EXCEPTIONS: dict[tuple[str, str], Bounds] = {
+    ("CorrelatedVoters", "shrinkage"): NUMBER,
+}
 
 
 def estimators() -> dict[str, type[Parameterized]]:

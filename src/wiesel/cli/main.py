@@ -8,11 +8,13 @@ import typer
 
 from wiesel.cli.aggregate import aggregate
 from wiesel.cli.apply import apply
+from wiesel.cli.ask_next import ask_next
 from wiesel.cli.blame import blame
 from wiesel.cli.compare import compare
 from wiesel.cli.doctor import doctor
 from wiesel.cli.evaluate import evaluate
 from wiesel.cli.explain import explain
+from wiesel.cli.export import export
 from wiesel.cli.fit import fit_votes
 from wiesel.cli.init import init
 from wiesel.cli.inspect import inspect
@@ -47,10 +49,12 @@ for _name, _function in {
     "explain": explain,
     "predict": predict,
     "evaluate": evaluate,
+    "export": export,
     "try": trial,
     "apply": apply,
     "inspect": inspect,
     "aggregate": aggregate,
+    "ask-next": ask_next,
     "fit": fit_votes,
     "soft-labels": soft_labels,
     "workbench": workbench,

@@ -45,13 +45,12 @@ def task_of_votes(votes: Any) -> Task:
     return task_of(votes.labels)
 
 
-def stored_task(kind: Any, names: Any) -> Task:
+def stored_task(kind: Any, names: Any, *, ordered: bool = False) -> Task:
     """Return the task of a saved model, from its kind and the names of its labels."""
-    spaces: dict[str, Any] = {
-        OneLabelTask.kind: lambda *names: LabelSpace(*names),
-        SeveralLabelsTask.kind: lambda *names: MultiLabelSpace(*names),
-        SpansTask.kind: lambda *names: SpanLabels(names),
-    }
+    if kind == SpansTask.kind:
+        return SpansTask(SpanLabels(tuple(names)))
+    spaces = {OneLabelTask.kind: LabelSpace, SeveralLabelsTask.kind: MultiLabelSpace}
     if kind not in spaces:
-        raise SavedModelError(f"There is no kind of task {kind!r:.60}. {suggest(kind, spaces)}")
-    return task_of(spaces[kind](*names))
+        known = [*spaces, SpansTask.kind]
+        raise SavedModelError(f"There is no kind of task {kind!r:.60}. {suggest(kind, known)}")
+    return task_of(spaces[kind](*names, ordered=ordered))

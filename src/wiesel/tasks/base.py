@@ -52,6 +52,8 @@ class Task(ABC):
     """The name of the kind in saved models and messages."""
     output: ClassVar[str]
     """What a network returns a logit for: a class, a label."""
+    learns_gold: ClassVar[bool] = True
+    """Whether networks that have learned votes can learn gold labels as well."""
     logits_axes: ClassVar[str] = "items"
     """What the dimensions of logits are, before that of the outputs."""
     advice: ClassVar[str] = "Committee, TwoStage and WeaSEL can do them."
@@ -124,6 +126,10 @@ class Task(ABC):
         """Return the votes in which a voter and its copies count once."""
 
     @abstractmethod
+    def joined_votes(self, parts: Sequence[Any]) -> Any:
+        """Return the votes on the items of all parts, one after the other."""
+
+    @abstractmethod
     def sample_votes(self, n_items: int, voters: Sequence[str]) -> Any:
         """Return votes on which a loaded model can be tried; nobody votes on the first item."""
 
@@ -132,6 +138,13 @@ class Task(ABC):
         return None
 
     # Gold labels and the class balance
+
+    @abstractmethod
+    def gold_labels(self, gold: Any) -> npt.NDArray[np.int64]:
+        """Return gold labels in the user's form as numbers, -1 where one is unknown.
+
+        They are (n_items,), or (n_items, n_labels) with several labels.
+        """
 
     @abstractmethod
     def held_out(self, inputs: Inputs, gold: Any) -> Validation:

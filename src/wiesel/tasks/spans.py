@@ -65,6 +65,7 @@ class SpansTask(Task):
 
     kind = "spans"
     output = "tag"
+    learns_gold = False
     logits_axes = "items, tokens"
     labels: SpanLabels
 
@@ -151,6 +152,10 @@ class SpansTask(Task):
         """Return the votes with every copy merged into the voter it copies."""
         return replace(votes, votes=merge_copies(votes.votes, originals_of(votes.voters, copies)))
 
+    def joined_votes(self, parts: Sequence[TokenVotes]) -> TokenVotes:
+        """Refuse: gold spans are not learned beside votes."""
+        raise ParameterError("Votes on several lists of documents are not joined.")
+
     def sample_items(self) -> Inputs:
         """Return a text without tokens and two with some."""
         return self.inputs(["", "Ada met Bob 3 times.", "so"])
@@ -163,6 +168,14 @@ class SpansTask(Task):
         return TokenVotes(documents, matrix)
 
     # Gold labels and the class balance
+
+    def gold_labels(self, gold: Any) -> npt.NDArray[np.int64]:
+        """Refuse: gold spans are not learned beside votes."""
+        raise ParameterError(
+            "gold= is for labels of items. Gold spans select the epoch, validation=(documents, "
+            "spans), or train a tagger by themselves: Supervised(net).fit(documents, spans).",
+            option="gold",
+        )
 
     def held_out(self, inputs: Inputs, gold: Any) -> "SpanValidation":
         """Return documents with gold spans: a list of (start, end, label) for each."""

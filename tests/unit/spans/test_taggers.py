@@ -227,8 +227,9 @@ def test_validation_keeps_the_best_epoch_and_a_label_model_goes_token_by_token()
     assert model.threshold_ is None
     assert model.soft_labels(documents(), votes())[1].tolist() == [1, 0, 0]
     averaged = Committee(tagger(), networks=1, **FAST)
-    with pytest.warns(match="With 2 validation items"):
-        averaged.fit(documents(), votes(), validation=held_out)
+    averaged.fit(documents(), votes(), validation=held_out)
+    with pytest.raises(ParameterError, match="Gold spans select the epoch"):
+        averaged.fit(documents(), votes(), gold=held_out[1] * 24)
     assert sum(averaged.member_weights_.values()) == pytest.approx(1)
 
 
