@@ -58,7 +58,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "REGISTRY",
     "Document",
     "Documents",
     "HiddenMarkov",
