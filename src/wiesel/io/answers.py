@@ -136,6 +136,7 @@ def aligned_gold(
     if len(wanted) and found["gold"].null_count() == len(wanted):
         raise DataError(
             f"None of the {len(wanted)} ids has a gold label: they look like {wanted[0]!r}, "
-            f"those of the gold labels like {known[0]!r}."
+            f"those of the gold labels like {known[0]!r}. If the votes have row numbers as ids, "
+            "name the column of ids where they are cast: wiesel apply --id, or apply_lfs(ids=...)."
         )
     return found["gold"].fill_null(ABSTAIN).to_numpy().astype(np.int64)
