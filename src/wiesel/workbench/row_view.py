@@ -94,21 +94,29 @@ async def open_row(
     place: int,
     on_added: Callable[[], Any] | None = None,
     rows: Any = (),
+    label: str = "",
 ) -> None:
     """Open a row in a dialog; words marked in its text become labeling functions.
 
-    `on_added` is called when a labeling function has been added. `rows` are those before and after.
+    `on_added` is called when a labeling function has been added. `rows` are those before and after,
+    `label` is the class that a new function votes for at first.
     """
-    await RowView(desk, split, on_added, rows).show(place)
+    await RowView(desk, split, on_added, rows, label).show(place)
 
 
 class RowView:
     """A row in a dialog, and the way to the rows before and after it."""
 
     def __init__(
-        self, desk: Desk, split: str, on_added: Callable[[], Any] | None, rows: Any
+        self,
+        desk: Desk,
+        split: str,
+        on_added: Callable[[], Any] | None,
+        rows: Any,
+        label: str = "",
     ) -> None:
         self.desk, self.split, self.on_added, self.rows = desk, split, on_added, rows
+        self.label = label
         self.place = -1
         self.person = ""
         self.dialog: Any = None
@@ -128,7 +136,7 @@ class RowView:
         self.card.clear()
         with self.card:
             self._head(facts)
-            _text(self.desk, facts, self.on_added)
+            _text(self.desk, facts, self.on_added, self.label)
             _other_columns(self.desk, facts)
             _verdict(self.desk, facts)
             if self.split == "train":
@@ -207,7 +215,7 @@ class RowView:
             await self._label(names[number - 1])
 
 
-def _text(desk: Desk, facts: RowFacts, on_added: Callable[[], Any] | None) -> None:
+def _text(desk: Desk, facts: RowFacts, on_added: Callable[[], Any] | None, label: str = "") -> None:
     column = desk.space.text_column
     if column is None:
         return
@@ -220,7 +228,7 @@ def _text(desk: Desk, facts: RowFacts, on_added: Callable[[], Any] | None) -> No
         maker.build()
 
     async def marked_words(event: Any) -> None:
-        await maker.show(str(event.args))
+        await maker.show(str(event.args), label)
 
     script = "() => { const s = String(getSelection()).trim(); if (s) emit(s.slice(0, 400)) }"
     box.props('tabindex="0"')
