@@ -15,7 +15,7 @@ from wiesel.guidance.labeling_order import reading_disagreement
 from wiesel.guidance.suggesting import rule_words
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import STORED_PERSON, card, empty_state, heading, table
+from wiesel.workbench.layout import card, empty_state, heading, stored_person, table
 from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.row_view import open_row
 from wiesel.workbench.texts import cut, percent, shown, words
@@ -303,7 +303,7 @@ class DataPage:
     async def _ask_label(self) -> None:
         """Ask for the class of all rows in the table."""
         rows = np.asarray(self.rows)
-        person = await ui.run_javascript(STORED_PERSON, timeout=60.0) or ""
+        person = await stored_person()
         if not person or len(rows) > _MOST_LABELED:
             ui.notify(
                 "Say on the page Label under which name to save labels."

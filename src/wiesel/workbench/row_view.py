@@ -15,7 +15,7 @@ from wiesel.lfs.trying import matched_spans
 from wiesel.project.runs import kept_runs
 from wiesel.workbench.chips import chip
 from wiesel.workbench.desk import Desk, work
-from wiesel.workbench.layout import STORED_PERSON, heading, table
+from wiesel.workbench.layout import heading, stored_person, table
 from wiesel.workbench.lf_maker import LFMaker
 from wiesel.workbench.texts import cut, marked, percent, shown, words
 
@@ -154,7 +154,8 @@ class RowView:
                     (1, "arrow_forward", "after"),
                 ):
                     button = ui.button(icon=icon, on_click=partial(self._turn, step))
-                    button.props(f'flat round aria-label="The row {name}"').classes(f"row-{name}")
+                    button.props("flat round").classes(f"row-{name}")
+                    button.props["aria-label"] = f"The row {name}"
                     button.set_enabled(self._neighbor(step) is not None)
                 close = ui.button(icon="close", on_click=self.dialog.close)
                 close.props('flat round aria-label="Close"')
@@ -189,7 +190,7 @@ class RowView:
 
     async def _label(self, label: str) -> None:
         if not self.person:
-            self.person = await ui.run_javascript(STORED_PERSON, timeout=60.0) or ""
+            self.person = await stored_person()
         if not self.person:
             ui.notify("Say on the page Label under which name to save it.", type="warning")
             return

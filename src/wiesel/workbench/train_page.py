@@ -197,7 +197,8 @@ class TrainPage:
         """Show what is different from the run before, and the baselines of this run."""
         changes = ["the first run"] if before is None else run.changes(before)
         with ui.element("tr").classes("run-notes"):
-            cell = words("", "w-faint", tag="td").props(f"colspan={3 + len(_SHOWN)}")
+            cell = words("", "w-faint", tag="td")
+            cell.props["colspan"] = 3 + len(_SHOWN)
             with cell:
                 words("; ".join(changes) or "as the run before")
                 for row in _references(run):
