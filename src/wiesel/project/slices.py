@@ -47,15 +47,15 @@ def slice_rows(
 
 @dataclass(frozen=True, eq=False)
 class ErrorBucket:
-    """Errors that have something in candidates."""
+    """Errors that have something in common."""
 
     by: str
-    """What they have in candidates: `confusion`, `rule`, `words`, or the name of a column."""
+    """What they have in common: `confusion`, `rule`, `words`, or the name of a column."""
     name: str
     rows: npt.NDArray[np.int64]
     """The errors."""
     n_items: int
-    """The number of items with gold that have this in candidates, right or wrong."""
+    """The number of items with gold that have this in common, right or wrong."""
 
 
 def error_buckets(
@@ -91,7 +91,7 @@ def error_buckets(
     candidates += [("words", *each) for each in _words(split, wrong, known, text_column)]
     share = wrong.sum() / max(known.sum(), 1)
     above = []
-    for by, name, mask in candidates:
+    for by, name, mask in common:
         n_items, rows = int((mask & known).sum()), np.flatnonzero(mask & wrong)
         if n_items >= _FEW_ITEMS and len(rows):
             low, _ = wilson_interval(np.array([len(rows)]), np.array([n_items]))
@@ -183,7 +183,7 @@ def _vote_kinds(votes: VoteMatrix) -> Iterator[tuple[str, str, Mask]]:
 
 
 def _patterns(votes: VoteMatrix) -> Iterator[tuple[str, str, Mask]]:
-    """Yield slices by the most candidates sets of voters that vote on an item."""
+    """Yield slices by the most common sets of voters that vote on an item."""
     ends = votes.indptr
     sets = [tuple(votes.voter_index[ends[k] : ends[k + 1]].tolist()) for k in range(len(votes))]
     counts: dict[tuple[int, ...], int] = {}

@@ -187,8 +187,10 @@ def _keys_button(path: str) -> None:
 
 async def stored_person() -> str:
     """Ask the browser under which name its user labels; empty if there is none."""
-    asked = "localStorage.getItem('wiesel-person') || ''"
-    return str(await ui.run_javascript(asked, timeout=_PATIENCE) or "")
+    found = await ui.run_javascript(
+        "localStorage.getItem('wiesel-person') || ''", timeout=_PATIENCE
+    )
+    return str(found or "")
 
 
 def remember_person(name: str) -> None:
