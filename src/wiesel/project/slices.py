@@ -91,7 +91,7 @@ def error_buckets(
     candidates += [("words", *each) for each in _words(split, wrong, known, text_column)]
     share = wrong.sum() / max(known.sum(), 1)
     above = []
-    for by, name, mask in common:
+    for by, name, mask in candidates:
         n_items, rows = int((mask & known).sum()), np.flatnonzero(mask & wrong)
         if n_items >= _FEW_ITEMS and len(rows):
             low, _ = wilson_interval(np.array([len(rows)]), np.array([n_items]))
