@@ -24,6 +24,7 @@ from wiesel.cli.prompts import prompts
 from wiesel.cli.reproduce import reproduce
 from wiesel.cli.rows_to_label import rows_to_label
 from wiesel.cli.run import run
+from wiesel.cli.serve import serve
 from wiesel.cli.soft_labels import soft_labels
 from wiesel.cli.spans import spans
 from wiesel.cli.suggest import suggest
@@ -50,6 +51,7 @@ for _name, _function in {
     "predict": predict,
     "evaluate": evaluate,
     "export": export,
+    "serve": serve,
     "try": trial,
     "apply": apply,
     "inspect": inspect,
