@@ -19,6 +19,7 @@ from wiesel.cli.fit import fit_votes
 from wiesel.cli.init import init
 from wiesel.cli.inspect import inspect
 from wiesel.cli.methods import methods
+from wiesel.cli.monitor import monitor
 from wiesel.cli.predict import predict
 from wiesel.cli.prompts import prompts
 from wiesel.cli.reproduce import reproduce
@@ -52,6 +53,7 @@ for _name, _function in {
     "evaluate": evaluate,
     "export": export,
     "serve": serve,
+    "monitor": monitor,
     "try": trial,
     "apply": apply,
     "inspect": inspect,
