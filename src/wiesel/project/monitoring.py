@@ -281,7 +281,7 @@ def _of_known_words(bundle: Bundle, rows: Any) -> Measures:
     texts, weights = _texts(bundle, rows), getattr(bundle.features, "weights_", None)
     if texts is None or weights is None:
         return {}
-    n_known = np.asarray(count_terms(texts, weights.terms).sum(axis=1)).ravel()
+    n_known: Values = np.asarray(count_terms(texts, weights.terms).sum(axis=1)).ravel()
     n_words = np.array([len(_TERM.findall(text.lower())) for text in texts])
     has_words = n_words > 0
     share = n_known[has_words] / n_words[has_words]
