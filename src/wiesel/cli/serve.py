@@ -29,7 +29,9 @@ def serve(
     ] = "127.0.0.1",
     max_rows: Annotated[int, typer.Option(min=1, help="The most rows of a request.")] = 1_000,
     max_megabytes: Annotated[float, typer.Option(min=0.001, help="The most MB of one.")] = 4.0,
-    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for an answer.")] = 10.0,
+    max_seconds: Annotated[
+        float, typer.Option(min=0.01, help="Seconds to wait for an answer.")
+    ] = 10.0,
     end_model: EndModelName = None,
 ) -> Answer | None:
     """Answer predictions over HTTP: POST /predict, GET /health, /metrics, /model, /openapi.json.
@@ -51,7 +53,7 @@ def serve(
         raise DataError(f"{model} reads arrays: only models of texts or tables are served.")
     own = os.environ.get(_TOKEN)
     token = own or (None if host in _LOOPBACK else secrets.token_urlsafe(24))
-    limits = Limits(rows=max_rows, megabytes=max_megabytes, seconds=timeout)
+    limits = Limits(rows=max_rows, megabytes=max_megabytes, seconds=max_seconds)
     config = uvicorn.Config(
         prediction_app(bundle, token=token, limits=limits),
         host=host, port=port, log_level="warning", access_log=False,
