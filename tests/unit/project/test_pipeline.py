@@ -380,3 +380,18 @@ def test_models_are_trained_once_for_each_seed(tiny):
         outcome.prepared.data, ["majority_vote"], [0, 1], cache, lambda *s: said.append(s[1])
     )
     assert [line.endswith("reused") for line in said] == [True, False]
+
+
+def test_vectors_of_many_rows_are_written_in_blocks_and_are_the_same(tmp_path, monkeypatch):
+    for name in ("whole", "blocks"):
+        (tmp_path / name).mkdir()
+    whole, _ = run(tiny_project(tmp_path / "whole"))
+    monkeypatch.setattr("wiesel.project.vectors._BLOCK_ROWS", 7)
+    folder = tiny_project(tmp_path / "blocks")
+    blocks, _ = run(folder)
+    vectors = blocks.prepared.data.vectors
+    assert isinstance(vectors.train, np.memmap)
+    for name, expected in whole.prepared.data.vectors.by_split.items():
+        np.testing.assert_array_equal(vectors.by_split[name], expected)
+    again, said = run(folder)
+    assert again.prepared.data.vectors.reused, said
