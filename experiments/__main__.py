@@ -29,7 +29,6 @@ BY_NAME = (
     "default_planted",
     "embedded_features",
     "few_labels",
-    "fine_tuning",
     "graph_encoder",
     "input_kinds",
     "judges",
@@ -43,6 +42,7 @@ BY_NAME = (
     "spouse_lstm",
     "multilabel",
     "suggest",
+    "suggested_precision",
     "unseen_tables",
 )
 EXPERIMENTS = (*ALL, *BY_NAME)
