@@ -80,17 +80,16 @@ class Task:
 
     def figures(self, model: Any) -> dict[str, float]:
         """Return the metric, and accuracy and macro F1 as shipped, and the log loss, on test."""
-        from sklearn.metrics import f1_score, log_loss
+        from sklearn.metrics import f1_score
 
         proba = model.predict_proba(self.X_test)
+        of_gold = proba[np.arange(len(proba)), self.y_test]
         predicted = self.labels.indices(model.predict(self.X_test))
         found = {
             "score": self.score(proba),
             "accuracy": float((predicted == self.y_test).mean()),
             "macro_f1": float(f1_score(self.y_test, predicted, average="macro", zero_division=0)),
-            "log_loss": float(
-                log_loss(self.y_test, proba.clip(1e-6, 1), labels=range(len(self.labels)))
-            ),
+            "log_loss": float(-np.log(of_gold.clip(1e-6)).mean()),
         }
         return {name: round(value, 6) for name, value in found.items()}
 
