@@ -58,8 +58,8 @@ def write_families_page(records: Iterable[Record], command: str) -> None:
         if r["dataset"] in known and r["options"]["spec"] == known[r["dataset"]].fingerprint
     ]
     lines = [
-        f"{len(known)} generated tasks of the families in `experiments/tasks/families.py`, drawn by "
-        "seed for both halves before anything was run on them (`--list` describes each).",
+        f"{len(known)} generated tasks of the families in `experiments/tasks/families.py`, drawn "
+        "by seed for both halves before anything was run on them (`--list` describes each).",
         "",
     ]
     for mode, title in MODES.items():
