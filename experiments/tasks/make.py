@@ -79,19 +79,8 @@ class Task:
         return float((proba.argmax(axis=1) == self.y_test).mean())
 
     def figures(self, model: Any) -> dict[str, float]:
-        """Return the metric, and accuracy and macro F1 as shipped, and the log loss, on test."""
-        from sklearn.metrics import f1_score
-
-        proba = model.predict_proba(self.X_test)
-        of_gold = proba[np.arange(len(proba)), self.y_test]
-        predicted = self.labels.indices(model.predict(self.X_test))
-        found = {
-            "score": self.score(proba),
-            "accuracy": float((predicted == self.y_test).mean()),
-            "macro_f1": float(f1_score(self.y_test, predicted, average="macro", zero_division=0)),
-            "log_loss": float(-np.log(of_gold.clip(1e-6)).mean()),
-        }
-        return {name: round(value, 6) for name, value in found.items()}
+        """Return a model's four figures on the test items."""
+        return four_figures(model, self.X_test, self.y_test)
 
     def gold(self, n_items: int | None = None) -> tuple[Matrix, Indices, VoteMatrix]:
         """Return the validation items with gold and votes; with `n_items`, only the first ones.
@@ -100,6 +89,24 @@ class Task:
         a few items makes sure that no class is missing.
         """
         return self.X_valid[:n_items], self.y_valid[:n_items], self.valid_votes[:n_items]
+
+
+def four_figures(model: Any, X: Any, y: Indices) -> dict[str, float]:
+    """Return the main score, and accuracy and macro F1 as shipped, and the log loss."""
+    from sklearn.metrics import f1_score
+
+    proba = model.predict_proba(X)
+    predicted = model.labels_.indices(model.predict(X))
+    of_gold = proba[np.arange(len(proba)), y]
+    accuracy = float((predicted == y).mean())
+    binary = proba.shape[1] == 2
+    found = {
+        "score": float(roc_auc_score(y, proba[:, 1])) if binary else accuracy,
+        "accuracy": accuracy,
+        "macro_f1": float(f1_score(y, predicted, average="macro", zero_division=0)),
+        "log_loss": float(-np.log(of_gold.clip(1e-6)).mean()),
+    }
+    return {name: round(value, 6) for name, value in found.items()}
 
 
 def make_task(spec: TaskSpec, base: Base | None = None) -> Task:
