@@ -31,7 +31,7 @@ $(DEMO_READY): pyproject.toml constraints.txt
 	touch $(DEMO_READY)
 
 $(READY): $(DEMO_READY)
-	$(PIP) -e '.[demo,plots,text,transformers,ray,workbench,dev]'
+	$(PIP) -e '.[demo,export,plots,text,transformers,ray,workbench,dev]'
 	touch $(READY)
 
 demo: $(DEMO_READY) ## train on 20,000 movie reviews without labels and explain what was learned

@@ -156,6 +156,7 @@ def results_table(rows: Sequence[dict[str, Any]]) -> str:
         "memory",
         "peer's memory",
         "labels right, %",
+        "first fit and predict",
         "bar",
     )
     lines = [_line(row, entry) for row in rows for entry in row["stages"]]
@@ -258,6 +259,7 @@ def _line(row: dict[str, Any], entry: dict[str, Any]) -> tuple[str, ...]:
         peak(entry["mb"]),
         peak(entry["peer_mb"]),
         " / ".join(f"{100 * run['label_accuracy']:.1f}" for run in _runs(row)),
+        " / ".join(seconds(run.get("first_seconds")) for run in _runs(row)),
         _bar_text(entry),
     )
 

@@ -19,6 +19,7 @@ RESULT_TITLES = {
     "unseen_tables": "The default on unseen tables",
     "default_planted": "The default among planted voters",
     "few_labels": "What a few gold labels add",
+    "fine_tuning": "Fine-tuning on a few gold labels",
     "committee_parts": "What each part of the default adds",
     "equilibrium": "Equilibrium of joint training",
     "better_features": "Better features",

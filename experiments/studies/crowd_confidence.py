@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 from benchmarks.harness import markdown_table
 
-from experiments.framework.crowds import SETS, Crowd, crowd, halves
 from experiments.framework.definitions import Effort
 from experiments.framework.runner import Record, Run
 from experiments.framework.tables import UNKNOWN, write_page
+from experiments.tasks.crowds import SETS, Crowd, crowd, halves
 from wiesel import VoteMatrix
 from wiesel.analysis.crowd import judge_workers
 from wiesel.errors import WieselWarning

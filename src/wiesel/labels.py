@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -79,18 +79,22 @@ class LabelSpace:
     """The classes of a task, in order.
 
     If all classes are numbers, or True and False, they become names: `LabelSpace(0, 1).names` is
-    `('0', '1')`.
+    `('0', '1')`. Classes are `ordered` if they are ranks from the lowest to the highest, such as
+    ratings: mistakes of neighbors are then smaller ones. Equality is that of the names.
 
     >>> labels = LabelSpace("ham", "spam")
     >>> labels.index("spam"), len(labels), "eggs" in labels
     (1, 2, False)
     >>> labels.indices(["spam", "ham", "spam"])
     array([1, 0, 1])
+    >>> LabelSpace("poor", "fair", "good", ordered=True).ordered
+    True
     """
 
     names: tuple[str, ...]
+    ordered: bool = field(default=False, compare=False)
 
-    def __init__(self, *names: str | int | bool) -> None:
+    def __init__(self, *names: str | int | bool, ordered: bool = False) -> None:
         texts = _all_as_text(names)
         for name in texts:
             if not is_name(name):
@@ -106,6 +110,7 @@ class LabelSpace:
         if repeated:
             raise ParameterError(f"Each class is named once; {listed(repeated)} is repeated.")
         object.__setattr__(self, "names", texts)
+        object.__setattr__(self, "ordered", bool(ordered))
 
     @classmethod
     def of(cls, labels: "LabelSpace | Sequence[str]") -> "LabelSpace":
@@ -126,7 +131,7 @@ class LabelSpace:
         return name in self.names
 
     def __repr__(self) -> str:
-        return f"LabelSpace({listed(self.names)})"
+        return f"LabelSpace({listed(self.names)}{', ordered=True' * self.ordered})"
 
     def index(self, name: str) -> int:
         """Return the index of a class name."""

@@ -140,7 +140,7 @@ def encoded(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in _NUMBERS:
         return {"$array": value.tolist(), "dtype": value.dtype.str}
     if isinstance(value, LabelSpace):
-        return {"$labels": list(value.names)}
+        return {"$labels": list(value.names)} | ({"ordered": True} if value.ordered else {})
     if isinstance(value, (tuple, list)):
         parts = [encoded(part) for part in value]
         return {"$tuple": parts} if isinstance(value, tuple) else parts
@@ -166,7 +166,7 @@ def decoded(value: Any) -> Any:
         if "$labels" in value:
             if not all(isinstance(name, str) for name in value["$labels"]):
                 raise TypeError("class names are stored as text")
-            return LabelSpace(*value["$labels"])
+            return LabelSpace(*value["$labels"], ordered=value.get("ordered", False))
         if "$tuple" in value:
             return tuple(decoded(part) for part in value["$tuple"])
     except (TypeError, ValueError, KeyError, OverflowError) as error:

@@ -38,10 +38,14 @@ class _BlasLimit:
     Only the first thread to enter sets it, and removes it when it leaves. If each thread restored
     the limit that it found, two overlapping threads could leave the limit in place forever. A
     thread that loses the limit halfway is only slower.
+
+    A module that loads a BLAS library of its own may be imported inside the limit, as SciPy is by
+    the first fit of a process. The next thread to enter, or to enter again, limits that library.
     """
 
     def __init__(self) -> None:
         self._before: list[tuple[Any, int]] | None = None
+        self._limited: tuple[bool, ...] = ()
         self._renew()
         if hasattr(os, "register_at_fork"):  # a forked process has no thread to release the lock
             os.register_at_fork(after_in_child=self._renew)
@@ -52,15 +56,17 @@ class _BlasLimit:
     def set(self) -> bool:
         """Set the limit; return whether there was none, so that the caller has to lift it."""
         with self._lock:
-            if self._before is not None:
+            first_in, modules = self._before is None, _modules_with_pools()
+            if not first_in and modules == self._limited:
                 return False
             # Not `ThreadpoolController.limit`: it also reads the version and the settings of every
             # library, and a small fit comes here hundreds of times.
-            counts = [(pool, pool.num_threads) for pool in _blas_pools(_modules_with_pools())]
-            self._before = [(pool, count) for pool, count in counts if count != 1]
-            for pool, _ in self._before:
+            counts = [(pool, pool.num_threads) for pool in _blas_pools(modules)]
+            unlimited = [(pool, count) for pool, count in counts if count != 1]
+            for pool, _ in unlimited:
                 pool.set_num_threads(1)
-            return True
+            self._before, self._limited = [*(self._before or ()), *unlimited], modules
+            return first_in
 
     @property
     def is_set(self) -> bool:

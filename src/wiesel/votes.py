@@ -32,10 +32,20 @@ from wiesel.vote_entries import (
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-__all__ = ["Statistics", "VoteMatrix", "VoteSource", "require_votes"]
+__all__ = ["Add", "Statistics", "VoteMatrix", "VoteSource", "add_statistics", "require_votes"]
 
 Statistics = tuple[npt.NDArray[Any], ...]
 """Arrays that are summed over parts of a vote matrix: counts, moments, sums of an E-step."""
+Add = Callable[[Statistics, Statistics], Statistics]
+
+
+def add_statistics(left: Statistics, right: Statistics) -> Statistics:
+    """Return the sum of two statistics, array by array.
+
+    >>> add_statistics((np.array([1, 2]),), (np.array([3, 4]),))
+    (array([4, 6]),)
+    """
+    return tuple(np.add(one, other) for one, other in zip(left, right, strict=True))
 
 
 class VoteSource(Protocol):
@@ -53,8 +63,8 @@ class VoteSource(Protocol):
     def n_items(self) -> int:
         """The number of items in all parts."""
 
-    def sum(self, statistic: Callable[["VoteMatrix"], Statistics]) -> Statistics:
-        """Return the sum of `statistic(part)` over all parts."""
+    def sum(self, statistic: Callable[["VoteMatrix"], Statistics], add: Add = ...) -> Statistics:
+        """Return the sum of `statistic(part)` over all parts; `add` adds two of them."""
 
     def parts(self) -> Iterator["VoteMatrix"]:
         """Yield the parts, in the order of the items."""
@@ -313,7 +323,9 @@ class VoteMatrix:
         same = (np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
         return self.labels == other.labels and self.voters == other.voters and all(same)
 
-    def sum(self, statistic: Callable[["VoteMatrix"], Statistics]) -> Statistics:
+    def sum(
+        self, statistic: Callable[["VoteMatrix"], Statistics], add: Add = add_statistics
+    ) -> Statistics:
         """Return `statistic(self)`: one matrix is one part (see `VoteSource`)."""
         return statistic(self)
 

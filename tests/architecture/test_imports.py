@@ -27,6 +27,7 @@ LEVELS = (
         "parameters",
         "options",
         "registry",
+        "runtime",
         "tables",
         "row_ids",
         "version",

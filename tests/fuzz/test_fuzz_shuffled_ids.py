@@ -171,7 +171,7 @@ def supervised_as_classifier(given: Given) -> Any:
 @entrance("X", "y")
 def fine_tuned(given: Given) -> Any:
     model = TwoStage(MajorityVote(), NET, **QUICK).fit(VECTORS, TOLD)
-    model.fine_tune(given.X, given.y, 1)
+    model.fine_tune(given.X, given.y)
     return proba(model)
 
 

@@ -138,6 +138,8 @@ def label_rows(project: Path, pages: list[tuple[str, Any]], rng: random.Random, 
     people = [f"{name}{rng.randrange(10**9)}" for name in ("ada", "bob")]
     for (address, page), person in zip(pages, people, strict=True):
         page.goto(f"{address}/label")
+        page.evaluate("localStorage.clear()")  # the name of the person before
+        page.reload()
         page.wait_for_selector("text=Who are you?")
         page.fill(".label-person input", person)
         page.press(".label-person input", "Tab")

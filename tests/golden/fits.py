@@ -44,8 +44,9 @@ LABEL_MODELS = (
     "data_programming",
     "glad",
     "mace",
+    "correlated_voters",
 )
-EVIDENCE = ("feature_checked", "feature_em", "gold_weighted")
+EVIDENCE = ("feature_checked", "feature_em", "gold_weighted", "stacked")
 END_TO_END = (
     "committee",
     "weasel",

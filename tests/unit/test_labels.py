@@ -10,9 +10,12 @@ import pyarrow as pa
 import pytest
 import torch
 
-from wiesel import ABSTAIN, LabelSpace, VoteMatrix
+from wiesel import ABSTAIN, LabelSpace, MajorityVote, Supervised, VoteMatrix, load_model
 from wiesel.errors import DataError, ParameterError
+from wiesel.io import read_votes, write_votes
 from wiesel.labels import class_prior
+from wiesel.nn import Linear
+from wiesel.saving import decoded, encoded
 
 LABELS = LabelSpace("ham", "spam")
 
@@ -296,3 +299,29 @@ def test_votes_are_no_gold_labels() -> None:
     votes = VoteMatrix.from_dense([[0, 1], [1, 1]], ["ham", "spam"])
     with pytest.raises(DataError, match="got votes"):
         votes.labels.indices(votes)
+
+
+def test_order_is_kept_wherever_a_label_space_is_stored(tmp_path: Any) -> None:
+    ranks = LabelSpace("poor", "fair", "good", ordered=True)
+    assert repr(ranks) == "LabelSpace('poor', 'fair', 'good', ordered=True)"
+    assert ranks == LabelSpace("poor", "fair", "good")  # votes and models are matched by names
+    assert decoded(encoded(ranks)).ordered
+    assert pickle.loads(pickle.dumps(ranks)).ordered  # noqa: S301 - written just now
+    votes = VoteMatrix.from_dense([[0, 2], [1, -1]], ranks, ["a", "b"])
+    assert votes[1].labels.ordered
+    write_votes(votes, tmp_path / "votes.parquet")
+    assert read_votes(tmp_path / "votes.parquet").labels.ordered
+    plain = VoteMatrix.from_dense([[0, 2], [1, -1]], list(ranks), ["a", "b"])
+    write_votes(plain, tmp_path / "plain.parquet")
+    assert not read_votes(tmp_path / "plain.parquet").labels.ordered
+    assert read_votes(tmp_path / "plain.parquet", labels=ranks).labels.ordered
+    MajorityVote().fit(votes).save(tmp_path / "model")
+    assert load_model(tmp_path / "model").labels_.ordered
+
+
+def test_a_trained_network_keeps_the_order_of_its_classes(tmp_path: Any) -> None:
+    ranks = LabelSpace("poor", "good", ordered=True)
+    model = Supervised(Linear(2, 2), labels=ranks, epochs=20, epoch_size=400, lr=0.1)
+    y = np.array([0, 1] * 20)
+    model.fit(np.eye(2, dtype=np.float32)[y], y).save(tmp_path / "net")
+    assert load_model(tmp_path / "net").labels_.ordered

@@ -51,6 +51,7 @@ BOUNDS: dict[str, Bounds] = {
     "patience": COUNT,
     "power": SHARE,
     "precision": SHARE,
+    "prior_labels": (1e-6, None, False),
     "rank": COUNT,
     "rounds": COUNT,
     "seed": FROM_ZERO,
@@ -67,6 +68,7 @@ BOUNDS: dict[str, Bounds] = {
     "weight_decay": NUMBER,
 }
 EXCEPTIONS: dict[tuple[str, str], Bounds] = {
+    ("CorrelatedVoters", "shrinkage"): NUMBER,
     ("SpanTwoStage", "batch_size"): COUNT,
     ("SpanWeaSEL", "batch_size"): COUNT,
 }

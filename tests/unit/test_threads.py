@@ -1,11 +1,15 @@
 """One thread where threads do not pay; afterwards everything is as it was."""
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401 - its BLAS library, too, gets the two threads of each test
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -73,6 +77,33 @@ def test_threads_that_overlap_leave_no_limit_behind() -> None:
     first_out.set()
     thread.join()
     assert blas_threads() == {2}
+
+
+LATE = """
+from threadpoolctl import threadpool_info
+from wiesel.threads import one_thread
+
+def counts():
+    return sorted(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+
+import numpy
+with one_thread():
+    before = len(counts())
+    import scipy.linalg
+    with one_thread():
+        assert len(counts()) > before, "SciPy has no BLAS library of its own"
+        assert set(counts()) == {1}, counts()
+assert set(counts()) == {2}, counts()
+"""
+
+
+def test_a_library_that_is_loaded_inside_the_limit_is_limited_too() -> None:
+    """The first fit of a process imports SciPy inside the limit, and was several times slower."""
+    threads = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], env={**os.environ, **threads}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 SEEN: set[int] = set()

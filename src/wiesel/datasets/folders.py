@@ -102,7 +102,7 @@ def _load_folder(folder: Path, duplicates: Literal["refuse", "first", "last", "a
     card = read_json(folder / "card.json")
     if not isinstance(card, Mapping) or "classes" not in card:
         raise DataError(f"{folder / 'card.json'} must be an object with the class names, classes.")
-    labels = LabelSpace(*map(str, card["classes"]))
+    labels = LabelSpace(*map(str, card["classes"]), ordered=card.get("ordered", False))
     if (folder / "answers.parquet").exists():
         splits = {"train": _crowd_split(folder, labels, duplicates)}
     else:

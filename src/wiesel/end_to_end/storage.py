@@ -175,6 +175,7 @@ def _described(model: "EndToEndModel") -> tuple[dict[str, Any], dict[str, bytes]
         "parameters": _parameters(model),
         "task": model.task_.kind,
         "labels": list(model.labels_.names),
+        **({"ordered": True} if model.labels_.ordered else {}),
         "voters": list(model.voters_),
         "threshold": encoded(model.threshold_),
         "calibration": encoded(model.calibration_),
@@ -268,7 +269,8 @@ def _restore_outcome(model: "EndToEndModel", saved: Saved) -> None:
 
 def _labels(manifest: Mapping[str, Any]) -> LabelSpace:
     # Models saved before there were kinds of tasks have one label for each item.
-    return stored_task(manifest.get("task", OneLabelTask.kind), manifest["labels"]).labels
+    kind, ordered = manifest.get("task", OneLabelTask.kind), manifest.get("ordered", False)
+    return stored_task(kind, manifest["labels"], ordered=ordered).labels
 
 
 def _rebuilt(spec: dict[str, Any]) -> nn.Module:

@@ -31,7 +31,6 @@ _PIECE = 2**18
 """The number of table entries that one thread multiplies at a time."""
 
 
-@one_thread()
 def main_directions(table: Table, n_dimensions: int, seed: int) -> tuple[Array, Array]:
     """Return the directions (n_dimensions, columns) in which rows differ most, and the vectors.
 
@@ -47,7 +46,14 @@ def main_directions(table: Table, n_dimensions: int, seed: int) -> tuple[Array, 
     >>> vectors.shape
     (3, 2)
     """
+    # Loaded first: in `one_thread`, its BLAS library would be limited only after its first product.
+
     n_dimensions = min(n_dimensions, *table.shape)
+    with one_thread():
+        return _directions(table, n_dimensions, seed)
+
+
+def _directions(table: Table, n_dimensions: int, seed: int) -> tuple[Array, Array]:
     # With a bit more than twice the directions, the result is as good as five power iterations.
     size = 2 * n_dimensions + _EXTRA
     if size >= min(table.shape):

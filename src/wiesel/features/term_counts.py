@@ -26,6 +26,7 @@ __all__ = [
     "count_words",
     "frequent_words",
     "word_frequencies",
+    "word_pattern",
 ]
 
 Counts = sp.csr_array[np.float32, tuple[int, int]]
@@ -167,7 +168,7 @@ def _tokens(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], pl.Series]:
         column = pl.Series(lower, dtype=pl.String)
     except UnicodeEncodeError:  # a lone surrogate, which is not part of a word
         column = pl.Series([_SURROGATES.sub(" ", text) for text in lower], dtype=pl.String)
-    lists = column.str.extract_all(_word_pattern())
+    lists = column.str.extract_all(word_pattern())
     lengths = lists.list.len().to_numpy()
     tokens = lists.filter(pl.Series(lengths > 0)).explode()
     return np.repeat(np.arange(len(lower)), lengths), tokens.cast(pl.String)
@@ -206,7 +207,7 @@ def _stacked(parts: Sequence[Counts], width: int) -> Counts:
 
 
 @lru_cache(maxsize=1)
-def _word_pattern() -> str:
+def word_pattern() -> str:
     r"""Two or more of the characters that `\w` matches in Python; `\w` in Polars differs."""
     # In the text of all characters, the position of a character is its number.
     numbers = np.arange(sys.maxunicode + 1, dtype="<u4").tobytes()

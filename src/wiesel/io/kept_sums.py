@@ -14,7 +14,7 @@ import numpy as np
 from wiesel.io.files import FilePath, replacing
 from wiesel.io.vote_files import read_votes
 from wiesel.version import __version__
-from wiesel.votes import Statistics, VoteMatrix
+from wiesel.votes import Add, Statistics, VoteMatrix, add_statistics
 
 __all__ = ["KeptSums"]
 
@@ -48,14 +48,16 @@ class KeptSums:
         self.n_read = 0
         """The number of files read so far."""
 
-    def sum(self, statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
+    def sum(
+        self, statistic: Callable[[VoteMatrix], Statistics], add: Add = add_statistics
+    ) -> Statistics:
         """Return the sum of `statistic(part)` over all files."""
         place = self._place(statistic)
         total, n_done = (None, 0) if place is None else _read(place)
         for number, file in enumerate(self.files[n_done:], start=n_done + 1):
             part = statistic(read_votes(file))
             self.n_read += 1
-            total = part if total is None else add_statistics(total, part)
+            total = part if total is None else add(total, part)
             n_bytes = sum(array.nbytes for array in total)
             every = max(1, math.ceil(n_bytes / _SMALL))
             if place is not None and (number % every == 0 or number == len(self.files)):
@@ -76,15 +78,6 @@ class KeptSums:
             if not stale.name.startswith(self._of_files):
                 stale.unlink(missing_ok=True)
         return self.folder / f"{self._of_files}-{name.hexdigest()[:16]}.npz"
-
-
-def add_statistics(left: Statistics, right: Statistics) -> Statistics:
-    """Return the sum of two statistics, array by array.
-
-    >>> add_statistics((np.array([1, 2]),), (np.array([3, 4]),))
-    (array([4, 6]),)
-    """
-    return tuple(np.add(one, other) for one, other in zip(left, right, strict=True))
 
 
 def _read(place: Path) -> tuple[Statistics | None, int]:

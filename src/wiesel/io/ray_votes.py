@@ -11,8 +11,8 @@ import numpy as np
 from wiesel.errors import WieselError
 from wiesel.io.files import FilePath
 from wiesel.io.ray_session import ray_session
-from wiesel.io.vote_parts import VoteParts, add_statistics, sum_files
-from wiesel.votes import Statistics, VoteMatrix
+from wiesel.io.vote_parts import VoteParts, sum_files
+from wiesel.votes import Add, Statistics, VoteMatrix, add_statistics
 
 __all__ = ["RayVoteParts"]
 
@@ -39,17 +39,19 @@ class RayVoteParts(VoteParts):
         self.files = tuple(file.resolve() for file in self.files)  # workers start in another folder
         self.address = address
 
-    def sum(self, statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
+    def sum(
+        self, statistic: Callable[[VoteMatrix], Statistics], add: Add = add_statistics
+    ) -> Statistics:
         """Return the sum of `statistic(part)` over all parts."""
         with ray_session(self.address) as ray:
             task = ray.remote(max_retries=_RETRIES)(sum_files)
-            shared = ray.put(statistic)
+            shared, adding = ray.put(statistic), ray.put(add)
             n_tasks = int(ray.cluster_resources().get("CPU", 1))
-            started = [task.remote(files, shared) for files in _groups(self.files, n_tasks)]
+            started = [task.remote(files, shared, adding) for files in _groups(self.files, n_tasks)]
             sums = (_fetched(ray, each) for each in started)
             # Ray returns read-only arrays, but callers may modify their sums.
             first = tuple(np.array(array) for array in next(sums))
-            return reduce(add_statistics, sums, first)
+            return reduce(add, sums, first)
 
 
 def _groups(files: Sequence[Path], n_groups: int) -> list[tuple[Path, ...]]:

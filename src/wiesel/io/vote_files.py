@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -105,6 +106,7 @@ def _as_table(
         "voters": list(votes.voters),
         "probabilistic": votes.distribution is not None,
     }
+    metadata |= {"ordered": True} if votes.labels.ordered else {}
     metadata |= {"sources": sources} if sources else {}
     return pl.DataFrame([items, *columns]), json.dumps(metadata)
 
@@ -148,6 +150,8 @@ def _read_votes(
         votes = _votes_of(pl.read_parquet(file, glob=False), note)
         if labels is not None and LabelSpace.of(labels) != votes.labels:
             raise VoteError(f"These votes have {votes.labels!r}; expected {labels!r}.")
+        if isinstance(labels, LabelSpace) and labels.ordered:
+            votes = replace(votes, labels=labels)
         return votes if voters is None else votes.select(matching_names(voters, votes.voters))
 
 
@@ -258,7 +262,7 @@ def _note_in(metadata: Mapping[str, str], path: FilePath) -> VoteNote | None:
             return VoteNote(
                 str(found["layout"]),
                 str(found["id_column"]),
-                LabelSpace(*found["labels"]),
+                LabelSpace(*found["labels"], ordered=found.get("ordered", False)),
                 tuple(found["voters"]),
                 bool(found["probabilistic"]),
                 {str(name): dict(own) for name, own in dict(found.get("sources", {})).items()},

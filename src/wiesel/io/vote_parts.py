@@ -9,14 +9,14 @@ import polars as pl
 
 from wiesel.errors import DataError, VoteError, WieselWarning, listed, warn_user
 from wiesel.io.files import FilePath, explained
-from wiesel.io.kept_sums import KeptSums, add_statistics
+from wiesel.io.kept_sums import KeptSums
 from wiesel.io.rows import matching_files
 from wiesel.io.vote_files import read_votes, vote_note
 from wiesel.labels import LabelSpace
 from wiesel.vote_entries import item_ids
-from wiesel.votes import Statistics, VoteMatrix
+from wiesel.votes import Add, Statistics, VoteMatrix, add_statistics
 
-__all__ = ["APPLIED", "PLANNED", "VoteParts", "add_statistics", "sum_files"]
+__all__ = ["APPLIED", "PLANNED", "VoteParts", "sum_files"]
 
 APPLIED = "applied.json"
 """The note that `wiesel apply` keeps beside the votes."""
@@ -94,11 +94,13 @@ class VoteParts:
             f"{len(self.voters):,} voters, {len(self.labels)} classes)"
         )
 
-    def sum(self, statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
+    def sum(
+        self, statistic: Callable[[VoteMatrix], Statistics], add: Add = add_statistics
+    ) -> Statistics:
         """Return the sum of `statistic(part)` over all parts."""
         if self.kept is not None:
-            return self.kept.sum(statistic)
-        return sum_files(self.files, statistic)
+            return self.kept.sum(statistic, add)
+        return sum_files(self.files, statistic, add)
 
     def read(self) -> VoteMatrix:
         """Return all votes as one matrix. It must fit into memory, and ids must be unique."""
@@ -107,9 +109,13 @@ class VoteParts:
         return votes
 
 
-def sum_files(files: Sequence[Path], statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
+def sum_files(
+    files: Sequence[Path],
+    statistic: Callable[[VoteMatrix], Statistics],
+    add: Add = add_statistics,
+) -> Statistics:
     """Return the sum of a statistic over vote files, with one file in memory at a time."""
-    return reduce(add_statistics, (statistic(read_votes(file)) for file in files))
+    return reduce(add, (statistic(read_votes(file)) for file in files))
 
 
 def _part_files(files: FilePath | Sequence[FilePath]) -> tuple[Path, ...]:

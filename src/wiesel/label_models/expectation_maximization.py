@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiesel.errors import CollapseWarning, DataError, listed
-from wiesel.label_models.patterns import Patterns, fold
+from wiesel.label_models.patterns import Patterns, fold, fold_parts, gold_classes
 from wiesel.label_models.vote_products import (
     LogJoint,
     OneHot,
@@ -61,8 +61,9 @@ class Expectations(NamedTuple):
 class VoteSums:
     """The training votes, prepared for repeated summation.
 
-    Votes in memory are folded once and kept as chunks of one-hot votes. Votes in files or on other
-    machines are summed there.
+    Votes are folded once and kept as chunks of one-hot votes; those in files are folded as they are
+    read. If they have too many patterns for memory, every sum reads the files again, or other
+    machines do.
     """
 
     def __init__(
@@ -72,8 +73,12 @@ class VoteSums:
         self._gold = _gold_indices(gold, votes)
         self._widen = widen
         self._shape = (len(votes.voters), len(votes.labels), len(votes.labels))
-        local = isinstance(votes, VoteMatrix)
-        self._prepared = _prepare(votes, self._gold, widen) if local else None  # type: ignore[arg-type]
+        self._prepared: _Prepared | None
+        if isinstance(votes, VoteMatrix):
+            self._prepared = _prepare(votes, self._gold, widen)
+        else:
+            patterns = fold_parts(votes, self._gold)
+            self._prepared = None if patterns is None else _one_hots(patterns, widen)
 
     @property
     def labels(self) -> LabelSpace:
@@ -189,12 +194,17 @@ def _prepare(
     votes: VoteMatrix, gold: Mapping[Any, int], widen: Widen | None, once: bool = False
 ) -> _Prepared:
     """Votes as chunks; not folded for a single sum, where folding costs more than it saves."""
+    classes = gold_classes(votes, gold)
     if widen is not None and votes.distribution is not None:
         votes = replace(votes, distribution=None)
-    classes = np.full(votes.n_items, ABSTAIN)
-    if gold:
-        classes[:] = [gold.get(item, ABSTAIN) for item in votes.ids.tolist()]
     patterns = Patterns(votes, np.ones(votes.n_items), classes) if once else fold(votes, classes)
+    return _one_hots(patterns, widen)
+
+
+def _one_hots(patterns: Patterns, widen: Widen | None) -> _Prepared:
+    votes = patterns.votes
+    if widen is not None and votes.distribution is not None:
+        patterns = patterns._replace(votes=replace(votes, distribution=None))
     one_hots = [chunk.one_hot for chunk in one_hot_chunks(patterns.votes)]
     return _Prepared(one_hots if widen is None else list(map(widen, one_hots)), patterns)
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from wiesel.label_models.base import LabelModel
 from wiesel.label_models.expectation_maximization import log_of, shares, warn_of_one_class
-from wiesel.label_models.patterns import Patterns, fold
+from wiesel.label_models.patterns import Patterns, fold, fold_parts
 from wiesel.label_models.vote_products import normalize_rows, one_hot_chunks, vote_totals
 from wiesel.labels import ABSTAIN, FloatArray
 from wiesel.parameters import check_number
@@ -152,8 +152,11 @@ class _Expectation:
     def __init__(self, votes: VoteSource) -> None:
         self._sum: Callable[[_LogTerms], Statistics]
         if isinstance(votes, VoteMatrix):
-            folded = fold(votes, np.full(votes.n_items, ABSTAIN))
-            self._sum = lambda terms: _sum_states(folded, terms)
+            folded: Patterns | None = fold(votes, np.full(votes.n_items, ABSTAIN))
+        else:
+            folded = fold_parts(votes, {})
+        if folded is not None:
+            self._sum = partial(_sum_states, folded)
         else:
             self._sum = lambda terms: votes.sum(partial(_sum_part, terms=terms))
 

@@ -216,10 +216,10 @@ def _is_pair(example: Any) -> bool:
 
 def _check_top(path: Path, content: Mapping[str, Any]) -> None:
     for name in content:
-        if name not in ("lf", "labels", "off"):
+        if name not in ("lf", "labels", "ordered", "off"):
             raise LabelingFunctionError(
                 f"{path}: there is no entry {name!r} in a rules file. "
-                f"{suggest(name, ['lf', 'labels', 'off'])}"
+                f"{suggest(name, ['lf', 'labels', 'ordered', 'off'])}"
             )
     entries = content.get("lf")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -233,7 +233,10 @@ def _labels(path: Path, content: Mapping[str, Any]) -> LabelSpace | None:
     if "labels" not in content:
         return None
     try:
-        return LabelSpace.of(content["labels"])
+        labels, ordered = LabelSpace.of(content["labels"]), content.get("ordered", False)
+        if not isinstance(ordered, bool):
+            raise LabelingFunctionError(f"ordered is true or false; got {ordered!r:.60}.")
+        return LabelSpace(*labels, ordered=ordered)
     except (WieselError, TypeError) as error:
         raise LabelingFunctionError(f"{path}: labels: {error}") from None
 

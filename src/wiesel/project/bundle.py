@@ -4,7 +4,8 @@ The folder is an ordinary saved model, which `wiesel.load_model` reads. It also 
 features and a description of the rows that the model expects.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,60 @@ from wiesel.catalog import restored
 from wiesel.end_to_end import EndToEndModel
 from wiesel.end_to_end.feature_reader import FeatureReader
 from wiesel.end_to_end.storage import end_to_end_contents
-from wiesel.errors import DataError, SavedModelError
+from wiesel.errors import DataError, ParameterError, SavedModelError
 from wiesel.io import FilePath, Split
 from wiesel.labels import ABSTAIN
+from wiesel.lfs.cache import column_digest
+from wiesel.lfs.fingerprints import digest
 from wiesel.project.vectors import Vectors, raw_inputs
 from wiesel.saving import read_folder, write_folder
 from wiesel.spans.training import SpanTagger
 from wiesel.tables import as_frame
 
-__all__ = ["Bundle", "load_bundle", "save_bundle"]
+__all__ = [
+    "Bundle",
+    "PartEffect",
+    "RowExplanation",
+    "data_facts",
+    "load_bundle",
+    "save_bundle",
+]
+
+_TRIED_PARTS = 200
+"""The largest number of words that an explanation leaves out, one after the other."""
+
+
+@dataclass(frozen=True)
+class PartEffect:
+    """A word or a column of a row, and what it adds to the probability of the predicted class."""
+
+    part: str
+    effect: float
+
+
+@dataclass(frozen=True)
+class RowExplanation:
+    """What in a row moved the prediction of the end model.
+
+    >>> print(RowExplanation("spam", 0.9, (PartEffect("free", 0.4), PartEffect("lunch", -0.1))))
+    'spam' with 90 %; without it, this would be:
+      free   -40 points
+      lunch  +10 points
+    """
+
+    label: str
+    """The predicted class, by the tuned threshold; with several labels, the most probable one."""
+    proba: float
+    effects: tuple[PartEffect, ...]
+    """Words or columns, strongest effect first."""
+
+    def __str__(self) -> str:
+        shown = self.effects[:10]
+        width = max((len(each.part) for each in shown), default=0)
+        lines = [f"  {each.part:<{width}}  {-100 * each.effect:+.0f} points" for each in shown]
+        return "\n".join(
+            [f"{self.label!r} with {self.proba:.0%}; without it, this would be:", *lines]
+        )
 
 
 @dataclass(frozen=True)
@@ -41,6 +87,13 @@ class Bundle:
     def labels(self) -> Any:
         """The classes."""
         return self.model.labels_
+
+    @property
+    def reader(self) -> FeatureReader | None:
+        """The features, with the column of the texts."""
+        if self.features is None:
+            return None
+        return FeatureReader(self.features, self.manifest["inputs"]["column"])
 
     def inputs(self, rows: Any) -> Any:
         """Return the model inputs for a table of rows."""
@@ -64,12 +117,71 @@ class Bundle:
         return self.features.transform(array) if is_raw else array
 
     def predict_proba(self, rows: Any) -> npt.NDArray[np.float64]:
-        """Return P(class) for every row of a table."""
+        """Return P(class) for every row of a table, as in `labels.names`."""
         return self.model.predict_proba(self.inputs(rows))
 
     def predict(self, rows: Any) -> npt.NDArray[Any]:
-        """Return the class of every row of a table, as the model predicts it."""
+        """Return the class of every row of a table, by the tuned threshold, as `wiesel predict`.
+
+        With two classes, this is not always the more probable one: `model.threshold_` is the
+        probability from which the second class is predicted. With several labels, a tuple of them.
+        """
         return self.model.predict(self.inputs(rows))
+
+    def explain(self, row: Mapping[str, Any], votes: Any = None) -> Any:
+        """Return why one row is predicted as it is.
+
+        Without votes, every word of the text, or every column of the table, is left out once: an
+        effect is what the probability of the predicted class loses (`RowExplanation`). With the
+        votes on the row, return the effect of every vote (`Explanation`).
+        """
+        if votes is not None:
+            if not hasattr(self.model, "explain"):
+                name = type(self.model).__name__
+                raise ParameterError(f"{name} does not weigh voters for single items.")
+            inputs = self.inputs([row])
+            one = inputs if isinstance(inputs, dict) else inputs[0]
+            return self.model.explain(one, votes)
+        parts, changed = self._without_parts(row)
+        proba = self.predict_proba([row, *changed])
+        predicted = self.model.task_.decide(proba[:1], self.model.threshold_)[0]
+        names = self.labels.names
+        place = names.index(predicted) if predicted in names else int(proba[0].argmax())
+        effects = [
+            PartEffect(part, float(proba[0, place] - without))
+            for part, without in zip(parts, proba[1:, place], strict=True)
+        ]
+        effects.sort(key=lambda each: -abs(each.effect))
+        return RowExplanation(names[place], float(proba[0, place]), tuple(effects))
+
+    def _without_parts(
+        self, row: Mapping[str, Any]
+    ) -> tuple[Sequence[str], list[Mapping[str, Any]]]:
+        """The words or columns of a row, and the row without each of them."""
+        note = self.manifest.get("inputs", {})
+        if note.get("kind") == "tabular":
+            columns = [*self.features.numeric, *self.features.categorical]
+            return columns, [{**row, name: None} for name in columns]
+        self.inputs([row])  # refuses what has no texts
+        column = note["column"]
+        text = row[column] or ""
+        words = list(dict.fromkeys(re.findall(r"\w+", text)))[:_TRIED_PARTS]
+        rest = [re.sub(rf"\b{re.escape(word)}\b", " ", text) for word in words]
+        return words, [{**row, column: changed} for changed in rest]
+
+
+def data_facts(project: Any, splits: Mapping[str, Split]) -> dict[str, Any]:
+    """Return the file, the number of rows and a fingerprint of every split, for the manifest."""
+    facts = {}
+    for name, split in splits.items():
+        file = getattr(project.data, name, None)
+        columns = [(column, column_digest(split.rows[column])) for column in split.rows.columns]
+        facts[name] = {
+            "file": None if file is None else str(project.path(file).resolve()),
+            "rows": len(split),
+            "fingerprint": digest(columns, split.gold)[:16],
+        }
+    return facts
 
 
 def save_bundle(

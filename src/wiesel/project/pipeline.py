@@ -12,7 +12,7 @@ import numpy as np
 
 from wiesel.io import write_votes
 from wiesel.lfs import prompt_records
-from wiesel.project.bundle import save_bundle
+from wiesel.project.bundle import data_facts, save_bundle
 from wiesel.project.checking import check_project
 from wiesel.project.distilled import write_judge_errors
 from wiesel.project.judging import Outcome, judge
@@ -101,6 +101,7 @@ def write_results(outcome: Outcome, folder: Path) -> None:
             "options": dict(data.project.end_model.options),
         },
         "lfs": dict(outcome.prepared.fingerprints),
+        "data": data_facts(data.project, data.splits),
         "metrics": metrics["splits"],
     }
     column = data.project.features.column

@@ -74,10 +74,12 @@ def project_classes(project: Project, found: LabelSpace | None) -> LabelSpace:
             f'{project.file} does not say what the classes are: add classes = ["ham", "spam"] '
             "at its top, with your own."
         )
-    if not project.classes:
-        return found  # type: ignore[return-value]
+    if not project.classes and found is not None:
+        return LabelSpace(*found, ordered=project.ordered or found.ordered)
     with located(project, "classes"):
-        labels = LabelSpace(*project.classes)
+        labels = LabelSpace(
+            *project.classes, ordered=project.ordered or (found is not None and found.ordered)
+        )
     if found is not None and found != labels:
         raise ParameterError(
             f"{project.file} names the classes {listed(labels)}; the data or the labeling "

@@ -126,6 +126,8 @@ class Project:
     """The name of the project in reports."""
     classes: tuple[str, ...] = ()
     """The names of the classes, in order; needed unless the data set names them."""
+    ordered: bool = False
+    """Whether the classes are ranks, such as ratings, from the lowest to the highest."""
     multi: bool = False
     """Whether an item may have several of the classes, or none."""
     spans: bool = False
@@ -200,7 +202,14 @@ _SECTIONS: dict[str, Any] = {
 }
 SPAN_METHOD = "hidden_markov"
 """The method for span projects that name none."""
-_TOP = {"name": str, "classes": tuple[str, ...], "multi": bool, "spans": bool, "output": str}
+_TOP = {
+    "name": str,
+    "classes": tuple[str, ...],
+    "ordered": bool,
+    "multi": bool,
+    "spans": bool,
+    "output": str,
+}
 _FREE = ("training", "options")
 _OPTION_TABLES = {"class_balance": "training", "numeric": "features", "categorical": "features"}
 """Where options of methods and features stand that messages advise to give."""
@@ -381,14 +390,26 @@ def _check_sources(project: Project, problems: Problems) -> None:
     _check_timeout(project, problems)
     if project.multi and project.spans:
         problems.add("spans", "'multi' and 'spans' exclude each other: use one of them.")
-    if (project.multi or project.spans) and "engine" in project.training:
-        problem = "With multi = true or spans = true this process trains: leave 'engine' out."
-        problems.add("training.engine", problem)
+    if project.multi or project.spans:
+        of_one_label = {
+            "ordered": (project.ordered, "'ordered' needs one class for each item: leave it out."),
+            "training.engine": (
+                "engine" in project.training,
+                "With multi = true or spans = true this process trains: leave 'engine' out.",
+            ),
+        }
+        _add(of_one_label, problems)
     if project.output_folder.exists() and not project.output_folder.is_dir():
         problem = f"'output' is a folder; {project.output_folder} is a file."
         problems.add("output", problem)
     if not project.method.seeds:
         problems.add("method.seeds", "'seeds' is empty; at least one seed is needed.")
+
+
+def _add(found: Mapping[str, tuple[bool, str]], problems: Problems) -> None:
+    for key, (is_wrong, problem) in found.items():
+        if is_wrong:
+            problems.add(key, problem)
 
 
 def _check_timeout(project: Project, problems: Problems) -> None:

@@ -32,9 +32,9 @@ def task_of_votes(votes: Any) -> Task:
     return task_of(votes.labels)
 
 
-def stored_task(kind: Any, names: Any) -> Task:
+def stored_task(kind: Any, names: Any, *, ordered: bool = False) -> Task:
     """Return the task of a saved model, from its kind and the names of its labels."""
     spaces = {OneLabelTask.kind: LabelSpace, SeveralLabelsTask.kind: MultiLabelSpace}
     if kind not in spaces:
         raise SavedModelError(f"There is no kind of task {kind!r:.60}. {suggest(kind, spaces)}")
-    return task_of(spaces[kind](*names))
+    return task_of(spaces[kind](*names, ordered=ordered))

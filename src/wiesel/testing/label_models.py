@@ -3,7 +3,7 @@
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from wiesel.label_models import LabelModel, MajorityVote
 from wiesel.labels import ABSTAIN, LabelSpace
 from wiesel.testing.contract import ContractError, require, require_equal, require_error
 from wiesel.testing.modules import small_votes
-from wiesel.votes import Statistics, VoteMatrix
+from wiesel.votes import Add, Statistics, VoteMatrix, add_statistics
 
 __all__ = ["check_label_model"]
 
@@ -51,10 +51,11 @@ class _Parts:
         self._parts = [votes[a:b] for a, b in pairwise((0, *cuts, votes.n_items))]
         self.labels, self.voters, self.n_items = votes.labels, votes.voters, votes.n_items
 
-    def sum(self, statistic: Callable[[VoteMatrix], Statistics]) -> Statistics:
+    def sum(
+        self, statistic: Callable[[VoteMatrix], Statistics], add: Add = add_statistics
+    ) -> Statistics:
         """Return the sum of the statistic over the parts."""
-        each = [statistic(part) for part in self._parts]
-        return tuple(np.sum(arrays, axis=0) for arrays in zip(*each, strict=True))
+        return reduce(add, map(statistic, self._parts))
 
     def parts(self) -> Iterator[VoteMatrix]:
         """Yield one part after another."""

@@ -35,6 +35,14 @@ def test_defaults_may_take_a_tenth_more_in_cpu_and_in_wall_seconds() -> None:
     assert "| missed" in wall
 
 
+def test_the_first_call_of_a_process_is_reported_beside_the_others() -> None:
+    took = threads.timed({"work": "TF-IDF, 2,000 reviews", "quick": True})
+    assert took["first"] > 0
+    row = {**line("tfidf", (1.0, 1.0), (1.0, 1.0)), "one_first": 2.5, "defaults_first": 4.5}
+    assert "2.5 s" in threads.results_table([row])
+    assert "4.5 s" in threads.results_table([row])
+
+
 def test_a_ratio_is_that_of_runs_under_the_same_load() -> None:
     # The second pair ran on a busy machine; the ratio of the medians would be 0.9.
     seconds = [(1.0, 1.2), (5.0, 5.5), (2.0, 1.8)]

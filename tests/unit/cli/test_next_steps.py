@@ -257,6 +257,7 @@ def everything_else(place: Path) -> Walk:
     walk = Walk(place, NAME="snorkel", PROJECT=folder.name, FILE=f"{folder.name}/train.csv")
     walk("wiesel methods")
     walk("wiesel prompts")
+    walk("wiesel prompts yes_no")
     walk.folder = CLI.parents[2]  # a clone of the repository
     walk("wiesel reproduce")
     with contextlib.chdir(place):

@@ -169,6 +169,8 @@ class TestModules:
             load_model(tmp_path / "model", end_model=nn.Sequential(nn.Linear(3, 2)))
 
     def test_what_is_no_module_is_refused(self, tmp_path: Path):
+        X, votes, _ = tiny_task()
+        weasel().fit(X, votes).save(tmp_path / "model")
         with pytest.raises(ParameterError, match=r"end_model must be a torch\.nn\.Module"):
             load_model(tmp_path / "model", end_model="MLP")
         with pytest.raises(ParameterError, match=r"encoder must be a torch\.nn\.Module"):

@@ -71,7 +71,15 @@ def interrupted(folder: Path, model: LabelModel, after: int, monkeypatch: pytest
             model.fit(parts(folder))
 
 
-@pytest.mark.parametrize("after", [1, 6, 11])
+def test_a_fit_with_many_steps_reads_every_file_only_twice(folder: Path) -> None:
+    """Once for the number of votes, and once for the patterns of votes, which fit into memory."""
+    votes = parts(folder)
+    model = DawidSkene(max_iter=20, tol=0.0, stop_at_drift=False).fit(votes)
+    assert len(model.evidence_) == 20
+    assert n_read(votes) == 2 * len(votes)
+
+
+@pytest.mark.parametrize("after", [1, 4, 5])
 def test_a_fit_that_was_killed_reads_only_the_files_that_are_left(
     after: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from wiesel.errors import DataError, ParameterError
 from wiesel.multilabel import load_multilabel_lfs
 from wiesel.project import read_project, run_project, write_starter
 from wiesel.project.lines import key_lines
+from wiesel.project.rows import project_classes
 from wiesel.spans import load_span_lfs, read_annotated
 from wiesel.training import RayTrain
 
@@ -197,3 +198,15 @@ def test_a_wrong_engine_is_said_before_any_work(tiny, lines, words):
     file.write_text(file.read_text().replace("[training]\n", f"[training]\n{lines}\n"))
     with pytest.raises(ParameterError, match=words):
         run_project(read_project(tiny))
+
+
+def test_ordered_classes_are_read_and_refused_for_several_labels(tiny):
+    file = tiny / "wiesel.toml"
+    text = file.read_text()
+    file.write_text(f"ordered = true\n{text}")
+    project = read_project(tiny)
+    assert project.ordered
+    assert project_classes(project, None).ordered
+    file.write_text(f"ordered = true\nmulti = true\n{text}")
+    with pytest.raises(ParameterError, match=r"line 1.*'ordered' needs one class for each item"):
+        read_project(tiny)

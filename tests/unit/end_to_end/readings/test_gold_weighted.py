@@ -58,9 +58,9 @@ def test_an_adversary_is_read_the_other_way_round():
 
 
 def test_what_is_missing_is_said():
-    with pytest.raises(ParameterError, match=r"validation=\(X, y, votes\)"):
+    with pytest.raises(ParameterError, match=r"give validation=\.\.\. as \(X, y, votes\)"):
         GoldWeighted().fit(LABELED)
-    with pytest.raises(ParameterError, match=r"validation=\(X, y, votes\)"):
+    with pytest.raises(ParameterError, match=r"give validation=\.\.\. as \(X, y, votes\)"):
         TwoStage(GoldWeighted(), Linear(1, 2)).fit(np.ones((5, 1)), LABELED)
     with pytest.raises(ParameterError, match="shrinkage"):
         GoldWeighted(shrinkage=0.0).fit(LABELED, gold=(LABELED, GOLD))

@@ -178,7 +178,9 @@ class TestClassBalance:
         assert np.array_equal(model.class_balance_, vote_balance(votes)), "as `auto` without gold"
 
     def test_validation_without_a_validation_set_is_refused(self):
-        with pytest.raises(ParameterError, match=r"needs fit\(\.\.\., validation="):
+        with pytest.raises(
+            ParameterError, match=r"needs gold labels: give validation=\.\.\. to fit"
+        ):
             fitted(class_balance="validation")
 
     def test_one_number_too_many_is_refused(self):
