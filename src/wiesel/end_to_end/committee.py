@@ -13,6 +13,7 @@ from torch import nn
 
 from wiesel.end_to_end.base import EndToEndModel, ExplainedModel
 from wiesel.end_to_end.checks import check_training_numbers, gold_validation, gold_votes
+from wiesel.end_to_end.fine_tuning import FineTuning
 from wiesel.end_to_end.plan import (
     FitInputs,
     FitPlan,
@@ -101,6 +102,9 @@ class Committee(ExplainedModel):
     member_weights_: dict[str, Any] = field(init=False, repr=False)
     """The weight of each member, by name; weights sum to 1. With several labels, an array: the
     weight for each label."""
+    offsets_: Any = field(init=False, repr=False)
+    """What is added to the logits of the average, one number for each class: without gold, the
+    shares of its predictions become the class balance. None with gold or members of your own."""
     copies_: dict[str, Any] = field(init=False, repr=False)
     """Maps each voter that is a copy to the voter it copies; with several labels, by label."""
 
@@ -130,10 +134,11 @@ class Committee(ExplainedModel):
             members[_GOLD] = gold
             labeled_items = FitInputs(held_out.inputs, gold=held_out.gold, labels=task.labels)
             fits[_GOLD] = plan_all(gold.without_folds(), labeled_items, None)
-        fitted = _fitted(members, fits, merged, validation)
+        blind = self.members is None and held_out is None and task.compares_members
+        fitted = _fitted(members, fits, merged, validation, any_collapsed=blind)
         # Learned attributes are set last: after a failed fit there are none of another one.
         self.labels_, self.voters_, self.copies_ = task.labels, votes.voters, dict(copies)
-        self._keep_members(fitted, held_out)
+        self._keep_members(fitted, held_out, (merged, balance) if blind else None)
         return self
 
     def out_of_fold_proba(self, X: Any, y: Any) -> npt.NDArray[np.float64]:
@@ -146,6 +151,13 @@ class Committee(ExplainedModel):
         gold = self.task_.held_out(self.inputs_of(X), in_order_of(X, y, "y", "X"))
         probas = out_of_fold_probas(self.members_, gold.inputs, gold.gold)
         return _weighted(np.array(list(self.member_weights_.values())), probas)
+
+    def fine_tune(self, X: Any, y: Any) -> FineTuning:
+        """Learn a few gold items, as `EndToEndModel.fine_tune`; they replace the offsets."""
+        done = super().fine_tune(X, y)
+        self.offsets_ = None
+        self.end_model_ = self._average()
+        return done
 
     def soft_labels(self, X: Any, votes: Any) -> npt.NDArray[np.float64]:
         """Return the members' average soft labels: (n_items, n_classes)."""
@@ -165,6 +177,7 @@ class Committee(ExplainedModel):
         return {
             "member_weights": self.member_weights_,
             "copies": self.copies_,
+            "offsets": None if self.offsets_ is None else np.asarray(self.offsets_).tolist(),
             "own_members": self.members is not None,
         }
 
@@ -189,6 +202,7 @@ class Committee(ExplainedModel):
         model.member_weights_ = weights
         model.copies_ = model.task_.check_copies(saved.values["copies"], model.voters_)
         model.members_ = tuple(members)
+        model.offsets_ = model.task_.check_offsets(saved.values.get("offsets"))
         model.end_model_ = model._average()
         return model
 
@@ -240,15 +254,24 @@ class Committee(ExplainedModel):
 
     def _average(self) -> nn.Module:
         networks = [member.end_model_ for member in self.members_]
-        return self.task_.average(networks, list(self.member_weights_.values()))
+        return self.task_.average(networks, list(self.member_weights_.values()), self.offsets_)
 
-    def _keep_members(self, fitted: Members, validation: Validation | None) -> None:
+    def _keep_members(
+        self,
+        fitted: Members,
+        validation: Validation | None,
+        blind: tuple[FitInputs, Any] | None,
+    ) -> None:
         members, task = list(fitted.values()), self.task_
         n_networks = np.array([max(1, len(member.members_)) for member in members])
         # A member that has collapsed on a label has no weight for it, unless all have.
         able = task.able([member.history_ for member in members])
         weights, proba = (n_networks * able.T).T, None
-        weights = weights / weights.sum(axis=0)
+        weights, self.offsets_ = weights / weights.sum(axis=0), None
+        networks = [member.end_model_ for member in members]
+        combined = None if blind is None else task.combined(networks, weights, *blind)
+        if combined is not None:
+            weights, self.offsets_ = combined.weights, combined.offsets
         if validation is not None:
             # Networks that learned from few gold items are poor and too confident.
             of_gold = [isinstance(member, Supervised) for member in members]
@@ -269,6 +292,8 @@ class Committee(ExplainedModel):
         self.history_ = History.of_members([member.history_ for member in members], losses)
         self.trained_on_ = members[0].trained_on_
         self._select_for_all(validation, proba)
+        if combined is not None:
+            self.selection_["agreement"] = combined.agreement
         if validation is not None and _GOLD in fitted:
             seen = inputs_digest(validation.inputs).hex()
             self.selection_["trained_on_gold"] = {"items": len(validation.gold), "digest": seen}
@@ -359,8 +384,12 @@ def _fitted(
     fits: dict[str, list[PlannedFit]],
     given: FitInputs,
     validation: GoldSet | None,
+    any_collapsed: bool,
 ) -> Members:
-    """Train all planned fits, as stacks if possible, and return the usable members."""
+    """Train all planned fits, as stacks if possible, and return the usable members.
+
+    With `any_collapsed`, one that predicts a single class is one of them: its weight decides.
+    """
     train_all([fit for own in fits.values() for fit in own], quiet=True)
     fitted: Members = {}
     for name, own in fits.items():
@@ -371,7 +400,8 @@ def _fitted(
         member.recover(given, validation)
         fitted[name] = member
     kept = begun(list(fitted.values()))
-    return _healthy({name: member for name, member in fitted.items() if member in kept})
+    usable = {name: member for name, member in fitted.items() if member in kept}
+    return usable if any_collapsed else _healthy(usable)
 
 
 def _healthy(fitted: Members) -> Members:

@@ -237,7 +237,7 @@ class Ensemble(nn.Module):
         super().__init__()
         self.members = nn.ModuleList(members)
         self.weights = None if weights is None else tuple(weights)
-        self.offsets = None if offsets is None else tuple(offsets)
+        self.offsets = None if offsets is None else tuple(map(float, offsets))
 
     def forward(self, inputs: Tensor | dict[str, Tensor]) -> Tensor:
         """Return the logarithm of the mean probability of every class, plus its offset."""
